@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto'
 import { type KeyTerms, makeKey, visibleParts } from './core/key.ts'
 import type { Machine } from './machine.ts'
-import type { NewKey } from './store/keys.ts'
+import type { NewKey } from './store/store.ts'
 
 /** Makes a key: `secret` for its owner, `record` for the store. */
 export function issueKey(

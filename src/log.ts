@@ -3,8 +3,8 @@
 import { Writable } from 'node:stream'
 import { type DestinationStream, pino } from 'pino'
 import { PinoPretty } from 'pino-pretty'
-import type { Instant } from './core/instant.ts'
-import { visible, visibleLines } from './core/visible-text.ts'
+import { visible, visibleLines } from './core/text.ts'
+import type { Instant } from './core/time.ts'
 
 export type Log = {
   debug(fields: object, message: string): void

@@ -2,7 +2,7 @@
 
 import { randomBytes, randomUUID } from 'node:crypto'
 import { userInfo } from 'node:os'
-import type { Instant } from './core/instant.ts'
+import type { Instant } from './core/time.ts'
 
 export type Machine = {
   clock: () => Instant

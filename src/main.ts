@@ -1,16 +1,14 @@
 // From argv to a command to an exit code.
 
 import { CommanderError } from 'commander'
+import { onSameDatabase } from './cli/command.ts'
 import type { Cli, Loss, Streams } from './cli/context.ts'
-import { refuseEmptyVariables } from './cli/options/refuse-empty.ts'
-import { createProgram, VERSION_ASKED } from './cli/program.ts'
-import { askedHelp } from './cli/shared/asked-help.ts'
-import { EXIT, failureOf } from './cli/shared/exit-codes.ts'
-import { misspelt, unknownVariables } from './cli/shared/misspelt.ts'
-import { onSameDatabase } from './cli/shared/on-database.ts'
-import { wholeOutput } from './cli/shared/whole-output.ts'
-import { versionJson } from './cli/version.ts'
-import { visible } from './core/visible-text.ts'
+import { EXIT, failureOf } from './cli/exit-codes.ts'
+import { askedHelp, misspelt, unknownVariables } from './cli/help.ts'
+import { refuseEmptyVariables } from './cli/options.ts'
+import { createProgram, VERSION_ASKED, versionJson } from './cli/program.ts'
+import { wholeOutput } from './cli/streams.ts'
+import { visible } from './core/text.ts'
 import { machine as realMachine } from './machine.ts'
 import { withoutSecrets } from './store/address.ts'
 

@@ -5,6 +5,7 @@ import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { getAsset, getAssetKeys, getRawAsset, isSea } from 'node:sea'
 import { brotliDecompressSync } from 'node:zlib'
+import manifest from '../package.json' with { type: 'json' }
 
 const SQL = 'sql/'
 const DEPLOY = 'deploy/'
@@ -12,7 +13,7 @@ const DEPLOY = 'deploy/'
 /** The asset with the SHA-256 of every other, computed when the executable is built. */
 export const HASHES_ASSET = 'hashes.json'
 
-export type Migration = { name: string; text: string; sha256: string }
+type Migration = { name: string; text: string; sha256: string }
 
 /** Where the migrations of each store are: those of SQLite were first. */
 const MIGRATIONS = { sqlite: SQL, postgres: `${SQL}postgres/` }
@@ -98,3 +99,7 @@ function hashOf(name: string): string {
   if (hash === undefined) throw new Error(`the executable was built without a hash of ${name}`)
   return hash
 }
+
+// The version of this program, as package.json says it.
+
+export const VERSION: string = manifest.version

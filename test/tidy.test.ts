@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { anchors } from '../src/cli/docs/markdown.ts'
+import { anchors } from '../src/cli/reference/guides.ts'
 import { forgottenSteps } from './support/forgotten-steps.ts'
 import { functionsOf } from './support/functions.ts'
 import { circlesOf, type Import, importsOf, packageOf, reached } from './support/imports.ts'
@@ -14,7 +14,11 @@ import { longComments, longProse } from './support/long-lines.ts'
 import { ROOMS } from './support/rooms.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-const FILE_LINES_MAX = 300
+const FILE_LINES_MAX = 800
+/** A file is one noun or one mechanism. A shorter one is a part of another, unless it has a reason to be alone. */
+const FILE_LINES_MIN = 80
+const IMPORTERS_OF_A_SHORT_FILE = 3
+const FOLDER_FILES_MAX = 20
 const FUNCTION_LINES_MAX = 70
 
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
@@ -39,6 +43,9 @@ const TEXTS = [
 
 /** What every start pays for, `tranche version` and each cron tick included; the rest is imported where it is used. */
 const EAGER_PACKAGES = ['commander', 'decimal.js']
+
+/** Where a process or a thread begins: nothing imports them. */
+const STARTS = ['src/main.ts', 'src/store/sqlite/file/checkpoint-thread.ts']
 
 /** What starts processes. test:fast leaves out the tests that reach it. */
 const STARTERS = ['node:child_process', 'test/support/executable.ts']
@@ -100,15 +107,6 @@ test('no text has both sides of a merge', () => {
   assert.deepEqual(halfMerged, [])
 })
 
-test('a file of src/cli that is not in a folder is a command, or a room of its own', () => {
-  const others = list('src/cli/*.ts').filter((file) => {
-    const [name = ''] = /[^/]+(?=\.ts$)/.exec(file) ?? []
-    const made = name.replace(/-./g, ([, letter = '']) => letter.toUpperCase())
-    return !(`cli/${name}` in ROOMS) && !read(file).includes(`export function ${made}Command(`)
-  })
-  assert.deepEqual(others, [])
-})
-
 test('the rules of the rooms do notice', () => {
   const seen = (target: string): Import => ({ target, typesOnly: false, lazy: false })
   const { core, http, engine } = { core: ROOMS.core, http: ROOMS.http, engine: ROOMS['engine/slot-reserve'] }
@@ -121,12 +119,12 @@ test('the rules of the rooms do notice', () => {
     complaint('src/http/x.ts', http, { ...seen('src/store/sqlite/open.ts'), typesOnly: true }).length,
     1,
   )
-  assert.equal(complaint('src/engine/slot-reserve/slots.ts', engine, seen('decimal.js')).length, 1)
+  assert.equal(complaint('src/engine/slot-reserve.ts', engine, seen('decimal.js')).length, 1)
   const [cli, terminal, context] = [ROOMS.cli, ROOMS['cli/terminal'], seen('src/cli/context.ts')]
   assert.ok(cli && terminal)
   assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo/play.ts')).length, 1)
-  assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo.ts')).length, 1)
-  assert.equal(complaint('src/cli/terminal/x.ts', terminal, seen('src/cli/shared/find-partner.ts')).length, 1)
+  assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo/demo.ts')).length, 1)
+  assert.equal(complaint('src/cli/terminal/x.ts', terminal, seen('src/cli/command.ts')).length, 1)
   assert.equal(complaint('src/cli/terminal/x.ts', terminal, context).length, 1)
   assert.equal(complaint('src/cli/terminal/x.ts', terminal, { ...context, typesOnly: true }).length, 0)
 })
@@ -150,11 +148,7 @@ test('no step of a transaction is made and forgotten', () => {
 })
 
 test('every file of src is reached from main.ts, or from the script of a thread', () => {
-  const known = new Set(
-    ['src/main.ts', 'src/store/sqlite/file/checkpoint-thread.ts'].flatMap((start) => [
-      ...reached(start, () => true),
-    ]),
-  )
+  const known = new Set(STARTS.flatMap((start) => [...reached(start, () => true)]))
   assert.deepEqual(
     SOURCES.filter((file) => !known.has(file)),
     [],
@@ -246,10 +240,35 @@ test('every file of code opens with a sentence that says what it is for', () => 
   )
 })
 
+const linesOf = (file: string): number => read(file).trimEnd().split('\n').length
+
 test(`no file of code has more than ${FILE_LINES_MAX} lines`, () => {
-  const long = CODE.map((file) => ({ file, lines: read(file).trimEnd().split('\n').length }))
+  const long = CODE.map((file) => ({ file, lines: linesOf(file) }))
   assert.deepEqual(
     long.filter(({ lines }) => lines > FILE_LINES_MAX),
+    [],
+  )
+})
+
+test(`a file of src has ${FILE_LINES_MIN} lines, or several files import it, or it is loaded late on purpose`, () => {
+  const imports = SOURCES.flatMap((file) => importsOf(file).map((seen) => ({ file, ...seen })))
+  const isCommand = (file: string): boolean =>
+    file.startsWith('src/cli/') && /^export function \w+Command\(/m.test(read(file))
+  // A file that stands in no folder is a room of its own, for several rooms that may not see each other.
+  const isRoom = (file: string): boolean => dirname(file) === 'src'
+  const isAlone = (file: string): boolean => {
+    if (isCommand(file) || isRoom(file)) return false
+    const own = imports.filter(({ target }) => target === file)
+    return own.length < IMPORTERS_OF_A_SHORT_FILE && !own.some(({ lazy }) => lazy)
+  }
+  const short = SOURCES.filter((file) => linesOf(file) < FILE_LINES_MIN && !STARTS.includes(file))
+  assert.deepEqual(short.filter(isAlone), [])
+})
+
+test(`a folder of src has at most ${FOLDER_FILES_MAX} files`, () => {
+  const folders = Object.entries(Object.groupBy(SOURCES, (file) => dirname(file)))
+  assert.deepEqual(
+    folders.filter(([, files = []]) => files.length > FOLDER_FILES_MAX),
     [],
   )
 })

@@ -1,13 +1,20 @@
 // Exports of a month: the rows of the reports, read without holding many of them.
 
-import { periodOf } from '../core/month.ts'
-import type { FixedPeriod } from '../core/report-period.ts'
-import type { AdjustmentLine, TradeLine } from '../store/months.ts'
-import type { TenantFilter } from '../store/partners.ts'
+import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
+import { type FixedPeriod, periodOf } from '../core/month.ts'
+import { formatInstant } from '../core/time.ts'
+import { executedAtOf } from '../core/trade.ts'
+import type { AdjustmentLine, TenantFilter, TradeLine } from '../store/store.ts'
 import {
   ADJUSTMENT_COLUMNS,
   type AdjustmentColumn,
+  BOM,
+  type CsvColumn,
   columnsOf,
+  createTotals,
+  csvHeader,
+  csvRow,
+  type Row,
   SUMMARY_COLUMNS,
   type SummaryColumn,
   TRADE_COLUMNS,
@@ -15,9 +22,7 @@ import {
   USER_COLUMNS,
   type UserColumn,
 } from './columns.ts'
-import type { CsvColumn, Row } from './csv.ts'
 import { type BillingStore, bill, statementJson, userLineJson } from './statement.ts'
-import { adjustmentLineJson, tradeRow } from './trade-rows.ts'
 
 export const REPORTS = ['summary', 'users', 'trades', 'adjustments'] as const
 export type ReportKind = (typeof REPORTS)[number]
@@ -27,7 +32,7 @@ const ROWS_PER_PAGE = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 
-export type Report = {
+type Report = {
   columns: readonly CsvColumn[]
   /** Page by page: to wait for each row would take longer than to read it. Within a page they are made one by one. */
   pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
@@ -96,4 +101,127 @@ async function* adjustmentRowPages(scope: ExportScope): AsyncGenerator<Iterable<
 /** Makes each row when it is asked for: a page of them would outlive the garbage collector's nursery. */
 function* rowsOf<T, R>(page: readonly T[], rowOf: (of: T) => R): Generator<R> {
   for (const of of page) yield rowOf(of)
+}
+
+// An export as text: the same bytes to a pipe, to a file and over HTTP.
+
+export type Form = { report: ReportKind; format: 'csv' | 'json'; bom?: boolean; totals?: boolean }
+
+/** What an export reads: each month as its period was fixed. */
+export type Reading = { store: ExportScope['store']; periods: readonly FixedPeriod[]; filter: TenantFilter }
+
+/** Text gathered before it is written: a write for every row would be slow. */
+const CHUNK_CHARS = 64 * 1024
+
+/** An export as text, in pieces: month after month under one header, and a last row of totals if asked for. */
+export async function* textOf(reading: Reading, form: Form): AsyncGenerator<{ text: string; rows: number }> {
+  const { columns } = EXPORTS[form.report]
+  const json = form.format === 'json'
+  let text = (form.bom ? BOM : '') + (json ? '[' : csvHeader(columns))
+  let pending = 0
+  let first = true
+  for await (const page of pagesOf(reading, form)) {
+    for (const row of page) {
+      text += json ? `${first ? '' : ',\n'}${JSON.stringify(row)}` : csvRow(columns, row)
+      first = false
+      pending += 1
+    }
+    if (text.length < CHUNK_CHARS) continue
+    yield { text, rows: pending }
+    text = ''
+    pending = 0
+  }
+  yield { text: text + (json ? ']\n' : ''), rows: pending }
+}
+
+async function* pagesOf(
+  { store, periods, filter }: Reading,
+  { report, totals: asked }: Form,
+): AsyncGenerator<Iterable<Row>> {
+  const { columns, pages } = EXPORTS[report]
+  const totals = asked ? createTotals(columns.map(({ name }) => name)) : null
+  for (const period of periods) {
+    for await (const page of pages({ store, period, filter })) yield totals ? totals.adding(page) : page
+  }
+  if (totals) yield [totals.row()]
+}
+
+// The rows of the trades report and of the adjustments report: what each column says of a fill, a failure or a
+// correction.
+
+/** A line of a month as a row of its export. */
+export const tradeRow = (line: TradeLine): Row<TradeColumn> =>
+  line.entry.kind === 'trade' ? fillRow(line, line.entry) : adjustmentRow(line, line.entry)
+
+/** A correction, signed: together with the fill it names it adds up to what really happened. */
+function adjustmentRow(
+  line: LineNames,
+  { partnerOrderId, adjustment }: TradeLine['entry'] & { kind: 'adjustment' },
+): Row<TradeColumn> {
+  const { fill } = adjustment
+  return {
+    ...namesOf(line),
+    partner_order_id: partnerOrderId,
+    status: 'adjustment',
+    usd_amount: formatUsd(adjustment.usd),
+    btc_amount: formatBtc(adjustment.btc),
+    execution_price: fill && formatPrice(fill.executionPrice),
+    partner_fee_usd: fill?.partnerFee == null ? null : formatUsd(fill.partnerFee),
+    executed_at: fill && formatInstant(fill.executedAt),
+    failure_reason: adjustment.reason,
+  }
+}
+
+/** An adjustment beside what it corrects: its own report, where the reason has a column to itself. */
+export function adjustmentLineJson({ adjustment, original, partnerOrderId, ...line }: AdjustmentLine) {
+  const fill = 'usdAmount' in original.report ? original.report : null
+  return {
+    ...namesOf(line),
+    partner_order_id: partnerOrderId,
+    adjustment: adjustment.adjustmentId,
+    usd_difference: formatUsd(adjustment.usd),
+    btc_difference: formatBtc(adjustment.btc),
+    reason: adjustment.reason,
+    original_recorded_at: formatInstant(original.recordedAt),
+    original_status: original.report.status,
+    original_order_id: original.report.partnerOrderId,
+    original_usd_amount: fill && formatUsd(fill.usdAmount),
+    original_btc_amount: fill && formatBtc(fill.btcAmount),
+  } satisfies Row<AdjustmentColumn>
+}
+
+type LineNames = Omit<TradeLine, 'entry' | 'number'>
+
+const namesOf = (line: LineNames) => ({
+  recorded_at: formatInstant(line.recordedAt),
+  partner_slug: line.tenant.partnerSlug,
+  environment: line.tenant.environment,
+  partner_user_id: line.partnerUserId,
+  partner_plan_id: line.partnerPlanId,
+  execution_id: line.executionId,
+})
+
+function fillRow(
+  line: LineNames,
+  { report, receivedAt }: TradeLine['entry'] & { kind: 'trade' },
+): Row<TradeColumn> {
+  const fill = 'usdAmount' in report ? report : null
+  const names = namesOf(line)
+  const executedAt = executedAtOf({ report, recordedAt: line.recordedAt, receivedAt })
+  return {
+    recorded_at: names.recorded_at,
+    partner_slug: names.partner_slug,
+    environment: names.environment,
+    partner_user_id: names.partner_user_id,
+    partner_plan_id: names.partner_plan_id,
+    execution_id: names.execution_id,
+    partner_order_id: report.partnerOrderId,
+    status: report.status,
+    usd_amount: fill && formatUsd(fill.usdAmount),
+    btc_amount: fill && formatBtc(fill.btcAmount),
+    execution_price: fill && formatPrice(fill.executionPrice),
+    partner_fee_usd: fill?.partnerFee == null ? null : formatUsd(fill.partnerFee),
+    executed_at: executedAt === null ? null : formatInstant(executedAt),
+    failure_reason: 'failureReason' in report ? report.failureReason : null,
+  }
 }

@@ -1,16 +1,13 @@
 // Reconciling a month: the same figures by three ways, and every trade against its execution.
 
-import { counted } from '../core/counted.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../core/money.ts'
+import type { FixedPeriod } from '../core/month.ts'
 import { periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
-import type { FixedPeriod } from '../core/report-period.ts'
-import type { CheckStore, Fault } from '../store/check.ts'
-import type { TradeLine } from '../store/months.ts'
-import type { TenantFilter } from '../store/partners.ts'
-import type { TierStore } from '../store/tiers.ts'
-import { chargeFaults, type Stored } from './charge-proof.ts'
-import { type BillingStore, bill } from './statement.ts'
+import { counted } from '../core/text.ts'
+import type { CheckStore, Fault } from '../store/monitoring.ts'
+import type { TenantFilter, TierStore, TradeLine } from '../store/store.ts'
+import { type BillingStore, bill, chargeFaults, type Stored } from './statement.ts'
 
 const TRADES_PER_READ = 2_000
 

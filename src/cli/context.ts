@@ -1,11 +1,10 @@
 // What every command is given: where to write, which database, and the outside world.
 
-import type { Machine } from '../machine.ts'
-import type { Seal } from '../store/copying/seal-words.ts'
-import type { Database, OpenOptions } from '../store/database.ts'
+import { type Machine, machine as thisMachine } from '../machine.ts'
+import { isServer, refuseNoAddress } from '../store/address.ts'
+import { type Database, type OpenOptions, tellingOfWaits } from '../store/database.ts'
+import type { Seal } from '../store/seal.ts'
 import type { Store } from '../store/store.ts'
-import { tellingOfWaits } from '../store/waiting.ts'
-import { databaseOf } from './database.ts'
 
 export type Streams = {
   out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
@@ -96,4 +95,19 @@ export function createCli({ onSealed, ...options }: Given): Cli {
     },
   }
   return cli
+}
+
+// The one door to a database: from what --db names to the store that keeps it, which is loaded when it is asked for.
+
+/**
+ * Throws usage for an impossible address. Everyone who uses a server shares its clock; a test's machine brings its own.
+ */
+export async function databaseOf(address: string, { clock }: Pick<Machine, 'clock'>): Promise<Database> {
+  refuseNoAddress(address)
+  if (isServer(address)) {
+    const { serverDatabase } = await import('../store/postgres/database.ts')
+    return serverDatabase(address, clock === thisMachine.clock ? null : clock)
+  }
+  const { fileDatabase } = await import('../store/sqlite/database.ts')
+  return fileDatabase(address, clock)
 }

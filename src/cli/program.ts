@@ -1,47 +1,39 @@
 // The whole command tree: every command under the program, and what they have in common.
 
 import { Command, CommanderError } from 'commander'
-import { visibleLines } from '../core/visible-text.ts'
+import { visibleLines } from '../core/text.ts'
+import { VERSION } from '../resources.ts'
 import { holdsSecret, withoutSecrets } from '../store/address.ts'
-import { type Seal, sealedWords } from '../store/copying/seal-words.ts'
-import { VERSION } from '../version.ts'
-import { auditCommand } from './audit.ts'
-import { backtestCommand } from './backtest.ts'
-import { backupCommand } from './backup.ts'
-import { billingCommand } from './billing.ts'
-import { checkCommand } from './check.ts'
-import { completionCommand } from './completion.ts'
+import { type Seal, sealedWords } from '../store/seal.ts'
+import { auditCommand } from './billing/audit.ts'
+import { billingCommand } from './billing/billing.ts'
+import { onDatabase } from './command.ts'
 import { type Cli, createCli, type Globals, type Streams } from './context.ts'
-import { copyCommand } from './copy.ts'
-import { demoCommand } from './demo.ts'
-import { docsCommand } from './docs.ts'
-import { executionCommand } from './execution.ts'
-import { healthCommand } from './health.ts'
-import { initCommand } from './init.ts'
-import { keyCommand } from './key.ts'
-import { migrateCommand } from './migrate.ts'
-import { openapiCommand } from './openapi.ts'
-import { dbOption, seenByAll } from './options/database.ts'
-import { refuseEmpty } from './options/refuse-empty.ts'
-import { partnerCommand } from './partner.ts'
-import { partnerSimCommand } from './partner-sim.ts'
-import { planCommand } from './plan.ts'
-import { priceCommand } from './price.ts'
-import { restoreCommand } from './restore.ts'
-import { sandboxCommand } from './sandbox.ts'
-import { serveCommand } from './serve.ts'
-import { everyCommand } from './shared/every-command.ts'
-import { EXIT } from './shared/exit-codes.ts'
-import { addExamples, addInGroups, HELP_COLUMNS } from './shared/help-text.ts'
-import { onDatabase } from './shared/on-database.ts'
-import { statusCommand } from './status.ts'
-import { warn } from './terminal/print.ts'
-import { tickCommand } from './tick.ts'
-import { tierCommand } from './tier.ts'
-import { tradeCommand } from './trade.ts'
-import { userCommand } from './user.ts'
-import { versionCommand } from './version.ts'
-import { webhookCommand } from './webhook.ts'
+import { backupCommand, restoreCommand } from './database/backup.ts'
+import { copyCommand, migrateCommand } from './database/copy.ts'
+import { demoCommand } from './demo/demo.ts'
+import { EXIT } from './exit-codes.ts'
+import { addExamples, addInGroups, everyCommand, HELP_COLUMNS } from './help.ts'
+import { initCommand } from './init/init.ts'
+import { dbOption, refuseEmpty, seenByAll } from './options.ts'
+import { keyCommand } from './partners/key.ts'
+import { partnerCommand } from './partners/partner.ts'
+import { tierCommand } from './partners/tier.ts'
+import { userCommand } from './partners/user.ts'
+import { webhookCommand } from './partners/webhook.ts'
+import { executionCommand, tradeCommand } from './purchases/execution.ts'
+import { planCommand } from './purchases/plan.ts'
+import { priceCommand } from './purchases/price.ts'
+import { completionCommand } from './reference/completion.ts'
+import { docsCommand, openapiCommand } from './reference/docs.ts'
+import { checkCommand, healthCommand } from './service/check.ts'
+import { serveCommand } from './service/serve.ts'
+import { statusCommand } from './service/status.ts'
+import { tickCommand } from './service/tick.ts'
+import { print, warn } from './terminal.ts'
+import { backtestCommand } from './trial/backtest.ts'
+import { partnerSimCommand } from './trial/partner-sim.ts'
+import { sandboxCommand } from './trial/sandbox.ts'
 
 /** The code of the error that --version ends the parsing with. */
 export const VERSION_ASKED = 'tranche.version'
@@ -131,3 +123,13 @@ export function createProgram(
 const WORDS_WIDTH_MIN = 10
 
 const widthOf = (stream: Streams['out']): number => (stream.isTTY && stream.columns) || HELP_COLUMNS
+
+// version: which program this is, and which Node it runs on.
+
+export const versionJson = () => ({ version: VERSION, node: process.versions.node })
+
+function versionCommand(cli: Cli): Command {
+  return new Command('version').description('the version of this program').action(() => {
+    print(cli, versionJson(), () => VERSION)
+  })
+}

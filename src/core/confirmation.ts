@@ -1,16 +1,10 @@
 // Confirmations: what a partner's report makes of an execution, and every reason to refuse one, in words.
 
-import { unreachable } from './assert.ts'
-import { type Fill, isFill, type Report, spentBy } from './confirmation-report.ts'
-import type { Execution } from './execution.ts'
-import type { ExecutionId } from './execution-id.ts'
-import type { Instant } from './instant.ts'
-import { canKeep, KEPT_FOR, type Keeping, type KeptFor, type LateFill } from './keep-late-fill.ts'
-import { formatUsd, LEDGER_MAX } from './money.ts'
-import { Problem } from './problem.ts'
-import { sameReport } from './same-report.ts'
-import type { Trade } from './trade.ts'
-import { tradeOf } from './trade.ts'
+import { type Execution, type ExecutionId, isOpen } from './execution.ts'
+import { formatUsd, LEDGER_MAX, ZERO_USD } from './money.ts'
+import { Problem, type ProblemCode, unreachable } from './problem.ts'
+import type { Instant } from './time.ts'
+import { type Fill, isFill, type Report, sameReport, spentBy, type Trade, tradeOf } from './trade.ts'
 import { settle, type Window } from './window.ts'
 
 export type ExecutionSeen = {
@@ -142,4 +136,82 @@ function overReservation(execution: Execution, report: Report): Problem | null {
     `usd_amount exceeds the reserved amount: reserved ${formatUsd(execution.amount)}, ` +
       `received ${formatUsd(received)}.`,
   )
+}
+
+// Reports of purchases that a rule refused: money may have moved, so they are kept for an operator to decide on.
+
+/** The most reports kept of one execution. Further ones are counted: twenty say that something is wrong. */
+export const KEPT_REPORTS_MAX = 20
+
+/** The rules whose breach does not undo a purchase. A report is kept under the code of the one that refused it. */
+export const KEPT_FOR = [
+  'execution_cancelled',
+  'execution_recorded',
+  'order_id_taken',
+  'amount_over_reservation',
+  'execution_pending',
+] as const satisfies readonly ProblemCode[]
+export type KeptFor = (typeof KEPT_FOR)[number]
+
+/** Stands for an operator's words where a partner sent a kept report again, and it was recorded then. */
+export const RECORDED_SINCE = 'the same report was recorded'
+
+export type LateFill = {
+  reportId: number
+  report: Fill
+  reason: KeptFor
+  receivedAt: Instant
+  /** When an operator recorded it. */
+  acceptedAt: Instant | null
+  /**
+   * When it was done with: an operator accepted it, dismissed it, or adjusted its execution, or the same report was
+   * recorded.
+   */
+  decidedAt: Instant | null
+  /** Why, in the words of the operator, if there were any. */
+  decisionReason: string | null
+}
+
+/**
+ * What becomes of a report that was refused: it is kept for an operator to decide on, it is kept already, or it cannot
+ * be kept and is only counted.
+ */
+type Keeping = 'new' | 'known' | 'counted'
+
+/** Whether one more report of an execution can be kept. The ledger's integers do not hold every amount. */
+const canKeep = (report: Fill, kept: readonly LateFill[]): boolean =>
+  kept.length < KEPT_REPORTS_MAX && report.usdAmount <= LEDGER_MAX
+
+// Which executions may be cancelled, and what becomes of their reservations.
+
+/** Ends an open execution because its plan was cancelled or its user disabled. The whole reservation goes back. */
+export function cancel(
+  execution: Execution,
+  window: Window,
+  now: Instant,
+): { execution: Execution; window: Window } {
+  return {
+    execution: { ...execution, status: 'cancelled', cancelledAt: now },
+    window: settle(window, execution.amount, ZERO_USD),
+  }
+}
+
+/** Ends an open execution that nobody will ever confirm. Throws execution_recorded, execution_cancelled. */
+export function cancelByHand(
+  seen: { execution: Execution; window: Window; trade: Trade | null },
+  reason: string,
+  now: Instant,
+): { execution: Execution; window: Window } {
+  const { execution, window, trade } = seen
+  if (trade) {
+    throw new Problem(
+      'execution_recorded',
+      `Execution ${execution.executionId} is recorded as ${trade.report.status}: what happened cannot be cancelled.`,
+    )
+  }
+  if (!isOpen(execution)) {
+    throw new Problem('execution_cancelled', `Execution ${execution.executionId} is cancelled already.`)
+  }
+  const ended = cancel(execution, window, now)
+  return { ...ended, execution: { ...ended.execution, cancelReason: reason } }
 }

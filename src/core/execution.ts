@@ -1,8 +1,7 @@
 // Executions: what they are.
 
-import type { ExecutionId } from './execution-id.ts'
-import type { Instant } from './instant.ts'
 import type { Price, Usd } from './money.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, plus } from './time.ts'
 
 export const EXECUTION_STATUSES = ['pending', 'sent', 'filled', 'partial', 'failed', 'cancelled'] as const
 export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number]
@@ -48,3 +47,71 @@ export type Execution = {
 
 export const isOpen = (execution: Execution): boolean =>
   execution.status === 'pending' || execution.status === 'sent'
+
+// Execution ids: a UUIDv7 (RFC 9562) as 32 hex digits behind `exec_`, made so that each is above the one before.
+
+export type ExecutionId = string & { readonly id: 'execution' }
+
+const PREFIX = 'exec_'
+const RANDOM_BITS = 74n
+const RANDOM_MAX = (1n << RANDOM_BITS) - 1n
+
+/**
+ * The next execution id after `previous`, the highest one given out so far.
+ * Ids rise strictly in creation order, whatever the clock does: within a millisecond, and after a step backwards,
+ * the time part of the previous id is kept and its random part counted up (RFC 9562, 6.2, method 2).
+ * @param entropy at least ten random bytes
+ */
+export function nextExecutionId(
+  previous: ExecutionId | null,
+  now: Instant,
+  entropy: Uint8Array,
+): ExecutionId {
+  const random = fromBytes(entropy) & RANDOM_MAX
+  if (previous === null) return assemble(BigInt(now), random >> 1n)
+  const last = takeApart(previous)
+  if (BigInt(now) > last.ms) return assemble(BigInt(now), random >> 1n)
+  // A step of up to 2^32 keeps neighbours unguessable while half the space leaves 2^41 of them per millisecond.
+  const counted = last.random + 1n + (random & 0xffff_ffffn)
+  return counted <= RANDOM_MAX ? assemble(last.ms, counted) : assemble(last.ms + 1n, random >> 1n)
+}
+
+function assemble(ms: bigint, random: bigint): ExecutionId {
+  const high = random >> 62n
+  const low = random & ((1n << 62n) - 1n)
+  const value = (ms << 80n) | (7n << 76n) | (high << 64n) | (2n << 62n) | low
+  return (PREFIX + value.toString(16).padStart(32, '0')) as ExecutionId
+}
+
+function takeApart(id: ExecutionId): { ms: bigint; random: bigint } {
+  const value = BigInt(`0x${id.slice(PREFIX.length)}`)
+  const high = (value >> 64n) & 0xfffn
+  return { ms: value >> 80n, random: (high << 62n) | (value & ((1n << 62n) - 1n)) }
+}
+
+const fromBytes = (bytes: Uint8Array): bigint => BigInt(`0x${bytes.toHex()}`)
+
+// The key by which a partner tells one purchase from another: if it ever changed, a partner could buy twice.
+
+/**
+ * Built from the plan id, the window start and the tranche index; the same for every delivery. No other instruction of
+ * its environment has it, but one of the other environment may.
+ */
+export const idempotencyKey = (execution: Execution, formatStart: (at: Instant) => string): string =>
+  `${execution.partnerPlanId}:${formatStart(execution.windowStart)}:${execution.trancheIndex}`
+
+// Delivery under a lease: for how long an execution belongs to the poll that got it.
+
+export const LEASE_MS = 5 * MINUTE_MS
+/** A lease that ends later than this was taken under a clock that has been set back since: it has ended. */
+export const LEASE_AHEAD_MAX_MS = HOUR_MS
+
+/** Hands an execution to the partner: a fresh lease, one more delivery. */
+export function deliver(execution: Execution, now: Instant): Execution {
+  return {
+    ...execution,
+    status: 'sent',
+    deliveredCount: execution.deliveredCount + 1,
+    leaseExpiresAt: plus(now, LEASE_MS),
+  }
+}

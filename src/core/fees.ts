@@ -1,9 +1,10 @@
 // Fees: what a month costs a partner. Integers throughout; rounded once.
 
-import { type Btc, roundToCents, type Usd, ZERO_USD } from './money.ts'
+import { type Btc, CENT, roundToCents, type Usd, ZERO_USD } from './money.ts'
 import type { Period } from './month.ts'
 import type { Tenant } from './partner.ts'
-import type { Tier, TierSource } from './tier.ts'
+import { Problem } from './problem.ts'
+import { type Instant, monthOf } from './time.ts'
 
 /** What was recorded for a tenant in a month. */
 export type Activity = {
@@ -19,7 +20,7 @@ export type Activity = {
   partnerFees: Usd
 }
 
-export type Fees = { volumeFee: Usd; userFee: Usd; minimumFee: Usd; total: Usd }
+type Fees = { volumeFee: Usd; userFee: Usd; minimumFee: Usd; total: Usd }
 
 export type Statement = {
   tenant: Tenant
@@ -52,7 +53,7 @@ export function feesOf(tier: Tier, activity: Pick<Activity, 'volume' | 'activeUs
 }
 
 /** The volume that a fee is taken of. */
-export const chargedVolume = (volume: Usd): Usd => (volume > 0n ? volume : ZERO_USD)
+const chargedVolume = (volume: Usd): Usd => (volume > 0n ? volume : ZERO_USD)
 
 /** Draws up a statement. Nothing is charged in the test environment, nor for a month the partner was not there in. */
 export function statementOf(
@@ -61,4 +62,193 @@ export function statementOf(
   const { partnerExisted, ...rest } = of
   const billable = of.tenant.environment === 'live'
   return { ...rest, billable, fees: billable && partnerExisted ? feesOf(of.tier, of.activity) : NO_FEES }
+}
+
+// Each user's share of what a month costs a partner.
+
+/** What a user's own trades would cost before rounding, in units of 1e-12 dollars: the weight of its share. */
+export const feeWeight = (tier: Tier, user: { trades: number; volume: Usd }): bigint =>
+  chargedVolume(user.volume) * BigInt(tier.rateBps) + (user.trades > 0 ? tier.perActiveUser * BPS_ONE : 0n)
+
+/**
+ * Shares a total among weights by largest remainder, in cents: every share is its exact part rounded down, and the
+ * cents left over go to the largest remainders, the earlier one first where they are equal. The shares add up to the
+ * total. Weights that are all zero count as equal. `total` is whole cents.
+ */
+export function shareOut(total: Usd, weights: readonly bigint[]): Usd[] {
+  if (weights.length === 0) return []
+  const sum = weights.reduce((a, b) => a + b, 0n)
+  const fair = sum === 0n ? weights.map(() => 1n) : weights
+  const whole = sum === 0n ? BigInt(weights.length) : sum
+  const cents = total / CENT
+  const shares = fair.map((weight) => (cents * weight) / whole)
+  const remainders = fair.map((weight) => (cents * weight) % whole)
+  const left = Number(cents - shares.reduce((a, b) => a + b, 0n))
+  const order = Uint32Array.from(shares.keys()).sort((a, b) => {
+    const [x, y] = [remainders[a] ?? 0n, remainders[b] ?? 0n]
+    return x > y ? -1 : x < y ? 1 : a - b
+  })
+  for (const i of order.subarray(0, left)) shares[i] = (shares[i] ?? 0n) + 1n
+  return shares.map((share) => (share * CENT) as Usd)
+}
+
+// Pricing tiers, versioned by month: what finance charges is fixed before the month begins or while it runs.
+
+export type Tier = {
+  name: string
+  /** The first month (YYYY-MM) this version is in force. */
+  fromMonth: string
+  /** How many names had been set when this one was first, itself included. All its versions have the same. */
+  place: number
+  /** The volume of a month from which on it applies; null for a tier that is for overrides only. */
+  minVolume: Usd | null
+  rateBps: number
+  perActiveUser: Usd
+  monthlyMinimum: Usd
+}
+
+/** How the tier of a month was chosen: by name for this partner, or by what it bought. */
+type TierSource = 'override' | 'volume'
+
+export const TIER_NAME_MAX = 32
+export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MAX - 1}}$`)
+/** Stands for no override where the name of a tier is asked for, so no tier has it. */
+export const NO_TIER = 'none'
+export const RATE_BPS_MAX = 10_000
+
+/**
+ * What is given of a tier. Null means the present month, and no volume; what is left out stays as in the version
+ * before.
+ */
+export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps?: number | undefined } & {
+  minVolume?: Usd | null | undefined
+} & { [term in 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined }
+
+/**
+ * The version of a tier that comes of its terms; a tier that is new needs a rate, and where nothing is given it has no
+ * volume, and costs 0.00. Throws month_closed and usage.
+ */
+export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
+  const { name } = terms
+  if (!TIER_NAME_PATTERN.test(name) || name === NO_TIER)
+    throw new Problem(
+      'usage',
+      `A tier name is 1 to ${TIER_NAME_MAX} lower-case letters, digits and hyphens, and not "${NO_TIER}".`,
+    )
+  const fromMonth = terms.fromMonth ?? monthOf(now)
+  refusePastMonth(fromMonth, monthOf(now))
+  const before = tiersInForce(versions, fromMonth).find((tier) => tier.name === name)
+  const rateBps = terms.rateBps ?? before?.rateBps
+  if (rateBps === undefined)
+    throw new Problem('usage', `There is no tier ${name} in ${fromMonth} yet: give its --rate-bps.`)
+  const made: Tier = {
+    name,
+    fromMonth,
+    place: placeOf(versions, name),
+    minVolume: terms.minVolume === undefined ? (before?.minVolume ?? null) : terms.minVolume,
+    rateBps,
+    perActiveUser: terms.perActiveUser ?? before?.perActiveUser ?? ZERO_USD,
+    monthlyMinimum: terms.monthlyMinimum ?? before?.monthlyMinimum ?? ZERO_USD,
+  }
+  refuseNoVolumes(versions, made)
+  return made
+}
+
+/** A new name comes after all others, whatever month it begins in. */
+const placeOf = (versions: readonly Tier[], name: string): number =>
+  versions.find((tier) => tier.name === name)?.place ?? 1 + Math.max(0, ...versions.map(({ place }) => place))
+
+/** Without a tier that has a volume, a partner without an override could not be charged. */
+function refuseNoVolumes(versions: readonly Tier[], made: Tier): void {
+  const others = versions.filter(({ name, fromMonth }) => name !== made.name || fromMonth !== made.fromMonth)
+  const after = [...others, made]
+  const months = after.map(({ fromMonth }) => fromMonth).filter((month) => month >= made.fromMonth)
+  const month = months.sort(order).find((one) => byVolume(tiersInForce(after, one)).length === 0)
+  if (month === undefined) return
+  throw new Problem('usage', `In ${month} no tier would have a volume: give one of them --min-volume-usd 0.`)
+}
+
+/** Those that a volume can lead to. */
+const byVolume = (inForce: readonly Tier[]): (Tier & { minVolume: Usd })[] =>
+  inForce.filter((tier): tier is Tier & { minVolume: Usd } => tier.minVolume !== null)
+
+/**
+ * The months in which a tier changes, other than by this version: what held before it, and when the next one begins.
+ */
+export function besideVersion(
+  versions: readonly Tier[],
+  { name, fromMonth }: Tier,
+): { before: Tier | null; next: Tier | null } {
+  const own = versions.filter((tier) => tier.name === name).sort((a, b) => order(a.fromMonth, b.fromMonth))
+  return {
+    before: own.findLast((tier) => tier.fromMonth < fromMonth) ?? null,
+    next: own.find((tier) => tier.fromMonth > fromMonth) ?? null,
+  }
+}
+
+/** Refuses a change that would reach into a month that is over. */
+export function refusePastMonth(fromMonth: string, currentMonth: string): void {
+  if (fromMonth >= currentMonth) return
+  throw new Problem('month_closed', `${fromMonth} is over; a change can start in ${currentMonth} or later.`)
+}
+
+/** `firstMonth` is that of the tier's first version; null for a tier that does not exist. Throws tier_not_found. */
+export function refuseTierNotInForce(tier: string, firstMonth: string | null, month: string): void {
+  if (firstMonth === null) throw new Problem('tier_not_found', `Tier ${tier} not found.`)
+  if (firstMonth <= month) return
+  throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${firstMonth}.`)
+}
+
+/**
+ * The month that the tiers every database begins with are dated (sql/0001_start.sql, sql/postgres/0001_start.sql). They
+ * price the months before it too: with nothing.
+ */
+const FIRST_TIERS = '1970-01'
+
+/**
+ * The version of each tier in force in a month, by the volume it begins at, those for overrides only first. Of those
+ * that begin at the same one the oldest comes last, where the choice by volume finds it: the one in force since the
+ * earliest month, and of one month the one that was set first.
+ */
+export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
+  const asked = month < FIRST_TIERS ? FIRST_TIERS : month
+  const inForce = versions.filter((tier) => tier.fromMonth <= asked)
+  const tiers = Map.groupBy(inForce, (tier) => tier.name)
+  const dated = [...tiers.values()].map((own) => {
+    const byMonth = own.toSorted((a, b) => order(a.fromMonth, b.fromMonth))
+    return { since: byMonth[0]?.fromMonth ?? '', tier: byMonth.at(-1) as Tier }
+  })
+  dated.sort(
+    (a, b) =>
+      order(a.tier.minVolume ?? -1n, b.tier.minVolume ?? -1n) ||
+      order(b.since, a.since) ||
+      order(b.tier.place, a.tier.place),
+  )
+  return dated.map(({ tier }) => tier)
+}
+
+const order = <T extends string | bigint | number>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
+
+/**
+ * The override where there is one in force, else the highest tier the volume reaches, else the lowest there is, of
+ * equal ones the oldest. A tier without a volume is never chosen by it.
+ */
+export function chooseTier(
+  inForce: readonly Tier[],
+  override: string | null,
+  volume: Usd,
+): { tier: Tier; tierSource: TierSource } {
+  if (override !== null) {
+    const tier = inForce.find(({ name }) => name === override)
+    // The store takes no override whose tier is not in force; charging another price instead would go unnoticed.
+    if (!tier) throw new Error(`the override names ${override}, which is not in force`)
+    return { tier, tierSource: 'override' }
+  }
+  const tiers = byVolume(inForce)
+  const lowest = tiers[0]?.minVolume
+  const tier =
+    tiers.findLast((candidate) => candidate.minVolume <= volume) ??
+    tiers.findLast((candidate) => candidate.minVolume === lowest)
+  if (!tier) throw new Error('no pricing tier is in force')
+  return { tier, tierSource: 'volume' }
 }

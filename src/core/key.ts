@@ -1,9 +1,9 @@
 // API keys. The whole key exists once, in the answer that issues it; what is kept cannot be turned back into it.
 
-import { HOUR_MS, type Instant } from './instant.ts'
 import type { Environment, PartnerStatus, Tenant } from './partner.ts'
 import { Problem } from './problem.ts'
-import { TEXT_MAX } from './text-lengths.ts'
+import { TEXT_MAX } from './text.ts'
+import { earlier, HOUR_MS, type Instant, plus } from './time.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SECRET_LENGTH = 40
@@ -97,4 +97,57 @@ function crc32(text: string): number {
     for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1
   }
   return (crc ^ 0xffffffff) >>> 0
+}
+
+// The end of an API key: rotation, which gives it a successor, and revocation.
+
+/**
+ * Replaces a key: the old one ends when the overlap does, or earlier if it would have anyway. Its successor has the
+ * same tenant, label and length of life. A second successor would take its length of life from what the overlap left of
+ * the first, and end soon as well. Throws key_ended.
+ */
+export function rotate(
+  seen: ApiKey,
+  overlapMs: number,
+  { now, clock, isRotated }: KeyTime,
+): { key: ApiKey; successor: KeyTerms } {
+  if (!isUsable(seen, now)) {
+    throw new Problem(
+      'key_ended',
+      `Key ${seen.keyId} is revoked or expired; issue a new one with key create.`,
+    )
+  }
+  const { tenant, label, createdAt, expiresAt } = seen
+  if (isRotated) {
+    const create = `tranche key create ${tenant.partnerSlug} --env ${tenant.environment}`
+    throw new Problem(
+      'key_ended',
+      `Key ${seen.keyId} has a successor, which \`tranche key list ${tenant.partnerSlug}\` shows. If nobody has its secret any more, issue another with \`${create}\`.`,
+    )
+  }
+  const end = plus(clock, overlapMs)
+  return {
+    key: { ...seen, expiresAt: expiresAt === null ? end : earlier(expiresAt, end) },
+    successor: { tenant, label, lifetimeMs: expiresAt === null ? null : expiresAt - createdAt },
+  }
+}
+
+/** Ends a key at once. One that is revoked already stays as it is. */
+export const revoke = (seen: ApiKey, { clock }: KeyTime): ApiKey => ({
+  ...seen,
+  revokedAt: seen.revokedAt ?? clock,
+})
+
+// Whether a call is admitted: not with a key that has ended, nor for a partner that is disabled.
+
+/** What decides whether a call is admitted. */
+type Admitted = { key: KeyLife; partnerStatus: PartnerStatus; now: Instant }
+
+/**
+ * Refuses a call whose key has ended, or opens nothing because its partner is disabled. Throws key_invalid and
+ * partner_disabled.
+ */
+export function admit(seen: Admitted | null): asserts seen is Admitted {
+  if (!seen || !isUsable(seen.key, seen.now)) throw new Problem('key_invalid', 'Invalid API key.')
+  if (seen.partnerStatus !== 'active') throw new Problem('partner_disabled', 'Partner is not active.')
 }

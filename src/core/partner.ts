@@ -1,9 +1,9 @@
 // Partners and the tenants they own: every record belongs to one partner in one environment.
 
-import type { Instant } from './instant.ts'
 import { CENT, formatUsd, type Usd, usd } from './money.ts'
 import { Problem } from './problem.ts'
-import { TEXT_MAX } from './text-lengths.ts'
+import { TEXT_MAX } from './text.ts'
+import { DAY_MS, type Instant } from './time.ts'
 
 export const ENVIRONMENTS = ['test', 'live'] as const
 export type Environment = (typeof ENVIRONMENTS)[number]
@@ -66,3 +66,58 @@ export function setMinTranche(seen: Partner, minTranche: Usd, now: Instant): Par
   if (minTranche >= MIN_TRANCHE_LEAST) return { ...seen, minTranche, updatedAt: now }
   throw new Problem('usage', `The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
 }
+
+// How a tenant is named where an operator reads, and on the command line to run next.
+
+/** How a tenant is named in a finding. */
+export const tenantName = ({ partnerSlug, environment }: Tenant): string => `${partnerSlug} ${environment}`
+
+type TenantName = { partnerSlug: string; environment: string }
+
+/** Plans of several partners and environments may have one name, and a name may look like an option. */
+export const showPlan = (partnerPlanId: string, tenant: TenantName): string[] => {
+  const options = ofTenant(tenant)
+  return partnerPlanId.startsWith('-')
+    ? ['plan', 'show', ...options, '--', partnerPlanId]
+    : ['plan', 'show', partnerPlanId, ...options]
+}
+
+/** The options that name a tenant on a command line. */
+export const ofTenant = ({ partnerSlug, environment }: TenantName): string[] => [
+  '--partner',
+  partnerSlug,
+  '--env',
+  environment,
+]
+
+// How far a sandbox may go, and what it refuses.
+
+/** The most that a sandbox may be ahead of the real time, in all. */
+export const SANDBOX_OFFSET_MAX_MS = 3_650 * DAY_MS
+
+/** Throws sandbox_refused for a live tenant. */
+export function refuseLive({ environment, partnerSlug }: Tenant): void {
+  if (environment === 'test') return
+  throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
+}
+
+/** Throws sandbox_refused for an advance beyond the most. `offsetMs` is how far the sandbox is ahead already. */
+export function refuseTooFar({ offsetMs }: { offsetMs: number }, byMs: number): void {
+  if (offsetMs + byMs <= SANDBOX_OFFSET_MAX_MS) return
+  throw new Problem(
+    'sandbox_refused',
+    `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / DAY_MS} days ahead; this one is ${Math.floor(offsetMs / DAY_MS)} ahead already.`,
+  )
+}
+
+export const asleep = (partnerPlanId: string): Problem =>
+  new Problem(
+    'sandbox_refused',
+    `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
+  )
+
+export const notToWipe = (): Problem =>
+  new Problem('sandbox_refused', 'Only a test environment can be wiped.')
+
+export const advanceUnderWay = (): Problem =>
+  new Problem('database_in_use', 'Another advance is running: wait until it ends.')

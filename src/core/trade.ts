@@ -1,9 +1,9 @@
 // A trade: the record of a report that was accepted, and how it is dated.
 
-import { isFill, type Report } from './confirmation-report.ts'
-import type { Execution } from './execution.ts'
-import type { ExecutionId } from './execution-id.ts'
-import { type Instant, later } from './instant.ts'
+import type { Execution, ExecutionId } from './execution.ts'
+import { type Btc, btc, type Price, price, type Usd, usd, ZERO_USD } from './money.ts'
+import { unreachable } from './problem.ts'
+import { type Instant, later } from './time.ts'
 
 export type Trade = {
   executionId: ExecutionId
@@ -42,3 +42,75 @@ export function tradeOf(
   const { executionId } = execution
   return { executionId, recordedAt: recordedAtOf(now, seen.latestRecordedAt), receivedAt: null, report }
 }
+
+// What a partner reports of an execution.
+
+export const REPORT_STATUSES = ['filled', 'partial', 'failed', 'cancelled'] as const
+
+/** The outcome of an execution in the partner's words, after rounding; fields the contract ignores are not in it. */
+export type Report = Fill | NoFill
+
+export type Fill = {
+  status: 'filled' | 'partial'
+  partnerOrderId: string
+  /** As sent; null when the partner left it to the moment of receipt. */
+  executedAt: Instant | null
+  usdAmount: Usd
+  btcAmount: Btc
+  executionPrice: Price
+  partnerFee: Usd | null
+}
+
+export type NoFill = {
+  status: 'failed' | 'cancelled'
+  partnerOrderId: string
+  executedAt: Instant | null
+  failureReason: string | null
+}
+
+export function spentBy(report: Report): Usd {
+  switch (report.status) {
+    case 'filled':
+    case 'partial':
+      return report.usdAmount
+    case 'failed':
+    case 'cancelled':
+      return ZERO_USD
+    default:
+      return unreachable(report)
+  }
+}
+
+export const isFill = (report: Report): report is Fill => 'usdAmount' in report
+
+// When two reports of an execution count as the same.
+
+/** Whether two reports say the same thing: compared by value, field by field. An empty reason says what none says. */
+export function sameReport(a: Report, b: Report): boolean {
+  return reportFingerprint(withoutEmptyReason(a)) === reportFingerprint(withoutEmptyReason(b))
+}
+
+const withoutEmptyReason = (report: Report): Report =>
+  isFill(report) ? report : { ...report, failureReason: report.failureReason || null }
+
+/** One text per distinct report, for comparing and for hashing. Digests on file are made of it: it never changes. */
+export function reportFingerprint(report: Report): string {
+  const common = [report.status, report.partnerOrderId, report.executedAt]
+  const rest = isFill(report)
+    ? [report.usdAmount, report.btcAmount, report.executionPrice, report.partnerFee].map(
+        (n) => n?.toString() ?? null,
+      )
+    : [report.failureReason]
+  return JSON.stringify([...common, ...rest])
+}
+
+// The most that a fill may be: dollars, bitcoin, a price and a fee.
+
+/**
+ * All the bitcoin there will ever be, and dollars, a price and a fee beyond any real one.
+ * Dollars are limited where an operator enters them; a report is limited by its reservation.
+ */
+export const FILL_USD_MAX = usd('1000000000')
+export const FILL_BTC_MAX = btc('21000000')
+export const FILL_PRICE_MAX = price('50000000')
+export const FILL_FEE_MAX = usd('1000000')

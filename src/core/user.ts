@@ -1,7 +1,7 @@
 // Partner users: linking, metadata, disabling.
 
-import type { Instant } from './instant.ts'
 import { Problem } from './problem.ts'
+import type { Instant } from './time.ts'
 
 const USER_STATUSES = ['linked', 'disabled'] as const
 export type UserStatus = (typeof USER_STATUSES)[number]

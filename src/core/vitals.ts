@@ -1,13 +1,11 @@
 // What is known of a running service at a glance: the facts that its findings are drawn from. All of it is cheap to
 // read.
 
-import type { Dispute } from './clock-dispute.ts'
-import type { ExecutionId } from './execution-id.ts'
-import type { Instant } from './instant.ts'
-import type { LostWrites } from './lost-writes.ts'
+import type { Dispute, LostWrites, SchedulerSeen } from './clock.ts'
+import type { ExecutionId } from './execution.ts'
 import type { Price, Usd } from './money.ts'
 import type { PartnerStatus, Tenant } from './partner.ts'
-import type { SchedulerSeen } from './scheduler-lateness.ts'
+import type { Instant } from './time.ts'
 
 /** The feed that the latest passes asked. */
 export type FeedSeen = {

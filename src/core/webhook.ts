@@ -1,6 +1,9 @@
 // Webhook registrations: what one holds, and how one is registered, with a new secret.
 
-import type { Instant } from './instant.ts'
+import type { ExecutionId } from './execution.ts'
+import type { Tenant } from './partner.ts'
+import { FAILURE_REASON_MAX } from './text.ts'
+import type { Instant } from './time.ts'
 
 export const WEBHOOK_URL_MAX = 2083
 
@@ -38,3 +41,61 @@ export function register(seen: Webhook | null, url: string, secret: string, now:
     lastFailure: null,
   }
 }
+
+// When failures in a row pause a webhook, and how the pause is lifted.
+
+/** Failures in a row after which a webhook is paused. */
+export const FAILURES_TO_PAUSE = 10
+
+/** How an attempt ended. `statusCode` is null when no answer came; `reason` is null when it counts as delivered. */
+export type Attempt = { statusCode: number | null; reason: string | null }
+
+/** Enters an attempt: a success clears the failures, too many in a row pause the webhook. */
+export function noteAttempt(seen: Webhook, attempt: Attempt, now: Instant): Webhook {
+  const lastStatusCode = attempt.statusCode ?? seen.lastStatusCode
+  if (attempt.reason === null)
+    return { ...seen, lastStatusCode, lastDeliveredAt: now, consecutiveFailures: 0 }
+  const consecutiveFailures = seen.consecutiveFailures + 1
+  const lastFailure = { at: now, reason: [...attempt.reason].slice(0, FAILURE_REASON_MAX).join('') }
+  const failing = { ...seen, lastStatusCode, consecutiveFailures, lastFailure }
+  if (consecutiveFailures < FAILURES_TO_PAUSE || seen.status === 'paused') return failing
+  return { ...failing, status: 'paused', updatedAt: now }
+}
+
+/** Lifts a pause: the same secret, and as many failures to the next one as at the start. */
+export function resume(seen: Webhook, now: Instant): Webhook {
+  return seen.status === 'active'
+    ? seen
+    : { ...seen, status: 'active', updatedAt: now, consecutiveFailures: 0 }
+}
+
+// The one event of webhooks: a wake-up for a tenant, never an instruction.
+
+export const EVENT_NAME = 'executions.available'
+
+/** What a wake-up says: whose it is, how many executions the pass created for them, and the first of them. */
+export type Announcement = {
+  tenant: Pick<Tenant, 'partnerSlug' | 'environment'>
+  count: number
+  earliest: ExecutionId
+}
+export type WakeUp = Announcement & { tenant: Tenant }
+
+/** The fields of a wake-up in the order they are sent in. */
+export const PAYLOAD_FIELDS: readonly string[] = [
+  'event',
+  'partner_slug',
+  'environment',
+  'count',
+  'earliest_execution_id',
+]
+
+/** The body of a wake-up. */
+export const payloadOf = ({ tenant, count, earliest }: Announcement): string =>
+  JSON.stringify({
+    event: EVENT_NAME,
+    partner_slug: tenant.partnerSlug,
+    environment: tenant.environment,
+    count,
+    earliest_execution_id: earliest,
+  })

@@ -1,10 +1,9 @@
 // Buying windows and their ledger. A window is opened with a budget; tranches reserve from it, confirmations turn
 // reservations into spending or give them back. All amounts stay with the window that reserved them.
 
-import { assert } from './assert.ts'
-import { type Frequency, WINDOW_MS } from './frequency.ts'
-import { type Instant, plus } from './instant.ts'
-import { lesser, type Usd, ZERO_USD } from './money.ts'
+import { lesser, type Price, type Usd, ZERO_USD } from './money.ts'
+import { assert } from './problem.ts'
+import { type Frequency, type Instant, later, MINUTE_MS, plus, WINDOW_MS } from './time.ts'
 
 export type CloseReason = 'ended' | 'reset' | 'cancelled'
 
@@ -124,3 +123,208 @@ function checked(window: Window): Window {
   )
   return window
 }
+
+// Which window follows one that is over, and where on its grid a plan's window lies.
+
+/** A plan's window and the terms that decide which one comes next. */
+export type OnGrid = { start: Instant; end: Instant; frequency: Frequency; amount: Usd }
+
+/** The window that follows one that is over: on the same grid, past the windows slept through, with one budget only. */
+export const roll = (over: OnGrid, now: Instant): Opening | null =>
+  now < over.end ? null : windowSlotAt(over, now)
+
+/**
+ * The slot of a window's grid that contains `now`, wherever the window itself lies. Windows end where their slot does.
+ */
+function windowSlotAt({ end, frequency, amount }: OnGrid, now: Instant): Opening {
+  const length = WINDOW_MS[frequency]
+  return opening(gridSlot(plus(end, -length), length, now), frequency, amount)
+}
+
+/**
+ * Where a plan's window belongs, wherever it lies: in the slot of its grid that is now, or at a start_date still ahead.
+ */
+export const slotDue = (window: OnGrid, startDate: Instant, now: Instant): Opening =>
+  now < startDate ? opening(startDate, window.frequency, window.amount) : windowSlotAt(window, now)
+
+/** What windows that started in a slot have spent and reserved, and the last of their starts that executions bear. */
+type SlotUse = { claimed: Usd; usedStart: Instant | null }
+
+/**
+ * The window for a slot that may have had windows before, because the clock was once ahead: it has what they left, and
+ * starts a millisecond after them, so that no idempotency key comes twice. Null when too little is left, of the money
+ * or of the slot.
+ */
+export function openSlot(slot: Opening, { claimed, usedStart }: SlotUse, floor: Usd): Opening | null {
+  const budget = (slot.budget - claimed) as Usd
+  if (claimed > 0n && budget < floor) return null
+  const start = usedStart === null ? slot.start : plus(usedStart, 1)
+  return start < slot.end ? { ...slot, start, budget } : null
+}
+
+export const slotAfter = ({ start, end, budget }: Opening): Opening => ({
+  start: end,
+  end: plus(end, end - start),
+  budget,
+})
+
+/**
+ * A plan's first window: the slot of its grid that is now, or the one at a start_date still ahead. Where windows of its
+ * name may have started up to `usedUntil`, which a reset has removed, it starts a millisecond after that, so that no
+ * idempotency key comes twice; it ends with the slot even so.
+ */
+export function firstWindow(
+  { startDate, frequency, amount }: { startDate: Instant; frequency: Frequency; amount: Usd },
+  usedUntil: Instant | null,
+  now: Instant,
+): Opening {
+  const free = usedUntil === null ? now : later(now, plus(usedUntil, 1))
+  const slot = opening(gridStart(startDate, WINDOW_MS[frequency], free), frequency, amount)
+  return usedUntil === null ? slot : { ...slot, start: later(slot.start, plus(usedUntil, 1)) }
+}
+
+/** The slot of the grid start + n * length that contains `now`; `start` itself when it lies ahead. */
+export function gridStart(start: Instant, lengthMs: number, now: Instant): Instant {
+  return now <= start ? start : gridSlot(start, lengthMs, now)
+}
+
+/** The slot of the grid start + n * length that contains `now`, also for a start that lies ahead of it. */
+const gridSlot = (start: Instant, lengthMs: number, now: Instant): Instant =>
+  plus(start, Math.floor((now - start) / lengthMs) * lengthMs)
+
+// Whether a change of a plan resets its window, and where the new one starts.
+
+type Terms = { amount: Usd; frequency: Frequency; status: 'active' | 'paused' | 'cancelled' }
+
+/** Where windows of a plan have started that had executions: no other may start there. */
+export type UsedStarts = {
+  /** Of those that are not in the past. */
+  usedStarts: readonly Instant[]
+  /** The latest that windows under the plan's name may have had before a reset of its sandbox; null for none. */
+  usedBeforeReset: Instant | null
+}
+
+/**
+ * Whether a window with the full amount begins in place of what is left of the current one: when the amount or the
+ * frequency changes, and when a paused plan goes on.
+ */
+export function resetsWindow(before: Terms, after: Terms): boolean {
+  const reactivated = before.status === 'paused' && after.status === 'active'
+  return reactivated || after.amount !== before.amount || after.frequency !== before.frequency
+}
+
+/** Starts further ahead of a new window are those of a clock that was wrong: it does not have to come after them. */
+const USED_AHEAD_MS = WINDOW_MS['bi-weekly']
+
+/**
+ * Where a reset window starts: now, or at the plan's start_date while that lies ahead; a millisecond after the last
+ * window that already has executions, should the clock have gone back, and after all that a reset of the sandbox has
+ * removed, so that no idempotency key is made twice.
+ */
+export function resetStart(
+  { usedStarts, usedBeforeReset }: UsedStarts,
+  startDate: Instant,
+  now: Instant,
+): Instant {
+  const free = usedBeforeReset === null ? now : later(now, plus(usedBeforeReset, 1))
+  const wanted = later(free, startDate)
+  const near = usedStarts.filter((used) => wanted <= used && used < plus(wanted, USED_AHEAD_MS))
+  let start = near.reduce((latest, used) => later(latest, plus(used, 1)), wanted)
+  while (usedStarts.includes(start)) start = plus(start, 1)
+  return start
+}
+
+// A schedule: the small, hot record of one plan's current window that a scheduler pass reads and writes.
+// Its due conditions are plain comparisons of columns, so that a pass costs what it fires (docs/engine.md).
+
+/** How the window is cut into slots, each with the same number of units, and how many units are already out. */
+export type Layout = { slots: number; unitsPerSlot: number; unitsFired: number }
+
+/** The slot's first live price and the half-width of the band around it, as a logarithm. */
+export type Reference = { price: Price; halfWidth: number }
+
+export type Schedule = {
+  planId: number
+  windowId: number
+  windowStart: Instant
+  windowEnd: Instant
+  budget: Usd
+  /** What is neither reserved nor spent. */
+  fireable: Usd
+  /** The least an instruction may be (least-instruction.ts). */
+  floor: Usd
+  trancheIndex: number
+  /** Null until the first pass of the window. */
+  layout: Layout | null
+  /** The slot last entered; -1 before the first. */
+  slot: number
+  reference: Reference | null
+  /** The next instant at which the plan must be looked at whatever the price does. */
+  nextRunAt: Instant
+  /** The next unit fires at a live price at or under this one. */
+  limitPrice: Price | null
+  /** The next unit fires at this instant when there is no live price. */
+  clockAt: Instant | null
+  /** Extra tranches still allowed for money that comes back when no unit is left. */
+  extrasLeft: number
+  nextExtraAt: Instant
+}
+
+/** Above every price: the limit of a unit whose slot has had no live price yet, so that the first one is noticed. */
+export const ANY_PRICE = (2n ** 62n) as Price
+
+/** The price at or under which the next unit fires; null when it waits for none, or for the first one of its slot. */
+export const awaitedPrice = ({ limitPrice }: Pick<Schedule, 'limitPrice'>): Price | null =>
+  limitPrice === ANY_PRICE ? null : limitPrice
+
+/** The schedule of a window no pass has seen yet: looked at as soon as it starts. */
+export function freshSchedule(window: Window, minTranche: Usd): Schedule {
+  return {
+    planId: window.planId,
+    windowId: window.windowId,
+    windowStart: window.start,
+    windowEnd: window.end,
+    budget: window.budget,
+    fireable: unreserved(window),
+    floor: leastInstruction(minTranche, window.budget),
+    trancheIndex: 0,
+    layout: null,
+    slot: -1,
+    reference: null,
+    nextRunAt: window.start,
+    limitPrice: null,
+    clockAt: null,
+    extrasLeft: EXTRA_TRANCHES_MAX,
+    nextExtraAt: window.start,
+  }
+}
+
+// When the failsafe of a window begins: by how often passes have come lately.
+
+export const FAILSAFE_LEAD_MIN_MS = 15 * MINUTE_MS
+/** How many gaps between the last passes decide how early a failsafe begins. */
+export const PASS_GAPS_SEEN = 8
+
+/** How early the failsafe begins: twice the second-longest of the last tick gaps, so that one outage does not count. */
+export function failsafeLead(passGapsMs: readonly number[]): number {
+  const longestFirst = passGapsMs.slice(-PASS_GAPS_SEEN).sort((a, b) => b - a)
+  return Math.max(FAILSAFE_LEAD_MIN_MS, 2 * (longestFirst[1] ?? 0))
+}
+
+/** When the failsafe of a window begins: so long before its end, and not before the window itself. */
+export const failsafeStart = (
+  { windowStart, windowEnd }: { windowStart: Instant; windowEnd: Instant },
+  leadMs: number,
+): Instant => later(windowStart, plus(windowEnd, -leadMs))
+
+// How often the failsafe tries again with money that comes back.
+
+/** The most extra tranches a window may fire for money that comes back in its failsafe span. */
+export const EXTRA_TRANCHES_MAX = 3
+/** How far apart they are, at least. */
+export const EXTRA_SPACING_MS = 5 * MINUTE_MS
+
+// The least that an instruction of a window may be. src/store/sql/ledger.ts says the same in SQL.
+
+/** The partner's minimum tranche; all of the budget, where that is smaller. */
+export const leastInstruction = (minTranche: Usd, budget: Usd): Usd => lesser(minTranche, budget)

@@ -1,20 +1,24 @@
 // One scheduler pass: take the lock, learn the price, visit the plans that are due, store what fires.
 
-import { clockDisputed, judgeClock, type Testimony } from '../core/clock-dispute.ts'
-import type { ExecutionId } from '../core/execution-id.ts'
-import { nextExecutionId } from '../core/execution-id.ts'
-import { failsafeLead } from '../core/failsafe-start.ts'
-import type { Instant } from '../core/instant.ts'
-import { livePriceOf } from '../core/live-price.ts'
+import { clockDisputed, judgeClock, type Testimony } from '../core/clock.ts'
+import type { ExecutionId } from '../core/execution.ts'
+import { nextExecutionId } from '../core/execution.ts'
 import type { Price } from '../core/money.ts'
-import { roll } from '../core/next-window.ts'
+import { livePriceOf, observe as observePrice, sigma } from '../core/price.ts'
 import { DamagedRow, Problem } from '../core/problem.ts'
-import { observe as observePrice, sigma } from '../core/volatility.ts'
+import type { Instant } from '../core/time.ts'
+import { failsafeLead, roll } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
-import type { PassCounts, PassStart, PlanDecisions, Preview } from '../store/passes.ts'
-import type { AskedFeed, ObservedPrice } from '../store/prices.ts'
-import type { Store } from '../store/store.ts'
-import { decide } from './slot-reserve/decide-tranche.ts'
+import type {
+  AskedFeed,
+  ObservedPrice,
+  PassCounts,
+  PassStart,
+  PlanDecisions,
+  Preview,
+  Store,
+} from '../store/store.ts'
+import { decide } from './slot-reserve.ts'
 
 /** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
 export const PAGE_PLANS_MAX = 1_000

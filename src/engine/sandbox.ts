@@ -1,18 +1,15 @@
 // Sandbox time: takes one test environment through a stretch of time as the scheduler would have, but at once.
 
-import { failsafeLead } from '../core/failsafe-start.ts'
-import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
+import { sigma } from '../core/price.ts'
 import { Problem } from '../core/problem.ts'
-import { sigma } from '../core/volatility.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/time.ts'
+import { failsafeLead } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
-import type { AuditEntry } from '../store/audit.ts'
-import type { Fired, PassCounts, PlanDecisions } from '../store/passes.ts'
-import type { Sandbox } from '../store/sandboxes.ts'
-import type { Store } from '../store/store.ts'
+import type { AuditEntry, Fired, PassCounts, PlanDecisions, Sandbox, Store } from '../store/store.ts'
 import { decisions, type Known, PAGE_PLANS_MAX } from './pass.ts'
-import { fireNext } from './slot-reserve/decide-tranche.ts'
+import { fireNext } from './slot-reserve.ts'
 
 /** A pass at least this often, and at every instant at which a plan waits for something. */
 const CADENCE_MS = HOUR_MS

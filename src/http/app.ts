@@ -1,30 +1,35 @@
 // The HTTP service: what every call goes through on its way to a handler and back.
 
 import { H3, type H3Event } from 'h3'
-import { createListings } from '../billing/month-users-cache.ts'
-import { admit } from '../core/admit-call.ts'
+import { createListings } from '../billing/statement.ts'
 import type { KeySeen } from '../core/key.ts'
+import { admit } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
-import { openAnswer } from './answer-headers.ts'
-import { authenticate, isUseStale } from './auth.ts'
-import { checkBody, hasArrived, readObject, readQuery } from './body-and-query.ts'
-import { type CallLine, createCallLog } from './call-log.ts'
-import { CALLS_PER_KEY_MAX, createTurns, type Turn } from './calls-at-once.ts'
+import { authenticate, createDoor, createRateLimit, type Door, isUseStale } from './auth.ts'
+import { type CallLine, createCallLog, openAnswer } from './call-log.ts'
 import { DOCS_PATHS, type DocsPath, readDocs } from './docs-page.ts'
-import { type Ignored, ignoredMembers, ignoredParameters, tellIgnored } from './ignored-fields.ts'
-import { createRateLimit } from './key-rate-limit.ts'
-import { createDoor, type Door } from './keyless-calls.ts'
-import { getDescription } from './openapi/get-description.ts'
+import { getDescription } from './openapi/document.ts'
+import { OPS_PATHS } from './ops/access.ts'
 import type { Ops } from './ops/endpoints.ts'
-import { sendOps } from './ops/listener.ts'
-import { OPS_PATHS } from './ops/paths.ts'
+import { sendOps } from './ops/endpoints.ts'
 import { CHALLENGE, PUT_OFF, Refusal, STATUS_OF } from './refusal.ts'
-import { flawOf, writtenAs } from './request-head.ts'
+import {
+  checkBody,
+  flawOf,
+  hasArrived,
+  type Ignored,
+  ignoredMembers,
+  ignoredParameters,
+  readObject,
+  readQuery,
+  tellIgnored,
+  writtenAs,
+} from './request.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
-import { createOneAtATime } from './slow-calls-one-by-one.ts'
+import { CALLS_PER_KEY_MAX, createOneAtATime, createTurns, type Turn } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
   /** Null while the database is being opened: every call is then told to try again. */

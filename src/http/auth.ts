@@ -1,22 +1,28 @@
 // Authentication: from the Authorization header to a partner and its environment.
 
-import { admit } from '../core/admit-call.ts'
-import type { Instant } from '../core/instant.ts'
-import { isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { admit, isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
+import type { Instant } from '../core/time.ts'
 import { keyHash } from '../keys.ts'
-import type { KeyStore } from '../store/keys.ts'
+import type { KeyStore } from '../store/store.ts'
+import { type CallLine, requestIdOf } from './call-log.ts'
+import { DOCS_PATHS } from './docs-page.ts'
+import { getDescription } from './openapi/document.ts'
+import { OPS_PATHS } from './ops/access.ts'
 import { CHALLENGE, Refusal } from './refusal.ts'
+import { isFramedInDoubt } from './request.ts'
+import { ROUTES } from './routes.ts'
 
 const HEADER = /^Bearer (\S+)$/
 
 // Made once: to collect a stack for each would cost more than all else that is done for such a call.
 /** The header is missing or malformed. */
-export const NO_KEY = new Refusal(401, 'Expected Authorization: Bearer <key>', CHALLENGE)
+const NO_KEY = new Refusal(401, 'Expected Authorization: Bearer <key>', CHALLENGE)
 /** There is no such key. */
-export const INVALID_KEY = new Refusal(401, 'Invalid API key.', CHALLENGE)
+const INVALID_KEY = new Refusal(401, 'Invalid API key.', CHALLENGE)
 
 /** The key in a header, well formed or not; null when the header has none. */
-export const keyIn = (header: string | null): string | null => HEADER.exec(header ?? '')?.[1] ?? null
+const keyIn = (header: string | null): string | null => HEADER.exec(header ?? '')?.[1] ?? null
 
 /** Resolves a key to its partner and environment. Throws a Refusal with 401, and what `admit` throws. */
 export async function authenticate(
@@ -34,3 +40,126 @@ export async function authenticate(
 /** Whether the key's last-used mark is old enough to be renewed. */
 export const isUseStale = ({ key }: KeySeen, now: Instant): boolean =>
   key.lastUsedAt === null || Math.abs(now - key.lastUsedAt) >= KEY_USED_STEP_MS
+
+// The rate limit: how many requests a second each key may make.
+
+/** A token bucket per key: `perSecond` requests a second, and as many at once. Throws a Refusal: 429. */
+export function createRateLimit(perSecond: number): (keyId: string, now: Instant) => void {
+  const buckets = new Map<string, { tokens: number; at: Instant }>()
+  return (keyId, now) => {
+    const bucket = buckets.get(keyId) ?? { tokens: perSecond, at: now }
+    const elapsed = Math.max(0, now - bucket.at) / 1000
+    const tokens = Math.min(perSecond, bucket.tokens + elapsed * perSecond)
+    if (tokens < 1) {
+      buckets.set(keyId, { tokens, at: now })
+      const wait = Math.max(1, Math.ceil((1 - tokens) / perSecond))
+      throw new Refusal(429, 'Too many requests.', { 'retry-after': String(wait) })
+    }
+    buckets.set(keyId, { tokens: tokens - 1, at: now })
+  }
+}
+
+// Refuses a call whose key opens nothing before anything is made of it. A stranger decides how many such calls come,
+// and partners wait for each one: a request of h3 and its answer take several times as long as Node's own.
+
+export type Door = {
+  /** Whether a call may go on; false when it has been answered. Never rejects. */
+  knock: (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>
+  /** The key of a call that went on; undefined if its caller is still to be found out. */
+  seen: (request: unknown) => KeySeen | undefined
+}
+type Parts = {
+  findKey: (sha256: string) => Promise<KeySeen | null>
+  uuid: () => string
+  note: (line: CallLine) => void
+}
+
+/** What is not refused here goes the long way, and is answered there in the same words: so does all that is unusual. */
+export function createDoor({ findKey, uuid, note }: Parts): Door {
+  const callers = new WeakMap<object, KeySeen>()
+
+  function refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): false {
+    const started = performance.now()
+    const { url = '', method = '', headers } = request
+    const requestId = requestIdOf(String(headers['x-request-id'] ?? ''), uuid)
+    const text = JSON.stringify({ detail: refusal.detail })
+    response
+      .writeHead(refusal.status, {
+        'x-request-id': requestId,
+        'cache-control': 'no-store',
+        'content-type': 'application/json',
+        ...refusal.headers,
+        'content-length': text.length,
+      })
+      .end(text)
+    note({
+      request_id: requestId,
+      method,
+      route: routeOf(pathOf(url)),
+      partner_slug: null,
+      environment: null,
+      status: refusal.status,
+      duration_ms: Math.round((performance.now() - started) * 100) / 100,
+    })
+    return false
+  }
+
+  return {
+    seen: (request) => (request instanceof Object ? callers.get(request) : undefined),
+    knock(request, response) {
+      if (!isPlain(request)) return true
+      const key = keyIn(request.headers.authorization ?? null)
+      if (key === null) return refuse(request, response, NO_KEY)
+      if (!isWellFormedKey(key)) return refuse(request, response, INVALID_KEY)
+      return findKey(keyHash(key)).then(
+        (seen) => {
+          if (seen === null) return refuse(request, response, INVALID_KEY)
+          callers.set(request, seen)
+          return true
+        },
+        // A database that cannot be read is met again on the long way, which has the words for it.
+        () => true,
+      )
+    },
+  }
+}
+
+const OPEN_PATHS = new Set<string>([getDescription.path, ...OPS_PATHS, ...DOCS_PATHS])
+const METHODS = new Set(['GET', 'POST', 'PATCH', 'DELETE', 'PUT'])
+/** A path that reads the same to everybody: no escape, no backslash, no dot segment. */
+const PLAIN_PATH = /^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/
+/** What may be there only once, as in what is plain. */
+const AT_MOST_ONE = ['host', 'authorization', 'x-request-id']
+
+/** Whether nothing about a call but its key needs judging before it is refused. */
+function isPlain(request: IncomingMessage): boolean {
+  const { url = '', method = '', headers, rawHeaders } = request
+  const path = pathOf(url)
+  if (!METHODS.has(method) || !PLAIN_PATH.test(path) || OPEN_PATHS.has(path)) return false
+  if (headers.host === undefined || headers.expect !== undefined || isFramedInDoubt(request)) return false
+  return AT_MOST_ONE.every((name) => countOf(rawHeaders, name) <= 1)
+}
+
+/** Names and values alternate. Most names differ in length already. */
+function countOf(rawHeaders: readonly string[], name: string): number {
+  let count = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const given = rawHeaders[at] as string
+    if (given.length === name.length && given.toLowerCase() === name) count += 1
+  }
+  return count
+}
+
+function pathOf(url: string): string {
+  const query = url.indexOf('?')
+  return query < 0 ? url : url.slice(0, query)
+}
+
+const FIXED = new Set(ROUTES.map(({ path }) => path).filter((path) => !path.includes('/:')))
+const WITH_IDS = [...new Set(ROUTES.map(({ path }) => path))]
+  .filter((path) => path.includes('/:'))
+  .map((path) => ({ path, pattern: new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}$`) }))
+
+/** The pattern of a route, for a path that is plain; null for one that has no route. */
+const routeOf = (path: string): string | null =>
+  FIXED.has(path) ? path : (WITH_IDS.find(({ pattern }) => pattern.test(path))?.path ?? null)

@@ -1,21 +1,31 @@
 // Billing over HTTP: a month's statement, and each user's share of it page by page.
 
 import { z } from 'zod'
-import type { Listing } from '../billing/month-users-cache.ts'
-import { bill, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
-import { earlier, type Instant, MONTH_PATTERN } from '../core/instant.ts'
-import { isMonth, periodOf } from '../core/month.ts'
+import { tradeRow } from '../billing/export.ts'
+import { bill, type Listing, statementJson, totalsJson, userLineJson } from '../billing/statement.ts'
+import { type FixedPeriod, isMonth, periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
-import type { FixedPeriod } from '../core/report-period.ts'
-import { monthlyAnswer, monthlyUsersAnswer } from './answers/billing-schemas.ts'
-import { FieldError, field, said } from './fields.ts'
-import { cursor, limit, ofItsMonth, PAGE_DEFAULT, type Places, wrap } from './paging.ts'
+import { earlier, type Instant, MONTH_PATTERN } from '../core/time.ts'
+import type { LinePlace } from '../store/store.ts'
+import { monthlyAnswer, monthlyUsersAnswer, tradeAnswer, tradesAnswer } from './answers.ts'
+import {
+  cursor,
+  FieldError,
+  field,
+  limit,
+  ofItsMonth,
+  PAGE_DEFAULT,
+  type Places,
+  pageOf,
+  said,
+  wrap,
+} from './fields.ts'
 import { type CallStore, route } from './route.ts'
 
 /** How a month is written. */
 const MONTH_TEXT = { pattern: MONTH_PATTERN.source, maxLength: 7 }
 
-export const month = field({ type: 'string', ...MONTH_TEXT }, (input) => {
+const month = field({ type: 'string', ...MONTH_TEXT }, (input) => {
   const known = typeof input === 'string' && isMonth(input)
   return known ? periodOf(input) : new FieldError('value_error', 'Value error, month must be written YYYY-MM')
 })
@@ -31,7 +41,7 @@ const places: Places<Place> = {
   },
 }
 
-export const MONTH = said('The month, YYYY-MM, in UTC.', '2026-01')
+const MONTH = said('The month, YYYY-MM, in UTC.', '2026-01')
 
 export const getMonthly = route({
   method: 'GET',
@@ -97,3 +107,54 @@ function firstAfter(users: readonly { partnerUserId: string }[], id: string): nu
   }
   return low
 }
+
+// Trades over HTTP: what was recorded in a month, confirmations and adjustments, in the order they were recorded.
+
+const tradePlaces: Places<LinePlace> = {
+  write: ({ recordedAt, executionId, number }) => `${recordedAt} ${executionId} ${number}`,
+  read: (text) => {
+    const [, at, executionId = '', number] = /^(-?\d{1,15}) (exec_[0-9a-f]{32}) (\d{1,15})$/.exec(text) ?? []
+    return at === undefined
+      ? null
+      : { recordedAt: Number(at) as Instant, executionId, number: Number(number) }
+  },
+}
+
+export const getTrades = route({
+  method: 'GET',
+  path: '/partner/v1/trades',
+  query: z
+    .object({
+      month: month.meta(MONTH),
+      limit: limit.meta(said(`The trades of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+      cursor: cursor(tradePlaces)
+        .meta(
+          said(
+            'The next_cursor of the page before.',
+            'MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA',
+          ),
+        )
+        .optional(),
+    })
+    .superRefine(ofItsMonth<LinePlace>(({ recordedAt: at }, { start, end }) => at >= start && at < end)),
+  answer: tradesAnswer,
+  handle: async ({ store, tenant, query, alone }) => {
+    const size = query.limit ?? PAGE_DEFAULT
+    const { period, lines } = await alone(async () => {
+      // What is recorded from here on is dated later, and comes on a later page: nothing is missed and nothing comes
+      // twice.
+      const period = await store.fixTenantPeriod(tenant, query.month)
+      const page = { after: query.cursor ?? null, limit: size + 1 }
+      return { period, lines: await store.readTenantLines(tenant, period, page) }
+    })
+    const { page, next_cursor } = pageOf(lines, size, tradePlaces.write)
+    return {
+      partner_slug: tenant.partnerSlug,
+      environment: tenant.environment,
+      month: period.month,
+      final: period.final,
+      trades: page.map((line) => tradeAnswer.parse(tradeRow(line))),
+      next_cursor,
+    }
+  },
+})

@@ -1,8 +1,9 @@
 // What the log says about calls: one line for each call with a key. Of other calls, and of errors that repeat, it logs
 // no more than a person can use, because a stranger decides how many there are.
 
-import { SECOND_MS } from '../core/instant.ts'
+import type { H3Event } from 'h3'
 import { Problem } from '../core/problem.ts'
+import { SECOND_MS } from '../core/time.ts'
 import type { Log } from '../log.ts'
 
 /** How many calls per second that are refused before a key is known get a line of their own. */
@@ -28,7 +29,7 @@ export type CallLine = {
   content_type?: string
 }
 
-export type CallLog = (line: CallLine, bug: unknown) => void
+type CallLog = (line: CallLine, bug: unknown) => void
 
 /**
  * `bug` is the error, not of the caller's doing, that made a call fail; null if there is none. Once the database is
@@ -73,4 +74,21 @@ export function createCallLog(log: Log): CallLog {
       log.error({ ...line, ...(hasStack(error) ? { err: bug } : { error }) }, 'request failed')
     } else if (line.partner_slug !== null || hasLine()) log.info(line, 'request')
   }
+}
+
+// The headers that every answer has, on either listener: the id of its call, and that nobody may keep a copy.
+
+/** The id of a call is logged, and nothing that begins like a key or a secret of ours ever is. */
+const REQUEST_ID = /^(?=[A-Za-z0-9._-]{1,128}$)(?!.*sse_[a-z]+_)/
+
+/** The id of a call: the one that its client gave, if that is sane, or a new one. */
+export const requestIdOf = (given: string, uuid: () => string): string =>
+  REQUEST_ID.test(given) ? given : uuid()
+
+/** Sets the headers that every answer has, and returns the id of the call. */
+export function openAnswer(event: H3Event, uuid: () => string): string {
+  const requestId = requestIdOf(event.req.headers.get('x-request-id') ?? '', uuid)
+  event.res.headers.set('x-request-id', requestId)
+  event.res.headers.set('cache-control', 'no-store')
+  return requestId
 }

@@ -2,7 +2,7 @@
 // loads nothing from any other address, and asks this one only for /openapi.json.
 
 import { readViewerFile } from '../resources.ts'
-import { INFO } from './openapi/info-and-headers.ts'
+import { INFO } from './openapi/document.ts'
 
 export const DOCS_PATHS = ['/docs', '/docs/viewer.css', '/docs/viewer.js', '/docs/start.js'] as const
 export type DocsPath = (typeof DOCS_PATHS)[number]

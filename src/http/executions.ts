@@ -1,15 +1,37 @@
 // Executions over HTTP: the list of them, and how one is written.
 
 import { z } from 'zod'
-import type { Execution } from '../core/execution.ts'
-import { idempotencyKey } from '../core/idempotency-key.ts'
-import { EARLIEST, formatInstant, type Instant } from '../core/instant.ts'
-import { formatUsd } from '../core/money.ts'
+import { confirm } from '../core/confirmation.ts'
+import { deliver, type Execution, idempotencyKey } from '../core/execution.ts'
+import { type Btc, btc, formatUsd, type Price, price, usd, ZERO_USD } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
-import type { ExecutionPlace } from '../store/executions.ts'
-import { type ExecutionJson, executionsAnswer } from './answers/schemas.ts'
-import { datetime, said } from './fields.ts'
-import { cursor, limit, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
+import { assert } from '../core/problem.ts'
+import { REASON_MAX } from '../core/text.ts'
+import { EARLIEST, formatInstant, type Instant } from '../core/time.ts'
+import { FILL_BTC_MAX, FILL_FEE_MAX, FILL_PRICE_MAX, REPORT_STATUSES, type Report } from '../core/trade.ts'
+import type { ExecutionPlace } from '../store/store.ts'
+import {
+  type ConfirmedJson,
+  confirmedAnswer,
+  type DueJson,
+  duePageAnswer,
+  type ExecutionJson,
+  executionsAnswer,
+} from './answers.ts'
+import {
+  cursor,
+  DUE_PAGE_MAX,
+  datetime,
+  decimal,
+  id,
+  limit,
+  oneOf,
+  PAGE_DEFAULT,
+  type Places,
+  pageOf,
+  remark,
+  said,
+} from './fields.ts'
 import { route } from './route.ts'
 
 /** Where a list of executions goes on. */
@@ -58,7 +80,7 @@ export const getExecutions = route({
   },
 })
 
-export function executionJson(tenant: Tenant, execution: Execution): Omit<ExecutionJson, 'status'> {
+function executionJson(tenant: Tenant, execution: Execution): Omit<ExecutionJson, 'status'> {
   return {
     execution_id: execution.executionId,
     partner_slug: tenant.partnerSlug,
@@ -74,4 +96,118 @@ export function executionJson(tenant: Tenant, execution: Execution): Omit<Execut
     lease_expires_at: execution.leaseExpiresAt === null ? null : formatInstant(execution.leaseExpiresAt),
     delivered_count: execution.deliveredCount,
   }
+}
+
+// The confirmation of an execution over HTTP: the fields of a report, and its answer.
+
+// The order of the members is the order of errors in an answer; it is that of the contract's field table.
+const common = {
+  partner_order_id: id().meta(said('The order on your venue. Deduplicates retries.', 'order-1')),
+}
+const when = {
+  executed_at: datetime().meta(said('When it was filled; by default now.', '2026-01-05T00:00:30Z')).nullish(),
+}
+export const fillBody = z.object({
+  ...common,
+  status: oneOf(REPORT_STATUSES),
+  ...when,
+  usd_amount: decimal(usd, { above: ZERO_USD }).meta(
+    said('Dollars spent: at most what was reserved.', '10.00'),
+  ),
+  btc_amount: decimal(btc, { above: 0n as Btc, atMost: FILL_BTC_MAX }).meta(
+    said('Bitcoin bought.', '0.00015564'),
+  ),
+  execution_price: decimal(price, { above: 0n as Price, atMost: FILL_PRICE_MAX }).meta(
+    said('Dollars per bitcoin.', '64250.50'),
+  ),
+  partner_fee_usd: decimal(usd, { atLeast: ZERO_USD, atMost: FILL_FEE_MAX })
+    .meta(said('The fee you charged the user.', '0.05'))
+    .nullish(),
+})
+export const noFillBody = z.object({
+  ...common,
+  status: oneOf(REPORT_STATUSES),
+  ...when,
+  failure_reason: remark({ max: REASON_MAX })
+    .meta(
+      said(
+        `Why nothing was bought; recommended with failed. Kept to ${REASON_MAX} characters: line breaks and tabs stay, ` +
+          'other control characters become spaces.',
+        'insufficient funds',
+      ),
+    )
+    .nullish(),
+})
+const unknownBody = z.object({ ...common, status: oneOf(REPORT_STATUSES), ...when })
+
+const NO_FILL: readonly unknown[] = ['failed', 'cancelled']
+const FILL: readonly unknown[] = ['filled', 'partial']
+
+/** Which fields a report needs depends on its status; without a valid one, only what every report has is checked. */
+const confirmBody = z.unknown().transform((input, context): Report => {
+  const { status } = input as { status?: unknown }
+  const schema = FILL.includes(status) ? fillBody : NO_FILL.includes(status) ? noFillBody : unknownBody
+  const parsed = schema.safeParse(input)
+  if (parsed.success) return reportOf(parsed.data as Body)
+  for (const issue of parsed.error.issues) context.issues.push({ ...issue, input } as z.core.$ZodRawIssue)
+  return z.NEVER
+})
+
+type Body = z.output<typeof fillBody> & z.output<typeof noFillBody>
+
+function reportOf(body: Body): Report {
+  const common = { partnerOrderId: body.partner_order_id, executedAt: body.executed_at ?? null }
+  if (body.status === 'failed' || body.status === 'cancelled') {
+    return { status: body.status, ...common, failureReason: body.failure_reason || null }
+  }
+  return {
+    status: body.status,
+    ...common,
+    usdAmount: body.usd_amount,
+    btcAmount: body.btc_amount,
+    executionPrice: body.execution_price,
+    partnerFee: body.partner_fee_usd ?? null,
+  }
+}
+
+export const postConfirm = route({
+  method: 'POST',
+  path: '/partner/v1/executions/:execution_id/confirm',
+  body: confirmBody,
+  // Those of every status: the contract wants some of them ignored, and they are no mistake.
+  fields: Object.keys({ ...fillBody.shape, ...noFillBody.shape }),
+  answer: confirmedAnswer,
+  handle: async ({ store, tenant, params, body: report }) => {
+    const executionId = params.execution_id ?? ''
+    const ids = { executionId, partnerOrderId: report.partnerOrderId }
+    const confirmation = await store.changeExecution(tenant, ids, (seen, now) => confirm(seen, report, now))
+    if (confirmation.kind === 'refused') throw confirmation.problem
+    const { partnerOrderId, status } = report
+    const answer: ConfirmedJson = {
+      ok: true,
+      execution_id: executionId,
+      status,
+      partner_order_id: partnerOrderId,
+    }
+    return confirmation.kind === 'replayed' ? { ...answer, replayed: true as const } : answer
+  },
+})
+
+// The poll over HTTP: what is due, and how much of it one answer brings.
+
+export const getDue = route({
+  method: 'GET',
+  path: '/partner/v1/executions/due',
+  answer: duePageAnswer,
+  handle: async ({ store, tenant, setHeader }) => {
+    const { executions, remaining } = await store.deliverDue(tenant, DUE_PAGE_MAX, deliver)
+    setHeader('x-due-remaining', String(remaining))
+    return executions.map((execution) => dueJson(tenant, execution))
+  },
+})
+
+function dueJson(tenant: Tenant, execution: Execution): DueJson {
+  const json = executionJson(tenant, execution)
+  assert(json.lease_expires_at !== null, 'what is delivered is leased')
+  return { ...json, lease_expires_at: json.lease_expires_at }
 }

@@ -2,10 +2,12 @@
 // such a service were written against; `params.type` carries its error type.
 
 import { z } from 'zod'
-import { type Instant, parseInstant } from '../core/instant.ts'
 import { DECIMAL_PATTERN, formatUsd, type Usd } from '../core/money.ts'
-import { cut, ID_MAX, TEXT_MAX } from '../core/text-lengths.ts'
-import { BODY_BYTES_MAX } from './body-and-query.ts'
+import type { Period } from '../core/month.ts'
+import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../core/partner.ts'
+import { cut, ID_MAX, TEXT_MAX } from '../core/text.ts'
+import { type Instant, parseInstant } from '../core/time.ts'
+import { BODY_BYTES_MAX } from './request.ts'
 
 /** A refusal of one field: pydantic's error type and message. */
 export class FieldError {
@@ -74,7 +76,7 @@ export const oneOf = <const T extends string>(values: readonly T[]) =>
     return known ?? new FieldError('literal_error', `Input should be ${spoken(values)}`)
   })
 
-export type DecimalBounds<T extends bigint> = { placesMax?: number; above?: T; atLeast?: T; atMost?: T }
+type DecimalBounds<T extends bigint> = { placesMax?: number; above?: T; atLeast?: T; atMost?: T }
 
 /** A decimal string within bounds, read by `read` (which rounds), bounded after rounding. */
 export const decimal = <T extends bigint>(read: (text: string) => T, bounds: DecimalBounds<T>) =>
@@ -170,4 +172,128 @@ function spoken(values: readonly string[]): string {
   const quoted = values.map((value) => `'${value}'`)
   const last = quoted.pop() ?? ''
   return quoted.length === 0 ? last : `${quoted.join(', ')} or ${last}`
+}
+
+// The fields that several answers share: their shapes, descriptions and examples.
+
+const DATE_TIME = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$'
+
+export const answered = (description: string, example?: unknown) => ({
+  description,
+  ...(example !== undefined && { examples: [example] }),
+})
+
+export const instant = (description: string, example = '2026-01-05T00:00:00.000Z') =>
+  z
+    .string()
+    .meta({ format: 'date-time', pattern: DATE_TIME, maxLength: 24, ...answered(description, example) })
+
+/** Text that was checked when it came: one line, without control characters. */
+export const answeredText = (description: string, example: string, max = TEXT_MAX) =>
+  z.string().meta({ ...oneLine(max), ...answered(description, example) })
+
+/** Text as somebody worded it. */
+export const prose = (description: string, example: string, max: number) =>
+  z.string().meta({ maxLength: max, ...answered(description, example) })
+
+/** The longest amount: one of the ledger has at most 20 digits and a point, a sum of a month may have more. */
+const AMOUNT_MAX = 32
+
+/** Dollars: at least two places, at most eight. */
+export const dollars = (description: string, example = '10.00') =>
+  z.string().meta({ pattern: '^\\d+\\.\\d{2,8}$', maxLength: AMOUNT_MAX, ...answered(description, example) })
+
+/** Sums of a month, which may be negative: corrections of an earlier month may outweigh what was bought in this one. */
+export const dollarSum = (description: string, example: string) =>
+  z
+    .string()
+    .meta({ pattern: '^-?\\d+\\.\\d{2,8}$', maxLength: AMOUNT_MAX, ...answered(description, example) })
+
+export const coinSum = (description: string, example: string) =>
+  z.string().meta({ pattern: '^-?\\d+\\.\\d{8}$', maxLength: AMOUNT_MAX, ...answered(description, example) })
+
+export const count = (description: string, example = 1) => z.int().min(0).meta(answered(description, example))
+
+export const partnerSlug = z.string().meta({
+  pattern: PARTNER_SLUG_PATTERN.source,
+  maxLength: PARTNER_SLUG_MAX,
+  ...answered('The partner the key belongs to.', 'acme'),
+})
+export const environment = z.enum(ENVIRONMENTS).meta(answered('The environment the key belongs to.', 'test'))
+export const partnerUserId = answeredText("The partner's id of the user.", 'user-1', ID_MAX)
+export const partnerPlanId = answeredText("The partner's id of the plan.", 'plan-1', ID_MAX)
+/** How the id of an execution is written. */
+export const EXECUTION_ID = { pattern: '^exec_[0-9a-f]{32}$', maxLength: 37 }
+export const executionId = z.string().meta({
+  ...EXECUTION_ID,
+  ...answered('Stable across deliveries.', 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'),
+})
+export const createdAt = instant('When it was created.')
+export const updatedAt = instant('When it last changed.')
+export const ok = z.literal(true).meta(answered('Always true.', true))
+
+export const nextCursor = (example: string) =>
+  z.string().meta(CURSOR).nullable().meta(answered('Gives the next page; null on the last one.', example))
+
+// Lists in pages: how many rows a page has, and the cursor that says where the next one begins.
+
+export const PAGE_DEFAULT = 100
+export const PAGE_MAX = 1_000
+/** The most executions that one poll returns. */
+export const DUE_PAGE_MAX = 500
+
+/** The longest cursor: the end of a period and an id of characters of four bytes, wrapped. */
+export const CURSOR_MAX = 1_400
+/** How a cursor is written. */
+const CURSOR = { minLength: 1, maxLength: CURSOR_MAX, pattern: '^[A-Za-z0-9_-]+$' }
+
+export const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
+  if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
+    return new FieldError(
+      'int_parsing',
+      'Input should be a valid integer, unable to parse string as an integer',
+    )
+  }
+  const value = Number(input)
+  if (value < 1) return new FieldError('greater_than_equal', 'Input should be greater than or equal to 1')
+  if (value > PAGE_MAX)
+    return new FieldError('less_than_equal', `Input should be less than or equal to ${PAGE_MAX}`)
+  return value
+})
+
+/**
+ * A place in a list as text, and back; null for text that is not such a place. No two lists write a place in the same
+ * way.
+ */
+export type Places<T> = { write: (place: T) => string; read: (text: string) => T | null }
+
+/** A cursor is a place, wrapped so that nobody takes it apart. */
+export const wrap = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
+
+export const cursor = <T>({ read, write }: Places<T>) =>
+  field({ type: 'string', ...CURSOR }, (input): T | FieldError => {
+    const text =
+      typeof input === 'string' && input.length <= CURSOR_MAX
+        ? Buffer.from(input, 'base64url').toString('utf8')
+        : ''
+    const place = read(text)
+    return place !== null && wrap(write(place)) === input ? place : NOT_ONE
+  })
+
+const NOT_ONE = new FieldError('value_error', 'Value error, cursor is not one of a page')
+
+/** Refuses a cursor of another month: the listing would begin in the wrong place. */
+export const ofItsMonth =
+  <T>(isIn: (place: T, month: Period) => boolean) =>
+  (query: { month: Period; cursor?: T | undefined }, context: z.core.$RefinementCtx): void => {
+    if (query.cursor === undefined || isIn(query.cursor, query.month)) return
+    const { type, message } = NOT_ONE
+    context.addIssue({ code: 'custom', path: ['cursor'], message, params: { type } })
+  }
+
+/** The first `limit` of the rows, of which one more was read than the page has, and the cursor after them. */
+export function pageOf<T>(rows: readonly T[], limit: number, writeLast: (last: T) => string) {
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  return { page, next_cursor: rows.length > limit && last !== undefined ? wrap(writeLast(last)) : null }
 }

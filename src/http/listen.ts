@@ -1,14 +1,14 @@
 // The listening socket: plain or TLS, with time limits, and a close that lets calls in flight finish. Nothing that a
 // client sends, or fails to send, may affect more than its own connection.
 
-import type { RequestListener, Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { type H3, toNodeHandler } from 'h3'
 import type { App } from './app.ts'
-import { type Certificate, secureContextOf, type Tls } from './listen/certificate.ts'
-import { type ConnectionLimits, createConnections } from './listen/connections.ts'
-import { makeServer } from './listen/server.ts'
-import { LIMITS, STALL_MS } from './listen/time-limits.ts'
+import { isFramedInDoubt, networkOf } from './request.ts'
+import { type Certificate, makeServer, secureContextOf, type Tls } from './tls.ts'
+import { createGates } from './turns.ts'
 
 export type Listener = {
   url: string
@@ -29,7 +29,7 @@ export type Listener = {
  * `knock` may answer a call itself, and is then false.
  */
 export type Answering = Pick<H3, 'fetch'> & Partial<Pick<App, 'knock'>>
-export type ListenOptions = Partial<ConnectionLimits> & {
+type ListenOptions = Partial<ConnectionLimits> & {
   host: string
   port: number
   tls: Tls
@@ -116,3 +116,320 @@ function guarded(app: Answering): RequestListener {
     attempt().catch(() => response.destroy())
   }
 }
+
+// One connection: which of its calls are being answered, which wait, and when it ends.
+
+/** How many calls of one connection are answered at a time; nothing is read from it meanwhile. */
+export const CALLS_MAX = 16
+/** How many more may have arrived: everything that one read from the socket brings has to be taken. */
+const CALLS_AHEAD_MAX = 240
+
+type Connection = {
+  /** A call has arrived. */
+  take: (request: IncomingMessage, response: ServerResponse) => void
+  /** What came is not HTTP: the calls before it are answered, then it is refused with this status. */
+  breakOff: (status: string) => void
+  /** Takes no further call, says so with the last answer, and ends. */
+  drain: () => void
+  /** Whether a call is being answered. */
+  isBusy: () => boolean
+}
+type Call = { request: IncomingMessage; response: ServerResponse }
+
+function createConnection(socket: Socket, handle: RequestListener, uuid: () => string): Connection {
+  /** In the order of their arrival, which is that of their answers. */
+  const open: Call[] = []
+  const waiting: Call[] = []
+  let isPaused = false
+  let isEnding = false
+  let flaw: string | null = null
+  // Node calls this after an answer that says `Connection: close`; its own would cut off a client that is still
+  // sending.
+  socket.destroySoon = () => takeLeave(socket)
+
+  function begin(call: Call): void {
+    open.push(call)
+    // Whether it was answered, or its client left.
+    call.response.once('close', () => finish(call))
+    handle(call.request, call.response)
+  }
+
+  function finish(call: Call): void {
+    open.splice(open.indexOf(call), 1)
+    if (socket.destroyed) return
+    if (!call.request.complete) discardRest(call.request)
+    const next = waiting.shift()
+    if (next) begin(next)
+    else goOnReading()
+    if (isEnding) endWhenAnswered()
+  }
+
+  function goOnReading(): void {
+    if (!isPaused || isLeaving(socket)) return
+    isPaused = false
+    socket.resume()
+  }
+
+  function endWhenAnswered(): void {
+    // A call whose own body is broken or missing would wait for bytes that will not be read.
+    const rest = open.filter(({ request, response }) => request.complete || response.headersSent)
+    if (rest.length > 0 || waiting.length > 0 || isLeaving(socket)) return
+    if (flaw !== null) refuse(socket, flaw, uuid())
+    else if (open.length === 0) takeLeave(socket)
+  }
+
+  return {
+    isBusy: () => open.length > 0,
+    take(request, response) {
+      // What was sent after the end is not answered; `Connection: close` tells the client that it was not processed.
+      if (isEnding || isLeaving(socket)) return
+      request.on('error', ignore)
+      response.on('error', ignore)
+      // To the proxy that passed it on, what follows may be part of it.
+      if (isFramedInDoubt(request)) isEnding = true
+      if (open.length < CALLS_MAX) return begin({ request, response })
+      if (waiting.length >= CALLS_AHEAD_MAX) return void socket.destroy()
+      waiting.push({ request, response })
+      isPaused = true
+      socket.pause()
+    },
+    breakOff(status) {
+      if (isEnding || isLeaving(socket)) return
+      isEnding = true
+      flaw = status
+      endWhenAnswered()
+    },
+    drain() {
+      if (isLeaving(socket)) return
+      isEnding = true
+      waiting.length = 0
+      if (open.length === 0) return void socket.destroy()
+      const { response } = open.at(-1) as Call
+      if (!response.headersSent) response.setHeader('connection', 'close')
+    },
+  }
+}
+
+/** A connection that breaks ends its calls, and that is all. */
+function ignore(): void {}
+
+/** The rest of a body that was answered before its end. Its reader has stopped, and would hold it up. */
+function discardRest(request: IncomingMessage): void {
+  request.removeAllListeners('data').removeAllListeners('readable')
+  request.resume()
+}
+
+// All connections of a server: who comes in, who is turned away, and how they end.
+
+export type ConnectionLimits = {
+  /** All together. */
+  connectionsMax: number
+  /** From one address, or one IPv6 network of 64 bits. This machine itself is exempt: it may be a proxy. */
+  connectionsPerAddressMax: number
+}
+type Options = ConnectionLimits & {
+  isTls: boolean
+  stallMs: number
+  handle: RequestListener
+  uuid: () => string
+  /** Called when a connection was turned away, at most once a minute. */
+  onTurnedAway: (reason: string) => void
+}
+
+type Connections = {
+  accept: RequestListener
+  watch: (server: Server) => void
+  /** Ends the idle ones, and the others after their answers. */
+  drain: () => void
+  /** Cuts off whatever is still connected. */
+  endAll: () => void
+}
+
+const TURNED_AWAY_EVERY_MS = 60_000
+
+function createConnections(options: Options): Connections {
+  const { isTls, handle, uuid, stallMs, connectionsMax, connectionsPerAddressMax } = options
+  /** The sockets as they came in. Under TLS, these are not the ones that speak HTTP. */
+  const sockets = new Set<Socket>()
+  const connections = new Map<Socket, Connection>()
+  const handshakes = new Map<string, NodeJS.Timeout>()
+  const perAddress = new Map<string, number>()
+  const turnAway = atMostEvery(TURNED_AWAY_EVERY_MS, options.onTurnedAway)
+  const openGate = createGates()
+  let isDraining = false
+
+  function comeIn(socket: Socket): void {
+    const address = networkOf(socket.remoteAddress)
+    const count = address === null ? 0 : (perAddress.get(address) ?? 0)
+    if (count >= connectionsPerAddressMax) turnAway(`${address} has ${count} connections`)
+    if (isDraining || socket.remoteAddress === undefined || count >= connectionsPerAddressMax) {
+      socket.destroy()
+      return
+    }
+    sockets.add(socket)
+    if (address !== null) perAddress.set(address, count + 1)
+    const peer = peerOf(socket)
+    if (isTls)
+      handshakes.set(
+        peer,
+        setTimeout(() => socket.destroy(), HANDSHAKE_TIMEOUT_MS),
+      )
+    else speakHttp(socket)
+    socket.once('close', () => {
+      sockets.delete(socket)
+      endHandshake(peer)
+      if (address === null) return
+      const left = (perAddress.get(address) ?? 1) - 1
+      if (left > 0) perAddress.set(address, left)
+      else perAddress.delete(address)
+    })
+  }
+
+  function speakHttp(socket: Socket): void {
+    endHandshake(peerOf(socket))
+    const gate = openGate()
+    const handleInTurn: RequestListener = (request, response) =>
+      gate(() => {
+        if (!socket.destroyed) handle(request, response)
+      })
+    connections.set(socket, createConnection(socket, handleInTurn, uuid))
+    socket.once('close', () => connections.delete(socket))
+  }
+
+  function endHandshake(peer: string): void {
+    clearTimeout(handshakes.get(peer))
+    handshakes.delete(peer)
+  }
+
+  function onTimeout(socket: Socket): void {
+    // Only answers can stall: requests have a limit of their own, and our own slowness is not the client's fault.
+    const isOurTurn = connections.get(socket)?.isBusy() && socket.writableLength === 0
+    if (isOurTurn) socket.setTimeout(stallMs)
+    else socket.destroy()
+  }
+
+  /** Without this Node would cut the connection off, and with it the answers to the calls before. */
+  function refuseTunnel(socket: Socket): void {
+    // Node hands it over, and no longer listens to it.
+    socket.on('error', () => socket.destroy()).on('timeout', () => onTimeout(socket))
+    connections.get(socket)?.breakOff('400 Bad Request')
+  }
+
+  return {
+    accept: (request, response) => connections.get(request.socket)?.take(request, response),
+    watch(server) {
+      server.maxConnections = connectionsMax
+      server.timeout = stallMs
+      server.on('drop', () => turnAway(`all ${connectionsMax} connections are taken`))
+      server.on('connection', comeIn)
+      if (isTls) server.on('secureConnection', speakHttp)
+      server.on('timeout', onTimeout)
+      server.on('connect', ({ socket }) => refuseTunnel(socket))
+      server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+        const connection = connections.get(socket)
+        if (connection && isLeaving(socket)) return
+        // A handshake that failed, or a client that is gone: nobody is there to be answered.
+        if (!connection || !socket.writable || error.code === 'ECONNRESET') socket.destroy()
+        else connection.breakOff(statusOfFlaw(error))
+      })
+    },
+    drain() {
+      isDraining = true
+      for (const connection of connections.values()) connection.drain()
+      const established = new Set([...connections.keys()].map(peerOf))
+      for (const socket of sockets) if (!established.has(peerOf(socket))) socket.destroy()
+    },
+    endAll() {
+      for (const socket of sockets) socket.destroy()
+    },
+  }
+}
+
+/** Tells two connections apart, and is the same for both sockets of one. */
+const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
+
+function atMostEvery(ms: number, tell: (reason: string) => void): (reason: string) => void {
+  let isQuiet = false
+  return (reason) => {
+    if (isQuiet) return
+    isQuiet = true
+    setTimeout(() => {
+      isQuiet = false
+    }, ms).unref()
+    tell(reason)
+  }
+}
+
+// How a connection ends on our side without taking its last answer with it.
+
+/** How long a client that is still sending may do so before it is cut off, and how much it may send. */
+const LEAVE_MS = 2_000
+const LEAVE_BYTES_MAX = 1024 * 1024
+const LEAVE_CHECK_MS = 50
+
+const leaving = new WeakSet<Duplex>()
+
+/** Whether the connection has had its last answer. */
+const isLeaving = (socket: Duplex): boolean => leaving.has(socket)
+
+/**
+ * Ends our side once everything is written, and the connection when the client ends its side. What it sends meanwhile
+ * is thrown away: closing with bytes unread would reset the connection, and with it the answer on its way.
+ */
+function takeLeave(socket: Socket): void {
+  if (leaving.has(socket)) return
+  leaving.add(socket)
+  socket.resume()
+  socket.end(() => {
+    const from = socket.bytesRead
+    let checksLeft = LEAVE_MS / LEAVE_CHECK_MS
+    const check = setInterval(() => {
+      checksLeft -= 1
+      if (checksLeft <= 0 || socket.bytesRead - from > LEAVE_BYTES_MAX) socket.destroy()
+      if (socket.destroyed) clearInterval(check)
+    }, LEAVE_CHECK_MS)
+  })
+}
+
+// Refuses what is not HTTP, is too large or comes too slowly: with which status, and how the answer looks.
+
+/** Answers what is not HTTP, which no route can, in the form of every other refusal, and ends the connection. */
+function refuse(socket: Socket, status: string, requestId: string): void {
+  const body = JSON.stringify({ detail: status.slice(4) })
+  const head = [
+    `HTTP/1.1 ${status}`,
+    'Content-Type: application/json',
+    `Content-Length: ${body.length}`,
+    'Cache-Control: no-store',
+    `X-Request-Id: ${requestId}`,
+    'Connection: close',
+  ]
+  socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
+  takeLeave(socket)
+}
+
+/** The status for what Node's parser or its timers complain about. */
+const statusOfFlaw = (error: NodeJS.ErrnoException): string => FLAWS[error.code ?? ''] ?? '400 Bad Request'
+
+const FLAWS: Record<string, string> = {
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: '413 Content Too Large',
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+}
+
+// How long each thing may take that a client does on a connection.
+
+/** Read by Node: the times when the server begins to listen, the others at every connection. */
+const LIMITS = {
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  /** How often the two limits above are looked at. */
+  connectionsCheckingInterval: 2_000,
+  /** Longer than the usual 60 s of a proxy or a poller, so that they are the ones to close. */
+  keepAliveTimeout: 75_000,
+}
+
+/** How long a TLS handshake may take. */
+const HANDSHAKE_TIMEOUT_MS = 10_000
+/** How long an answer may lie here without the client taking any of it. */
+const STALL_MS = 30_000

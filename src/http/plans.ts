@@ -1,8 +1,6 @@
 // Plans over HTTP: the checked body of POST /plans, and the route.
 
 import { z } from 'zod'
-import { FREQUENCIES, WINDOW_MS } from '../core/frequency.ts'
-import { DAY_MS } from '../core/instant.ts'
 import { formatUsd, usd } from '../core/money.ts'
 import {
   PLAN_AMOUNT_MAX,
@@ -13,10 +11,23 @@ import {
   writePlan,
 } from '../core/plan.ts'
 import { Problem } from '../core/problem.ts'
-import { planJson, planStateJson } from './answers/resource-json.ts'
-import { planAnswer, planStateAnswer, plansAnswer } from './answers/schemas.ts'
-import { bool, datetime, decimal, id, oneOf, pathId, said } from './fields.ts'
-import { cursor, limit, PAGE_DEFAULT, type Places, pageOf } from './paging.ts'
+import { DAY_MS, FREQUENCIES, WINDOW_MS } from '../core/time.ts'
+import { planAnswer, planStateAnswer, plansAnswer } from './answers.ts'
+import {
+  bool,
+  cursor,
+  datetime,
+  decimal,
+  id,
+  limit,
+  oneOf,
+  PAGE_DEFAULT,
+  type Places,
+  pageOf,
+  pathId,
+  said,
+} from './fields.ts'
+import { planJson, planStateJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(

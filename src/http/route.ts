@@ -1,7 +1,7 @@
 // What a route is: a method, a path, the shape of its body, and a handler from a checked call to a JSON answer.
 
 import type { z } from 'zod'
-import type { Listings } from '../billing/month-users-cache.ts'
+import type { Listings } from '../billing/statement.ts'
 import type { KeySeen } from '../core/key.ts'
 import type { Caller, Tenant } from '../core/partner.ts'
 import type { Machine } from '../machine.ts'

@@ -1,14 +1,10 @@
 // The whole route table of the partner API.
 
-import { getMonthly, getMonthlyUsers } from './billing.ts'
-import { postConfirm } from './confirm.ts'
-import { getExecutions } from './executions.ts'
-import { getMe } from './me.ts'
+import { getMonthly, getMonthlyUsers, getTrades } from './billing.ts'
+import { getDue, getExecutions, postConfirm } from './executions.ts'
 import { getPlan, getPlans, postPlan } from './plans.ts'
-import { getDue } from './poll.ts'
 import type { Route } from './route.ts'
-import { getTrades } from './trades.ts'
-import { patchUser, postUser } from './users.ts'
+import { getMe, patchUser, postUser } from './users.ts'
 import { deleteWebhook, getWebhook, postWebhook } from './webhooks.ts'
 
 /** Every route of the partner API, in the order of its description. */

@@ -1,11 +1,11 @@
 // Users over HTTP: linking one, and disabling or re-linking it.
 
 import { z } from 'zod'
-import { EMAIL_MAX } from '../core/text-lengths.ts'
+import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
-import { userJson } from './answers/resource-json.ts'
-import { userAnswer, userChangedAnswer } from './answers/schemas.ts'
+import { meAnswer, userAnswer, userChangedAnswer } from './answers.ts'
 import { bool, datetime, oneOf, pathId, said, text } from './fields.ts'
+import { userJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 /** In the order the contract's endpoint names them, which is the order of the error message. */
@@ -63,4 +63,18 @@ export const patchUser = route({
     if (body.status !== 'disabled') return user
     return { ...user, plans_paused: changed.plansPaused, executions_cancelled: changed.executionsCancelled }
   },
+})
+
+// GET /me: whose key it is.
+
+export const getMe = route({
+  method: 'GET',
+  path: '/partner/v1/me',
+  answer: meAnswer,
+  handle: async ({ caller }) => ({
+    partner_slug: caller.key.tenant.partnerSlug,
+    partner_name: caller.partnerName,
+    status: caller.partnerStatus,
+    environment: caller.key.tenant.environment,
+  }),
 })

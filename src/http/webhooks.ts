@@ -1,12 +1,20 @@
 // Webhooks over HTTP: registering one, looking at it, ending it.
 
 import { z } from 'zod'
-import { register, SECRET_BYTES, secretOf, WEBHOOK_URL_MAX } from '../core/webhook.ts'
-import { webhookJson } from './answers/resource-json.ts'
-import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answers/schemas.ts'
-import { field, said } from './fields.ts'
+import { EVENT_NAME, register, SECRET_BYTES, secretOf, WEBHOOK_URL_MAX } from '../core/webhook.ts'
+import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answers.ts'
+import {
+  answered,
+  environment,
+  executionId,
+  FieldError,
+  field,
+  notText,
+  partnerSlug,
+  said,
+} from './fields.ts'
+import { webhookJson } from './resource-json.ts'
 import { route } from './route.ts'
-import { parseUrl } from './webhook-url.ts'
 
 const webhookBody = z.object({
   url: field({ type: 'string', format: 'uri', maxLength: WEBHOOK_URL_MAX }, parseUrl).meta(
@@ -44,4 +52,82 @@ export const deleteWebhook = route({
     environment: tenant.environment,
     deleted: await store.deleteWebhook(tenant),
   }),
+})
+
+// Which URLs a webhook may have, by how they are written; where they may lead, src/webhook/address-guard.ts decides.
+
+const notUrl = new FieldError('url_parsing', 'Input should be a valid URL')
+
+function parseUrl(input: unknown): string | FieldError {
+  if (typeof input !== 'string') return notText
+  if (input.length > WEBHOOK_URL_MAX) {
+    return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
+  }
+  // A URL parser drops some of these and keeps others; an operator's terminal would obey them.
+  if (UNPRINTABLE.test(input)) return notUrl
+  const url = URL.parse(input)
+  if (!url) return notUrl
+  if (url.protocol !== 'https:') return new FieldError('url_scheme', "URL scheme should be 'https'")
+  // A URL parser reads these as addresses other than they seem, and nothing listens on port 0.
+  if (!WELL_FORMED.test(input) || url.port === '0') return notUrl
+  if (url.href.length > WEBHOOK_URL_MAX) {
+    return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
+  }
+  // An empty user name is gone after parsing.
+  if (url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?#]*@/.test(input)) {
+    return new FieldError('value_error', 'Value error, URL must not carry a user name or password')
+  }
+  if (input.includes('#')) return new FieldError('value_error', 'Value error, URL must not carry a fragment')
+  return input
+}
+
+/** The two slashes before a host, and no backslash anywhere. */
+const WELL_FORMED = /^[^/]*:\/\/[^/\\][^\\]*$/
+
+/** White space, control characters, and the marks that turn the direction of writing. */
+const UNPRINTABLE = /[\s\p{Cc}\p{Cf}]/u
+
+// The wake-up as the API description shows it: the one call that goes the other way.
+
+export const wakeUp = z.object({
+  event: z.literal(EVENT_NAME).meta(answered('The only event there is.', EVENT_NAME)),
+  partner_slug: partnerSlug,
+  environment,
+  count: z.int().min(1).meta(answered('How many executions one pass of the scheduler has created.', 3)),
+  earliest_execution_id: executionId.meta({ description: 'The first of them.' }),
+})
+
+const header = (name: string, description: string, schema: object, example: string) => ({
+  name,
+  in: 'header',
+  required: true,
+  description: `${description} An operator may have chosen another prefix than X-Service.`,
+  schema,
+  example,
+})
+
+/** `content` is the body, as a media type with its schema and examples. */
+export const wakeUpCall = (content: object) => ({
+  operationId: 'wakeUp',
+  tags: ['Webhooks'],
+  summary: 'There is something to poll for',
+  description:
+    'Sent to the address you registered, once for each pass that has created executions. It is never an instruction: ' +
+    'poll, and buy what the poll hands out. It carries no key. Check its signature over the raw body, in constant ' +
+    'time, before you read it. It is not sent again; a poll finds everything in any case.',
+  security: [],
+  parameters: [
+    header('X-Service-Event', 'What happened.', { type: 'string', const: EVENT_NAME }, EVENT_NAME),
+    header(
+      'X-Service-Signature',
+      'HMAC-SHA256 of the raw body in lower-case hex, after `sha256=`. Its key is the whole secret of the webhook.',
+      { type: 'string', pattern: '^sha256=[0-9a-f]{64}$', maxLength: 71 },
+      'sha256=c0535e4be2b79ffd93291305436bf889314e4a3faec05ecffcbb7df31ad9e51a',
+    ),
+  ],
+  requestBody: { required: true, content },
+  responses: {
+    '2XX': { description: 'Delivered, whatever the body says.' },
+    default: { description: 'A failure, as is no answer within ten seconds.' },
+  },
 })

@@ -1,17 +1,12 @@
 // Where a pass gets its price from: a SPEC on the command line becomes a feed.
 
-import type { Testimony } from '../core/clock-dispute.ts'
-import { spellSpan } from '../core/duration-words.ts'
-import type { Instant } from '../core/instant.ts'
-import { PRICE_LIVE_MS } from '../core/live-price.ts'
-import { type Price, price } from '../core/money.ts'
+import type { Testimony } from '../core/clock.ts'
+import { type Price, price, priceAsNumber } from '../core/money.ts'
+import { PRICE_LIVE_MS } from '../core/price.ts'
 import { Problem } from '../core/problem.ts'
-import type { AskedFeed, ObservedPrice } from '../store/prices.ts'
-import { majority, tell } from './clock-witness.ts'
-import { EXCHANGES, type Exchange } from './exchanges.ts'
-import { fetchJson, isLoopback } from './fetch-json.ts'
-import { median } from './median.ts'
-import { type Quote, quoteAt } from './read-quote.ts'
+import { type Instant, parseInstant, spellSpan } from '../core/time.ts'
+import type { AskedFeed, ObservedPrice } from '../store/store.ts'
+import { fetchJson, isLoopback, majority, tell } from './fetch.ts'
 
 /**
  * What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. `asked`
@@ -134,4 +129,129 @@ function refuseStale(quote: Quote, now: Instant): void {
     const span = spellSpan(Math.abs(now - quote.at))
     throw new Error(quote.at < now ? `its price is ${span} old` : `its price is dated ${span} ahead`)
   }
+}
+
+// The public tickers of four exchanges: where they are and what their answers look like.
+
+export type Exchange = 'coinbase' | 'kraken' | 'bitstamp' | 'gemini'
+
+type Ticker = { origin: string; path: string; read: (answer: unknown) => Quote }
+
+export const EXCHANGES: Record<Exchange, Ticker> = {
+  coinbase: {
+    origin: 'https://api.exchange.coinbase.com',
+    path: '/products/BTC-USD/ticker',
+    read: readCoinbase,
+  },
+  kraken: { origin: 'https://api.kraken.com', path: '/0/public/Ticker?pair=XBTUSD', read: readKraken },
+  bitstamp: { origin: 'https://www.bitstamp.net', path: '/api/v2/ticker/btcusd/', read: readBitstamp },
+  gemini: { origin: 'https://api.gemini.com', path: '/v1/pubticker/btcusd', read: readGemini },
+}
+
+function readCoinbase(answer: unknown): Quote {
+  const { bid, ask, price: last, time } = object(answer)
+  const parsed = parseInstant(String(time))
+  if (!parsed.ok) throw new Error(`its time is ${JSON.stringify(time)}`)
+  return { price: middle({ bid, ask, last }), at: parsed.at }
+}
+
+function readKraken(answer: unknown): Quote {
+  // Kraken answers 200 with its errors in the body, and names the pair as it likes.
+  const errors = member(answer, 'error')
+  if (!Array.isArray(errors) || errors.length > 0) throw new Error(`it answers ${JSON.stringify(errors)}`)
+  const [pair] = Object.values(object(member(answer, 'result')))
+  const { a, b, c } = object(pair)
+  const first = (list: unknown): unknown => (Array.isArray(list) ? list[0] : undefined)
+  return { price: middle({ bid: first(b), ask: first(a), last: first(c) }), at: null }
+}
+
+function readBitstamp(answer: unknown): Quote {
+  const { bid, ask, last, timestamp } = object(answer)
+  return { price: middle({ bid, ask, last }), at: epoch(timestamp, 1000) }
+}
+
+function readGemini(answer: unknown): Quote {
+  const { bid, ask, last, volume } = object(answer)
+  return { price: middle({ bid, ask, last }), at: epoch(member(volume, 'timestamp'), 1) }
+}
+
+function object(value: unknown): Record<string, unknown> {
+  if (value === null || typeof value !== 'object') throw new Error('its answer is not an object')
+  return value as Record<string, unknown>
+}
+
+function epoch(value: unknown, unitMs: number): Instant {
+  if (typeof value !== 'string' || !/^\d{9,14}$/.test(value))
+    throw new Error(`its timestamp is ${JSON.stringify(value)}`)
+  return (Number(value) * unitMs) as Instant
+}
+
+// A price read out of a JSON answer, whatever its shape: numbers are text until they are exact.
+
+/** What a source said: a price, and when it was made if the source says so. */
+type Quote = { price: Price; at: Instant | null }
+
+const NUMBER = /^\d{1,8}(\.\d+)?$/
+const PLACES_MAX = 18
+
+/** A positive price from text. Throws on anything else: zero, a sign, an exponent, "NaN". */
+export function positive(value: unknown, name = 'price'): Price {
+  if (typeof value !== 'string' || !NUMBER.test(value)) {
+    throw new Error(`its ${name} is ${JSON.stringify(value)}`)
+  }
+  const point = value.indexOf('.')
+  const exact = price(point < 0 ? value : value.slice(0, point + 1 + PLACES_MAX))
+  if (exact === 0n) throw new Error(`its ${name} is zero`)
+  return exact
+}
+
+/** The middle of bid and ask; the last trade where they are missing or crossed. */
+function middle(ticker: { bid: unknown; ask: unknown; last: unknown }): Price {
+  try {
+    const [bid, ask] = [positive(ticker.bid, 'bid'), positive(ticker.ask, 'ask')]
+    if (bid <= ask) return ((bid + ask) / 2n) as Price
+  } catch {
+    // A ticker without a book still has its last trade.
+  }
+  return positive(ticker.last, 'last price')
+}
+
+/** The price a JSON pointer (RFC 6901) leads to. */
+function quoteAt(document: unknown, pointer: string): Price {
+  let value = document
+  for (const part of pointer.split('/').slice(1)) {
+    value = member(value, part.replaceAll('~1', '/').replaceAll('~0', '~'))
+  }
+  return positive(value)
+}
+
+/** A member of an object or an array, by name or number. Throws when there is none. */
+function member(value: unknown, name: string): unknown {
+  if (value === null || typeof value !== 'object' || !Object.hasOwn(value, name)) {
+    throw new Error(`its answer has no ${JSON.stringify(name)}`)
+  }
+  return (value as Record<string, unknown>)[name]
+}
+
+// The price several sources agree on.
+
+export const SOURCES_MIN = 2
+/** How far from the middle a source may be, as a share of it, before it is taken for wrong. */
+export const OUTLIER_SHARE = 0.02
+
+/** The median of the prices near the median of all; null when fewer than SOURCES_MIN are left. */
+function median(prices: readonly Price[]): Price | null {
+  const centre = middleOf(prices)
+  if (centre === null) return null
+  const near = prices.filter(
+    (one) => Math.abs(priceAsNumber(one) / priceAsNumber(centre) - 1) <= OUTLIER_SHARE,
+  )
+  return near.length < SOURCES_MIN ? null : middleOf(near)
+}
+
+function middleOf(prices: readonly Price[]): Price | null {
+  const sorted = [...prices].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0))
+  const upper = sorted[Math.floor(sorted.length / 2)]
+  const lower = sorted[Math.ceil(sorted.length / 2) - 1]
+  return upper === undefined || lower === undefined ? null : (((upper + lower) / 2n) as Price)
 }

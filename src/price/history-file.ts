@@ -1,13 +1,12 @@
 // Price histories in files: a header `time,price`, then one price a line, read as a stream.
 
 import { closeSync, createReadStream, fstatSync } from 'node:fs'
-import { type Instant, parseInstant } from '../core/instant.ts'
 import type { Price } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
-import { unreadable } from '../core/unreadable.ts'
+import { unreadable } from '../core/text.ts'
+import { type Instant, parseInstant } from '../core/time.ts'
 import { openNamed } from '../plain-file.ts'
-import { linesOf } from './lines.ts'
-import { positive } from './read-quote.ts'
+import { positive } from './feed.ts'
 
 export type PricePoint = { at: Instant; price: Price }
 
@@ -89,3 +88,25 @@ function parseLine(text: string, place: { file: string; line: number }): PricePo
 
 const badLine = ({ file, line }: { file: string; line: number }, why: string): Problem =>
   new Problem('bad_file', `${file} line ${line}: ${why}.`)
+
+// Lines of a text that arrives in chunks.
+
+const LINE_END = /\r\n|\n|\r/
+
+/**
+ * Yields for each chunk, of which none is empty, the lines that it completes, whatever ends them: LF, CRLF or CR. Many
+ * at once, because a million single steps of an async iterator take longer than reading what they bring.
+ */
+export async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<string[]> {
+  let begun = ''
+  let afterCr = false
+  for await (const chunk of chunks) {
+    const text = afterCr && chunk.startsWith('\n') ? chunk.slice(1) : chunk
+    afterCr = chunk.endsWith('\r')
+    const lines = text.split(LINE_END)
+    lines[0] = begun + lines[0]
+    begun = lines.pop() ?? ''
+    yield lines
+  }
+  if (begun !== '') yield [begun]
+}

@@ -1,11 +1,11 @@
 // A database as a whole, before it is opened: what --db names, whichever store keeps it.
 
-import type { Instant } from '../core/instant.ts'
-import type { AuditEntry } from './audit.ts'
-import type { HeldSource, HoldOptions, NewTarget, TargetOptions } from './copying/ends.ts'
-import type { Seal } from './copying/seal-words.ts'
-import type { MigrationState } from './schema-version.ts'
-import type { Store } from './store.ts'
+import { Problem } from '../core/problem.ts'
+import { visible } from '../core/text.ts'
+import { formatInstant, type Instant } from '../core/time.ts'
+import type { HeldSource, HoldOptions, NewTarget, TargetOptions } from './copying.ts'
+import type { Seal } from './seal.ts'
+import type { AuditEntry, Store } from './store.ts'
 
 export type OpenOptions = {
   /** Begins a database where there is none; otherwise that is database_not_found. */
@@ -22,7 +22,7 @@ export type OpenOptions = {
  */
 export type Replaced = { database: string | null; log: string | null; playedIn: string[] }
 
-export type AsFile = {
+type AsFile = {
   /** Copies it to a file while others go on reading and writing, and answers the size of that. Throws file_exists. */
   backUp(copy: string, options: { replace: boolean }): Promise<{ bytes: number }>
   /** Puts a copy in its place. What it replaces is kept. Throws database_sealed unless `force` is given. */
@@ -62,4 +62,97 @@ export interface Database {
   waitsFor(): Promise<string | null>
   /** Throws usage for an output that is a file of the database itself. */
   refuseOutput(file: string): void
+}
+
+// What is known of the migrations of a database.
+
+export type MigrationState = { name: string; sha256: string; appliedAt: Instant | null }
+
+/** What a database has recorded about a migration. */
+export type Applied = { sha256: string; appliedAt: Instant }
+
+/**
+ * Every migration that this program knows, with when it was applied. Throws schema_newer for one that it does not know.
+ */
+export function statesOf(
+  known: readonly { name: string; sha256: string }[],
+  applied: ReadonlyMap<string, Applied>,
+): MigrationState[] {
+  for (const [name, { sha256 }] of applied) {
+    const mine = known.find((migration) => migration.name === name)
+    if (!mine) throw newer(name)
+    if (mine.sha256 !== sha256) throw new Error(`migration ${name} was applied with another content`)
+  }
+  return known.map(({ name, sha256 }) => ({ name, sha256, appliedAt: applied.get(name)?.appliedAt ?? null }))
+}
+
+export const isPending = ({ appliedAt }: MigrationState): boolean => appliedAt === null
+
+/** How old the last look at the migrations may be for a read. A write looks itself. */
+const LOOK_MS = 100
+
+export type SchemaWatch = {
+  /** Whether a read is to look again. */
+  isDue: () => boolean
+  /**
+   * Takes what a look has found: the last migration on record. Throws schema_newer when that is later than the last one
+   * that this program knows: another process has been upgraded since this one began.
+   */
+  found: (last: string | null) => void
+}
+
+export function createSchemaWatch(known: readonly { name: string }[]): SchemaWatch {
+  const lastKnown = known.at(-1)?.name ?? ''
+  let lookedAt = Number.NEGATIVE_INFINITY
+  return {
+    isDue: () => performance.now() - lookedAt >= LOOK_MS,
+    found(last) {
+      const isNewer = last !== null && last > lastKnown
+      // Once one has been refused, all are.
+      lookedAt = isNewer ? Number.NEGATIVE_INFINITY : performance.now()
+      if (isNewer) throw newer(last)
+    },
+  }
+}
+
+/** Whether a look has found a schema that is not ours to write into: a newer one, or another one than was opened. */
+export const isOtherSchema = (error: unknown): boolean =>
+  error instanceof Problem && ['schema_newer', 'database_gone'].includes(error.code)
+
+const newer = (name: string): Problem =>
+  new Problem(
+    'schema_newer',
+    `The database has migration ${name}, which this version of tranche does not know: upgrade tranche, and leave the database as it is.`,
+  )
+
+/** One line per migration, for a person. */
+export const describeMigration = (state: MigrationState): string =>
+  `${state.name} ${state.appliedAt === null ? 'pending' : `applied ${formatInstant(state.appliedAt)}`}`
+
+// Tells the person who watches a slow command, once, what it is waiting for.
+
+/** Long enough for any write that is not held up. */
+const LONG_MS = 5_000
+
+/** Runs `work`. If that takes long, tells what the database is waiting for, if anything. */
+export async function tellingOfWaits<T>(
+  { waitsFor }: Pick<Database, 'waitsFor'>,
+  tell: (what: string) => void,
+  work: () => Promise<T>,
+): Promise<T> {
+  let hasEnded = false
+  const look = async (): Promise<void> => {
+    // If that cannot be found out, nothing is said: the command itself says how it ends.
+    const what = await waitsFor().catch(() => null)
+    if (hasEnded) return
+    if (what === null) timer = setTimeout(look, LONG_MS)
+    else tell(visible(what))
+  }
+  let timer = setTimeout(look, LONG_MS)
+  try {
+    return await work()
+  } finally {
+    hasEnded = true
+    clearTimeout(timer)
+  }
 }

@@ -3,11 +3,10 @@
 // acts on a row asks `intact` first (docs/decisions/file.md#a-row-is-believed-while-its-digest-agrees).
 
 import { hash } from 'node:crypto'
-import type { Adjustment } from '../core/adjustment.ts'
-import type { Report } from '../core/confirmation-report.ts'
+import type { Adjustment } from '../core/late-fill.ts'
 import { DamagedRow } from '../core/problem.ts'
-import { reportFingerprint } from '../core/same-report.ts'
-import type { Trade } from '../core/trade.ts'
+import type { Report, Trade } from '../core/trade.ts'
+import { reportFingerprint } from '../core/trade.ts'
 
 export const tradeDigest = ({ executionId, recordedAt, receivedAt, report }: Trade): string => {
   const content = [executionId, recordedAt, reportFingerprint(report)]

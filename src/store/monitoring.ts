@@ -1,10 +1,13 @@
 // What monitoring asks of the database: a handful of numbers, cheap enough to be read every few seconds.
 
-import type { ExecutionId } from '../core/execution-id.ts'
-import type { Instant } from '../core/instant.ts'
-import type { Environment } from '../core/partner.ts'
-import type { SchedulerSeen } from '../core/scheduler-lateness.ts'
+import type { SchedulerSeen } from '../core/clock.ts'
+import type { Execution, ExecutionId, ExecutionStatus } from '../core/execution.ts'
+import type { Finding } from '../core/findings.ts'
+import type { Btc, Price, Usd } from '../core/money.ts'
+import type { Environment, Tenant } from '../core/partner.ts'
+import { type Instant, MINUTE_MS } from '../core/time.ts'
 import type { UnspentSeen, Vitals } from '../core/vitals.ts'
+import type { Seal } from './seal.ts'
 
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
 /** Open executions, those of them that a poll would hand out, and when the oldest of these was created. */
@@ -55,4 +58,146 @@ export interface MonitoringStore {
    * its own log: the check finds what holds that up.
    */
   walBytes(): Promise<number | null>
+}
+
+// What only the operator's page asks for: a few rows each, however much data there is.
+
+/** A place in the order of live and test trades. */
+export type TradePlace = { recordedAt: Instant; executionId: string }
+/** What a partner's live trades come to; `failed` counts confirmations with nothing bought. */
+export type TradeSum = { partnerSlug: string; filled: number; failed: number; usd: Usd; btc: Btc }
+/** A live window that is open and has money left to fire. */
+export type OpenWindow = {
+  tenant: Tenant
+  partnerPlanId: string
+  start: Instant
+  end: Instant
+  budget: Usd
+  left: Usd
+}
+export type FiredTranche = Pick<
+  Execution,
+  'executionId' | 'partnerPlanId' | 'amount' | 'status' | 'createdAt'
+> & {
+  tenant: Tenant
+  price: Price | null
+}
+
+export interface OpsPageStore {
+  /**
+   * Adds up at most `limit` trades after a place and up to an instant, the live ones by partner; `last` is null when
+   * there are none. Without that end, a sandbox that is ahead would lead past everything that is still to come.
+   */
+  sumTradesAfter(
+    after: TradePlace,
+    until: Instant,
+    limit: number,
+  ): Promise<{ sums: TradeSum[]; last: TradePlace | null }>
+  /** The one that ends next comes first. */
+  listOpenWindows(limit: number): Promise<OpenWindow[]>
+  /** The newest first: of a plan, or the live ones among the latest of all. */
+  listTranches(planId: number | null, limit: number): Promise<FiredTranche[]>
+  /** One price in each step of time since an instant, oldest first. */
+  samplePrices(since: Instant, stepMs: number): Promise<{ at: Instant; price: Price }[]>
+}
+
+// How the service is doing, as an operator asks for it: counts, and what happened lately.
+
+/** What happened lately: passes oldest first, executions newest first. */
+export type Recent = {
+  passes: { at: Instant; finishedAt: Instant | null; plansEvaluated: number; executionsCreated: number }[]
+  executions: {
+    tenant: string
+    partnerPlanId: string
+    amount: Usd
+    status: ExecutionStatus
+    createdAt: Instant
+  }[]
+}
+
+export interface StatusStore {
+  readRecent(limit: { passes: number; executions: number }): Promise<Recent>
+  schemaVersion(): Promise<number>
+  /** Where the database has moved to; null for one that takes writes. */
+  readSeal(): Promise<Seal | null>
+}
+
+// The check of the whole database: what is wrong in it, and what may become so.
+
+/**
+ * Something wrong in the file or the ledger: where, and what. `next` is a command for it, where it is not one of the
+ * usual ones.
+ */
+export type Fault = { kind: string; subject: string; message: string; next?: readonly string[] }
+
+export interface CheckStore {
+  /** Integrity, foreign keys and every ledger rule, recomputed from executions and trades. */
+  findFaults(): Promise<Fault[]>
+  /**
+   * What is not wrong but needs a look: everything that is found at a glance, and what takes more reading. That is of
+   * live environments, and of what concerns everybody. Of test environments it is the fills with odd figures,
+   * which is where integrators mistake units and times; what a developer leaves undone there is nobody's alarm.
+   */
+  findWarnings(environment?: Environment): Promise<Finding[]>
+}
+
+/** One look of the check at what may become wrong. */
+export type Look = (clock: () => Promise<Instant>) => Promise<Finding[]>
+
+// What a store keeps about passes, and what a pass works out from earlier ones.
+
+/** Passes kept on record: a week of minutely ones. */
+export const PASSES_KEPT = 10_080
+/** How many characters are kept of why a feed failed: some of that is in the feed's own words. */
+export const FAILURE_MAX = 300
+
+/** Time between passes, oldest first; after a clock that was set back, none. */
+export function gapsMs(latestFirst: readonly (bigint | Instant)[]): number[] {
+  const at = latestFirst.map(Number).reverse()
+  return at.slice(1).map((t, i) => Math.max(0, t - (at[i] ?? t)))
+}
+
+// When each tenant last polled. Most polls find nothing and write nothing, so their marks are gathered in memory and
+// written once a minute, for all tenants in one commit, and when the database is closed.
+
+/** The marks in the database are as old as this at most while polls go on. */
+const WRITTEN_EVERY_MS = MINUTE_MS
+
+/** A tenant, and when it polled last. */
+type Polled = [tenantId: number, at: Instant]
+
+export type PollNotes = {
+  /** Notes a poll at once, but apart from it: no poll waits for its mark, or fails because of it. */
+  note: (tenant: Tenant, now: Instant) => void
+  /** Writes what is noted, and resolves when that is done or has failed; null when nothing is noted. */
+  flush: () => Promise<unknown> | null
+}
+
+export function createPollNotes(write: (polls: readonly Polled[]) => Promise<unknown>): PollNotes {
+  const unwritten = new Map<number, Instant>()
+  let writtenAt: Instant | null = null
+  let underWay: Promise<unknown> | null = null
+
+  function put(): void {
+    if (unwritten.size === 0) return
+    const polls = [...unwritten]
+    unwritten.clear()
+    // Marks that could not be written are noted again by the next polls, and a full disk has alarms of its own.
+    const written = write(polls).catch(() => {})
+    // Without their values, which would otherwise hold those of every write before.
+    underWay = Promise.all([underWay, written]).then(() => {})
+  }
+
+  return {
+    note({ tenantId }, now) {
+      unwritten.set(tenantId, now)
+      if (writtenAt !== null && Math.abs(now - writtenAt) < WRITTEN_EVERY_MS) return
+      writtenAt = now
+      put()
+    },
+    flush() {
+      put()
+      return underWay
+    },
+  }
 }

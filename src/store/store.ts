@@ -2,27 +2,30 @@
 // decision, runs it on what it has just read, and stores what it returns. `now` is read inside the transaction, so
 // neither a wait for a lock nor another process can make it stale.
 
-import type { AuditStore } from './audit.ts'
-import type { WindowStore } from './bring-back-windows.ts'
-import type { CheckStore } from './check.ts'
-import type { ClockStore } from './clock-disputes.ts'
-import type { ExecutionStore } from './executions.ts'
-import type { KeyStore } from './keys.ts'
-import type { LostWriteStore } from './lost-writes.ts'
-import type { MonitoringStore } from './monitoring.ts'
-import type { MonthStore } from './months.ts'
-import type { OpsPageStore } from './ops-page.ts'
-import type { PartnerStore } from './partners.ts'
-import type { PassStore } from './passes.ts'
-import type { PlanStore } from './plans.ts'
-import type { PriceStore } from './prices.ts'
-import type { SandboxStore } from './sandboxes.ts'
-import type { StatusStore } from './status.ts'
-import type { TierStore } from './tiers.ts'
-import type { TradeStore } from './trades.ts'
-import type { UserStore } from './users.ts'
-import type { WakeUpStore } from './wake-ups.ts'
-import type { WebhookStore } from './webhooks.ts'
+import type { Dispute, LostWrites } from '../core/clock.ts'
+import type { Confirmation, ExecutionSeen, LateFill } from '../core/confirmation.ts'
+import type { Execution, ExecutionId, ExecutionStatus, Tranche } from '../core/execution.ts'
+import type { Activity, Tier } from '../core/fees.ts'
+import type { ApiKey, KeySeen, KeyTerms, KeyTime } from '../core/key.ts'
+import type {
+  Acceptance,
+  Adjustment,
+  Correction,
+  LateFillDecision,
+  LateFillSeen,
+  TradeSeen,
+} from '../core/late-fill.ts'
+import type { Btc, Price, Usd } from '../core/money.ts'
+import type { FixedPeriod, Period } from '../core/month.ts'
+import type { Caller, Environment, Partner, Tenant } from '../core/partner.ts'
+import type { Plan, PlanChange, PlanSeen, PlanState } from '../core/plan.ts'
+import type { Volatility } from '../core/price.ts'
+import type { Instant } from '../core/time.ts'
+import type { Report, Trade } from '../core/trade.ts'
+import type { User, UserChange } from '../core/user.ts'
+import type { WakeUp, Webhook } from '../core/webhook.ts'
+import type { OnGrid, Opening, Schedule, Window } from '../core/window.ts'
+import type { CheckStore, MonitoringStore, OpsPageStore, StatusStore } from './monitoring.ts'
 
 export interface Store
   extends PartnerStore,
@@ -47,4 +50,548 @@ export interface Store
     MonitoringStore,
     OpsPageStore {
   close(): Promise<void>
+}
+
+// The audit log: what operators changed. It is written by the changes themselves, each with its own entry.
+
+/** Who did what to which thing: kept with every change an operator makes. */
+export type AuditEntry = { osUser: string; action: string; subject: string; detail: Record<string, unknown> }
+/** `partnerSlug` is whom it is about; null for what concerns no partner, or one that is not known. */
+export type ListedAuditEntry = AuditEntry & { auditId: number; at: Instant; partnerSlug: string | null }
+
+/** Which entries: from `since` on, before `until`, about one partner. Null asks for all. */
+export type AuditFilter = { since: Instant | null; until: Instant | null; slug: string | null }
+
+export interface AuditStore {
+  /**
+   * Entries in the order they were made. An entry is about a partner if it names the partner or one of its keys, users,
+   * plans, webhooks or executions. Entries about executions that a sandbox reset has wiped belong to nobody any more.
+   */
+  listAudit(page: PageRequest, filter?: AuditFilter): Promise<ListedAuditEntry[]>
+}
+
+// Windows that a clock that was ahead opened before their time, and the way back.
+
+/** A plan whose current window lies ahead of its place, and the window it should have. */
+export type PlanAhead = ListedPlan & { window: Window; place: Opening }
+
+export interface WindowStore {
+  /**
+   * Plans whose current window starts in the future, and later than their start_date, the grid and the money left call
+   * for. Sandboxes are left out: their time moves separately. A page may be shorter than its limit, and the cursor is
+   * that of the last plan looked at; null at the end.
+   */
+  listAhead(filter: TenantFilter, page: PageRequest): Promise<{ plans: PlanAhead[]; cursor: number | null }>
+  /** Moves one of them back to its place. Null when it is already there. */
+  bringBack(planId: number, audit: (plan: PlanAhead, now: Instant) => AuditEntry): Promise<PlanAhead | null>
+}
+
+// Whether the clock is in doubt, for every process on the file.
+
+export interface ClockStore {
+  /** Stores and returns what `decide` makes of the time that a write would have now and of the standing dispute. */
+  judgeClock(decide: (now: Instant, standing: Dispute | null) => Dispute | null): Promise<Dispute | null>
+  /** The time a write would have now, and the dispute that stands. */
+  readClock(): Promise<{ now: Instant; standing: Dispute | null }>
+}
+
+// Executions: handed out to polls, ended by confirmations or by an operator.
+
+export type ListedExecution = Execution & { tenant: Tenant }
+/** `since` is the earliest creation, in the time of each tenant. */
+export type ExecutionFilter = TenantFilter & {
+  status: ExecutionStatus | null
+  stuck: boolean
+  since?: Instant | undefined
+}
+
+/** Where a tenant's executions are read from: with an empty id, from `createdAt` on; otherwise after that execution. */
+export type ExecutionPlace = { createdAt: Instant; executionId: string }
+export type ExecutionsPage = { after: ExecutionPlace; limit: number }
+
+/** One execution with all that belongs to it. */
+export type ExecutionRecord = {
+  execution: ListedExecution
+  window: Window
+  trade: Trade | null
+  adjustments: Adjustment[]
+  /** The reports of fills that were refused and kept, oldest first. */
+  lateFills: LateFill[]
+}
+
+/** What makes an order one of an execution: its trade has it, an adjustment, or a report that was refused and kept. */
+export type OrderIs = 'trade' | 'further_purchase' | 'late_fill'
+export type ExecutionOfOrder = { execution: ListedExecution; orderIs: OrderIs[] }
+
+export interface ExecutionStore {
+  /**
+   * Hands out what is due, oldest first: each handed to exactly one poll. `remaining` is how many the next poll would
+   * get; where that is more than any poll gets, a store may stop counting at 10,000. Executions that another write is
+   * working on may be passed over, but are counted.
+   */
+  deliverDue(
+    tenant: Caller,
+    limit: number,
+    deliver: (execution: Execution, now: Instant) => Execution,
+  ): Promise<{ executions: Execution[]; remaining: number }>
+  /**
+   * Stores a confirmation; the report of a `refused` one is kept or counted, for its caller to refuse it afterwards.
+   */
+  changeExecution(
+    tenant: Caller,
+    ids: { executionId: string; partnerOrderId: string },
+    decide: (seen: ExecutionSeen, now: Instant) => Confirmation,
+  ): Promise<Confirmation>
+  /** Ends an open execution. Throws execution_not_found, and what `decide` throws. */
+  cancelExecution(
+    executionId: string,
+    decide: (seen: ExecutionRecord, now: Instant) => { execution: Execution; window: Window },
+    audit: AuditEntry,
+  ): Promise<void>
+  /**
+   * A tenant's executions from an instant of creation on, or after one of them, by (created_at, execution_id). Hands
+   * out nothing: no lease, no delivery. `now` is when they were read.
+   */
+  readExecutions(tenant: Caller, page: ExecutionsPage): Promise<{ executions: Execution[]; now: Instant }>
+  /** Oldest first; the cursor is the id of an execution. */
+  listExecutions(filter: ExecutionFilter, page: PageRequest): Promise<ListedExecution[]>
+  /** The cursor after which a listing has the newest `count` of its rows; null when there are no more. */
+  cursorOfNewest(filter: ExecutionFilter, count: number): Promise<string | null>
+  findExecution(executionId: string): Promise<ExecutionRecord | null>
+  /** The executions that an order id of a partner is recorded or reported for, oldest first. Found along indexes. */
+  findByOrder(filter: TenantFilter, partnerOrderId: string): Promise<ExecutionOfOrder[]>
+}
+
+// API keys, known by the hash of their secret.
+
+/** A key to be added: its terms, and what is kept of its secret. */
+export type NewKey = KeyTerms & { keyId: string; sha256: string; prefix: string; lastFour: string }
+
+export interface KeyStore {
+  findKey(sha256: string): Promise<KeySeen | null>
+  markKeyUsed(tenant: Tenant, keyId: string): Promise<void>
+  addKey(key: NewKey, audit: AuditEntry): Promise<ApiKey>
+  /** Changes a key, and adds another in the same transaction when a rotation asks for it. Throws key_not_found. */
+  changeKey(
+    keyId: string,
+    decide: (seen: ApiKey, time: KeyTime) => { key: ApiKey; successor: NewKey | null },
+    audit: AuditEntry,
+  ): Promise<{ key: ApiKey; successor: ApiKey | null }>
+  listKeys(slug: string): Promise<ApiKey[]>
+}
+
+// What the billing of a month reads: statements and exports, all under one fixed period.
+
+/** What a user's trades in a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */
+export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
+
+/** The place of a line among the others. `number` is 0 for a trade, else that of the adjustment. */
+export type LinePlace = { recordedAt: Instant; executionId: string; number: number }
+
+/** One accepted confirmation or one adjustment of it, with the names a reader knows it by. */
+export type TradeLine = LinePlace & {
+  tenant: Tenant
+  executionId: ExecutionId
+  partnerUserId: string
+  partnerPlanId: string
+  entry:
+    | { kind: 'trade'; report: Report; receivedAt: Instant | null }
+    | { kind: 'adjustment'; partnerOrderId: string; adjustment: Adjustment }
+}
+
+/** An adjustment with the trade it corrects, as the trade was confirmed. */
+export type AdjustmentLine = Omit<TradeLine, 'entry' | 'number'> & {
+  /** Of the fill that is corrected, or of a further purchase. */
+  partnerOrderId: string
+  adjustment: Adjustment
+  original: Trade
+}
+
+export interface MonthStore {
+  /**
+   * Fixes what a report of a month covers, by the time of the tenant it is about, or by the real time. A month that is
+   * over is fixed whole and for good; the current one, up to now. No write is dated before that bound again, so
+   * everything read under it is one state of the month. A month that is over by this clock alone is answered whole, but
+   * not as final: a pass or a trade after its end has to confirm it.
+   */
+  fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
+  /**
+   * The same for a call of the tenant, which may be repeated often and must not keep others from writing. While closing
+   * a month that is over would have to wait for somebody's write, that month is not final yet.
+   */
+  fixTenantPeriod(tenant: Caller, period: Period): Promise<FixedPeriod>
+  /** A tenant's month and its users, by partner_user_id. */
+  readActivity(tenant: Tenant, period: FixedPeriod): Promise<{ activity: Activity; users: UserLine[] }>
+  /**
+   * Accepted confirmations and adjustments: by recorded_at, then execution_id, then the trade before its adjustments
+   * and those by their number.
+   */
+  readTradeLines(
+    period: FixedPeriod,
+    filter: TenantFilter,
+    page: { after: LinePlace | null; limit: number },
+  ): Promise<TradeLine[]>
+  /** The same of one tenant, along its own index. */
+  readTenantLines(
+    tenant: Tenant,
+    period: FixedPeriod,
+    page: { after: LinePlace | null; limit: number },
+  ): Promise<TradeLine[]>
+  /** The adjustments alone, in the same order. */
+  readAdjustmentLines(
+    period: FixedPeriod,
+    filter: TenantFilter,
+    page: { after: AdjustmentLine | null; limit: number },
+  ): Promise<AdjustmentLine[]>
+  /** How many trade lines there are. */
+  countTradeLines(period: FixedPeriod, filter: TenantFilter): Promise<number>
+}
+
+// Partners, and the two tenants each of them has: one for tests, one for live business.
+
+/** The tenants of a partner, of an environment, or all of them. */
+export type TenantFilter = { slug: string | null; environment: Environment | null }
+
+export interface PartnerStore {
+  /** Adds a partner with its two tenants, or throws partner_exists. */
+  addPartner(partner: Pick<Partner, 'partnerSlug' | 'name'>, audit: AuditEntry): Promise<Partner>
+  /** Throws partner_not_found. */
+  changePartner(
+    slug: string,
+    decide: (seen: Partner, now: Instant) => Partner,
+    audit: AuditEntry,
+  ): Promise<Partner>
+  findPartner(slug: string): Promise<Partner | null>
+  listPartners(): Promise<Partner[]>
+  findTenant(slug: string, environment: Environment): Promise<Tenant | null>
+  /** Tenants by name; with `before`, those whose partner was created by then: a later one is not part of that month. */
+  listTenants(filter: TenantFilter, before: Instant | null): Promise<Tenant[]>
+}
+
+// Passes of the scheduler: which plans are due, and what a page of them comes to.
+
+export type PassStart = {
+  passId: number
+  at: Instant
+  /** The price observed for this pass, else the newest one stored. */
+  price: { price: Price; at: Instant } | null
+  volatility: Volatility
+  /** Time between the last passes, oldest first, this one included. */
+  passGapsMs: number[]
+}
+export type PassCounts = { plansEvaluated: number; executionsCreated: number; windowsRolled: number }
+
+/** One tranche that a pass fires. */
+export type Fired = {
+  tenant: Tenant
+  executionId: ExecutionId
+  planId: number
+  tranche: Tranche
+  schedule: Schedule
+}
+
+export type Preview = Fired & { partnerPlanId: string }
+
+export type DueRanges = { now: Instant; livePrice: Price | null; leadMs: number }
+
+export type PlanDecisions = {
+  /** The window that follows one that is over, null while it runs. */
+  roll: (window: OnGrid, now: Instant) => Opening | null
+  /** `now` is the time of the plan's tenant, `real` that of prices; they differ in a sandbox only. */
+  decide: (schedule: Schedule, now: Instant, real: Instant) => { schedule: Schedule; tranche: Tranche | null }
+  newExecutionId: (previous: ExecutionId | null, real: Instant) => ExecutionId
+}
+
+/** This process's part in a pass. It ends with the process, however that ends. */
+export type PassHand = {
+  /** The running pass that this hand joins, whose due plans another hand has listed; null when it begins a new pass. */
+  joined: PassStart | null
+  /**
+   * Adds what this hand did to the pass, and leaves it. Returns what all hands did; null while others are still at
+   * work.
+   */
+  finish(passId: number, counts: PassCounts): Promise<PassCounts | null>
+  /** Leaves a pass that this hand could not finish; does nothing after `finish`. */
+  leave(): Promise<void>
+}
+
+export interface PassStore {
+  /** Takes part in the scheduler's pass; null when one is running that has no use for another hand. */
+  joinPass(): Promise<PassHand | null>
+  /** Records the pass, its price if it has one of its own, the feed it asked, if any, and the resulting volatility. */
+  beginPass(observed: ObservedPrice | null, asked?: AskedFeed | null): Promise<PassStart>
+  /** The plans a pass must look at, by index ranges only, in id order. */
+  listDuePlans(due: DueRanges): Promise<number[]>
+  /**
+   * The due plans of a pass in pages of at most `pageMax`, each handed to one hand only. `due` is null for a pass that
+   * was joined: its plans are listed already.
+   */
+  duePages(passId: number, due: DueRanges | null, pageMax: number): AsyncIterable<number[]>
+  /**
+   * One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups.
+   */
+  changeDuePlans(passId: number, planIds: readonly number[], decide: PlanDecisions): Promise<PassCounts>
+  /** Whether an error of a page concerns the whole database, and not one of its rows. */
+  isOutage(error: unknown): boolean
+
+  /** What a pass would know now, without noting one. */
+  peekPass(): Promise<Omit<PassStart, 'passId'>>
+  /** What one page of a pass would fire, storing nothing. */
+  previewDuePlans(planIds: readonly number[], decide: PlanDecisions): Promise<Preview[]>
+}
+
+// Plans, with the windows and the schedule that follow from them.
+
+export type ListedPlan = Plan & { tenant: Tenant; window: Window | null }
+
+export interface PlanStore {
+  changePlan(
+    tenant: Caller,
+    ids: { partnerUserId: string; partnerPlanId: string },
+    decide: (seen: PlanSeen, now: Instant) => PlanChange,
+  ): Promise<Omit<Plan, 'planId'>>
+  /** A tenant's plans after a partner_plan_id, in the order of these ids. */
+  readPlans(tenant: Tenant, page: { after: string | null; limit: number }): Promise<PlanState[]>
+  readPlan(tenant: Tenant, partnerPlanId: string): Promise<PlanState | null>
+  listPlans(filter: TenantFilter, page: PageRequest): Promise<ListedPlan[]>
+  /** A partner_plan_id is unique only within a tenant: returns all plans that have it. */
+  findPlans(partnerPlanId: string): Promise<(ListedPlan & { windows: Window[]; schedule: Schedule | null })[]>
+}
+
+// Prices observed or imported, and the volatility that follows them.
+
+/** A price and where it came from. */
+export type ObservedPrice = { price: Price; source: string }
+/** A feed that was asked for a price, and why it gave none; null when it gave one. */
+export type AskedFeed = { name: string; failure: string | null }
+export type ListedPrice = ObservedPrice & { at: Instant }
+
+export interface PriceStore {
+  /** Stores a price for the present instant and updates the volatility. Returns the instant. */
+  addPrice(observed: ObservedPrice): Promise<Instant>
+  listPrices(page: PageRequest): Promise<ListedPrice[]>
+  /**
+   * Adds the rows of every batch, or none: a source that throws leaves nothing behind. An instant that already has a
+   * price keeps it. Returns how many were new, and recomputes the volatility. Throws import_running.
+   */
+  importPrices(batches: AsyncIterable<{ at: Instant; price: Price }[]>, source: string): Promise<number>
+}
+
+// What may be asked of the time and the data of a test environment. None of it can reach a live tenant: the table
+// behind it takes no live row, and everything here begins by writing to that table.
+
+/** A test environment's clock: `now` is the real time plus the offset. */
+export type Sandbox = { tenant: Tenant; offsetMs: number; now: Instant }
+
+/** What a reset removed. */
+export type Wiped = { users: number; plans: number; windows: number; executions: number; trades: number }
+
+export const wipedOf = (count: (table: keyof Wiped) => number): Wiped => ({
+  users: count('users'),
+  plans: count('plans'),
+  windows: count('windows'),
+  executions: count('executions'),
+  trades: count('trades'),
+})
+
+type SandboxPage = { wakeUpId: number; planIds: readonly number[]; decisions: PlanDecisions }
+
+/** The first stop after `after`; where others follow it within `togetherMs`, the last of them. */
+export type StopSearch = { after: Instant; leadMs: number; togetherMs: number }
+
+export interface SandboxStore {
+  /** The test environments whose clock has been moved, in the order of their partners. */
+  listSandboxes(): Promise<Sandbox[]>
+  /**
+   * Records that a tenant's clock is about to advance by so much, and returns where it is and how many plans the
+   * tenant has; `wakeUpId` marks the wake-ups of this advance. No other advance begins before `end` is called, or its
+   * process has died: two walks at once would step past each other's stops. Throws database_in_use while another one is
+   * under way, and sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
+   */
+  beginAdvance(
+    tenant: Tenant,
+    byMs: number,
+    audit: AuditEntry,
+  ): Promise<{ sandbox: Sandbox; plans: number; wakeUpId: number; end: () => Promise<void> }>
+  /** The next instant, in the tenant's time, at which one of its plans is to be looked at; null when none waits. */
+  findNextStop(tenant: Tenant, search: StopSearch): Promise<Instant | null>
+  /** The tenant's plans that are due at an instant of its own time. */
+  listSandboxDue(tenant: Tenant, due: DueRanges): Promise<number[]>
+  /** Moves the clock on and runs a page of a pass at the new time, in one transaction. */
+  moveSandbox(tenant: Tenant, byMs: number, page: SandboxPage): Promise<PassCounts>
+  /** Leases of unconfirmed executions that ended after `from` and by `to`. */
+  countExpiredLeases(tenant: Tenant, from: Instant, to: Instant): Promise<number>
+  /** Fires a tranche of one plan. Throws plan_not_found, sandbox_refused; what `decide` throws undoes it all. */
+  fireInSandbox(
+    tenant: Tenant,
+    partnerPlanId: string,
+    decisions: PlanDecisions,
+    audit: AuditEntry,
+  ): Promise<{ fired: Fired; wakeUpId: number }>
+  /**
+   * Removes everything a test tenant has except its keys, its webhook and its clock, in one transaction. Throws
+   * sandbox_refused.
+   */
+  resetSandbox(tenant: Tenant, audit: AuditEntry): Promise<Wiped>
+}
+
+// Pricing tiers, and the tier that a partner is given whatever its volume.
+
+/** A null `fromMonth` means the present month; a null `tierName` ends the override. */
+type TierOverride = { partnerSlug: string; fromMonth: string | null; tierName: string | null }
+
+/** An override, or the end of one, and the month it begins in. */
+export type OverrideStart = { fromMonth: string; tierName: string | null }
+
+/**
+ * What a partner's month is billed by: every version of every tier, the partner's override in that month, and since
+ * when the partner exists.
+ */
+type Terms = { tiers: Tier[]; override: string | null; partnerSince: Instant | null }
+
+export interface TierStore {
+  readTerms(tenant: Tenant, month: string): Promise<Terms>
+  listTiers(): Promise<Tier[]>
+  /** Adds a version of a tier, or replaces the one of its month; `decide` sees every version there is. */
+  putTier(decide: (versions: Tier[], now: Instant) => Tier, audit: (tier: Tier) => AuditEntry): Promise<Tier>
+  /**
+   * Returns the month that it begins in. Throws partner_not_found, tier_not_found, and month_closed when `fromMonth` is
+   * over.
+   */
+  putTierOverride(override: TierOverride, audit: AuditEntry): Promise<string>
+  /** The override in force in a month, null when there is none. */
+  findTierOverride(slug: string, month: string): Promise<string | null>
+  /** The overrides that begin after a month, in the order they begin. */
+  listTierOverridesAfter(slug: string, month: string): Promise<OverrideStart[]>
+}
+
+// Trades after the fact: an operator adjusts one, or decides on a report that was refused and kept.
+
+/** `unkept` is the number of further reports of its execution, which were counted but not kept. */
+export type ListedLateFill = LateFill & { execution: ListedExecution; unkept: number }
+
+/** When a late fill was done with, and why if anybody said so. */
+export type Decided = { now: Instant; reason: string | null }
+
+export interface TradeStore {
+  /**
+   * Adds an adjustment to a trade; its window follows, and the late fills of its execution are decided. `audit` is told
+   * what changed. Throws execution_not_found.
+   */
+  adjustTrade(
+    executionId: string,
+    decide: (seen: TradeSeen, now: Instant) => Correction,
+    audit: (made: Correction) => AuditEntry,
+  ): Promise<Correction>
+  /**
+   * Records a late fill, which decides those that say the same of its order: equal amounts and an equal fee. Returns as
+   * well the numbers of the reports of its execution that still wait. Throws late_fill_not_found, and
+   * late_fill_conflict when none is named and not exactly one is undecided.
+   */
+  acceptLateReport(
+    ids: LateFillDecision,
+    decide: (seen: LateFillSeen, late: LateFill, now: Instant) => Acceptance,
+    audit: (made: Acceptance, late: LateFill) => AuditEntry,
+  ): Promise<Acceptance & { waiting: number[] }>
+  /** Settles late fills without recording them: the one named, or all of an execution. Throws late_fill_not_found. */
+  dismissLateReports(ids: LateFillDecision, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
+  listLateFills(page: PageRequest): Promise<ListedLateFill[]>
+}
+
+// The users a partner has linked.
+
+export type ListedUser = User & { tenant: Tenant; erasedAt: Instant | null }
+
+/** A consent as the partner stated it, and when that arrived. None is ever changed or removed. */
+export type Consent = { version: string; timestamp: Instant; receivedAt: Instant }
+
+export type UserRecord = ListedUser & { consents: Consent[]; plans: Plan[] }
+
+/**
+ * Where the text of an erased e-mail may still be found: nowhere; in another row with the same text; in a log that
+ * somebody is still reading; in what a server keeps of its past, where no query finds it. Backups are not considered.
+ */
+export type Remains = 'nowhere' | 'other_row' | 'log' | 'server'
+
+export interface UserStore {
+  changeUser(
+    tenant: Caller,
+    partnerUserId: string,
+    decide: (seen: User | null, now: Instant) => UserChange,
+  ): Promise<{ user: User; plansPaused: number; executionsCancelled: number }>
+  listUsers(tenant: Tenant, page: PageRequest): Promise<(ListedUser & { cursor: number })[]>
+  /** A user with every consent, oldest first, and every plan. */
+  findUser(tenant: Tenant, partnerUserId: string): Promise<UserRecord | null>
+  /**
+   * Removes a user's e-mail and provider, also from the bytes on the disk, where the store controls them. Safe to
+   * repeat. Throws user_not_found.
+   */
+  eraseUser(
+    tenant: Tenant,
+    partnerUserId: string,
+    audit: AuditEntry,
+  ): Promise<{ user: User; erasedAt: Instant; remains: Remains }>
+}
+
+// Wake-ups: which ones follow from what a page of plans fires, and how they are handed out to be sent.
+
+export interface WakeUpStore {
+  /**
+   * Hands out the wake-ups that a pass wrote, each exactly once, with the registrations to send them to. Where
+   * `hasLeftWakeUps` reports that earlier passes have left some, these are included; those of other passes are not.
+   */
+  claimWakeUps(passId: number): Promise<(WakeUp & { webhook: Webhook })[]>
+  /**
+   * Whether a pass, or an earlier one, has left wake-ups that nobody has claimed. False in a store where a crash leaves
+   * none to others.
+   */
+  hasLeftWakeUps(passId: number): Promise<boolean>
+}
+
+/** One for each tenant, in the order of their numbers. */
+export function wakeUpsOf(fired: readonly Fired[]): WakeUp[] {
+  const wakeUps = new Map<number, WakeUp>()
+  for (const { tenant, executionId } of fired) {
+    const of = wakeUps.get(tenant.tenantId)
+    if (of) of.count += 1
+    else wakeUps.set(tenant.tenantId, { tenant, count: 1, earliest: executionId })
+  }
+  return [...wakeUps.values()].sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)
+}
+
+// Webhooks, and how the attempts to reach them ended.
+
+export interface WebhookStore {
+  findWebhook(tenant: Tenant): Promise<Webhook | null>
+  /** Given an audit entry when the change is an operator's and not the partner's. */
+  changeWebhook(
+    tenant: Caller,
+    decide: (seen: Webhook | null, now: Instant) => Webhook,
+    audit?: AuditEntry,
+  ): Promise<Webhook>
+  /** Returns whether there was one to delete. */
+  deleteWebhook(tenant: Caller): Promise<boolean>
+  /** Records how an attempt ended, unless the webhook was replaced meanwhile. Returns the webhook as it is now. */
+  noteAttempt(
+    tenant: Tenant,
+    attempted: Webhook,
+    decide: (seen: Webhook, now: Instant) => Webhook,
+  ): Promise<Webhook | null>
+}
+
+// How a long listing is read: page by page.
+
+/** A page of a listing: at most `limit` rows after `after`, the cursor of the previous page's last row. */
+export type PageRequest = { after: number | string | null; limit: number }
+
+// Writes that were answered and that the database has lost since.
+
+export interface LostWriteStore {
+  /**
+   * What is undecided, all in one; null when nothing is. On a server, first holds what this process was told is
+   * committed against what the server has. A file has nothing of the kind: its log says what was committed.
+   */
+  readLostWrites(): Promise<LostWrites | null>
+  /** Decides that the database goes on as it is, and returns what was undecided. Throws usage when nothing is. */
+  resume(entry: AuditEntry): Promise<LostWrites>
 }

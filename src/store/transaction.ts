@@ -7,8 +7,8 @@
 // the order of writing is the order of sending, whether an item is a statement or a helper with several, and that is
 // what keeps the order of locks.
 
-import type { Instant } from '../core/instant.ts'
 import type { Caller, Tenant } from '../core/partner.ts'
+import type { Instant } from '../core/time.ts'
 
 /** What a step waits for on a server. */
 export type Wait = Promise<unknown>

@@ -1,7 +1,7 @@
 // Signatures of webhook bodies, and the headers that carry them.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { EVENT_NAME } from '../core/webhook-payload.ts'
+import { EVENT_NAME, PAYLOAD_FIELDS } from '../core/webhook.ts'
 
 export const SIGNATURE_PREFIX = 'sha256='
 
@@ -24,3 +24,73 @@ export function isSignature(given: string, secret: string, body: string | Uint8A
 
 export const hmac = (secret: string, body: string | Uint8Array): Buffer =>
   createHmac('sha256', secret).update(body).digest()
+
+// Which mistake explains a signature that does not match.
+
+/**
+ * Which mistake explains a signature that does not match, from the likeliest on; null when none of the known ones does.
+ */
+export function diagnose(given: string, secret: string, body: Uint8Array): string | null {
+  for (const [mistake, holds] of mistakes(given, secret, body)) if (holds()) return mistake
+  return null
+}
+
+function mistakes(given: string, secret: string, body: Uint8Array): [string, () => boolean][] {
+  const signs = (key: string, bytes: string | Uint8Array) => isSignature(given, key, bytes)
+  const text = Buffer.from(body).toString('utf8')
+  const bare = secret.replace(/^sse_whsec_/, '')
+  return [
+    ['the signature lacks its "sha256=" prefix', () => isSignature(SIGNATURE_PREFIX + given, secret, body)],
+    [
+      'the signature is in upper-case hex; it is sent in lower case',
+      () => isSignature(SIGNATURE_PREFIX + given.toLowerCase().replace(SIGNATURE_PREFIX, ''), secret, body),
+    ],
+    ['there is white space around the signature', () => isSignature(given.trim(), secret, body)],
+    [
+      'the signature is base64; it is sent as hex',
+      () => given.replace(SIGNATURE_PREFIX, '') === hmac(secret, body).toString('base64'),
+    ],
+    [
+      'the body has a line break at its end that was not sent',
+      () => signs(secret, text.replace(/\r?\n$/, '')),
+    ],
+    ['the body lost the line break at its end', () => signs(secret, `${text}\n`)],
+    [
+      'the body was parsed and serialised again: verify the raw bytes',
+      () => reserialised(text).some((form) => signs(secret, form)),
+    ],
+    [
+      'the secret lost its "sse_whsec_" prefix, or the signer used it without: the whole string is the key',
+      () => signs(bare, body) || signs(`sse_whsec_${secret}`, body),
+    ],
+    ['the secret has white space around it', () => signs(secret.trim(), body) || signs(`${secret}\n`, body)],
+  ]
+}
+
+/**
+ * The usual ways to write the same JSON: compact, with spaces as Python does, indented; the fields as they came and in
+ * the order they are sent in, which a map that sorts its keys has lost.
+ */
+function reserialised(text: string): string[] {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return []
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
+  const sent = Object.keys(value).sort((a, b) => PAYLOAD_FIELDS.indexOf(a) - PAYLOAD_FIELDS.indexOf(b))
+  return [value, Object.fromEntries(sent.map((name) => [name, value[name as keyof typeof value]]))].flatMap(
+    (fields) => [
+      JSON.stringify(fields),
+      spaced(fields),
+      ...[2, 4].map((by) => JSON.stringify(fields, null, by)),
+    ],
+  )
+}
+
+/** One line with a space after every comma and colon. */
+const spaced = (value: object): string =>
+  JSON.stringify(value, null, 1)
+    .replace(/\n */g, ' ')
+    .replace(/^\{ | \}$/g, (edge) => edge.trim())

@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, plus } from '../../src/core/instant.ts'
 import { formatUsd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import type { Tenant } from '../../src/core/partner.ts'
+import { DAY_MS, plus } from '../../src/core/time.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { measure } from '../support/measure.ts'
 import { startService, T0 } from '../support/service.ts'

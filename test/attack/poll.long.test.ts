@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HOUR_MS } from '../../src/core/instant.ts'
-import { deliver, LEASE_MS } from '../../src/core/lease.ts'
+import { deliver, LEASE_MS } from '../../src/core/execution.ts'
 import type { Tenant } from '../../src/core/partner.ts'
+import { HOUR_MS } from '../../src/core/time.ts'
 import { type Service, startService } from '../support/service.ts'
 import { addCrowd } from './crowd.ts'
 

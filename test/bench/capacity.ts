@@ -1,7 +1,7 @@
 // What the measured rates mean for a service: how many plans one file carries, and one server.
 
-import { FREQUENCIES, WINDOW_MS } from '../../src/core/frequency.ts'
-import { slotMsOf } from '../../src/engine/slot-reserve/slots.ts'
+import { FREQUENCIES, WINDOW_MS } from '../../src/core/time.ts'
+import { slotMsOf } from '../../src/engine/slot-reserve.ts'
 import type { Report } from './report.ts'
 import { type Figure, hasFailed, type Result } from './row.ts'
 import { counted } from './words.ts'

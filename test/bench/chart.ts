@@ -1,7 +1,20 @@
 // How cost grows with the number of plans, drawn from the row `growth` of a report: one panel for each figure.
 
-import { count, FONT, INK, PALE, POLICY, RULE, SMALL, TITLE } from '../../src/cli/chart/style.ts'
-import { element, group, line, scale, text } from '../../src/cli/chart/svg.ts'
+import {
+  count,
+  element,
+  FONT,
+  group,
+  INK,
+  line,
+  PALE,
+  POLICY,
+  RULE,
+  SMALL,
+  scale,
+  TITLE,
+  text,
+} from '../../src/cli/trial/svg.ts'
 import type { Figure, Result } from './row.ts'
 import type { Spread } from './statistics.ts'
 import { figureInWords } from './words.ts'

@@ -1,13 +1,12 @@
 // A process that runs a part of the source by itself, for what a whole process would hide: passes that fire nothing,
 // and the backtest, which makes the scheduler's decisions.
 
-import { databaseOf } from '../../src/cli/database.ts'
-import { syntheticPath } from '../../src/cli/partner-sim/synthetic-prices.ts'
-import { type Frequency, WINDOW_MS } from '../../src/core/frequency.ts'
-import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { databaseOf } from '../../src/cli/context.ts'
+import { syntheticPath } from '../../src/cli/trial/simulated-partner.ts'
 import { type Price, price } from '../../src/core/money.ts'
-import type { History } from '../../src/engine/backtest/bars.ts'
-import { backtest } from '../../src/engine/backtest/replay-windows.ts'
+import { type Frequency, HOUR_MS, type Instant, MINUTE_MS, plus, WINDOW_MS } from '../../src/core/time.ts'
+import type { History } from '../../src/engine/backtest.ts'
+import { backtest } from '../../src/engine/backtest.ts'
 import { runPass } from '../../src/engine/pass.ts'
 import { machine } from '../../src/machine.ts'
 import { historyOf } from '../support/price-history.ts'

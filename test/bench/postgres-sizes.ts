@@ -9,7 +9,7 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Execution } from '../../src/core/execution.ts'
-import { HOUR_MS, plus } from '../../src/core/instant.ts'
+import { HOUR_MS, plus } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { filled, link, poll, populate, report, sendPlan, T0, tick } from '../store/world.ts'

@@ -2,15 +2,21 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { chargeFaults } from '../../src/billing/charge-proof.ts'
 import { reconcile } from '../../src/billing/reconcile.ts'
-import { type Activity, type Statement, statementOf } from '../../src/core/fees.ts'
+import { chargeFaults } from '../../src/billing/statement.ts'
+import {
+  type Activity,
+  chooseTier,
+  type Statement,
+  statementOf,
+  type Tier,
+  tiersInForce,
+} from '../../src/core/fees.ts'
 import { CENT, type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import type { Tenant } from '../../src/core/partner.ts'
-import { seededRandom } from '../../src/core/seeded-random.ts'
-import { chooseTier, type Tier, tiersInForce } from '../../src/core/tier.ts'
-import type { OverrideStart } from '../../src/store/tiers.ts'
+import { seededRandom } from '../../src/engine/backtest.ts'
+import type { OverrideStart } from '../../src/store/store.ts'
 import { confirmPath, sendFirst, succeed } from '../http/steps.ts'
 import { command, shell } from '../levers/steps.ts'
 import { fill, type Service, startService } from '../support/service.ts'

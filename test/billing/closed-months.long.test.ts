@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import { DAY_MS, plus } from '../../src/core/instant.ts'
+import { DAY_MS, plus } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { confirmPath, link, plan, poll, succeed } from '../http/steps.ts'
 import { runHere } from '../support/command.ts'

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, type Instant, plus } from '../../src/core/instant.ts'
+import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
 import { type Entry, openOffice, utc } from './books.ts'
 
 const NEXT_YEAR = utc(2029, 0, 15)

@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { VERSION } from '../../src/version.ts'
+import { VERSION } from '../../src/resources.ts'
 import { runHere } from '../support/command.ts'
 import { addressIn } from '../support/database.ts'
 import { EXECUTABLE } from '../support/executable.ts'

@@ -3,8 +3,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { everyCommand } from '../../src/cli/shared/every-command.ts'
-import { DAY_MS } from '../../src/core/instant.ts'
+import { everyCommand } from '../../src/cli/help.ts'
+import { DAY_MS } from '../../src/core/time.ts'
 import { commandTree } from '../support/command.ts'
 import { fill, PLAN, USER } from '../support/service.ts'
 import { openShell, type Shell, succeed } from '../support/shell.ts'

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { nextCommands, programName } from '../../src/cli/demo/next-commands.ts'
-import { syntheticPath } from '../../src/cli/partner-sim/synthetic-prices.ts'
+import { nextCommands, programName } from '../../src/cli/demo/show.ts'
+import { syntheticPath } from '../../src/cli/trial/simulated-partner.ts'
 
 test('the synthetic path is a function of its seed', () => {
   assert.deepEqual(syntheticPath(1, 500), syntheticPath(1, 500))

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import SQLite from 'better-sqlite3'
 import type { Account } from '../../src/cli/demo/account.ts'
-import type { NextCommand } from '../../src/cli/demo/next-commands.ts'
+import type { NextCommand } from '../../src/cli/demo/show.ts'
 import { type Started, start } from '../support/process.ts'
 import { folderOfProcess } from '../support/temporary-folder.ts'
 

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
-import { showAccount } from '../../src/cli/demo/show-account.ts'
-import type { Fault } from '../../src/store/check.ts'
+import { showAccount } from '../../src/cli/demo/show.ts'
+import type { Fault } from '../../src/store/monitoring.ts'
 import { type Demo, openOnce, printedBy, SEED, startIn, startInJson } from './demo-runs.ts'
 
 test('a second process with the same seed tells the same in words, and finds what was tampered with', async () => {

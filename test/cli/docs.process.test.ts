@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { stripVTControlCharacters, styleText } from 'node:util'
-import { everyCommand } from '../../src/cli/shared/every-command.ts'
+import { everyCommand } from '../../src/cli/help.ts'
 import { commandTree, runHere } from '../support/command.ts'
 import { EXECUTABLE } from '../support/executable.ts'
 import { finish } from '../support/process.ts'

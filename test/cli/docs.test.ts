@@ -4,9 +4,16 @@ import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
-import { anchors, blocksOf, plainText } from '../../src/cli/docs/markdown.ts'
-import { findExamples, findPages, findTopic, linkOf } from '../../src/cli/docs/pages.ts'
-import { screenText } from '../../src/cli/docs/screen-text.ts'
+import {
+  anchors,
+  blocksOf,
+  findExamples,
+  findPages,
+  findTopic,
+  linkOf,
+  plainText,
+} from '../../src/cli/reference/guides.ts'
+import { screenText } from '../../src/cli/reference/screen-text.ts'
 import { runHere } from '../support/command.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatInstant, type Instant, plus } from '../../src/core/instant.ts'
+import { formatInstant, type Instant, plus } from '../../src/core/time.ts'
 import { PLAN, USER } from '../support/service.ts'
 import type { Shell } from '../support/shell.ts'
 import { confirmFirst, type Finding, MINUTE, ticks, warningsOf, withPlan } from './warned.ts'

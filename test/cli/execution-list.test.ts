@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HOUR_MS } from '../../src/core/instant.ts'
+import { HOUR_MS } from '../../src/core/time.ts'
 import { PLAN, USER } from '../support/service.ts'
 import { openShell, type Shell, succeed } from '../support/shell.ts'
 

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { feedWords } from '../../src/cli/init/feed-trial.ts'
-import { HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
+import { feedWords } from '../../src/cli/init/dialogue.ts'
+import { HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { PLAN, startService, USER } from '../support/service.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8')

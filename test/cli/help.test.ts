@@ -3,10 +3,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { GROUPS } from '../../src/cli/shared/help-text.ts'
+import { GROUPS } from '../../src/cli/help.ts'
 import { machineAt } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
-import { VERSION } from '../../src/version.ts'
+import { VERSION } from '../../src/resources.ts'
 import { capture, everyPath } from '../support/command.ts'
 import { T0 } from '../support/service.ts'
 import { errorOf, openShell } from '../support/shell.ts'

@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { drawScreen, type Seen } from '../../src/cli/status/live-screen.ts'
-import { createPaint } from '../../src/cli/terminal/paint.ts'
-import { DAY_MS, type Instant, plus } from '../../src/core/instant.ts'
+import { drawScreen, type Seen } from '../../src/cli/service/status-screen.ts'
+import { createPaint } from '../../src/cli/terminal.ts'
 import { type Price, usd } from '../../src/core/money.ts'
+import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
 import type { PartnerSeen } from '../../src/core/vitals.ts'
 import { capture } from '../support/command.ts'
 import { T0 } from '../support/service.ts'

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import type { Option } from 'commander'
-import { everyCommand } from '../../src/cli/shared/every-command.ts'
+import { everyCommand } from '../../src/cli/help.ts'
 import { commandTree } from '../support/command.ts'
 import {
   anyWords,

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { partnerTable } from '../../src/cli/status/partner-table.ts'
+import { partnerTable } from '../../src/cli/service/status-text.ts'
 
 test('a long reason is cut, and a short one is not', async () => {
   const of = async (reason: string) => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Column, layTable, renderFields, renderTable } from '../../src/cli/terminal/table.ts'
+import { type Column, layTable, renderFields, renderTable } from '../../src/cli/terminal.ts'
 
 type Row = { name: string; count: number | null; ok: boolean }
 const COLUMNS: Column<Row>[] = [

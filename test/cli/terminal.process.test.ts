@@ -4,9 +4,8 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
-import { createPaint } from '../../src/cli/terminal/paint.ts'
-import { createProgress } from '../../src/cli/terminal/progress.ts'
-import { quoted } from '../../src/core/shell-word.ts'
+import { createPaint, createProgress } from '../../src/cli/terminal.ts'
+import { quoted } from '../../src/core/text.ts'
 import { capture } from '../support/command.ts'
 
 const stream = (isTTY: boolean, colours = 8) =>

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'
-import type { PlanAhead } from '../../src/store/bring-back-windows.ts'
+import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import type { PlanAhead } from '../../src/store/store.ts'
 import { AUDIT, allExecutions, link, openWorld, sendPlan, T0, tick, type World } from '../store/world.ts'
 import { now, openShop } from './wrong-clock.ts'
 

@@ -3,9 +3,9 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { periodOf } from '../../src/core/month.ts'
-import { createRateLimit } from '../../src/http/key-rate-limit.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { createRateLimit } from '../../src/http/auth.ts'
 import { createReadiness } from '../../src/http/ops/readiness.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'

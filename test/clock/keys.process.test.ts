@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, HOUR_MS, monthOf, plus } from '../../src/core/instant.ts'
 import { periodOf } from '../../src/core/month.ts'
+import { DAY_MS, HOUR_MS, monthOf, plus } from '../../src/core/time.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
 import { me } from '../support/serve.ts'

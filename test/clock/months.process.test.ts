@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, HOUR_MS, MINUTE_MS, monthOf, plus } from '../../src/core/instant.ts'
 import { periodOf } from '../../src/core/month.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, monthOf, plus } from '../../src/core/time.ts'
 import { confirmPath, link, plan, poll } from '../http/steps.ts'
 import { fill, startService, T0 } from '../support/service.ts'
 import { now, openShop } from './wrong-clock.ts'

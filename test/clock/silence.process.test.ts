@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
+import { HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { MOUNTING, mayMount } from '../faults/mounts.ts'
 import { startTicker } from '../price/ticker.ts'
 import { readExposition } from '../support/exposition.ts'

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { type Instant, plus } from '../../src/core/instant.ts'
+import { type Instant, plus } from '../../src/core/time.ts'
 import { machine } from '../../src/machine.ts'
 
 import type { Store } from '../../src/store/store.ts'

@@ -2,12 +2,19 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { compareRows, monthsWithPartners } from '../../src/copy/compare.ts'
+import { compareRows, monthsWithPartners } from '../../src/copy.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
-import type { Rows } from '../../src/store/copying/ends.ts'
-import { type Block, lineOf, rowsOf, type Value, withOurNumbers } from '../../src/store/copying/lines.ts'
-import { TABLES, type Table } from '../../src/store/copying/tables.ts'
+import type { Rows } from '../../src/store/copying.ts'
+import {
+  type Block,
+  lineOf,
+  rowsOf,
+  TABLES,
+  type Table,
+  type Value,
+  withOurNumbers,
+} from '../../src/store/copying.ts'
 
 const prices = TABLES.find(({ name }) => name === 'prices') as Table
 const ROWS: Value[][] = [1n, 2n, 3n].map((at) => [at, at * 100n, 'hand'])

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
-import { TABLES } from '../../src/store/copying/tables.ts'
+import { TABLES } from '../../src/store/copying.ts'
 import { type DigestedRow, rowDigest } from '../../src/store/digests.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { giveDigests } from '../support/digests.ts'

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { databaseOf } from '../../src/cli/database.ts'
+import { databaseOf } from '../../src/cli/context.ts'
 import type { Store } from '../../src/store/store.ts'
 import { lay } from '../releases/release.ts'
 import { emptyDatabase, ourServer } from '../support/postgres-server.ts'

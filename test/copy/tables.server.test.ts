@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { type ColumnKind, TABLES } from '../../src/store/copying/tables.ts'
+import { type ColumnKind, TABLES } from '../../src/store/copying.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openFresh } from '../support/fresh-database.ts'
 import { ourServer, ownDatabase } from '../support/postgres-server.ts'

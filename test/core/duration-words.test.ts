@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { spellBriefSpan, spellSpan } from '../../src/core/duration-words.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, spellBriefSpan, spellSpan } from '../../src/core/time.ts'
 
 const SPANS: [ms: number, words: string][] = [
   [-5_000, '0 s'],

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type ExecutionId, nextExecutionId } from '../../src/core/execution-id.ts'
-import type { Instant } from '../../src/core/instant.ts'
+import { type ExecutionId, nextExecutionId } from '../../src/core/execution.ts'
+import type { Instant } from '../../src/core/time.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant
 const SHAPE = /^exec_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/

@@ -2,16 +2,27 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { cancel } from '../../src/core/cancel-execution.ts'
-import { type Confirmation, confirm, type ExecutionSeen } from '../../src/core/confirmation.ts'
-import { type Fill, isFill, type Report } from '../../src/core/confirmation-report.ts'
-import { EXECUTION_STATUSES, type Execution, type ExecutionStatus } from '../../src/core/execution.ts'
-import type { ExecutionId } from '../../src/core/execution-id.ts'
-import { type Instant, plus } from '../../src/core/instant.ts'
-import { KEPT_REPORTS_MAX, type KeptFor, type LateFill } from '../../src/core/keep-late-fill.ts'
-import { deliver, LEASE_MS } from '../../src/core/lease.ts'
+import {
+  type Confirmation,
+  cancel,
+  confirm,
+  type ExecutionSeen,
+  KEPT_REPORTS_MAX,
+  type KeptFor,
+  type LateFill,
+} from '../../src/core/confirmation.ts'
+import type { ExecutionId } from '../../src/core/execution.ts'
+import {
+  deliver,
+  EXECUTION_STATUSES,
+  type Execution,
+  type ExecutionStatus,
+  LEASE_MS,
+} from '../../src/core/execution.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import { Problem, type ProblemCode } from '../../src/core/problem.ts'
+import { type Instant, plus } from '../../src/core/time.ts'
+import { type Fill, isFill, type Report } from '../../src/core/trade.ts'
 import type { Window } from '../../src/core/window.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FAILSAFE_LEAD_MIN_MS, failsafeLead, failsafeStart } from '../../src/core/failsafe-start.ts'
-import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { FAILSAFE_LEAD_MIN_MS, failsafeLead, failsafeStart } from '../../src/core/window.ts'
 
 const windowStart = Date.UTC(2026, 0, 5) as Instant
 const window = { windowStart, windowEnd: plus(windowStart, DAY_MS) }

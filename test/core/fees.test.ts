@@ -3,11 +3,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { feeWeight, shareOut } from '../../src/core/fee-shares.ts'
-import { feesOf, statementOf } from '../../src/core/fees.ts'
+import type { Tier } from '../../src/core/fees.ts'
+import { feesOf, feeWeight, shareOut, statementOf } from '../../src/core/fees.ts'
 import { CENT, formatUsd, type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
-import type { Tier } from '../../src/core/tier.ts'
 import { tier } from '../support/tier.ts'
 
 const FEES: [what: string, tier: Tier, volume: string, users: number, total: string][] = [

@@ -2,13 +2,19 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { DUE_LATE_MS, FAILED_ORDERS_MIN, SILENT_MAX_MS } from '../../src/core/alarm-thresholds.ts'
-import { spellBytes } from '../../src/core/bytes.ts'
-import type { ExecutionId } from '../../src/core/execution-id.ts'
-import { type Finding, findingsOf, VITAL_FINDINGS } from '../../src/core/findings.ts'
-import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
-import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
+import type { ExecutionId } from '../../src/core/execution.ts'
+import {
+  DUE_LATE_MS,
+  FAILED_ORDERS_MIN,
+  type Finding,
+  findingsOf,
+  SILENT_MAX_MS,
+  VITAL_FINDINGS,
+} from '../../src/core/findings.ts'
 import { type Price, usd } from '../../src/core/money.ts'
+import { PRICE_LIVE_MS } from '../../src/core/price.ts'
+import { spellBytes } from '../../src/core/text.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 import type { DiskSeen, PartnerSeen, Vitals } from '../../src/core/vitals.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { FREQUENCIES, WINDOW_MS } from '../../src/core/frequency.ts'
 import {
   DAY_MS,
+  FREQUENCIES,
   formatInstant,
   HOUR_MS,
   type Instant,
@@ -14,9 +14,9 @@ import {
   monthOf,
   parseInstant,
   plus,
-} from '../../src/core/instant.ts'
-import { roll } from '../../src/core/next-window.ts'
-import { opening } from '../../src/core/window.ts'
+  WINDOW_MS,
+} from '../../src/core/time.ts'
+import { opening, roll } from '../../src/core/window.ts'
 
 const at = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
 

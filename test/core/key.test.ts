@@ -5,9 +5,16 @@ import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
-import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
-import { type ApiKey, isUsable, isWellFormedKey, makeKey, visibleParts } from '../../src/core/key.ts'
-import { revoke, rotate } from '../../src/core/key-rotation.ts'
+import {
+  type ApiKey,
+  isUsable,
+  isWellFormedKey,
+  makeKey,
+  revoke,
+  rotate,
+  visibleParts,
+} from '../../src/core/key.ts'
+import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const NOW = Date.UTC(2026, 0, 5) as Instant

@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Instant, plus } from '../../src/core/instant.ts'
 import { usd } from '../../src/core/money.ts'
 import {
   MIN_TRANCHE_LEAST,
@@ -11,6 +10,7 @@ import {
   setMinTranche,
   setPartnerStatus,
 } from '../../src/core/partner.ts'
+import { type Instant, plus } from '../../src/core/time.ts'
 
 const T0 = Date.UTC(2026, 0, 5) as Instant
 const LATER = plus(T0, 1)

@@ -2,8 +2,6 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FREQUENCIES, WINDOW_MS } from '../../src/core/frequency.ts'
-import { DAY_MS, formatInstant, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { usd } from '../../src/core/money.ts'
 import {
   PLAN_START_MAX,
@@ -15,6 +13,15 @@ import {
   writePlan,
 } from '../../src/core/plan.ts'
 import { Problem } from '../../src/core/problem.ts'
+import {
+  DAY_MS,
+  FREQUENCIES,
+  formatInstant,
+  HOUR_MS,
+  type Instant,
+  plus,
+  WINDOW_MS,
+} from '../../src/core/time.ts'
 import type { User, UserStatus } from '../../src/core/user.ts'
 
 /** A millisecond, in hours. */

@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { NoFill, Report } from '../../src/core/confirmation-report.ts'
-import type { Instant } from '../../src/core/instant.ts'
 import { btc, price, usd } from '../../src/core/money.ts'
-import { reportFingerprint, sameReport } from '../../src/core/same-report.ts'
+import type { Instant } from '../../src/core/time.ts'
+import type { NoFill, Report } from '../../src/core/trade.ts'
+import { reportFingerprint, sameReport } from '../../src/core/trade.ts'
 
 const FILL: Report = {
   status: 'filled',

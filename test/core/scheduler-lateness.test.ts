@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
-import { LATENESS_PASSES, schedulerLateness } from '../../src/core/scheduler-lateness.ts'
+import { LATENESS_PASSES, schedulerLateness } from '../../src/core/clock.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 
 const T0 = Date.UTC(2026, 0, 5) as Instant
 const NEWEST = plus(T0, 10 * 24 * HOUR_MS)

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Instant } from '../../src/core/instant.ts'
+import { chooseTier, setTier, type Tier, type TierTerms, tiersInForce } from '../../src/core/fees.ts'
 import { usd } from '../../src/core/money.ts'
-import { chooseTier, setTier, type Tier, type TierTerms, tiersInForce } from '../../src/core/tier.ts'
+import type { Instant } from '../../src/core/time.ts'
 import { tier } from '../support/tier.ts'
 
 const VERSIONS: Tier[] = [

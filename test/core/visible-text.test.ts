@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { visible, visibleCell } from '../../src/core/visible-text.ts'
+import { visible, visibleCell } from '../../src/core/text.ts'
 
 const SHOWN: [text: string, shown: string][] = [
   ['', ''],

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { HOUR_MS, type Instant, MINUTE_MS } from '../../src/core/instant.ts'
 import { type Price, price, UNITS } from '../../src/core/money.ts'
-import { FIRST_VOLATILITY, observe, sigma, type Volatility } from '../../src/core/volatility.ts'
+import { FIRST_VOLATILITY, observe, sigma, type Volatility } from '../../src/core/price.ts'
+import { HOUR_MS, type Instant, MINUTE_MS } from '../../src/core/time.ts'
 
 const T0 = Date.UTC(2026, 0, 5)
 const at = (ms: number): Instant => (T0 + ms) as Instant

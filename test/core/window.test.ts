@@ -3,15 +3,26 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { FREQUENCIES, type Frequency, WINDOW_MS } from '../../src/core/frequency.ts'
-import { DAY_MS, HOUR_MS, type Instant, later, plus } from '../../src/core/instant.ts'
 import { type Usd, usd } from '../../src/core/money.ts'
-import { firstWindow, gridStart, openSlot, roll } from '../../src/core/next-window.ts'
+import {
+  DAY_MS,
+  FREQUENCIES,
+  type Frequency,
+  HOUR_MS,
+  type Instant,
+  later,
+  plus,
+  WINDOW_MS,
+} from '../../src/core/time.ts'
 import {
   adjustSpent,
   close,
+  firstWindow,
+  gridStart,
   opening,
+  openSlot,
   reserve,
+  roll,
   settle,
   unreserved,
   type Window,

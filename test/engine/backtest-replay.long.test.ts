@@ -4,15 +4,20 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Trigger } from '../../src/core/execution.ts'
-import { failsafeLead } from '../../src/core/failsafe-start.ts'
-import { FREQUENCIES, type Frequency, WINDOW_MS } from '../../src/core/frequency.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { type Price, price, priceAsNumber, usd, ZERO_USD } from '../../src/core/money.ts'
-import { freshSchedule, type Layout, type Schedule } from '../../src/core/schedule-state.ts'
-import { seededRandom } from '../../src/core/seeded-random.ts'
-import { FIRST_VOLATILITY, observe, sigma } from '../../src/core/volatility.ts'
-import { backtest } from '../../src/engine/backtest/replay-windows.ts'
-import { decide } from '../../src/engine/slot-reserve/decide-tranche.ts'
+import { FIRST_VOLATILITY, observe, sigma } from '../../src/core/price.ts'
+import {
+  DAY_MS,
+  FREQUENCIES,
+  type Frequency,
+  HOUR_MS,
+  MINUTE_MS,
+  plus,
+  WINDOW_MS,
+} from '../../src/core/time.ts'
+import { failsafeLead, freshSchedule, type Layout, type Schedule } from '../../src/core/window.ts'
+import { backtest, seededRandom } from '../../src/engine/backtest.ts'
+import { decide } from '../../src/engine/slot-reserve.ts'
 import { type Point, walk } from '../price/histories.ts'
 import { historyOf } from '../support/price-history.ts'
 

@@ -3,10 +3,9 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type Frequency, WINDOW_MS } from '../../src/core/frequency.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { formatPrice, usd } from '../../src/core/money.ts'
-import { backtest } from '../../src/engine/backtest/replay-windows.ts'
+import { DAY_MS, type Frequency, HOUR_MS, MINUTE_MS, plus, WINDOW_MS } from '../../src/core/time.ts'
+import { backtest } from '../../src/engine/backtest.ts'
 import { type Point, walk } from '../price/histories.ts'
 import { historyOf } from '../support/price-history.ts'
 import { PLAN, startService, T0, USER } from '../support/service.ts'

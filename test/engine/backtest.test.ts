@@ -2,13 +2,19 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { price } from '../../src/core/money.ts'
-import { seededRandom } from '../../src/core/seeded-random.ts'
-import type { History } from '../../src/engine/backtest/bars.ts'
-import { backtest, type WindowResult } from '../../src/engine/backtest/replay-windows.ts'
-import { reportOf, saving } from '../../src/engine/backtest/savings-report.ts'
-import { mean, meanInterval, quantile } from '../../src/engine/backtest/statistics.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
+import type { History } from '../../src/engine/backtest.ts'
+import {
+  backtest,
+  mean,
+  meanInterval,
+  quantile,
+  reportOf,
+  saving,
+  seededRandom,
+  type WindowResult,
+} from '../../src/engine/backtest.ts'
 import { shuffled, walk } from '../price/histories.ts'
 import { historyOf } from '../support/price-history.ts'
 import { T0 } from '../support/service.ts'

@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { formatPrice, formatUsd, type Price } from '../../src/core/money.ts'
+import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
-import type { ListedExecution } from '../../src/store/executions.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
+import type { ListedExecution } from '../../src/store/store.ts'
 import { runHere } from '../support/command.ts'
 import { PLAN, type Service, startService, T0, USER } from '../support/service.ts'
 

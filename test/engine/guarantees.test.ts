@@ -3,11 +3,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { failsafeLead } from '../../src/core/failsafe-start.ts'
-import { FREQUENCIES, type Frequency } from '../../src/core/frequency.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { floorToCents, type Usd } from '../../src/core/money.ts'
-import { layout } from '../../src/engine/slot-reserve/slots.ts'
+import { DAY_MS, FREQUENCIES, type Frequency, HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
+import { failsafeLead } from '../../src/core/window.ts'
+import { layout } from '../../src/engine/slot-reserve.ts'
 import { dollars, drive, type Fired, LEAD_MS, type PassAt, scheduleOf, total } from './passes.ts'
 
 /** The amounts cover every kind of layout: full, wide slots, one unit a slot, merged slots, a single tranche. */

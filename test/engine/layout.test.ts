@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Frequency } from '../../src/core/frequency.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { CENT, formatUsd, usd } from '../../src/core/money.ts'
-import { layout } from '../../src/engine/slot-reserve/slots.ts'
+import type { Frequency } from '../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { layout } from '../../src/engine/slot-reserve.ts'
 import { drive, regular, scheduleOf, total, windowDays } from './passes.ts'
 
 const LAYOUTS: [frequency: Frequency, amount: string, min: string, slots: number, unitsPerSlot: number][] = [

@@ -1,12 +1,11 @@
 // Drives one window through scheduler passes, as a scheduler does: only when a due condition of its schedule holds.
 
 import type { Tranche } from '../../src/core/execution.ts'
-import type { Frequency } from '../../src/core/frequency.ts'
-import { DAY_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { type Price, price, type Usd, usd } from '../../src/core/money.ts'
-import { freshSchedule, type Schedule } from '../../src/core/schedule-state.ts'
-import { opening, type Window } from '../../src/core/window.ts'
-import { decide } from '../../src/engine/slot-reserve/decide-tranche.ts'
+import type { Frequency } from '../../src/core/time.ts'
+import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
+import { freshSchedule, opening, type Schedule, type Window } from '../../src/core/window.ts'
+import { decide } from '../../src/engine/slot-reserve.ts'
 
 export const START = Date.UTC(2026, 0, 5) as Instant
 export const SIGMA = 0.005

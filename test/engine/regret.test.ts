@@ -21,11 +21,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { Frequency } from '../../src/core/frequency.ts'
-import { HOUR_MS } from '../../src/core/instant.ts'
 import { type Price, priceAsNumber } from '../../src/core/money.ts'
-import { ANY_PRICE } from '../../src/core/schedule-state.ts'
-import { layout } from '../../src/engine/slot-reserve/slots.ts'
+import type { Frequency } from '../../src/core/time.ts'
+import { HOUR_MS } from '../../src/core/time.ts'
+import { ANY_PRICE } from '../../src/core/window.ts'
+import { layout } from '../../src/engine/slot-reserve.ts'
 import { dollars, drive, LEAD_MS, scheduleOf, windowDays } from './passes.ts'
 
 /** Room for the last digit of a price and the 2^-40 of a ratio. */

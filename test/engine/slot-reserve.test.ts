@@ -3,11 +3,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Trigger } from '../../src/core/execution.ts'
-import { failsafeLead } from '../../src/core/failsafe-start.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { formatUsd, type Price, priceAsNumber, type Usd, usd } from '../../src/core/money.ts'
-import { decide } from '../../src/engine/slot-reserve/decide-tranche.ts'
-import { reservationPrice } from '../../src/engine/slot-reserve/reservation-price.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
+import { failsafeLead } from '../../src/core/window.ts'
+import { decide, reservationPrice } from '../../src/engine/slot-reserve.ts'
 import {
   at,
   dollars,

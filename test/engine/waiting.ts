@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import type { Instant } from '../../src/core/instant.ts'
+import type { Instant } from '../../src/core/time.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import type { TestContext } from 'node:test'
-import { seededRandom } from '../../src/core/seeded-random.ts'
+import { seededRandom } from '../../src/engine/backtest.ts'
 import { machine } from '../../src/machine.ts'
 
 /** Whether everything is tried, which takes minutes, or a part of it that chance decides. */

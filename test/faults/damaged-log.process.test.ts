@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after, suite, type TestContext, test } from 'node:test'
-import { formatInstant } from '../../src/core/instant.ts'
+import { formatInstant } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { soundUsers, trancheHere } from '../store/copies.ts'
 import { runHere } from '../support/command.ts'

@@ -1,6 +1,6 @@
 // What partners buy and report in tests that kill, and how long an instruction is theirs.
 
-import { MINUTE_MS } from '../../src/core/instant.ts'
+import { MINUTE_MS } from '../../src/core/time.ts'
 
 export type Due = {
   execution_id: string

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { KEPT_REPORTS_MAX } from '../../src/core/keep-late-fill.ts'
+import { KEPT_REPORTS_MAX } from '../../src/core/confirmation.ts'
 import { fireInSandbox } from '../../src/engine/sandbox.ts'
 import { machine } from '../../src/machine.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'

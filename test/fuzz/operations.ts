@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { DAY_MS, formatInstant, type Instant } from '../../src/core/instant.ts'
+import { DAY_MS, formatInstant, type Instant } from '../../src/core/time.ts'
 import { DESCRIPTION, type DescribedOperation } from '../openapi/described.ts'
 
 /** What an answer has named before, or a name of a small pool: it is chosen when the request is sent. */

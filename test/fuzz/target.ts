@@ -2,7 +2,7 @@
 
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { revoke } from '../../src/core/key-rotation.ts'
+import { revoke } from '../../src/core/key.ts'
 import type { Environment, Tenant } from '../../src/core/partner.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'

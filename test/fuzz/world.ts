@@ -1,6 +1,6 @@
 // What one tenant has learnt from the answers it was given, and the ids that it uses again and again.
 
-import { monthOf, plus } from '../../src/core/instant.ts'
+import { monthOf, plus } from '../../src/core/time.ts'
 import { machine } from '../../src/machine.ts'
 import type { Noun } from './operations.ts'
 import type { Seat } from './target.ts'

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { DAY_MS, plus } from '../../src/core/instant.ts'
+import { DAY_MS, plus } from '../../src/core/time.ts'
 import { machine } from '../../src/machine.ts'
 import {
   assertSound,

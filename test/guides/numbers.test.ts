@@ -5,7 +5,9 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
-import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/serve/default-connection-limits.ts'
+import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/service/serve-options.ts'
+import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/clock.ts'
+import { LEASE_MS } from '../../src/core/execution.ts'
 import {
   DISK_FREE_MIN,
   DUE_LATE_MS,
@@ -18,31 +20,34 @@ import {
   STUCK_DELIVERIES,
   UNSPENT_DAYS,
   WAL_LARGE_BYTES,
-} from '../../src/core/alarm-thresholds.ts'
-import { FAILSAFE_LEAD_MIN_MS, PASS_GAPS_SEEN } from '../../src/core/failsafe-start.ts'
-import { EXTRA_SPACING_MS, EXTRA_TRANCHES_MAX } from '../../src/core/failsafe-tries.ts'
-import { FREQUENCIES, WINDOW_MS } from '../../src/core/frequency.ts'
-import { HOUR_MS, type Instant, MINUTE_MS, SECOND_MS } from '../../src/core/instant.ts'
-import { LEASE_MS } from '../../src/core/lease.ts'
-import { PRICE_LIVE_MS } from '../../src/core/live-price.ts'
+} from '../../src/core/findings.ts'
 import { formatUsd, price, priceAsNumber, usd } from '../../src/core/money.ts'
 import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
-import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/scheduler-lateness.ts'
-import { GAP_MAX_MS, HALF_LIFE_HOURS, SIGMA_DEFAULT, SPACING_MIN_MS } from '../../src/core/volatility.ts'
-import { WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
-import { FAILURES_TO_PAUSE } from '../../src/core/webhook-pause.ts'
+import {
+  GAP_MAX_MS,
+  HALF_LIFE_HOURS,
+  PRICE_LIVE_MS,
+  SIGMA_DEFAULT,
+  SPACING_MIN_MS,
+} from '../../src/core/price.ts'
+import { FREQUENCIES, HOUR_MS, type Instant, MINUTE_MS, SECOND_MS, WINDOW_MS } from '../../src/core/time.ts'
+import { FAILURES_TO_PAUSE, WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
+import {
+  EXTRA_SPACING_MS,
+  EXTRA_TRANCHES_MAX,
+  FAILSAFE_LEAD_MIN_MS,
+  PASS_GAPS_SEEN,
+} from '../../src/core/window.ts'
 import { EXACT_PLANS_MAX } from '../../src/engine/sandbox.ts'
-import { reservationPrice } from '../../src/engine/slot-reserve/reservation-price.ts'
-import { layout, slotMsOf } from '../../src/engine/slot-reserve/slots.ts'
-import { BODY_BYTES_MAX } from '../../src/http/body-and-query.ts'
-import { PARTNERS_NAMED } from '../../src/http/metrics/named-partners.ts'
+import { layout, reservationPrice, slotMsOf } from '../../src/engine/slot-reserve.ts'
+import { DUE_PAGE_MAX } from '../../src/http/fields.ts'
+import { PARTNERS_NAMED } from '../../src/http/metrics.ts'
 import { PROBE_TIMEOUT_MS } from '../../src/http/ops/readiness.ts'
-import { DUE_PAGE_MAX } from '../../src/http/paging.ts'
-import { FETCH_TIMEOUT_MS } from '../../src/price/fetch-json.ts'
-import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/median.ts'
-import { CONNECT_TIMEOUT_MS, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
-import { RESOLVE_TIMEOUT_MS } from '../../src/webhook/name-lookup.ts'
-import { IN_PARALLEL_MAX } from '../../src/webhook/wake-partners.ts'
+import { BODY_BYTES_MAX } from '../../src/http/request.ts'
+import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/feed.ts'
+import { FETCH_TIMEOUT_MS } from '../../src/price/fetch.ts'
+import { RESOLVE_TIMEOUT_MS } from '../../src/webhook/address-guard.ts'
+import { CONNECT_TIMEOUT_MS, IN_PARALLEL_MAX, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 

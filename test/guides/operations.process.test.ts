@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { EXIT } from '../../src/cli/shared/exit-codes.ts'
+import { EXIT } from '../../src/cli/exit-codes.ts'
 import { VITAL_FINDINGS } from '../../src/core/findings.ts'
 import { blocksOf } from '../support/code-blocks.ts'
 import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/own-machine.ts'
@@ -42,9 +42,9 @@ test('the shell blocks work by copy and paste, in their order', async (t) => {
 test('every kind of finding is explained, and no other', () => {
   const source = globSync(
     [
-      'src/store/{sqlite,postgres,common}/health/*.ts',
+      'src/store/{health,sqlite,postgres}/*.ts',
       'src/store/sql/check-rules.ts',
-      'src/core/{findings,early-fill}.ts',
+      'src/core/{findings,price}.ts',
     ],
     {
       cwd: ROOT,

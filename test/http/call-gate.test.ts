@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { CALLS_PER_TURN, createGates } from '../../src/http/listen/call-gate.ts'
+import { CALLS_PER_TURN, createGates } from '../../src/http/turns.ts'
 
 test('a turn begins so many calls and no more, and leaves none behind', async () => {
   const gate = createGates()()

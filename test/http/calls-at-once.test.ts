@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createTurns } from '../../src/http/calls-at-once.ts'
+import { createTurns } from '../../src/http/turns.ts'
 import { halfSent } from '../support/serve.ts'
 import { startService } from '../support/service.ts'
 

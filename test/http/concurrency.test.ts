@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deliver } from '../../src/core/lease.ts'
+import { deliver } from '../../src/core/execution.ts'
 import { openAgain } from '../support/database.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 import {

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS } from '../../src/core/instant.ts'
 import { formatUsd } from '../../src/core/money.ts'
+import { DAY_MS } from '../../src/core/time.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 import {
   assertSound,

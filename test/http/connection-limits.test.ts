@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import { networkInterfaces } from 'node:os'
 import { type TestContext, test } from 'node:test'
-import { connectionLimitsOf } from '../../src/cli/serve/default-connection-limits.ts'
-import { networkOf } from '../../src/http/listen/network.ts'
+import { connectionLimitsOf } from '../../src/cli/service/serve-options.ts'
 import { listenOn } from '../../src/http/listen.ts'
+import { networkOf } from '../../src/http/request.ts'
 import { type Conversation, converse } from './conversation.ts'
 
 const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'

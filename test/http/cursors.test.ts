@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ID_MAX } from '../../src/core/text-lengths.ts'
-import { CURSOR_MAX, wrap } from '../../src/http/paging.ts'
+import { ID_MAX } from '../../src/core/text.ts'
+import { CURSOR_MAX, wrap } from '../../src/http/fields.ts'
 import { fill, startService } from '../support/service.ts'
 import { confirmPath, link, PLANS, PRICE, plan, poll, succeed } from './steps.ts'
 

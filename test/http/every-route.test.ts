@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { revoke } from '../../src/core/key-rotation.ts'
+import { revoke } from '../../src/core/key.ts'
 import { ROUTES } from '../../src/http/routes.ts'
 import { keyHash } from '../../src/keys.ts'
 import { AUDIT, fill, PLAN, type Service, startService, USER } from '../support/service.ts'

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LEASE_MS } from '../../src/core/lease.ts'
+import { LEASE_MS } from '../../src/core/execution.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 import {
   assertSound,

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { confirm } from '../../src/core/confirmation.ts'
-import type { Report } from '../../src/core/confirmation-report.ts'
+import type { Report } from '../../src/core/trade.ts'
 import { DESCRIPTION } from '../openapi/described.ts'
 import { type Service, startService } from '../support/service.ts'
 import { assertSound, confirmPath, type Json, ledgerOf, sendFirst, succeed, windowsOf } from './steps.ts'

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { seededRandom } from '../../src/core/seeded-random.ts'
+import { seededRandom } from '../../src/engine/backtest.ts'
 import { createApp } from '../../src/http/app.ts'
 import { listenOn } from '../../src/http/listen.ts'
 import type { Log } from '../../src/log.ts'

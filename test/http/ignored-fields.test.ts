@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { REPORT_STATUSES } from '../../src/core/confirmation-report.ts'
-import { BODY_BYTES_MAX } from '../../src/http/body-and-query.ts'
+import { REPORT_STATUSES } from '../../src/core/trade.ts'
+import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import { ROUTES } from '../../src/http/routes.ts'
 import type { Log } from '../../src/log.ts'
 import { fill, PLAN, startService, USER } from '../support/service.ts'

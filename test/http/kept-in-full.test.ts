@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatInstant } from '../../src/core/instant.ts'
+import { formatInstant } from '../../src/core/time.ts'
 import { shell } from '../levers/steps.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 import { assertSound, confirmPath, type Json, plan, sendFirst, succeed, TRADES } from './steps.ts'

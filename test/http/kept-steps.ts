@@ -1,8 +1,8 @@
 // What the tests of kept reports ask: what is kept, how many wait, what a month comes to.
 
 import assert from 'node:assert/strict'
-import { DAY_MS } from '../../src/core/instant.ts'
-import { quoted } from '../../src/core/shell-word.ts'
+import { quoted } from '../../src/core/text.ts'
+import { DAY_MS } from '../../src/core/time.ts'
 import { shell } from '../levers/steps.ts'
 import type { Service } from '../support/service.ts'
 import { type Json, PRICE, succeed } from './steps.ts'

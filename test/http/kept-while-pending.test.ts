@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { formatInstant } from '../../src/core/instant.ts'
+import { formatInstant } from '../../src/core/time.ts'
 import { command, shell } from '../levers/steps.ts'
 import { fill, startService } from '../support/service.ts'
 import { billed, lateFills, nextPending, waiting } from './kept-steps.ts'

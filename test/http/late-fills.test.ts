@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { acceptLate } from '../../src/core/decide-late-fill.ts'
+import { acceptLate } from '../../src/core/late-fill.ts'
 import { AUDIT, fill, startService } from '../support/service.ts'
 import {
   assertSound,

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { PLAN, startService, T0, USER } from '../support/service.ts'
 
 test('a lease taken under a clock far ahead has ended; one a little ahead is waited for', async (t) => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics/metrics.ts'
+import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
 import { createOps, type OpsOptions } from '../../src/http/ops/endpoints.ts'
 import type { Store } from '../../src/store/store.ts'
 import { readExposition, type Samples } from '../support/exposition.ts'

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, formatInstant, type Instant, MINUTE_MS } from '../../src/core/instant.ts'
+import { DAY_MS, formatInstant, type Instant, MINUTE_MS } from '../../src/core/time.ts'
 import { startBench } from '../sandbox/bench.ts'
 import { AUDIT, fill, type Service } from '../support/service.ts'
 import {

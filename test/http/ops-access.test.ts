@@ -5,10 +5,14 @@ import crypto from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
 import { test } from 'node:test'
 import type { H3Event } from 'h3'
-import { MINUTE_MS } from '../../src/core/instant.ts'
-import { createAccess, isLoopbackAddress } from '../../src/http/ops/access.ts'
-import { OPS_PATHS, PAGE_PATHS } from '../../src/http/ops/paths.ts'
-import { WRONG_TOKENS_MAX } from '../../src/http/ops/wrong-tokens.ts'
+import { MINUTE_MS } from '../../src/core/time.ts'
+import {
+  createAccess,
+  isLoopbackAddress,
+  OPS_PATHS,
+  PAGE_PATHS,
+  WRONG_TOKENS_MAX,
+} from '../../src/http/ops/access.ts'
 import { type Service, startService, T0 } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
 import { exchange } from './raw.ts'

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { addPlans, fill } from '../support/large-database.ts'
 import { startMonitored } from './monitored.ts'
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { HOUR_MS } from '../../src/core/instant.ts'
+import { HOUR_MS } from '../../src/core/time.ts'
 import { AUDIT, fill, PLAN, USER } from '../support/service.ts'
 import { type Monitored, startMonitored } from './monitored.ts'
 

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MINUTE_MS } from '../../src/core/instant.ts'
+import { MINUTE_MS } from '../../src/core/time.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { createMonitoringStore } from '../../src/store/sqlite/health/monitoring.ts'
+import { createMonitoringStore } from '../../src/store/sqlite/monitoring.ts'
 import { isOnServer } from '../support/database.ts'
 import { fill, T0 } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'

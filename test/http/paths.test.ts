@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics/metrics.ts'
+import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
 import { createOps } from '../../src/http/ops/endpoints.ts'
 import { startService } from '../support/service.ts'
 import { exchange, head } from './raw.ts'

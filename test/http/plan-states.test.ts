@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS } from '../../src/core/instant.ts'
+import { DAY_MS } from '../../src/core/time.ts'
 import { PLAN, type Service, startService, T0 } from '../support/service.ts'
 import {
   assertSound,

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { adjust } from '../../src/core/adjustment.ts'
-import { DAY_MS, formatInstant, HOUR_MS } from '../../src/core/instant.ts'
-import { LEASE_MS } from '../../src/core/lease.ts'
+import { LEASE_MS } from '../../src/core/execution.ts'
+import { adjust } from '../../src/core/late-fill.ts'
 import { btc, usd } from '../../src/core/money.ts'
-import { wrap } from '../../src/http/paging.ts'
+import { DAY_MS, formatInstant, HOUR_MS } from '../../src/core/time.ts'
+import { wrap } from '../../src/http/fields.ts'
 import { AUDIT, fill, type Service, startService } from '../support/service.ts'
 import {
   assertSound,

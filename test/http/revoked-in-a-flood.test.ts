@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { revoke } from '../../src/core/key-rotation.ts'
+import { revoke } from '../../src/core/key.ts'
 import { keyHash } from '../../src/keys.ts'
 import { AUDIT, startService } from '../support/service.ts'
 

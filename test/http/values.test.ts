@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Fill } from '../../src/core/confirmation-report.ts'
-import { DAY_MS } from '../../src/core/instant.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../src/core/money.ts'
+import { DAY_MS } from '../../src/core/time.ts'
+import type { Fill } from '../../src/core/trade.ts'
 import { fill, startService, T0, USER } from '../support/service.ts'
 import { exchange, head } from './raw.ts'
 import {

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, HOUR_MS } from '../../src/core/instant.ts'
 import { formatUsd, usd } from '../../src/core/money.ts'
+import { DAY_MS, HOUR_MS } from '../../src/core/time.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import {
   assertSound,

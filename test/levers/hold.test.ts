@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, HOUR_MS, plus } from '../../src/core/instant.ts'
-import { decide } from '../../src/engine/slot-reserve/decide-tranche.ts'
+import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
+import { decide } from '../../src/engine/slot-reserve.ts'
 import { startMonitored } from '../http/monitored.ts'
 import {
   assertSound,

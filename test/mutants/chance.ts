@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import { seededRandom } from '../../src/core/seeded-random.ts'
+import { seededRandom } from '../../src/engine/backtest.ts'
 import costs from '../costs.json' with { type: 'json' }
 import { importsOf } from '../support/imports.ts'
 import { isHeavy, isWaiting, needsServer } from '../support/kinds.ts'

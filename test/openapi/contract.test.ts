@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import createClient, { type Middleware } from 'openapi-fetch'
-import { BODY_BYTES_MAX } from '../../src/http/body-and-query.ts'
+import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import {
   confirmPath,
   DUE,

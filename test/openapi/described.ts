@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { describeApi } from '../../src/http/openapi/document.ts'
-import { VERSION } from '../../src/version.ts'
+import { VERSION } from '../../src/resources.ts'
 
 type Reference = { $ref: string }
 type Schema = { [name: string]: unknown }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { EVENT_NAME } from '../../src/core/webhook-payload.ts'
+import { EVENT_NAME } from '../../src/core/webhook.ts'
 import { startReceiver } from '../webhook/receiver.ts'
 import { startStage } from '../webhook/stage.ts'
 import { assertValid, DESCRIPTION } from './described.ts'

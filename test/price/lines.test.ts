@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { linesOf } from '../../src/price/lines.ts'
+import { linesOf } from '../../src/price/history-file.ts'
 
 /** Chunks as a stream has them: none is empty. */
 async function* cut(text: string, places: readonly number[]): AsyncGenerator<string> {

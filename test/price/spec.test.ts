@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { HOUR_MS, plus } from '../../src/core/instant.ts'
 import { Problem } from '../../src/core/problem.ts'
+import { HOUR_MS, plus } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { createFeed } from '../../src/price/feed.ts'
 import { runHere } from '../support/command.ts'

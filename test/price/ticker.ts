@@ -2,10 +2,10 @@
 
 import { createServer, type RequestListener } from 'node:http'
 import type { TestContext } from 'node:test'
-import type { Testimony } from '../../src/core/clock-dispute.ts'
+import type { Testimony } from '../../src/core/clock.ts'
 import { price } from '../../src/core/money.ts'
 import { createFeed, type FeedOptions } from '../../src/price/feed.ts'
-import type { ObservedPrice } from '../../src/store/prices.ts'
+import type { ObservedPrice } from '../../src/store/store.ts'
 import { listen } from '../support/listen.ts'
 import { T0 } from '../support/service.ts'
 

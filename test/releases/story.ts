@@ -1,7 +1,7 @@
 // A few weeks of a service's life, through its commands and its API alone: what a release has to hand on to the next.
 
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/instant.ts'
 import { formatPrice, type Price, price } from '../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { type Chance, chanceOf } from '../simulation/chance.ts'
 import { type Shell, succeed } from '../support/shell.ts'
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { DAY_MS } from '../../src/core/instant.ts'
+import { DAY_MS } from '../../src/core/time.ts'
 import { assertSound, executionsOf, link, plan, windowsOf } from '../http/steps.ts'
 import { start } from '../support/process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { HOUR_MS, plus } from '../../src/core/instant.ts'
 import { formatUsd, usd } from '../../src/core/money.ts'
-import type { Schedule } from '../../src/core/schedule-state.ts'
-import { decide, fireNext, type Pass } from '../../src/engine/slot-reserve/decide-tranche.ts'
+import { HOUR_MS, plus } from '../../src/core/time.ts'
+import type { Schedule } from '../../src/core/window.ts'
+import { decide, fireNext, type Pass } from '../../src/engine/slot-reserve.ts'
 import { dollars, LEAD_MS, SIGMA, START, scheduleOf } from '../engine/passes.ts'
 
 const passOf = (hour: number, price: number | null): Pass => ({

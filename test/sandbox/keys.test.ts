@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, HOUR_MS, plus } from '../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
 import { assertSound, confirmPath, DUE, link, PRICE, plan, succeed } from '../http/steps.ts'
 import { openAgain } from '../support/database.ts'
 import { rowsOf } from '../support/rows.ts'

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, HOUR_MS, plus } from '../../src/core/instant.ts'
+import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
 import { EXACT_PLANS_MAX } from '../../src/engine/sandbox.ts'
 import { assertSound, link } from '../http/steps.ts'
 import { sendPlan } from '../store/world.ts'

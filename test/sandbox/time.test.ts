@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
-import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
-import { SANDBOX_OFFSET_MAX_MS } from '../../src/core/sandbox-limits.ts'
+import { SANDBOX_OFFSET_MAX_MS } from '../../src/core/partner.ts'
+import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
 import {
@@ -136,7 +136,7 @@ test('an advance wakes the partner once, with the count of all it fired', async 
   await stage.register(receiver.port)
   await stage.addPlan('u1')
   const { advanceSandbox } = await import('../../src/engine/sandbox.ts')
-  const { wakePartners } = await import('../../src/webhook/wake-partners.ts')
+  const { wakePartners } = await import('../../src/webhook/deliver.ts')
   const { deliverer } = await import('../webhook/stage.ts')
   const { store } = stage
   const options = {

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { everyCommand } from '../../src/cli/help.ts'
 import { createProgram } from '../../src/cli/program.ts'
-import { everyCommand } from '../../src/cli/shared/every-command.ts'
 import { machineAt } from '../../src/machine.ts'
 import { capture } from '../support/command.ts'
 import { T0 } from '../support/service.ts'

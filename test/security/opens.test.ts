@@ -23,8 +23,9 @@ test('each file that opens one by name is on the list in docs/decisions/file.md,
   const opening = globSync('src/**/*.ts', { cwd: ROOT }).filter((file) =>
     opens(readFileSync(join(ROOT, file), 'utf8')),
   )
-  const listed = [...PAGE.matchAll(/^\| `(src\/[^`]+)` \|/gm)].map(([, file]) => file)
-  assert.deepEqual(listed.toSorted(), opening.toSorted())
+  // What a file opens in several ways has a row each.
+  const listed = new Set([...PAGE.matchAll(/^\| `(src\/[^`]+)` \|/gm)].map(([, file]) => file))
+  assert.deepEqual([...listed].toSorted(), opening.toSorted())
   for (const text of ["openSync(file, 'r')", 'await readFile(name)', 'openFile(file)'])
     assert.ok(opens(text), text)
   for (const text of ['// openSync(file)', 'ledger.open(planId)', '  open(): void {'])

@@ -1,6 +1,6 @@
 // Chance that a seed repeats.
 
-import { seededRandom } from '../../src/core/seeded-random.ts'
+import { seededRandom } from '../../src/engine/backtest.ts'
 
 export type Chance = {
   /** From 0 up to, not including, 1. */

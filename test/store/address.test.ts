@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { refuseNoAddress, shownAddress } from '../../src/store/address.ts'
-import { type AddressValues, addressValues } from '../../src/store/address-parts.ts'
+import { type AddressValues, addressValues, refuseNoAddress, shownAddress } from '../../src/store/address.ts'
 
 const SEVERAL = /names several hosts\. Name one: the primary, or a proxy that knows which that is\.$/
 const PORT = /has a port that is not a number from 1 to 65535\.$/

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { askTogether } from '../../src/store/ask-together.ts'
+import { askTogether } from '../../src/store/writes.ts'
 
 test('the questions of one turn are answered by one look, each with its own answer', async () => {
   const looks: string[][] = []

@@ -6,16 +6,20 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
-import { REPORT_STATUSES } from '../../src/core/confirmation-report.ts'
+import { KEPT_FOR } from '../../src/core/confirmation.ts'
 import { EXECUTION_STATUSES, TRIGGERS } from '../../src/core/execution.ts'
-import { FREQUENCIES } from '../../src/core/frequency.ts'
-import { KEPT_FOR } from '../../src/core/keep-late-fill.ts'
+import { RATE_BPS_MAX } from '../../src/core/fees.ts'
 import { CENT } from '../../src/core/money.ts'
-import { ENVIRONMENTS, MIN_TRANCHE_LEAST, PARTNER_SLUG_MAX } from '../../src/core/partner.ts'
+import {
+  ENVIRONMENTS,
+  MIN_TRANCHE_LEAST,
+  PARTNER_SLUG_MAX,
+  SANDBOX_OFFSET_MAX_MS,
+} from '../../src/core/partner.ts'
 import { PLAN_AMOUNT_MAX, PLAN_AMOUNT_MIN, PLAN_STATUSES } from '../../src/core/plan.ts'
-import { SANDBOX_OFFSET_MAX_MS } from '../../src/core/sandbox-limits.ts'
-import { FAILURE_REASON_MAX, REASON_MAX, TEXT_MAX } from '../../src/core/text-lengths.ts'
-import { RATE_BPS_MAX } from '../../src/core/tier.ts'
+import { FAILURE_REASON_MAX, REASON_MAX, TEXT_MAX } from '../../src/core/text.ts'
+import { FREQUENCIES } from '../../src/core/time.ts'
+import { REPORT_STATUSES } from '../../src/core/trade.ts'
 import { WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
 import { startService } from '../support/service.ts'
 

@@ -2,10 +2,9 @@
 
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { openFile } from '../../src/store/sqlite/file/connection.ts'
+import { configure, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
-import { configure } from '../../src/store/sqlite/file/settings.ts'
-import { createCancelOpen } from '../../src/store/sqlite/ledger/cancel-open.ts'
+import { createCancelOpen } from '../../src/store/sqlite/plans.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { proveCancelling } from './cancel-open.ts'
 import { T0 } from './world.ts'

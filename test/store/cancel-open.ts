@@ -2,13 +2,12 @@
 
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { cancel } from '../../src/core/cancel-execution.ts'
+import { cancel } from '../../src/core/confirmation.ts'
 import { type Execution, isOpen } from '../../src/core/execution.ts'
-import type { Instant } from '../../src/core/instant.ts'
+import type { Instant } from '../../src/core/time.ts'
 import { unreserved, type Window } from '../../src/core/window.ts'
-import { type ExecutionRow, executionOf } from '../../src/store/rows/execution.ts'
-import { type WindowRow, windowOf } from '../../src/store/rows/window.ts'
-import { SELECT_EXECUTION } from '../../src/store/sql/executions.ts'
+import { type ExecutionRow, executionOf, type WindowRow, windowOf } from '../../src/store/rows/ledger.ts'
+import { SELECT_EXECUTION } from '../../src/store/sql/ledger.ts'
 import { T0 } from './world.ts'
 
 /** A database with a schema and nothing in it but what the test says, in words that both stores speak. */

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { createPlaces, type Whose } from '../../src/store/postgres/server/connection-turns.ts'
+import { createPlaces, type Whose } from '../../src/store/postgres/server/pool.ts'
 
 const refusal = () => new Error('none was free')
 

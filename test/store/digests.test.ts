@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { DAY_MS } from '../../src/core/instant.ts'
+import { DAY_MS } from '../../src/core/time.ts'
 import {
   DIGESTED,
   type Digested,

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { refuseNetworkFile } from '../../src/store/sqlite/file/network-disk.ts'
+import { refuseNetworkFile } from '../../src/store/sqlite/file/files.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { problem } from './world.ts'
 

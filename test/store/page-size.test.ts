@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createPageSize } from '../../src/store/sqlite/pass/page-size.ts'
+import { createPageSize } from '../../src/store/sqlite/plan-page.ts'
 
 /** The sizes of pages whose plans take so long each. */
 function sizesOf(msOf: (at: number) => number, { pages = 12, isShared = false, max = 1_000 } = {}): number[] {

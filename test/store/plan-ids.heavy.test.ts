@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { eachOnce } from '../../src/store/sqlite/pass/plan-ids.ts'
+import { eachOnce } from '../../src/store/sqlite/pass.ts'
 
 test('more plans than a Set can hold are due at once', () => {
   const ids = new Float64Array(2 ** 24 + 2)

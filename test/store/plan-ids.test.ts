@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { eachOnce } from '../../src/store/sqlite/pass/plan-ids.ts'
+import { eachOnce } from '../../src/store/sqlite/pass.ts'
 
 const list = (...ids: number[]): Float64Array => Float64Array.from(ids)
 

@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import { plannedOnce } from '../../src/store/sqlite/file/plan-once.ts'
+import { openFile, plannedOnce } from '../../src/store/sqlite/file/connection.ts'
 
 const CASES: Record<string, [sql: string, planned: string]> = {
   'named ones': [

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { MINUTE_MS } from '../../src/core/instant.ts'
+import { MINUTE_MS } from '../../src/core/time.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
 import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'

@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { QueryResult } from 'pg'
-import { cancelOpen } from '../../src/store/postgres/ledger/cancel-open.ts'
+import { cancelOpen } from '../../src/store/postgres/plans.ts'
 import { connect } from '../../src/store/postgres/server/connection.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import { ownDatabase } from '../support/postgres-server.ts'

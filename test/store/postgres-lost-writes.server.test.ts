@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { openStore } from '../../src/store/postgres/open.ts'
-import { isLost, type ServerSeen, UNKNOWN } from '../../src/store/postgres/server/acknowledged.ts'
+import { lacksAcknowledged, type ServerSeen, UNKNOWN } from '../../src/store/postgres/server/connection.ts'
 import type { Store } from '../../src/store/store.ts'
 import { proxyTo } from '../support/cutting-proxy.ts'
 import { type Server, startServer, startStandby } from '../support/postgres-server.ts'
@@ -245,17 +245,29 @@ test('what is lost and what is not, by the line, the position and the number of 
   const write = (position: string, timeline = '00000001') => ({
     mark: { xid: '7', position, timeline, memory: '' },
   })
-  assert.equal(isLost(write('1/9F'), server, 'committed'), false)
-  assert.equal(isLost(write('1/A0'), server, 'committed'), false)
-  assert.equal(isLost(write('1/A1'), server, 'committed'), true)
-  assert.equal(isLost(write('0/FFFFFFFF'), server, 'committed'), false)
-  assert.equal(isLost(write('1/10'), server, 'aborted'), true)
-  assert.equal(isLost(write('1/10'), server, 'future'), true)
-  assert.equal(isLost(write('1/10'), server, null), false, 'too old to be known')
-  assert.equal(isLost(write('1/A1'), { ...server, replayed: null }, 'committed'), false)
-  assert.equal(isLost(write('1/A1', '00000002'), server, 'committed'), false)
-  assert.equal(isLost(write('2/1', '00000002'), server, 'committed'), true, 'set back on its own line')
-  assert.equal(isLost(write('0/1', '00000003'), server, 'committed'), true, 'of a line it knows nothing of')
-  assert.equal(isLost(write(UNKNOWN, '00000003'), server, 'committed'), false, 'made by somebody else')
-  assert.equal(isLost(write(UNKNOWN), server, 'future'), true)
+  assert.equal(lacksAcknowledged(write('1/9F'), server, 'committed'), false)
+  assert.equal(lacksAcknowledged(write('1/A0'), server, 'committed'), false)
+  assert.equal(lacksAcknowledged(write('1/A1'), server, 'committed'), true)
+  assert.equal(lacksAcknowledged(write('0/FFFFFFFF'), server, 'committed'), false)
+  assert.equal(lacksAcknowledged(write('1/10'), server, 'aborted'), true)
+  assert.equal(lacksAcknowledged(write('1/10'), server, 'future'), true)
+  assert.equal(lacksAcknowledged(write('1/10'), server, null), false, 'too old to be known')
+  assert.equal(lacksAcknowledged(write('1/A1'), { ...server, replayed: null }, 'committed'), false)
+  assert.equal(lacksAcknowledged(write('1/A1', '00000002'), server, 'committed'), false)
+  assert.equal(
+    lacksAcknowledged(write('2/1', '00000002'), server, 'committed'),
+    true,
+    'set back on its own line',
+  )
+  assert.equal(
+    lacksAcknowledged(write('0/1', '00000003'), server, 'committed'),
+    true,
+    'of a line it knows nothing of',
+  )
+  assert.equal(
+    lacksAcknowledged(write(UNKNOWN, '00000003'), server, 'committed'),
+    false,
+    'made by somebody else',
+  )
+  assert.equal(lacksAcknowledged(write(UNKNOWN), server, 'future'), true)
 })

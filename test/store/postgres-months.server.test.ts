@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { type Instant, MINUTE_MS, plus } from '../../src/core/instant.ts'
 import { periodOf } from '../../src/core/month.ts'
+import { type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { MINUTE_MS, plus } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'

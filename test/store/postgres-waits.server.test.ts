@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { HOUR_MS } from '../../src/core/instant.ts'
+import { HOUR_MS } from '../../src/core/time.ts'
 import { decisions } from '../../src/engine/pass.ts'
 import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'

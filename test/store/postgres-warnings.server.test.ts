@@ -6,7 +6,7 @@ import { closeSync, existsSync, openSync, writeFileSync, writeSync } from 'node:
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
-import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/instant.ts'
+import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import type { Store } from '../../src/store/store.ts'

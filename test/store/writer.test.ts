@@ -3,9 +3,8 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { GATHER_MS } from '../../src/store/commit-share.ts'
-import { type Connection, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { configure } from '../../src/store/sqlite/file/settings.ts'
+import { type Connection, configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { GATHER_MS } from '../../src/store/writes.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { T0 } from './world.ts'
 

@@ -2,8 +2,8 @@
 
 import { Readable, Writable } from 'node:stream'
 import type { Command } from 'commander'
+import { everyCommand } from '../../src/cli/help.ts'
 import { createProgram } from '../../src/cli/program.ts'
-import { everyCommand } from '../../src/cli/shared/every-command.ts'
 import { type Machine, machine as thisMachine } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
 

@@ -3,8 +3,8 @@
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { databaseOf } from '../../src/cli/database.ts'
-import type { Instant } from '../../src/core/instant.ts'
+import { databaseOf } from '../../src/cli/context.ts'
+import type { Instant } from '../../src/core/time.ts'
 import type { Store } from '../../src/store/store.ts'
 import { openFresh } from './fresh-database.ts'
 

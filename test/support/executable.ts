@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, globSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { acquireLock } from '../../src/store/sqlite/file/process-lock.ts'
+import { acquireLock } from '../../src/store/sqlite/file/locks.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DIST = join(ROOT, 'dist')

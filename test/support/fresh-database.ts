@@ -2,7 +2,7 @@
 
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Instant } from '../../src/core/instant.ts'
+import type { Instant } from '../../src/core/time.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { folderOfProcess } from './temporary-folder.ts'

@@ -1,8 +1,8 @@
 // What large databases are filled with, as SQL for either store: users, plans that wait for a price or an hour that
 // does not come, executions, trades. Every statement goes into tables that are empty.
 
-import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/instant.ts'
 import { price, usd } from '../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 
 export type Filling = { text: string; params: Record<string, unknown> }
 /** How a store writes a number with so many hexadecimal digits. */

@@ -1,6 +1,6 @@
 // A price history of a few prices, as the backtest reads it.
 
-import { gatherHistory, type History } from '../../src/engine/backtest/bars.ts'
+import { gatherHistory, type History } from '../../src/engine/backtest.ts'
 
 type Gathered = ReturnType<typeof gatherHistory>
 

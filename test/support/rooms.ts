@@ -9,6 +9,7 @@ export const BELOW_CLI = [
   'engine/pass',
   'engine/sandbox',
   'engine/slot-reserve',
+  'engine/window-starts',
   'http',
   'keys',
   'lanes',
@@ -18,13 +19,12 @@ export const BELOW_CLI = [
   'price',
   'resources',
   'store',
-  'version',
   'webhook',
   'whole-file',
 ]
 
 /** What a command may use: those, and what commands share. */
-const COMMAND = [...BELOW_CLI, 'cli', 'cli/context', 'cli/database', 'cli/terminal']
+const COMMAND = [...BELOW_CLI, 'cli', 'cli/context', 'cli/terminal']
 
 /**
  * Who may import whom. A room is a file of src without its ending, else its folder; the first that matches counts.
@@ -32,14 +32,15 @@ const COMMAND = [...BELOW_CLI, 'cli', 'cli/context', 'cli/database', 'cli/termin
  */
 export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   core: { may: ['core'], packages: ['decimal.js'] },
-  'engine/slot-reserve': { may: ['core', 'engine/slot-reserve'], packages: [] },
+  'engine/slot-reserve': { may: ['core'], packages: [] },
+  'engine/window-starts': { may: ['core'], packages: [] },
   'engine/pass': { may: ['core', 'engine/slot-reserve', 'types of store', 'types of machine'], packages: [] },
   'engine/sandbox': {
     may: ['core', 'engine/pass', 'engine/slot-reserve', 'types of store', 'types of machine'],
   },
-  'engine/backtest': { may: ['core', 'engine/backtest', 'engine/slot-reserve'], packages: [] },
+  'engine/backtest': { may: ['core', 'engine/slot-reserve', 'engine/window-starts'], packages: [] },
   billing: { may: ['core', 'billing', 'types of store'], packages: ['node:crypto'] },
-  copy: { may: ['billing', 'core', 'copy', 'store'], packages: ['node:crypto'] },
+  copy: { may: ['billing', 'core', 'store'], packages: ['node:crypto'] },
   'store/postgres': {
     may: ['core', 'store', 'store/postgres', 'lanes', 'plain-file', 'resources', 'whole-file'],
   },
@@ -55,23 +56,21 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
       'keys',
       'lanes',
       'resources',
-      'version',
       'types of store',
       'types of machine',
       'types of log',
     ],
   },
-  webhook: { may: ['core', 'version', 'webhook', 'types of store', 'types of http'] },
+  webhook: { may: ['core', 'resources', 'webhook', 'types of store', 'types of http'] },
   price: { may: ['core', 'plain-file', 'price', 'types of store'] },
   // The demonstration plays the simulated partner, and no other command leans on either.
   cli: { may: COMMAND },
   // The only one that knows which stores there are.
-  'cli/database': { may: ['machine', 'store', 'store/postgres', 'store/sqlite'], packages: [] },
-  'cli/context': { may: ['machine', 'store', 'cli/database'] },
-  'cli/terminal': { may: ['core', 'cli/terminal', 'types of cli/context', 'types of store'] },
+  'cli/context': { may: ['machine', 'store', 'store/postgres', 'store/sqlite'], packages: [] },
+  'cli/terminal': { may: ['core', 'types of cli/context', 'types of store'] },
   'cli/init': { may: [...COMMAND, 'cli/init'] },
-  'cli/partner-sim': { may: [...COMMAND, 'cli/partner-sim'] },
-  'cli/demo': { may: [...COMMAND, 'cli/demo', 'cli/partner-sim'] },
+  'cli/trial': { may: [...COMMAND, 'cli/trial'] },
+  'cli/demo': { may: [...COMMAND, 'cli/demo', 'cli/trial'] },
   'cli/program': {
     may: [
       'core',
@@ -80,9 +79,9 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
       'cli/context',
       'cli/demo',
       'cli/init',
-      'cli/partner-sim',
       'cli/terminal',
-      'version',
+      'cli/trial',
+      'resources',
     ],
   },
   main: { may: ['core', 'store', 'cli', 'cli/program', 'machine', 'types of cli/context'] },
@@ -91,7 +90,6 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   lanes: { may: [], packages: [] },
   log: { may: ['core'] },
   resources: { may: [] },
-  version: { may: [] },
   'plain-file': { may: ['core'], packages: ['node:fs'] },
   'whole-file': {
     may: ['core', 'plain-file'],

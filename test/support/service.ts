@@ -1,14 +1,14 @@
 // What most tests stand on: the real service, on a real file, over real HTTP, with a clock the test sets.
 
 import type { TestContext } from 'node:test'
-import type { Instant } from '../../src/core/instant.ts'
-import { plus } from '../../src/core/instant.ts'
 import { price } from '../../src/core/money.ts'
 import type { Environment } from '../../src/core/partner.ts'
+import type { Instant } from '../../src/core/time.ts'
+import { plus } from '../../src/core/time.ts'
 import { type PassReport, runPass } from '../../src/engine/pass.ts'
 import { type AppOptions, createApp } from '../../src/http/app.ts'
 import { listenOn } from '../../src/http/listen.ts'
-import { createOpsApp } from '../../src/http/ops/listener.ts'
+import { createOpsApp } from '../../src/http/ops/endpoints.ts'
 import { issueKey as makeKey } from '../../src/keys.ts'
 import { type Log, silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import type { TestContext } from 'node:test'
-import { plus } from '../../src/core/instant.ts'
+import { plus } from '../../src/core/time.ts'
 import { createApp } from '../../src/http/app.ts'
 import { type Listener, listenOn } from '../../src/http/listen.ts'
 import { silentLog } from '../../src/log.ts'

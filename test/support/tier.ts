@@ -1,7 +1,7 @@
 // A pricing tier of which a test says only what it is about.
 
+import type { Tier } from '../../src/core/fees.ts'
 import { usd } from '../../src/core/money.ts'
-import type { Tier } from '../../src/core/tier.ts'
 
 /** The tier that everybody begins with: half a percent, and nothing else. */
 export const tier = (more: Partial<Tier> = {}): Tier => ({

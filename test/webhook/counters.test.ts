@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Instant } from '../../src/core/instant.ts'
+import type { Instant } from '../../src/core/time.ts'
 import type { Webhook } from '../../src/core/webhook.ts'
-import { type Attempt, noteAttempt } from '../../src/core/webhook-pause.ts'
+import { type Attempt, noteAttempt } from '../../src/core/webhook.ts'
 import { runHere } from '../support/command.ts'
 import { freePort } from '../support/free-port.ts'
 import { refuse, rowsOf } from '../support/rows.ts'

@@ -3,9 +3,9 @@
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { follow } from '../../src/cli/webhook/follow.ts'
-import { HOUR_MS } from '../../src/core/instant.ts'
+import { follow } from '../../src/cli/partners/webhook-listen.ts'
 import type { Tenant } from '../../src/core/partner.ts'
+import { HOUR_MS } from '../../src/core/time.ts'
 import { addCrowd } from '../attack/crowd.ts'
 import { link, PRICE, plan, poll, sendFirst } from '../http/steps.ts'
 import { type Service, startService } from '../support/service.ts'

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createResolve } from '../../src/webhook/name-lookup.ts'
+import { createResolve } from '../../src/webhook/address-guard.ts'
 import { startNameServer, TYPE_A, TYPE_AAAA } from './nameserver.ts'
 
 const V6 = [0x26, 0x06, 0x47, 0x00, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]

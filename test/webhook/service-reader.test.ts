@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { createServer, type RequestListener } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createReader, Refused } from '../../src/cli/webhook/service-reader.ts'
+import { createReader, Refused } from '../../src/cli/partners/webhook-listen.ts'
 import { listen } from '../support/listen.ts'
 
 async function readerOf(t: TestContext, answer: RequestListener) {

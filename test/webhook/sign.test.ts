@@ -3,9 +3,8 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
-import { payloadOf } from '../../src/core/webhook-payload.ts'
-import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
-import { diagnose } from '../../src/webhook/signature-mistakes.ts'
+import { payloadOf } from '../../src/core/webhook.ts'
+import { diagnose, isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { deliveryTo, SECRET } from './stage.ts'
 
 const BODY = payloadOf(deliveryTo('https://hook.example/'))

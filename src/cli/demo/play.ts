@@ -1,28 +1,41 @@
 // Plays the story: weeks of scheduler passes against the real service, and a partner at the other end of HTTP.
 
-import { type Instant, plus } from '../../core/instant.ts'
-import type { Price } from '../../core/money.ts'
+import type { Execution, ExecutionStatus, Trigger } from '../../core/execution.ts'
+import {
+  type Btc,
+  formatPrice,
+  formatUsd,
+  type Price,
+  priceAsNumber,
+  type Usd,
+  ZERO_USD,
+} from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
+import { type Frequency, formatInstant, type Instant, plus } from '../../core/time.ts'
+import type { Trade } from '../../core/trade.ts'
+import { leastInstruction, leftOf, type Window } from '../../core/window.ts'
 import { runPass } from '../../engine/pass.ts'
 import { createApp } from '../../http/app.ts'
 import { listenOn } from '../../http/listen.ts'
 import { issueKey } from '../../keys.ts'
 import { silentLog } from '../../log.ts'
 import { type Machine, machineAt } from '../../machine.ts'
-import type { Store } from '../../store/store.ts'
+import type { ListedPlan, Store } from '../../store/store.ts'
 import { createGuard } from '../../webhook/address-guard.ts'
-import { databaseOf } from '../database.ts'
+import { tenantNamed } from '../command.ts'
+import { databaseOf } from '../context.ts'
 import {
+  createChance,
   createPartner,
   type Instruction,
   type Partner,
+  syntheticPath,
   type Tally,
-} from '../partner-sim/simulated-partner.ts'
-import { createChance, syntheticPath } from '../partner-sim/synthetic-prices.ts'
-import { tenantNamed } from '../shared/find-partner.ts'
+} from '../trial/simulated-partner.ts'
 import {
   CANCELLED,
   DISABLED,
+  DRAWN,
   FEED_DOWN,
   isWithin,
   LENGTH_MS,
@@ -200,4 +213,162 @@ function priceAt(path: readonly Price[], at: Instant): Price {
   const price = path[Math.floor((at - START) / PATH_STEP_MS)]
   if (price === undefined) throw new Error('the synthetic path is shorter than the story')
   return price
+}
+
+// Reads a demonstration's plans back from the store: every window with its tranches, its trades and what was left.
+
+type ReadTranche = Execution & { trade: Trade | null }
+
+export type ReadWindow = {
+  window: Window
+  tranches: ReadTranche[]
+  bought: Btc
+  left: Usd
+  leftBecause: string | null
+  /** It was open from its first moment to its last. */
+  ranItsCourse: boolean
+}
+
+export type ReadPlan = { plan: ListedPlan; windows: ReadWindow[] }
+
+const PAGE_MAX = 1_000
+
+export async function readPlans({ to }: Story, store: Store): Promise<ReadPlan[]> {
+  const minTranche = (await store.findPartner(PARTNER.partnerSlug))?.minTranche ?? ZERO_USD
+  const tranches = Map.groupBy(await readTranches(store), ({ windowId }) => windowId)
+  const rows = await store.listPlans(
+    { slug: PARTNER.partnerSlug, environment: 'test' },
+    { after: null, limit: PAGE_MAX },
+  )
+  const plans: ReadPlan[] = []
+  for (const plan of rows) {
+    const [found] = await store.findPlans(plan.partnerPlanId)
+    const windows = (found?.windows ?? []).map((window): ReadWindow => {
+      const own = tranches.get(window.windowId) ?? []
+      const left = leftOf(window)
+      const ranItsCourse = window.closed
+        ? window.closed.reason === 'ended'
+        : plan.status === 'active' && window.end <= to
+      const leftBecause = left === ZERO_USD ? null : leftBecauseOf({ plan, window, left, minTranche })
+      return { window, tranches: own, bought: boughtIn(own), left, leftBecause, ranItsCourse }
+    })
+    plans.push({ plan, windows })
+  }
+  return plans
+}
+
+async function readTranches(store: Store): Promise<ReadTranche[]> {
+  const filter = { slug: PARTNER.partnerSlug, environment: 'test' as const, status: null, stuck: false }
+  const tranches: ReadTranche[] = []
+  for (let after: string | null = null; ; ) {
+    const page = await store.listExecutions(filter, { after, limit: PAGE_MAX })
+    for (const row of page) {
+      const trade = (await store.findExecution(row.executionId))?.trade ?? null
+      tranches.push({ ...row, trade })
+    }
+    const last = page.at(-1)
+    if (!last || page.length < PAGE_MAX) return tranches
+    after = last.executionId
+  }
+}
+
+const boughtIn = (tranches: readonly ReadTranche[]): Btc =>
+  tranches.reduce(
+    (sum, { trade }) => (trade && 'btcAmount' in trade.report ? sum + trade.report.btcAmount : sum),
+    0n,
+  ) as Btc
+
+// A window as it went: its prices and its tranches over time, and which windows are worth drawing.
+
+export type TimelineTranche = {
+  at: string
+  /** Where in the window, from 0 to 1. */
+  position: number
+  trigger: Trigger
+  amount_usd: string
+  price_usd: string | null
+  reservation_price_usd: string | null
+  status: ExecutionStatus
+  spent_usd: string
+}
+
+export type Timeline = {
+  partner_plan_id: string
+  frequency: Frequency
+  window_start: string
+  window_end: string
+  budget_usd: string
+  spent_usd: string
+  /** Evenly spaced over the window, each the mean of its share of the time. */
+  prices_usd: number[]
+  tranches: TimelineTranche[]
+}
+
+/** Columns of a drawing; seven days and four quarters of a day fall on whole or nearly whole ones. */
+export const TIMELINE_COLUMNS = 63
+
+/** For each plan to draw, the window in which the most went wrong; the earliest if several are equal. */
+export function chooseTimelines(plans: readonly ReadPlan[], story: Story): Timeline[] {
+  return DRAWN.flatMap((name) => {
+    const found = plans.find(({ plan }) => plan.partnerPlanId === name)
+    const windows = found?.windows.filter(({ ranItsCourse }) => ranItsCourse) ?? []
+    const [chosen] = windows.toSorted((a, b) => liveliness(b) - liveliness(a))
+    return found && chosen ? [timelineOf(found, chosen, story)] : []
+  })
+}
+
+/** How much a window has to show: each reason to fire, and each outcome other than a fill. */
+function liveliness({ tranches }: ReadWindow): number {
+  const triggers = new Set(tranches.map(({ firing }) => firing.trigger)).size
+  return triggers + tranches.filter(({ status }) => status !== 'filled').length
+}
+
+function timelineOf({ plan }: ReadPlan, { window, tranches }: ReadWindow, story: Story): Timeline {
+  const { start, end } = window
+  return {
+    partner_plan_id: plan.partnerPlanId,
+    frequency: plan.frequency,
+    window_start: formatInstant(start),
+    window_end: formatInstant(end),
+    budget_usd: formatUsd(window.budget),
+    spent_usd: formatUsd(window.spent),
+    prices_usd: pricesBetween(start, end, story),
+    tranches: tranches.map((tranche) => trancheOf(tranche, (tranche.createdAt - start) / (end - start))),
+  }
+}
+
+const trancheOf = (
+  { createdAt, amount, firing, status, trade }: ReadTranche,
+  position: number,
+): TimelineTranche => ({
+  at: formatInstant(createdAt),
+  position: Math.round(position * 10_000) / 10_000,
+  trigger: firing.trigger,
+  amount_usd: formatUsd(amount),
+  price_usd: firing.price === null ? null : formatPrice(firing.price),
+  reservation_price_usd: firing.reservationPrice === null ? null : formatPrice(firing.reservationPrice),
+  status,
+  spent_usd: trade && 'usdAmount' in trade.report ? formatUsd(trade.report.usdAmount) : '0.00',
+})
+
+function pricesBetween(start: Instant, end: Instant, { path, from }: Story): number[] {
+  const index = (column: number): number =>
+    Math.round((start - from + ((end - start) * column) / TIMELINE_COLUMNS) / PATH_STEP_MS)
+  return Array.from({ length: TIMELINE_COLUMNS }, (_, column) => {
+    const share = path.slice(index(column), index(column + 1)).map(priceAsNumber)
+    return Math.round((100 * share.reduce((sum, price) => sum + price, 0)) / share.length) / 100
+  })
+}
+
+// Why a window of the demonstration ended with money left.
+
+type Shortfall = { plan: ListedPlan; window: Window; left: Usd; minTranche: Usd }
+
+function leftBecauseOf({ plan, window, left, minTranche }: Shortfall): string {
+  if (window.closed?.reason === 'cancelled') return 'the plan was cancelled'
+  if (!window.closed && plan.status === 'paused') return 'its user was disabled'
+  const floor = leastInstruction(minTranche, window.budget)
+  return left < floor
+    ? `under the smallest tranche of ${formatUsd(floor)}`
+    : 'came back too late to be tried again'
 }

@@ -1,8 +1,7 @@
 // Who takes part in the demonstration and what happens on the way. Data only: play.ts plays it.
 
-import type { Frequency } from '../../core/frequency.ts'
-import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from '../../core/instant.ts'
-import type { Manners } from '../partner-sim/simulated-partner.ts'
+import { DAY_MS, type Frequency, HOUR_MS, type Instant, MINUTE_MS } from '../../core/time.ts'
+import type { Manners } from '../trial/simulated-partner.ts'
 
 /** A Monday. A fixed one, so that the same seed tells the same story on every day it is told. */
 export const START = Date.UTC(2026, 0, 5) as Instant
@@ -52,3 +51,21 @@ export const isWithin = (span: Span, at: Instant): boolean => span.from <= at &&
 
 /** Plans of which one window each is drawn at the end. */
 export const DRAWN = ['ana-daily', 'ana-week'] as const
+
+// Days as the account writes them, all in UTC.
+
+const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+
+const utcDay = (instant: string, daysOn: number): Temporal.ZonedDateTime =>
+  Temporal.Instant.from(instant).toZonedDateTimeISO('UTC').add({ days: daysOn })
+
+export const weekday = (instant: string, daysOn = 0): string =>
+  WEEKDAYS[utcDay(instant, daysOn).dayOfWeek - 1] ?? ''
+
+export function shortDate(instant: string, daysOn = 0): string {
+  const { day, month } = utcDay(instant, daysOn)
+  return `${day} ${MONTHS[month - 1]}`
+}
+
+export const dayOfMonth = (instant: string, daysOn = 0): number => utcDay(instant, daysOn).day

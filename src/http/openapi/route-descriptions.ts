@@ -1,8 +1,8 @@
 // What the API description says about each route besides the shapes of its bodies: names, headers, and every refusal.
 
-import { MINUTE_MS } from '../../core/instant.ts'
-import { LEASE_MS } from '../../core/lease.ts'
-import { DUE_PAGE_MAX } from '../paging.ts'
+import { LEASE_MS } from '../../core/execution.ts'
+import { MINUTE_MS } from '../../core/time.ts'
+import { DUE_PAGE_MAX } from '../fields.ts'
 import {
   ANY_REFUSAL,
   BODY_REFUSALS,
@@ -14,7 +14,7 @@ import {
   type RefusalExample,
   USER_REFUSALS,
   WEBHOOK_REFUSALS,
-} from './refusal-examples.ts'
+} from './examples.ts'
 
 export type Operation = {
   operationId: string

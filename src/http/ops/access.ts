@@ -4,9 +4,8 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { H3Event } from 'h3'
 import ipaddr from 'ipaddr.js'
-import { HOUR_MS, type Instant, SECOND_MS } from '../../core/instant.ts'
-import { networkOf } from '../listen/network.ts'
-import { createWrongTokens } from './wrong-tokens.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, SECOND_MS } from '../../core/time.ts'
+import { networkOf } from '../request.ts'
 
 /** The listener that a call came through: that of the partner API, or the one of operations. */
 export type Door = 'api' | 'ops'
@@ -120,3 +119,55 @@ const socketOf = (event: H3Event) => event.req.runtime?.node?.req.socket
 
 /** Digests all have the same length, so comparing them always takes the same time. */
 const sha256 = (text: string): Uint8Array => createHash('sha256').update(text).digest()
+
+// How many wrong tokens of a network are too many, and when that is worth a warning.
+
+/** Wrong tokens in a minute from one network; behind a proxy on this machine, from all of them together. */
+export const WRONG_TOKENS_MAX = 20
+const NETWORKS_MAX = 10_000
+
+/**
+ * Counts wrong tokens by their origin, minute by minute. `onMany` is called at most once a minute, however many
+ * networks guess: its line must not fill a disk.
+ */
+function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefined) {
+  const wrong = new Map<string, number>()
+  let begunAt = clock()
+  let isTold = false
+  const renew = (): void => {
+    if (Math.abs(clock() - begunAt) < MINUTE_MS) return
+    wrong.clear()
+    isTold = false
+    begunAt = clock()
+  }
+  // A crowd too large to be told apart shares one count.
+  const known = (whose: string): string => (wrong.has(whose) || wrong.size < NETWORKS_MAX ? whose : 'others')
+  return {
+    /** Counts one more, and says whether there have been too many. */
+    areTooMany(whose: string): boolean {
+      renew()
+      const name = known(whose)
+      const count = (wrong.get(name) ?? 0) + 1
+      wrong.set(name, count)
+      if (count <= WRONG_TOKENS_MAX) return false
+      if (!isTold) onMany?.()
+      isTold = true
+      return true
+    },
+  }
+}
+
+// The paths of operations, and how a call to one is answered.
+
+/** The page and the downloads beside it. */
+export const PAGE_PATHS = ['/ops', '/ops/export', '/ops/invoice'] as const
+export type PagePath = (typeof PAGE_PATHS)[number]
+
+export const OPS_PATHS = ['/healthz', '/readyz', '/metrics', ...PAGE_PATHS] as const
+export type OpsPath = (typeof OPS_PATHS)[number]
+
+export type OpsAnswer = {
+  status: number
+  headers: Record<string, string>
+  body: string | ReadableStream<Uint8Array>
+}

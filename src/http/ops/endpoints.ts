@@ -1,15 +1,25 @@
 // /healthz, /readyz, /metrics and /ops, for those who run the service. Anybody may ask whether it is up and ready; for
 // callers who may not see more, the rest does not exist.
 
-import type { H3Event } from 'h3'
-import type { Instant } from '../../core/instant.ts'
+import { H3, type H3Event } from 'h3'
+import type { Instant } from '../../core/time.ts'
+import type { Log } from '../../log.ts'
 import type { Store } from '../../store/store.ts'
-import type { Metrics } from '../metrics/metrics.ts'
-import { createAccess, type Door, namesThisMachine } from './access.ts'
+import { openAnswer } from '../call-log.ts'
+import type { Metrics } from '../metrics.ts'
+import { Refusal } from '../refusal.ts'
+import { flawOf, writtenAs } from '../request.ts'
+import {
+  createAccess,
+  type Door,
+  namesThisMachine,
+  OPS_PATHS,
+  type OpsAnswer,
+  type OpsPath,
+  type PagePath,
+} from './access.ts'
 import { createPages } from './page-calls.ts'
-import type { OpsAnswer, OpsPath, PagePath } from './paths.ts'
-import { createReadiness } from './readiness.ts'
-import { keptFor, shared } from './shared-work.ts'
+import { createReadiness, keptFor, shared } from './readiness.ts'
 
 export type OpsOptions = {
   clock: () => Instant
@@ -104,3 +114,52 @@ const UNAUTHORIZED = json(
 const MISDIRECTED = json(421, {
   detail: 'Without an ops token this listener answers only to localhost or a loopback address.',
 })
+
+// The listener of operations, and how a call for operations is answered on either listener.
+
+type OpsParts = { ops: Ops; log: Log; uuid: () => string }
+
+/** Waits for the answer, notes it in the log, and gives it to the caller. */
+export async function sendOps(
+  event: H3Event,
+  path: OpsPath | null,
+  { answer, log, uuid }: Omit<OpsParts, 'ops'> & { answer: Promise<OpsAnswer> },
+): Promise<OpsAnswer['body']> {
+  const requestId = openAnswer(event, uuid)
+  const { status, headers, body } = await answer.catch((error) => {
+    if (error instanceof Refusal) return plainJson(error.status, error.detail, error.headers)
+    log.error({ request_id: requestId, route: path, err: error }, 'ops request failed')
+    return plainJson(500, 'Internal Server Error')
+  })
+  for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value)
+  event.res.status = status
+  log.debug({ request_id: requestId, method: event.req.method, route: path, status }, 'ops request')
+  return body
+}
+
+/** The listener of operations. It has no partner API. */
+export function createOpsApp({ ops, log, uuid }: OpsParts): H3 {
+  const app = new H3({ silent: true, onError: (_, event) => refuse(event, NOT_FOUND) })
+  const refuse = (event: H3Event, refusal: OpsAnswer) =>
+    sendOps(event, null, { answer: Promise.resolve(refusal), log, uuid })
+  app.use((event, next) => {
+    const flaw = flawOf(event.req)
+    return flaw ? refuse(event, plainJson(flaw.status, flaw.detail, flaw.headers)) : next()
+  })
+  for (const path of OPS_PATHS) {
+    const isWritten = writtenAs(path)
+    app.all(path, (event) => {
+      const answer = isWritten(event) ? ops.answer(event, path, 'ops') : null
+      return answer ? sendOps(event, path, { answer, log, uuid }) : refuse(event, NOT_FOUND)
+    })
+  }
+  app.all('/**', (event) => refuse(event, NOT_FOUND))
+  return app
+}
+
+const plainJson = (status: number, detail: unknown, headers: Record<string, string> = {}): OpsAnswer => ({
+  status,
+  headers: { 'content-type': 'application/json', ...headers },
+  body: JSON.stringify({ detail }),
+})
+const NOT_FOUND = plainJson(404, 'Not Found')

@@ -1,21 +1,22 @@
 // What a call to /ops is answered with: the page it asks for, a download, or the sign-in form.
 
+import { createHash } from 'node:crypto'
 import type { H3Event } from 'h3'
-import type { ReportKind } from '../../billing/export.ts'
-import type { Instant } from '../../core/instant.ts'
-import { isMonth } from '../../core/month.ts'
+import { type Reading, type ReportKind, textOf } from '../../billing/export.ts'
+import { invoiceOf, pageOf } from '../../billing/invoice.ts'
+import { HTML } from '../../billing/invoice-print.ts'
+import { isMonth, periodOf } from '../../core/month.ts'
+import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
 import type { Store } from '../../store/store.ts'
-import { readText } from '../body-and-query.ts'
-import { PUT_OFF } from '../refusal.ts'
-import { createOneAtATime } from '../slow-calls-one-by-one.ts'
-import { type Access, cookieOf, type Door, isFromOwnPage } from './access.ts'
-import { createDownloads } from './downloads.ts'
-import { PAGE_HEADERS } from './headers.ts'
-import { type Html, html, type Part } from './html.ts'
-import { monthParts, overviewParts, pageOf, partnerParts, planParts, signInForm } from './page.ts'
+import { PUT_OFF, Refusal } from '../refusal.ts'
+import { readText } from '../request.ts'
+import { createOneAtATime } from '../turns.ts'
+import { type Access, cookieOf, type Door, isFromOwnPage, type OpsAnswer, type PagePath } from './access.ts'
+import { type Html, html, PAGE_HEADERS, type Part, policyFor } from './html.ts'
+import { framedPage, monthParts, overviewParts, partnerParts, planParts, signInForm } from './page.ts'
 import { createReader, ROWS_SHOWN } from './page-data.ts'
-import type { OpsAnswer, PagePath } from './paths.ts'
 
 type Asked = { event: H3Event; door: Door; path: PagePath }
 
@@ -35,7 +36,7 @@ export function createPages(access: Access, clock: () => Instant) {
       if (!putOff) throw error
       // Only a caller who is signed in gets as far as the database.
       const frame = { title: 'no database', signOut: access.hasToken, renews: true }
-      const { status, headers, body } = page(503, pageOf(frame, unusable((error as Problem).message)))
+      const { status, headers, body } = page(503, framedPage(frame, unusable((error as Problem).message)))
       return { status, headers: { ...headers, 'retry-after': putOff.retryAfter }, body }
     }
   }
@@ -46,13 +47,13 @@ export function createPages(access: Access, clock: () => Instant) {
     if (method !== 'GET') return { ...plain(405, 'Method Not Allowed'), headers: { allow: 'GET, POST' } }
     const frame = { signOut: access.hasToken }
     if (!access.admitsBrowser(event, door))
-      return page(401, pageOf({ title: 'sign in', signOut: false }, signInForm(null)))
-    if (store === null) return page(503, pageOf({ title: 'starting', ...frame, renews: true }, OPENING))
+      return page(401, framedPage({ title: 'sign in', signOut: false }, signInForm(null)))
+    if (store === null) return page(503, framedPage({ title: 'starting', ...frame, renews: true }, OPENING))
     const asked = event.url.searchParams
     if (path !== '/ops') return downloaded(store, path, asked)
     const [title, parts] = (await drawn(store, asked)) ?? ['not found', null]
-    if (parts === null) return page(404, pageOf({ title, ...frame }, NOTHING))
-    return page(200, pageOf({ title, ...frame, renews: asked.size === 0 }, ...parts))
+    if (parts === null) return page(404, framedPage({ title, ...frame }, NOTHING))
+    return page(200, framedPage({ title, ...frame, renews: asked.size === 0 }, ...parts))
   }
 
   /** A sign-in or a sign-out. */
@@ -68,11 +69,14 @@ export function createPages(access: Access, clock: () => Instant) {
     if (signedIn.outcome === 'too many') {
       const { headers, ...putOff } = page(
         429,
-        pageOf({ title: 'sign in', signOut: false }, signInForm(TOO_MANY)),
+        framedPage({ title: 'sign in', signOut: false }, signInForm(TOO_MANY)),
       )
       return { ...putOff, headers: { ...headers, 'retry-after': '60' } }
     }
-    return page(401, pageOf({ title: 'sign in', signOut: false }, signInForm('That is not the ops token.')))
+    return page(
+      401,
+      framedPage({ title: 'sign in', signOut: false }, signInForm('That is not the ops token.')),
+    )
   }
 
   /** Null for what is not there. */
@@ -148,3 +152,69 @@ const has = (text: string, part: string): boolean => text.toLowerCase().includes
 const wholeNumber = (text: string): number | null => (/^\d{1,15}$/.test(text) ? Number(text) : null)
 const isReport = (text: string | null): text is ReportKind =>
   text !== null && ['summary', 'users', 'trades'].includes(text)
+
+// Downloads of a month, sent as they are read: what `billing export` and `billing invoice` write.
+
+/** Each goes on reading for as long as its client takes. */
+const DOWNLOADS_AT_ONCE = 2
+
+/** A null tenant means all live ones. */
+type DownloadAsked = { month: string; tenant: Tenant | null }
+
+function createDownloads() {
+  let running = 0
+
+  /** Throws a Refusal: 429. */
+  function streamed(texts: AsyncIterable<string>): ReadableStream<Uint8Array> {
+    if (running >= DOWNLOADS_AT_ONCE)
+      throw new Refusal(429, 'Two downloads are under way.', { 'retry-after': '10' })
+    running += 1
+    const counted = (async function* () {
+      try {
+        yield* texts
+      } finally {
+        running -= 1
+      }
+    })()
+    return ReadableStream.from(counted).pipeThrough(new TextEncoderStream())
+  }
+
+  return {
+    async csv(store: Store, { month, tenant }: DownloadAsked, report: ReportKind): Promise<OpsAnswer> {
+      const reading = await readingOf(store, { month, tenant })
+      const texts = (async function* () {
+        for await (const { text } of textOf(reading, { report, format: 'csv' })) yield text
+      })()
+      const name = ['tranche', ...(tenant === null ? [] : [tenant.partnerSlug]), month, report].join('-')
+      const headers = {
+        'content-type': 'text/csv; charset=utf-8',
+        'content-disposition': `attachment; filename="${name}.csv"`,
+        'x-content-type-options': 'nosniff',
+      }
+      return { status: 200, headers, body: streamed(texts) }
+    },
+
+    /** Without names and addresses, which only a settings file has. */
+    async invoice(store: Store, month: string, tenant: Tenant): Promise<OpsAnswer> {
+      const { periods, filter } = await readingOf(store, { month, tenant })
+      const [period] = periods
+      if (!period) throw new RangeError(`no period of ${month}`)
+      const scope = { store, period, filter }
+      const texts = pageOf(scope, await invoiceOf(scope, tenant, null), HTML)
+      const { value: head = '' } = await texts.next()
+      const sheet = /<style>([\s\S]*?)<\/style>/.exec(head)?.[1] ?? ''
+      const whole = (async function* () {
+        yield head
+        yield* texts
+      })()
+      const policy = policyFor(createHash('sha256').update(sheet).digest('base64'))
+      const headers = { ...PAGE_HEADERS, 'content-security-policy': policy }
+      return { status: 200, headers, body: streamed(whole) }
+    },
+  }
+}
+
+async function readingOf(store: Store, { month, tenant }: DownloadAsked): Promise<Reading> {
+  const filter = { slug: tenant?.partnerSlug ?? null, environment: 'live' } as const
+  return { store, periods: [await store.fixPeriod(periodOf(month), tenant)], filter }
+}

@@ -3,17 +3,14 @@
 
 import { type Billed, bill } from '../../billing/statement.ts'
 import { type Finding, findingsOf } from '../../core/findings.ts'
-import { DAY_MS, type Instant, monthOf, plus } from '../../core/instant.ts'
-import type { Price } from '../../core/money.ts'
-import { periodOf } from '../../core/month.ts'
+import type { Btc, Price, Usd } from '../../core/money.ts'
+import { type FixedPeriod, periodOf } from '../../core/month.ts'
 import type { Partner, Tenant } from '../../core/partner.ts'
-import type { FixedPeriod } from '../../core/report-period.ts'
+import { DAY_MS, type Instant, monthOf, plus } from '../../core/time.ts'
 import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
-import type { FiredTranche, OpenWindow } from '../../store/ops-page.ts'
+import type { FiredTranche, OpenWindow, OpsPageStore, TradePlace, TradeSum } from '../../store/monitoring.ts'
 import type { Store } from '../../store/store.ts'
-import { createStockTaker } from '../metrics/plans-and-unspent-windows.ts'
-import { createDayCounter, type Day } from './bought-today.ts'
-import { keptFor, shared } from './shared-work.ts'
+import { createStockTaker, keptFor, shared } from './readiness.ts'
 
 export const ROWS_SHOWN = 50
 const MONTHS_SHOWN = 24
@@ -24,7 +21,7 @@ const PRICE_STEPS = 400
 /** However often the page is asked for, its data is read at most this often. */
 const OVERVIEW_MS = 2_000
 
-export type Line = { at: Instant; price: Price }[]
+type Line = { at: Instant; price: Price }[]
 
 export type Overview = {
   now: Instant
@@ -113,4 +110,47 @@ export function monthsSince(first: Instant | null, now: Instant): string[] {
     month = monthOf(plus(periodOf(month).start, -1))
   }
   return months
+}
+
+// What live partners bought today, added up as it comes in: each look reads only the trades since the last one.
+
+/** By UTC. `total` has no partner's name. */
+type Day = { since: Instant; total: TradeSum; partners: ReadonlyMap<string, TradeSum> }
+
+const TRADES_PER_READ = 5_000
+const nothing = (partnerSlug: string): TradeSum => ({
+  partnerSlug,
+  filled: 0,
+  failed: 0,
+  usd: 0n as Usd,
+  btc: 0n as Btc,
+})
+
+function createDayCounter(): (store: OpsPageStore, now: Instant) => Promise<Day> {
+  let day = { since: 0 as Instant, total: nothing(''), partners: new Map<string, TradeSum>() }
+  let place: TradePlace = { recordedAt: 0 as Instant, executionId: '' }
+
+  return async (store, now) => {
+    const since = (now - (now % DAY_MS)) as Instant
+    if (since !== day.since) {
+      day = { since, total: nothing(''), partners: new Map() }
+      place = { recordedAt: since, executionId: '' }
+    }
+    for (;;) {
+      const { sums, last } = await store.sumTradesAfter(place, now, TRADES_PER_READ)
+      for (const sum of sums) {
+        const known = day.partners.get(sum.partnerSlug) ?? nothing(sum.partnerSlug)
+        day.partners.set(sum.partnerSlug, known)
+        for (const one of [known, day.total]) {
+          one.filled += sum.filled
+          one.failed += sum.failed
+          one.usd = (one.usd + sum.usd) as Usd
+          one.btc = (one.btc + sum.btc) as Btc
+        }
+      }
+      if (last === null) return day
+      place = last
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
 }

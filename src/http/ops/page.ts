@@ -1,16 +1,27 @@
 // The operator's page, put together from its parts: the overview, a partner, a plan, a month, and the sign-in form.
 
-import { spellSpan } from '../../core/duration-words.ts'
 import type { Finding } from '../../core/findings.ts'
-import { DAY_MS, spellInstant } from '../../core/instant.ts'
 import { averagePrice, formatBtc, formatPrice, formatUsd, ZERO_USD } from '../../core/money.ts'
 import type { Partner } from '../../core/partner.ts'
-import { awaitedPrice, type Schedule } from '../../core/schedule-state.ts'
-import { quoted } from '../../core/shell-word.ts'
+import { quoted } from '../../core/text.ts'
+import { DAY_MS, spellInstant, spellSpan } from '../../core/time.ts'
 import type { PartnerSeen } from '../../core/vitals.ts'
-import type { ListedPlan } from '../../store/plans.ts'
-import { drawPrices } from './chart.ts'
-import { type Html, html, link, type Part } from './html.ts'
+import { awaitedPrice, type Schedule } from '../../core/window.ts'
+import type { ListedPlan } from '../../store/store.ts'
+import {
+  ago,
+  billingRow,
+  drawPrices,
+  type Html,
+  html,
+  link,
+  type Part,
+  partnerLink,
+  planLink,
+  STYLE,
+  tableOf,
+  trancheRow,
+} from './html.ts'
 import {
   type MonthView,
   monthsSince,
@@ -19,8 +30,6 @@ import {
   PRICES_SHOWN_MS,
   ROWS_SHOWN,
 } from './page-data.ts'
-import { STYLE } from './style.ts'
-import { ago, billingRow, partnerLink, planLink, tableOf, trancheRow } from './tables-and-links.ts'
 
 /** The others can be unfolded, up to as many as anybody would read. */
 const FINDINGS_SHOWN = 8
@@ -31,7 +40,7 @@ const RENEWED_S = 60
 
 type Frame = { title: string; signOut: boolean; renews?: boolean }
 
-export function pageOf({ title, signOut, renews = false }: Frame, ...parts: Part[]): Html {
+export function framedPage({ title, signOut, renews = false }: Frame, ...parts: Part[]): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -62,7 +71,7 @@ ${complaint !== null && html`<p class="bad" role="alert">${complaint}</p>`}
 <button>Sign in</button></form>
 </section>`
 
-export type Shown = { partners: Partner[]; found: number; page: number; search: string }
+type Shown = { partners: Partner[]; found: number; page: number; search: string }
 
 export function overviewParts(seen: Overview, partners: Shown): Part[] {
   return [
@@ -162,7 +171,7 @@ ${tableOf(
 )}</section>`
 }
 
-export type PartnerView = { partner: Partner; environment: string; plans: ListedPlan[] }
+type PartnerView = { partner: Partner; environment: string; plans: ListedPlan[] }
 
 export function partnerParts({ partner, environment, plans }: PartnerView, overview: Overview): Part[] {
   const { partnerSlug: slug } = partner

@@ -1,19 +1,16 @@
 // Whether the service is ready: its database takes writes, and passes run while there are plans to look at.
 
-import { clockDisputed } from '../../core/clock-dispute.ts'
-import { writesLost } from '../../core/lost-writes.ts'
+import { clockDisputed, latenessInWords, schedulerLateness, writesLost } from '../../core/clock.ts'
 import { Problem } from '../../core/problem.ts'
-import { latenessInWords, schedulerLateness } from '../../core/scheduler-lateness.ts'
-import type { ClockStore } from '../../store/clock-disputes.ts'
-import type { LostWriteStore } from '../../store/lost-writes.ts'
-import type { MonitoringStore } from '../../store/monitoring.ts'
-import { shared } from './shared-work.ts'
+import { type Instant, MINUTE_MS } from '../../core/time.ts'
+import type { MonitoringStore, Stock } from '../../store/monitoring.ts'
+import type { ClockStore, LostWriteStore } from '../../store/store.ts'
 
 /** How long a caller waits for the database: for another process's lock, or for a server that hangs. */
 export const PROBE_TIMEOUT_MS = 2_000
 
 /** What readiness asks of the database. */
-export type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler'> &
+type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler'> &
   Pick<ClockStore, 'readClock'> &
   Pick<LostWriteStore, 'readLostWrites'>
 
@@ -68,5 +65,49 @@ async function within<T>(ms: number, work: Promise<T>, why: string): Promise<T> 
     return await Promise.race([work, late.promise])
   } finally {
     clearTimeout(timer)
+  }
+}
+
+// Work that many callers may ask for at the same time, and that is done once for all of them.
+
+/** One run at a time: callers that ask while it lasts get its outcome, so that frequent calls do not pile up work. */
+export function shared<A extends unknown[], T>(work: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
+  let running: Promise<T> | null = null
+  return (...args) => {
+    running ??= work(...args).finally(() => {
+      running = null
+    })
+    return running
+  }
+}
+
+/** Does the work at most once in so many milliseconds by a clock: callers that ask meanwhile get its outcome. */
+export function keptFor<A extends unknown[], T>(
+  ms: number,
+  clock: () => Instant,
+  work: (...args: A) => Promise<T>,
+): (...args: A) => Promise<T> {
+  let kept: { at: Instant; outcome: Promise<T> } | null = null
+  return (...args) => {
+    const now = clock()
+    // When a clock is set back, an answer must not be kept for that much longer.
+    if (kept === null || Math.abs(now - kept.at) >= ms) kept = { at: now, outcome: work(...args) }
+    return kept.outcome
+  }
+}
+
+// What takes reading many rows, and is read at most once a minute: all plans, and the windows that left money.
+
+export const STOCK_TAKEN_MS = MINUTE_MS
+
+export type TakeStock = (store: Pick<MonitoringStore, 'takeStock'>, now: Instant) => Promise<Stock>
+
+/** Returns the latest stock until it is too old, or the clock was set back by as much. */
+export function createStockTaker(): TakeStock {
+  let latest: { at: Instant; stock: Stock } | null = null
+  return async (store, now) => {
+    if (latest === null || Math.abs(now - latest.at) >= STOCK_TAKEN_MS)
+      latest = { at: now, stock: await store.takeStock(now) }
+    return latest.stock
   }
 }

@@ -1,10 +1,10 @@
 // The PostgreSQL store as a `Database`: what commands may do with a database on a server.
 
-import type { Instant } from '../../core/instant.ts'
+import type { Instant } from '../../core/time.ts'
 import { shownAddress } from '../address.ts'
 import type { Database } from '../database.ts'
 import { isBegun, openStore, readMigrationStates } from './open.ts'
-import { explained } from './server/error-words.ts'
+import { explained } from './server/errors.ts'
 
 /** A null `clock` takes the server's, which all hosts share. */
 export function serverDatabase(url: string, clock: (() => Instant) | null): Database {
@@ -21,23 +21,23 @@ export function serverDatabase(url: string, clock: (() => Instant) | null): Data
     migratesAside: false,
     asFile: null,
     async seal() {
-      const { seenSeal } = await import('./copying/unseal.ts')
+      const { seenSeal } = await import('./copying.ts')
       return seenSeal(url)
     },
     async unseal({ audit }) {
-      const { unseal } = await import('./copying/unseal.ts')
+      const { unseal } = await import('./copying.ts')
       return unseal(url, { clock, audit })
     },
     async hold(options) {
-      const { holdServer } = await import('./copying/source.ts')
+      const { holdServer } = await import('./copying.ts')
       return holdServer(url, clock, options)
     },
     async make(options) {
-      const { newOnServer } = await import('./copying/target.ts')
+      const { newOnServer } = await import('./copying.ts')
       return newOnServer(url, clock, options)
     },
     async waitsFor() {
-      const { heldBackFor } = await import('./server/standby-wait.ts')
+      const { heldBackFor } = await import('./server/pool.ts')
       return heldBackFor(url, shown)
     },
     refuseOutput: () => {},

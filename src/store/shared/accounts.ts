@@ -1,20 +1,29 @@
 // Partners, their tenants, keys and webhooks. How a call finds its key is written for each store
 // (sqlite/accounts/keys.ts, postgres/accounts/keys.ts), because every call does it.
 
-import type { Instant } from '../../core/instant.ts'
 import type { ApiKey } from '../../core/key.ts'
 import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT, type Partner, type Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
 import type { Webhook } from '../../core/webhook.ts'
 import { intact, withDigest } from '../digests.ts'
-import type { KeyStore, NewKey } from '../keys.ts'
-import type { PartnerStore } from '../partners.ts'
-import { changedKeyParams, type KeyRow, keyOf, keyParams } from '../rows/key.ts'
-import { changedPartnerParams, newPartnerParams, type PartnerRow, partnerOf } from '../rows/partner.ts'
-import { type TenantRow, tenantOf } from '../rows/tenant.ts'
-import { type WebhookRow, webhookOf, webhookParams } from '../rows/webhook.ts'
-import { KEY_COLUMNS, ROTATED } from '../sql/accounts.ts'
-import { OF_TENANT } from '../sql/which-tenants.ts'
+import {
+  changedKeyParams,
+  changedPartnerParams,
+  type KeyRow,
+  keyOf,
+  keyParams,
+  newPartnerParams,
+  type PartnerRow,
+  partnerOf,
+  type TenantRow,
+  tenantOf,
+  type WebhookRow,
+  webhookOf,
+  webhookParams,
+} from '../rows/accounts.ts'
+import { KEY_COLUMNS, OF_TENANT, ROTATED } from '../sql/accounts.ts'
+import type { KeyStore, NewKey, PartnerStore, WebhookStore } from '../store.ts'
 import {
   type Base,
   callOf,
@@ -25,7 +34,6 @@ import {
   type Steps,
   type Tx,
 } from '../transaction.ts'
-import type { WebhookStore } from '../webhooks.ts'
 import { addAudit } from './audit.ts'
 
 const PARTNER = query<PartnerRow>('select * from partners where partner_slug = :slug')

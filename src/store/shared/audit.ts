@@ -1,8 +1,8 @@
 // The append-only record of what operators changed; each entry is written in the transaction of its change.
 
-import type { Instant } from '../../core/instant.ts'
-import type { AuditEntry, AuditFilter, AuditStore } from '../audit.ts'
-import { type AuditRow, auditEntryOf, auditParams } from '../rows/audit.ts'
+import type { Instant } from '../../core/time.ts'
+import { type AuditRow, auditEntryOf, auditParams } from '../rows/accounts.ts'
+import type { AuditEntry, AuditFilter, AuditStore } from '../store.ts'
 import { type Base, query, type Step, type Tx } from '../transaction.ts'
 
 export const INSERT_AUDIT = `

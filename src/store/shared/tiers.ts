@@ -1,12 +1,19 @@
 // Tiers and the overrides of single partners, each in force from a month on.
 
-import { monthOf } from '../../core/instant.ts'
+import { refusePastMonth, refuseTierNotInForce } from '../../core/fees.ts'
 import { Problem } from '../../core/problem.ts'
-import { refusePastMonth, refuseTierNotInForce } from '../../core/tier.ts'
+import { monthOf } from '../../core/time.ts'
 import { withDigest } from '../digests.ts'
-import { instantOrNull } from '../rows/instant.ts'
-import { intactTier, type OverrideRow, overrideOf, type TierRow, tierOf, tierParams } from '../rows/tier.ts'
-import type { OverrideStart, TierStore } from '../tiers.ts'
+import { instantOrNull } from '../reader.ts'
+import {
+  intactTier,
+  type OverrideRow,
+  overrideOf,
+  type TierRow,
+  tierOf,
+  tierParams,
+} from '../rows/accounts.ts'
+import type { OverrideStart, TierStore } from '../store.ts'
 import { type Base, callOf, query } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 

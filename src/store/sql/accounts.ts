@@ -1,5 +1,20 @@
 // Keys and users, where several transactions use the same SQL.
 
+// Which tenants are meant: those of a filter, those whose business sets off alarms, those who live in real time.
+
+/** Whether a tenant `t` is of the partner and environment asked for; a null asks for all of them. */
+export const OF_TENANT = `(cast(:slug as text) is null or t.partner_slug = :slug)
+  and (cast(:environment as text) is null or t.environment = :environment)`
+
+/** How a tenant `t` is named in a finding. */
+export const TENANT_NAME = `t.partner_slug || ' ' || t.environment`
+
+/** Whether what is done for a tenant `t` is real business. A test environment sets off no alarm. */
+export const IS_LIVE = `t.environment = 'live'`
+
+/** Whether a tenant lives in the time of everybody else, as all but some test environments do. */
+export const IN_REAL_TIME = 'tenant_id not in (select tenant_id from sandboxes)'
+
 /** Of `api_keys k` and `tenants t`. */
 export const KEY_COLUMNS = 'k.*, t.partner_slug, t.environment'
 
@@ -29,3 +44,21 @@ const SELECT_LISTED_USER = `
   where u.tenant_id = :tenant`
 export const LISTED_USERS = `${SELECT_LISTED_USER} and u.user_id > :after order by u.user_id limit :limit`
 export const LISTED_USER = `${SELECT_LISTED_USER} and u.partner_user_id = :partner_user_id`
+
+// The stop that a disable begins, and how far it has come, where both stores use the same SQL.
+
+/** That a row of stops is under way. A damaged one of a user who is not disabled stops nobody's plans. */
+export const UNDER_WAY = `stops.ended_at is null and exists (
+  select 1 from users u where u.user_id = stops.user_id and u.status = 'disabled')`
+
+export const BEGIN_STOP = `
+  insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
+  values (:user_id, :tenant, :plan_id, :plans_paused, :executions_cancelled, :now)
+  on conflict (user_id) do update set tenant_id = excluded.tenant_id, plan_id = excluded.plan_id,
+    plans_paused = excluded.plans_paused, executions_cancelled = excluded.executions_cancelled,
+    begun_at = excluded.begun_at, ended_at = null`
+
+export const NOTE_STOP = `
+  update stops set plan_id = :plan_id, plans_paused = plans_paused + :plans_paused,
+    executions_cancelled = executions_cancelled + :executions_cancelled, ended_at = :ended_at
+  where user_id = :user_id`

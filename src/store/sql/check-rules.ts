@@ -1,10 +1,8 @@
 // Every rule of the ledger, recomputed from executions, trades and adjustments, in SQL that both stores speak.
 
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
-import { leastInstruction } from './least-instruction.ts'
-import { IS_AWAKE } from './may-fire.ts'
-import { IS_OPEN } from './open-due-and-stuck.ts'
-import { TENANT_NAME } from './which-tenants.ts'
+import { TENANT_NAME } from './accounts.ts'
+import { IS_AWAKE, IS_OPEN, leastInstructionOf } from './ledger.ts'
 
 export type Rule = { kind: string; sql: string; message: (row: Record<string, unknown>) => string }
 
@@ -203,7 +201,7 @@ export const followsRule = (unless: string): Rule => ({
   kind: 'schedule_follows',
   sql: `select ${WINDOW}, s.awake, ${IS_AWAKE} as expected ${OF_WINDOW}
       join schedules s on s.window_id = w.window_id join partners r on r.partner_slug = t.partner_slug
-      where (s.awake <> ${IS_AWAKE} or s.floor <> ${leastInstruction('r.min_tranche', 's.budget')}) ${unless}`,
+      where (s.awake <> ${IS_AWAKE} or s.floor <> ${leastInstructionOf('r.min_tranche', 's.budget')}) ${unless}`,
   message: (row) =>
     row.awake === row.expected
       ? 'the least that its schedule may fire is not what its partner has set'

@@ -2,10 +2,10 @@
 
 import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { Instant } from '../../core/instant.ts'
+import type { Instant } from '../../core/time.ts'
 import type { Database } from '../database.ts'
-import { explained, refuseUnreachable } from './file/error-words.ts'
-import { isMissing, refuseDatabaseFile } from './file/own-files.ts'
+import { explained, refuseUnreachable } from './file/errors.ts'
+import { isMissing, refuseDatabaseFile } from './file/files.ts'
 import { openStore, readMigrationStates } from './open.ts'
 
 export const fileDatabase = (file: string, clock: () => Instant): Database => ({
@@ -27,24 +27,24 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
       return { bytes: statSync(copy).size }
     },
     async restore(copy, options) {
-      const { restore } = await import('./file/restore.ts')
+      const { restore } = await import('./file/backup.ts')
       return restore(copy, file, options)
     },
   },
   async seal() {
-    const { seenSeal } = await import('./copying/unseal.ts')
+    const { seenSeal } = await import('./copying.ts')
     return seenSeal(file)
   },
   async unseal(options) {
-    const { unseal } = await import('./copying/unseal.ts')
+    const { unseal } = await import('./copying.ts')
     return unseal(file, options)
   },
   async hold(options) {
-    const { holdFile } = await import('./copying/source.ts')
+    const { holdFile } = await import('./copying.ts')
     return holdFile(file, clock, options)
   },
   async make(options) {
-    const { newFile } = await import('./copying/target.ts')
+    const { newFile } = await import('./copying.ts')
     return newFile(file, clock, options)
   },
   // What waits for a lock gives up after seconds and says so.

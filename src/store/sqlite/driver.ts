@@ -15,7 +15,7 @@ import {
   type WriteTx,
 } from '../transaction.ts'
 import type { Connection, Database } from './file/connection.ts'
-import type { TenantTime } from './sandbox/tenant-time.ts'
+import type { TenantTime } from './tenant-time.ts'
 
 const DIALECT: Dialect = {
   among: (column, parameter) => `${column} in (select value from json_each(:${parameter}))`,

@@ -1,56 +1,50 @@
 // Opens a database file as a Store: creates it if asked to, migrates its schema, and puts its rooms together.
 
 import { closeSync, constants, fchmodSync } from 'node:fs'
-import type { Instant } from '../../core/instant.ts'
 import { Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
 import { openPlain, withPlain } from '../../plain-file.ts'
-import { waitAtClose } from '../at-close.ts'
-import type { LostWriteStore } from '../lost-writes.ts'
-import type { MigrationState } from '../schema-version.ts'
+import type { MigrationState } from '../database.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore } from '../shared/audit.ts'
 import { createTierStore } from '../shared/tiers.ts'
-import type { Store } from '../store.ts'
-import { createAuditLog } from './accounts/audit.ts'
-import { FOLLOWING } from './accounts/follow-partner.ts'
-import { createKeyFinder, createKeyMemory } from './accounts/keys.ts'
-import { createUserStore } from './accounts/users.ts'
+import type { LostWriteStore, Store } from '../store.ts'
+import { waitAtClose } from '../writes.ts'
+import { createKeyFinder, createKeyMemory, createUserStore, FOLLOWING } from './accounts.ts'
+import { createAuditLog } from './audit.ts'
+import { createCheckStore } from './check.ts'
 import { createDriver } from './driver.ts'
+import {
+  createConfirmations,
+  createExecutionStore,
+  createLateReports,
+  createRecords,
+  pollNotesOf,
+} from './executions.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
-import { type Connection, connect, type Database, openFile } from './file/connection.ts'
-import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './file/error-words.ts'
-import { watchName } from './file/file-gone-watch.ts'
+import {
+  CHECKPOINT_PAGES,
+  type Connection,
+  configure,
+  connect,
+  type Database,
+  openFile,
+  watchSchema,
+  whenFree,
+} from './file/connection.ts'
+import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
+import { isMissing, realName, refuseNetworkFile, watchFileName } from './file/files.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
-import { refuseNetworkFile } from './file/network-disk.ts'
-import { isMissing, realName } from './file/own-files.ts'
-import { watchSchema } from './file/schema-watch.ts'
-import { CHECKPOINT_PAGES, configure } from './file/settings.ts'
-import { whenFree } from './file/wait-for-lock.ts'
-import { refuseDoubtfulLog } from './file/wal-checks.ts'
-import { forgetLogOwner, noteLogOwner } from './file/wal-owner.ts'
-import { createCheckStore } from './health/check.ts'
-import { createMonitoringStore } from './health/monitoring.ts'
-import { createOpsPageStore } from './health/ops-page.ts'
-import { createStatusStore } from './health/status.ts'
-import { createWindowStore } from './ledger/bring-back-windows.ts'
-import { createConfirmations } from './ledger/confirmation-rows.ts'
-import { createStops } from './ledger/disable-user.ts'
-import { createRecords } from './ledger/execution-record.ts'
-import { createExecutionStore } from './ledger/executions.ts'
-import { pollNotesOf } from './ledger/last-polls.ts'
-import { createLateReports } from './ledger/late-fills.ts'
-import { createPlanStore } from './ledger/plans.ts'
-import { createTradeStore } from './ledger/trades.ts'
-import { createLedger } from './ledger/windows-and-schedules.ts'
-import { createMonthStore, reportedUntil } from './months/close-months.ts'
-import { createClockStore } from './pass/clock-disputes.ts'
-import { createPassStore } from './pass/passes.ts'
-import { createPageRunner } from './pass/plan-page.ts'
-import { createPriceBook, createPriceStore } from './pass/prices.ts'
-import { createWakeUpStore, createWakeUpWriter } from './pass/wake-ups.ts'
-import { createSandboxDue } from './sandbox/due-plans.ts'
-import { createSandboxStore } from './sandbox/sandboxes.ts'
-import { createTenantTime } from './sandbox/tenant-time.ts'
+import { forgetLogOwner, noteLogOwner, refuseDoubtfulLog } from './file/wal.ts'
+import { createMonitoringStore, createOpsPageStore, createStatusStore } from './monitoring.ts'
+import { createMonthStore, reportedUntil } from './months.ts'
+import { createPassStore, createSandboxDue, createWakeUpStore, createWakeUpWriter } from './pass.ts'
+import { createPageRunner } from './plan-page.ts'
+import { createLedger, createPlanStore, createStops, createWindowStore } from './plans.ts'
+import { createClockStore, createPriceBook, createPriceStore } from './prices.ts'
+import { createSandboxStore } from './sandbox.ts'
+import { createTenantTime } from './tenant-time.ts'
+import { createTradeStore } from './trades.ts'
 
 export type OpenOptions = {
   clock: () => Instant
@@ -64,7 +58,7 @@ export type OpenOptions = {
 export async function openStore(file: string, options: OpenOptions): Promise<Store> {
   const { clock, create, cacheKib, checkpointsAside = false } = options
   const db = openDatabase(file, create)
-  const watch = watchName(file)
+  const watch = watchFileName(file)
   try {
     // Looked at before anything is set, so that a file that is refused stays as it was.
     await whenFree(() => migrationStates(db))

@@ -1,7 +1,7 @@
 // The backtest: bars of a price history that the scheduler's own decisions pass in a second.
 
 import { join } from 'node:path'
-import { FREQUENCIES, type Frequency } from '../../../src/core/frequency.ts'
+import { FREQUENCIES, type Frequency } from '../../../src/core/time.ts'
 import { startHelper } from '../helper.ts'
 import type { InsideDone, InsideJob } from '../inside.ts'
 import type { Contestant, Figures, Row, Stage } from '../row.ts'

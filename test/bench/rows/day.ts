@@ -3,7 +3,7 @@
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { syntheticPath } from '../../../src/cli/partner-sim/synthetic-prices.ts'
+import { syntheticPath } from '../../../src/cli/trial/simulated-partner.ts'
 import { formatPrice, type Price } from '../../../src/core/money.ts'
 import type { Backend } from '../backend.ts'
 import { startLoad } from '../loading.ts'

@@ -2,8 +2,8 @@
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { formatInstant, type Instant } from '../../../src/core/instant.ts'
 import { isMonth, periodOf } from '../../../src/core/month.ts'
+import { formatInstant, type Instant } from '../../../src/core/time.ts'
 import { machine } from '../../../src/machine.ts'
 import type { Backend } from '../backend.ts'
 import { TRADES_BY_HAND } from '../floors/trades.ts'

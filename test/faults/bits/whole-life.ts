@@ -1,6 +1,6 @@
 // A database with a row of every kind in it: the weeks of a service (test/releases/story.ts), and what those leave out.
 
-import { HOUR_MS } from '../../../src/core/instant.ts'
+import { HOUR_MS } from '../../../src/core/time.ts'
 import { playStory } from '../../releases/story.ts'
 import { USER } from '../../support/service.ts'
 import { type Shell, succeed } from '../../support/shell.ts'

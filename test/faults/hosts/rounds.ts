@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { monthOf } from '../../../src/core/instant.ts'
+import { monthOf } from '../../../src/core/time.ts'
 import { within } from '../../support/within.ts'
 import { assertAnswered, assertRules, assertWhole } from './ledger.ts'
 import type { Partner } from './partner.ts'

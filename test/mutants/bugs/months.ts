@@ -35,8 +35,8 @@ export const MONTHS: readonly Row[] = [
     by: ['contract', 'simulate'],
     breaks:
       'The first millisecond of a month belongs to the month before as well. A trade at midnight is billed twice.',
-    find: "export const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'",
-    replace: "export const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at <= :end'",
+    find: "const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'",
+    replace: "const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at <= :end'",
   },
   {
     name: 'month-boundary-closed-in-the-lines',

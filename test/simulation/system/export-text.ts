@@ -1,9 +1,9 @@
 // An export as the command writes it, as one text.
 
-import { csvHeader, csvRow } from '../../../src/billing/csv.ts'
+import { csvHeader, csvRow } from '../../../src/billing/columns.ts'
 import { EXPORTS, type ReportKind } from '../../../src/billing/export.ts'
+import type { FixedPeriod } from '../../../src/core/month.ts'
 import { periodOf } from '../../../src/core/month.ts'
-import type { FixedPeriod } from '../../../src/core/report-period.ts'
 import type { Store } from '../../../src/store/store.ts'
 
 export async function exportText(

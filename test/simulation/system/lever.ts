@@ -1,9 +1,9 @@
 // What an operator does to the program, by the store's methods and the core's decisions, as the commands do it.
 
-import { adjust } from '../../../src/core/adjustment.ts'
-import { cancelByHand } from '../../../src/core/cancel-execution.ts'
-import { acceptLate } from '../../../src/core/decide-late-fill.ts'
-import { revoke, rotate } from '../../../src/core/key-rotation.ts'
+import { cancelByHand } from '../../../src/core/confirmation.ts'
+import { setTier } from '../../../src/core/fees.ts'
+import { revoke, rotate } from '../../../src/core/key.ts'
+import { acceptLate, adjust } from '../../../src/core/late-fill.ts'
 import { btc, usd } from '../../../src/core/money.ts'
 import {
   type Partner,
@@ -13,9 +13,8 @@ import {
   type Tenant,
 } from '../../../src/core/partner.ts'
 import { Problem } from '../../../src/core/problem.ts'
-import { setTier } from '../../../src/core/tier.ts'
 import { issueKey } from '../../../src/keys.ts'
-import type { AuditEntry } from '../../../src/store/audit.ts'
+import type { AuditEntry } from '../../../src/store/store.ts'
 import type { Lever } from '../action.ts'
 import type { Parts } from './system.ts'
 

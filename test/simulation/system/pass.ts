@@ -1,14 +1,14 @@
 // One pass of the program, what happens beside it, and the wake-ups it sends.
 
-import { idempotencyKey } from '../../../src/core/idempotency-key.ts'
-import { formatInstant, plus } from '../../../src/core/instant.ts'
+import { idempotencyKey } from '../../../src/core/execution.ts'
 import { formatPrice, price } from '../../../src/core/money.ts'
 import { Problem } from '../../../src/core/problem.ts'
-import { payloadOf } from '../../../src/core/webhook-payload.ts'
+import { formatInstant, plus } from '../../../src/core/time.ts'
+import { payloadOf } from '../../../src/core/webhook.ts'
 import { type PassReport, rehearsePass, runPass } from '../../../src/engine/pass.ts'
 import type { Store } from '../../../src/store/store.ts'
 import type { Delivery } from '../../../src/webhook/deliver.ts'
-import { wakePartners } from '../../../src/webhook/wake-partners.ts'
+import { wakePartners } from '../../../src/webhook/deliver.ts'
 import type { Deed } from '../request.ts'
 import type { FiredSeen, PassSeen } from './observed.ts'
 import type { Parts } from './system.ts'

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Instant } from '../../../src/core/instant.ts'
+import type { Instant } from '../../../src/core/time.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { makeDatabase, onPostgres } from './postgres.ts'
 import { onSqlite } from './sqlite.ts'

@@ -1,11 +1,11 @@
 // All that the program has on record, line by line, read through the store.
 
-import { isFill, type Report } from '../../../src/core/confirmation-report.ts'
-import { idempotencyKey } from '../../../src/core/idempotency-key.ts'
-import { type Instant, formatInstant as iso } from '../../../src/core/instant.ts'
+import { idempotencyKey } from '../../../src/core/execution.ts'
 import { isUsable } from '../../../src/core/key.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import type { Schedule } from '../../../src/core/schedule-state.ts'
+import { type Instant, formatInstant as iso } from '../../../src/core/time.ts'
+import { isFill, type Report } from '../../../src/core/trade.ts'
+import type { Schedule } from '../../../src/core/window.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { emptyRecord, type Lines, line } from './observed.ts'
 

@@ -1,8 +1,8 @@
 // The program itself, all of it but sockets and processes: the store on a real file, the API, the scheduler, the
 // wake-ups and what an operator does, under a clock and a chance that the simulation holds.
 
-import type { Instant } from '../../../src/core/instant.ts'
-import { plus } from '../../../src/core/instant.ts'
+import type { Instant } from '../../../src/core/time.ts'
+import { plus } from '../../../src/core/time.ts'
 import { createApp } from '../../../src/http/app.ts'
 import { silentLog } from '../../../src/log.ts'
 import type { Machine } from '../../../src/machine.ts'

@@ -1,13 +1,12 @@
 // The adjustments of a month, each with the trade that it corrects, and what those made of late fills carry along.
 
 import assert from 'node:assert/strict'
-import { adjust } from '../../../src/core/adjustment.ts'
-import { acceptLate } from '../../../src/core/decide-late-fill.ts'
-import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
+import { acceptLate, adjust } from '../../../src/core/late-fill.ts'
 import { btc, price, usd } from '../../../src/core/money.ts'
+import type { FixedPeriod } from '../../../src/core/month.ts'
 import { periodOf } from '../../../src/core/month.ts'
-import type { FixedPeriod } from '../../../src/core/report-period.ts'
-import type { AdjustmentLine } from '../../../src/store/months.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
+import type { AdjustmentLine } from '../../../src/store/store.ts'
 import {
   AUDIT,
   type Contract,

@@ -1,8 +1,7 @@
 // The audit log: read in pages, by time, and by whom it is about.
 
 import assert from 'node:assert/strict'
-import type { ListedAuditEntry } from '../../../src/store/audit.ts'
-import type { Store } from '../../../src/store/store.ts'
+import type { ListedAuditEntry, Store } from '../../../src/store/store.ts'
 import { AUDIT, type Contract, keyFor, link, openWorld, poll, sendPlan, tick } from '../world.ts'
 
 const auditOf = (store: Store): Promise<ListedAuditEntry[]> => store.listAudit({ after: null, limit: 1_000 })

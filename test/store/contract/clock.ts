@@ -1,8 +1,8 @@
 // A clock in doubt: what one pass finds out holds for every process, until it is settled.
 
 import assert from 'node:assert/strict'
-import { judgeClock } from '../../../src/core/clock-dispute.ts'
-import { DAY_MS, HOUR_MS, plus } from '../../../src/core/instant.ts'
+import { judgeClock } from '../../../src/core/clock.ts'
+import { DAY_MS, HOUR_MS, plus } from '../../../src/core/time.ts'
 import { runPass } from '../../../src/engine/pass.ts'
 import { type Contract, firstTranche, openWorld, problem, T0 } from '../world.ts'
 

@@ -1,10 +1,9 @@
 // A row that is not what was stored: nothing is done on its word, the others go on, and the check names it.
 
 import assert from 'node:assert/strict'
-import { adjust } from '../../../src/core/adjustment.ts'
-import { acceptLate } from '../../../src/core/decide-late-fill.ts'
-import { DAY_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
+import { acceptLate, adjust } from '../../../src/core/late-fill.ts'
 import { btc, type Usd, usd } from '../../../src/core/money.ts'
+import { DAY_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { damage } from '../damage.ts'
 import {
   AUDIT,

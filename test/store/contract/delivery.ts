@@ -1,10 +1,10 @@
 // What a poll is handed, in which order, and how an operator ends what nobody confirms.
 
 import assert from 'node:assert/strict'
-import { cancelByHand } from '../../../src/core/cancel-execution.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/instant.ts'
-import { deliver, LEASE_AHEAD_MAX_MS, LEASE_MS } from '../../../src/core/lease.ts'
+import { cancelByHand } from '../../../src/core/confirmation.ts'
+import { deliver, LEASE_AHEAD_MAX_MS, LEASE_MS } from '../../../src/core/execution.ts'
 import { usd } from '../../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import {
   AUDIT,
   allExecutions,

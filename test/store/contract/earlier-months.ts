@@ -1,10 +1,10 @@
 // Months that are final because a later one is: they are neither closed by themselves, nor does anything enter them.
 
 import assert from 'node:assert/strict'
-import { HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
+import type { FixedPeriod } from '../../../src/core/month.ts'
 import { type Period, periodOf } from '../../../src/core/month.ts'
-import type { FixedPeriod } from '../../../src/core/report-period.ts'
+import { HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { type Contract, filled, link, openWorld, poll, report, sendPlan, tick, type World } from '../world.ts'
 
 const JANUARY = periodOf('2026-01')

@@ -2,11 +2,11 @@
 // them had come first.
 
 import assert from 'node:assert/strict'
-import { cancelByHand } from '../../../src/core/cancel-execution.ts'
-import { acceptLate } from '../../../src/core/decide-late-fill.ts'
+import { cancelByHand } from '../../../src/core/confirmation.ts'
 import type { Execution } from '../../../src/core/execution.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/instant.ts'
+import { acceptLate } from '../../../src/core/late-fill.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import { AUDIT, allExecutions, type Contract, link, poll, sendPlan, tick } from '../world.ts'
 import { adjustOn, confirmOn, during, kindsOf, ledgerOf, PLANS, race, refusal } from './race.ts'
 

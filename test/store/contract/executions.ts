@@ -1,10 +1,10 @@
 // Executions are handed out once, confirmed once, and never spend what they have not reserved.
 
 import assert from 'node:assert/strict'
-import { acceptLate } from '../../../src/core/decide-late-fill.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
-import { LEASE_MS } from '../../../src/core/lease.ts'
+import { LEASE_MS } from '../../../src/core/execution.ts'
+import { acceptLate } from '../../../src/core/late-fill.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import {
   AUDIT,
   allExecutions,

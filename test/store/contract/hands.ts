@@ -3,11 +3,10 @@
 
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
-import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { price } from '../../../src/core/money.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
-import type { PassCounts, PassStart } from '../../../src/store/passes.ts'
-import type { Store } from '../../../src/store/store.ts'
+import type { PassCounts, PassStart, Store } from '../../../src/store/store.ts'
 import { allExecutions, type Contract, link, openWorld, sendPlan, type World } from '../world.ts'
 
 /** More than two pages of a pass, where a store has smaller ones than the engine. */

@@ -1,11 +1,10 @@
 // Reports that were refused and kept, and adjustments: what an operator decides counts once.
 
 import assert from 'node:assert/strict'
-import { adjust } from '../../../src/core/adjustment.ts'
-import { acceptLate } from '../../../src/core/decide-late-fill.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/instant.ts'
-import { KEPT_REPORTS_MAX } from '../../../src/core/keep-late-fill.ts'
+import { KEPT_REPORTS_MAX } from '../../../src/core/confirmation.ts'
+import { acceptLate, adjust } from '../../../src/core/late-fill.ts'
 import { btc, type Usd, usd } from '../../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import {
   AUDIT,
   type Contract,

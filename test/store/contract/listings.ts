@@ -1,11 +1,11 @@
 // Listings: page after page they give every row once, in one order, at every page size.
 
 import assert from 'node:assert/strict'
-import { acceptLate } from '../../../src/core/decide-late-fill.ts'
-import { DAY_MS, type Instant } from '../../../src/core/instant.ts'
+import { acceptLate } from '../../../src/core/late-fill.ts'
 import { price, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
-import type { PageRequest } from '../../../src/store/paging.ts'
+import { DAY_MS, type Instant } from '../../../src/core/time.ts'
+import type { PageRequest } from '../../../src/store/store.ts'
 import {
   AUDIT,
   type Contract,

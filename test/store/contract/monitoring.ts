@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { type Confirmation, confirm, type ExecutionSeen } from '../../../src/core/confirmation.ts'
-import { HOUR_MS, type Instant, MINUTE_MS } from '../../../src/core/instant.ts'
-import { LEASE_MS } from '../../../src/core/lease.ts'
+import { LEASE_MS } from '../../../src/core/execution.ts'
 import { type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { writePlan } from '../../../src/core/plan.ts'
+import { HOUR_MS, type Instant, MINUTE_MS } from '../../../src/core/time.ts'
 import { setUserStatus } from '../../../src/core/user.ts'
 import {
   AUDIT,

@@ -1,17 +1,16 @@
 // Billing months: half-open, closed for good, and the same to the line as in sum.
 
 import assert from 'node:assert/strict'
-import { adjust } from '../../../src/core/adjustment.ts'
-import type { NoFill, Report } from '../../../src/core/confirmation-report.ts'
-import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/instant.ts'
 import { isUsable } from '../../../src/core/key.ts'
+import { adjust } from '../../../src/core/late-fill.ts'
 import { btc, usd } from '../../../src/core/money.ts'
+import type { FixedPeriod } from '../../../src/core/month.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import type { FixedPeriod } from '../../../src/core/report-period.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
+import type { NoFill, Report } from '../../../src/core/trade.ts'
 import { advanceSandbox } from '../../../src/engine/sandbox.ts'
-import type { TradeLine } from '../../../src/store/months.ts'
-import type { TenantFilter } from '../../../src/store/partners.ts'
+import type { TenantFilter, TradeLine } from '../../../src/store/store.ts'
 import {
   AUDIT,
   allExecutions,

@@ -1,12 +1,11 @@
 // Partners, keys, tiers and the audit log.
 
 import assert from 'node:assert/strict'
-import { HOUR_MS, plus } from '../../../src/core/instant.ts'
+import { setTier, type TierTerms } from '../../../src/core/fees.ts'
 import { usd } from '../../../src/core/money.ts'
 import type { Partner } from '../../../src/core/partner.ts'
-import { setTier, type TierTerms } from '../../../src/core/tier.ts'
-import type { ListedAuditEntry } from '../../../src/store/audit.ts'
-import type { Store } from '../../../src/store/store.ts'
+import { HOUR_MS, plus } from '../../../src/core/time.ts'
+import type { ListedAuditEntry, Store } from '../../../src/store/store.ts'
 import { AUDIT, allPlans, type Contract, keyFor, link, openWorld, problem, sendPlan, tick } from '../world.ts'
 
 const auditOf = (store: Store): Promise<ListedAuditEntry[]> => store.listAudit({ after: null, limit: 1_000 })

@@ -1,9 +1,9 @@
 // Passes: one at a time, what each of them knows, and what a page of one leaves behind.
 
 import assert from 'node:assert/strict'
-import type { ExecutionId } from '../../../src/core/execution-id.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
+import type { ExecutionId } from '../../../src/core/execution.ts'
 import { formatUsd, price, usd } from '../../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { runPass } from '../../../src/engine/pass.ts'
 import {
   allExecutions,

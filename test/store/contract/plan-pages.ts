@@ -1,11 +1,11 @@
 // Pages of a pass: at which instant and price a plan is due, what its ids follow, and that a slot is spent once.
 
 import assert from 'node:assert/strict'
-import type { ExecutionId } from '../../../src/core/execution-id.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/instant.ts'
+import type { ExecutionId } from '../../../src/core/execution.ts'
 import { type Price, price, usd } from '../../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { decisions } from '../../../src/engine/pass.ts'
-import type { PlanDecisions } from '../../../src/store/passes.ts'
+import type { PlanDecisions } from '../../../src/store/store.ts'
 import {
   AUDIT,
   allExecutions,

@@ -1,8 +1,8 @@
 // Prices: listed in order, imported all or none, and never taken from the future.
 
 import assert from 'node:assert/strict'
-import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/instant.ts'
 import { price } from '../../../src/core/money.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { type Contract, openWorld, problem, T0 } from '../world.ts'
 

@@ -1,9 +1,9 @@
 // A race of two hosts on one world, and what may be done and asked in it.
 
 import assert from 'node:assert/strict'
-import { adjust } from '../../../src/core/adjustment.ts'
 import type { Confirmation } from '../../../src/core/confirmation.ts'
 import type { Execution } from '../../../src/core/execution.ts'
+import { adjust } from '../../../src/core/late-fill.ts'
 import { btc, usd } from '../../../src/core/money.ts'
 import type { Store } from '../../../src/store/store.ts'
 import {

@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import { linkUser, type UserRequest } from '../../../src/core/user.ts'
-import { register } from '../../../src/core/webhook.ts'
-import { noteAttempt } from '../../../src/core/webhook-pause.ts'
+import { noteAttempt, register } from '../../../src/core/webhook.ts'
 import type { Store } from '../../../src/store/store.ts'
 import {
   AUDIT,

@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict'
 import type { Execution } from '../../../src/core/execution.ts'
-import { idempotencyKey } from '../../../src/core/idempotency-key.ts'
-import { DAY_MS, formatInstant, HOUR_MS, plus, SECOND_MS } from '../../../src/core/instant.ts'
+import { idempotencyKey } from '../../../src/core/execution.ts'
 import { usd } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
+import { DAY_MS, formatInstant, HOUR_MS, plus, SECOND_MS } from '../../../src/core/time.ts'
 import { advanceSandbox } from '../../../src/engine/sandbox.ts'
 import {
   AUDIT,

@@ -1,11 +1,11 @@
 // Sandboxes: advances exclude each other, and nothing of them reaches live business or another tenant.
 
 import assert from 'node:assert/strict'
-import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/instant.ts'
-import { LEASE_MS } from '../../../src/core/lease.ts'
+import { LEASE_MS } from '../../../src/core/execution.ts'
 import { usd } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import { SANDBOX_OFFSET_MAX_MS } from '../../../src/core/sandbox-limits.ts'
+import { SANDBOX_OFFSET_MAX_MS } from '../../../src/core/partner.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { decisions } from '../../../src/engine/pass.ts'
 import { advanceSandbox, fireInSandbox } from '../../../src/engine/sandbox.ts'
 import {

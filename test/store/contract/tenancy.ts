@@ -1,9 +1,9 @@
 // No method lets a tenant see or change what belongs to another.
 
 import assert from 'node:assert/strict'
-import { type Instant, MINUTE_MS } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
+import { type Instant, MINUTE_MS } from '../../../src/core/time.ts'
 import { register } from '../../../src/core/webhook.ts'
 import {
   allExecutions,

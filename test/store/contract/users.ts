@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
-import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { usd } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import { linkUser } from '../../../src/core/user.ts'
 import type { Store } from '../../../src/store/store.ts'
 import {

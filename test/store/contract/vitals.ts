@@ -1,10 +1,10 @@
 // What is known at a glance, and what of it every process can read: prices, feeds, polls, orders.
 
 import assert from 'node:assert/strict'
-import { FEED_PASSES_SEEN } from '../../../src/core/alarm-thresholds.ts'
-import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
-import { LEASE_MS } from '../../../src/core/lease.ts'
+import { LEASE_MS } from '../../../src/core/execution.ts'
+import { FEED_PASSES_SEEN } from '../../../src/core/findings.ts'
 import { price, usd } from '../../../src/core/money.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import { type Contract, filled, link, openWorld, poll, report, sendPlan, T0, tick } from '../world.ts'
 
 export const vitalsContract: Contract = {

@@ -1,11 +1,10 @@
 // Wake-ups: one for each tenant and pass, handed out once, and their outcome entered where it belongs.
 
 import assert from 'node:assert/strict'
-import { DAY_MS, MINUTE_MS } from '../../../src/core/instant.ts'
 import { price } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import { register } from '../../../src/core/webhook.ts'
-import { noteAttempt } from '../../../src/core/webhook-pause.ts'
+import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
+import { noteAttempt, register } from '../../../src/core/webhook.ts'
 import { decisions } from '../../../src/engine/pass.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { allExecutions, allPlans, type Contract, link, openWorld, sendPlan, type World } from '../world.ts'

@@ -1,22 +1,46 @@
 // A database on a server, and the only ways to use it: look, read, and write.
 
 import type { PoolClient } from 'pg'
-import type { Instant } from '../../../core/instant.ts'
+import type { Instant } from '../../../core/time.ts'
 import { shownAddress } from '../../address.ts'
-import { createRefusedWrites } from '../../refused-write.ts'
-import { isOtherSchema } from '../../schema-version.ts'
-import { type Acknowledged, HistoryChanged, rememberAcknowledged } from './acknowledged.ts'
-import { createServerClock, type ServerClock } from './clock.ts'
-import { commit, wasCommitted } from './commit.ts'
-import { createPlaces, type Whose } from './connection-turns.ts'
-import { isDiskFull, isLost, isUndone } from './error-kinds.ts'
-import { explained, noneFree } from './error-words.ts'
-import { type Entered, enter, type History, type Mark, type Scope } from './month-gate.ts'
-import { firstError, type Pipeline, pipelineOn, type Tx } from './pipeline.ts'
-import type { Pool } from './pool.ts'
-import { type SchemaLook, type SchemaSeen, watchSchema } from './schema-watch.ts'
-import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './timeouts.ts'
-import { tryAgain } from './try-again.ts'
+import { isOtherSchema } from '../../database.ts'
+import type { Params, Reader, Sql } from '../../reader.ts'
+import { createRefusedWrites } from '../../writes.ts'
+import {
+  explained,
+  isDiskFull,
+  isLost,
+  isSilence,
+  isTaken,
+  isTransient,
+  isUndone,
+  noneFree,
+} from './errors.ts'
+import {
+  commit,
+  type Entered,
+  enter,
+  HISTORY_SQL,
+  type History,
+  type Mark,
+  type Scope,
+  wasCommitted,
+} from './month-gate.ts'
+import {
+  createServerClock,
+  firstError,
+  type Pipeline,
+  pipelineOn,
+  type SchemaLook,
+  type SchemaSeen,
+  SERVER_MS_SQL,
+  type ServerClock,
+  type Tx,
+  watchSchema,
+} from './pipeline.ts'
+import { createPlaces, type Pool, type Whose } from './pool.ts'
+import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
+import { type Query, query } from './statement.ts'
 
 /**
  * Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited.
@@ -251,3 +275,253 @@ async function alone<T>(tx: Pipeline, work: (tx: Tx) => Promise<T>): Promise<T> 
     throw first
   }
 }
+
+// Trying a transaction again: when others made it impossible, when its server went away, when it lost a race.
+
+/** How often a transaction is tried in all, when others made it impossible or its server went away. */
+const TRIES_MAX = 3
+const PAUSE_MS = 50
+
+/**
+ * Does it again while nothing is known to have been done and trying costs little. Explains the error of the last try.
+ */
+async function tryAgain<T>(server: string, work: () => Promise<T>): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (tried === TRIES_MAX || !mayTryAgain(error)) throw explained(error, server)
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * tried))
+    }
+  }
+}
+
+const mayTryAgain = (error: unknown): boolean => isTransient(error) || (isLost(error) && !isSilence(error))
+
+/**
+ * Repeats a write, once, when somebody else has just added the row that it would add: its decision then sees that row.
+ */
+export async function onceMore<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    if (!isTaken(error)) throw error
+    return write()
+  }
+}
+
+// Locks that a session holds, on a connection of its own: they end with the process, however it ends.
+
+const TRY = query<{ taken: boolean }>('select pg_try_advisory_lock(:which::int, 0) as taken')
+const UNLOCK = query('select pg_advisory_unlock(:which::int, 0)')
+
+/** Takes an exclusive lock. Returns a function that gives it back, or null while somebody else holds it. */
+export async function takeSessionLock(
+  { session, server }: Connection,
+  which: number,
+): Promise<(() => Promise<void>) | null> {
+  const { client, giveBack } = await session()
+  try {
+    const tx = pipelineOn(client, PATIENCE.work)
+    if (!(await tx.get(TRY, { which }))?.taken) {
+      giveBack()
+      return null
+    }
+    let given: Promise<void> | undefined
+    return () => {
+      given ??= tx.run(UNLOCK, { which }).then(
+        () => giveBack(),
+        // The end of its session ends the lock as well.
+        () => giveBack(true),
+      )
+      return given
+    }
+  } catch (error) {
+    giveBack(true)
+    throw explained(error, server)
+  }
+}
+
+// Runs the statements that both stores share on a PostgreSQL server.
+
+/** For the whole process: a statement has the same name on every connection. */
+const queries = new WeakMap<Sql<unknown>, Query<unknown>>()
+
+/** What a transaction asks in the SQL of both stores. */
+export function queryOf<Row>(statement: Sql<Row>): Query<Row> {
+  const known = queries.get(statement) ?? query<unknown>(statement.text)
+  queries.set(statement, known)
+  return known as Query<Row>
+}
+
+export function readerOf({ look, read }: Pick<Connection, 'look' | 'read'>, errand: Errand = {}): Reader {
+  // Only a transaction has a time limit of its own.
+  const ask = errand.reads ? read : look
+  const all = <Row>(tx: Tx, statement: Sql<Row>, params: Params) => tx.all(queryOf(statement), params)
+  return {
+    all: (statement, params = {}) => ask((tx) => all(tx, statement, params), errand),
+    get: (statement, params = {}) => ask((tx) => tx.get(queryOf(statement), params), errand),
+    together: (...questions) =>
+      read(
+        (tx) => Promise.all(questions.map(({ statement, params }) => all(tx, statement, params))),
+        errand,
+      ) as Promise<never>,
+  }
+}
+
+// What this process was told is committed, held against the server that it finds later. A standby that was promoted, or
+// a server put back from a backup, may lack the last of it. See docs/decisions/server.md#lost-writes.
+
+/** A write that the server has answered: what it was, when it was made, and for whom. */
+type Answered = { mark: Mark; at: Instant; tenants: readonly number[] }
+
+/** How many are remembered: the newest. Of more than these, `at least` is said. */
+const REMEMBERED_MAX = 4_096
+
+/** The position of a write that another process has made. */
+export const UNKNOWN = '0/0'
+
+/** A write met a server that has been through something since this process was last answered. */
+class HistoryChanged extends Error {
+  constructor() {
+    super('the server is not as it was')
+  }
+}
+
+type Acknowledged = {
+  /** To be called once a write is answered, if it has changed anything. */
+  note(answered: Answered): void
+  /** Whether anything was answered by a server that had another history. */
+  isInDoubt(seen: History): boolean
+  /**
+   * Asks the server what became of all that is in doubt, and records there what it has lost. Rejects when that cannot
+   * be recorded: then it is still in doubt.
+   */
+  examine(): Promise<void>
+}
+
+function rememberAcknowledged(pool: Pool): Acknowledged {
+  const byHistory = new Map<string, Answered[]>()
+  let examining: Promise<void> | null = null
+
+  const inDoubt = (seen: History): [string, Answered[]][] =>
+    [...byHistory].filter(([history]) => history !== nameOf(seen))
+
+  async function examine(): Promise<void> {
+    const client = await pool.connect()
+    try {
+      const tx = pipelineOn(client, PATIENCE.work)
+      tx.send('begin').catch(() => {})
+      const server = await tx.get(SERVER)
+      if (!server) throw new Error('the server said nothing of itself')
+      const doubtful = inDoubt(server)
+      // A write that is answered from now on is asked about the next time.
+      const counts = doubtful.map(([, answered]) => answered.length)
+      const answered = doubtful.flatMap(([, some]) => some)
+      const lost = answered.length === 0 ? [] : await lostOf(tx, server, answered)
+      if (lost.length > 0) await record(tx, server, lost)
+      await commit(tx)
+      client.release()
+      for (const [at, [history, some]] of doubtful.entries()) {
+        some.splice(0, counts[at])
+        if (some.length === 0) byHistory.delete(history)
+      }
+    } catch (error) {
+      client.release(true)
+      throw error
+    }
+  }
+
+  return {
+    note(answered) {
+      const history = nameOf(answered.mark)
+      const some = byHistory.get(history) ?? []
+      byHistory.set(history, some)
+      some.push(answered)
+      // Now and then, and not at each: it moves all that stay.
+      if (some.length >= 2 * REMEMBERED_MAX) some.splice(0, some.length - REMEMBERED_MAX)
+    },
+    isInDoubt: (seen) => byHistory.size > (byHistory.has(nameOf(seen)) ? 1 : 0),
+    examine() {
+      examining ??= examine().finally(() => {
+        examining = null
+      })
+      return examining
+    },
+  }
+}
+
+const nameOf = ({ timeline, memory }: History): string => `${timeline} ${memory}`
+
+/** What a server says of itself. `replayed` is where its recovery ended, null if it has begun without one. */
+export type ServerSeen = History & { replayed: string | null; position: string }
+/** What became of a number: `future` for one that it has not given out, null for one too old to know. */
+type Status = 'committed' | 'aborted' | 'in progress' | 'future' | null
+
+/**
+ * Whether a server lacks a write that was answered. It is certain when this says so: a write whose number the server
+ * has given to another transaction, which was committed, does not count as lost.
+ */
+export function lacksAcknowledged(
+  { mark }: Pick<Answered, 'mark'>,
+  server: ServerSeen,
+  status: Status,
+): boolean {
+  const isUnsaid = status === 'aborted' || status === 'future'
+  // Nor is it known on which line it was made.
+  if (mark.position === UNKNOWN) return isUnsaid
+  // A server knows nothing of a line that was begun elsewhere: it is a former primary, or comes from an older copy.
+  if (server.timeline < mark.timeline) return true
+  const isOfOtherLine = server.timeline !== mark.timeline
+  // The write was made after the position that its gate saw, and a new line begins where the recovery ended.
+  const end = isOfOtherLine ? server.replayed : server.position
+  if (end !== null && positionOf(mark.position) > positionOf(end)) return true
+  return isUnsaid
+}
+
+/** A position in the log, such as 16/B374D848, as a number. */
+function positionOf(text: string): bigint {
+  const [high = '', low = ''] = text.split('/')
+  return (BigInt(`0x${high}`) << 32n) + BigInt(`0x${low}`)
+}
+
+const SERVER = query<ServerSeen>(
+  `select ${HISTORY_SQL}, pg_last_wal_replay_lsn()::text as replayed, pg_current_wal_insert_lsn()::text as position`,
+)
+const STATUSES = query<{ xid: string; status: Status }>(
+  `select x as xid, case when x::xid8 < pg_snapshot_xmax(pg_current_snapshot()) then pg_xact_status(x::xid8)
+     else 'future' end as status
+   from unnest(:xids::text[]) x`,
+)
+
+async function lostOf(tx: Tx, server: ServerSeen, answered: readonly Answered[]): Promise<Answered[]> {
+  const rows = await tx.all(STATUSES, { xids: answered.map(({ mark }) => mark.xid) })
+  const statuses = new Map(rows.map(({ xid, status }) => [xid, status]))
+  const lost = answered.filter((one) => lacksAcknowledged(one, server, statuses.get(one.mark.xid) ?? null))
+  // One of this process's own may be known twice.
+  const own = new Set(lost.flatMap(({ mark }) => (mark.position === UNKNOWN ? [] : [mark.xid])))
+  return lost.filter(({ mark }) => mark.position !== UNKNOWN || !own.has(mark.xid))
+}
+
+const RECORD = query(
+  `insert into lost_writes (found_at, writes, first_at, last_at, tenants, server)
+   select ${SERVER_MS_SQL}, :writes, :first_at, :last_at, coalesce(string_agg(t.partner_slug || ' ' || t.environment, ', '
+       order by t.tenant_id), ''), :server
+   from tenants t where t.tenant_id = any(:tenants::bigint[])`,
+)
+
+async function record(tx: Tx, server: ServerSeen, lost: readonly Answered[]): Promise<void> {
+  const times = lost.map(({ at }) => at)
+  const marks = lost.map(({ mark }) => mark).filter(({ position }) => position !== UNKNOWN)
+  const [was] = marks.toSorted((a, b) => Number(positionOf(a.position) - positionOf(b.position)))
+  const now = `timeline ${numberOf(server)}${server.replayed === null ? '' : `, recovered up to ${server.replayed}`}`
+  await tx.run(RECORD, {
+    writes: lost.length,
+    first_at: Math.min(...times),
+    last_at: Math.max(...times),
+    tenants: [...new Set(lost.flatMap(({ tenants }) => tenants))],
+    server: was ? `${now}; the first of them came after ${was.position} of timeline ${numberOf(was)}` : now,
+  })
+}
+
+const numberOf = ({ timeline }: History): number => Number.parseInt(timeline, 16)

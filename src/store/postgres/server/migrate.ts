@@ -1,14 +1,14 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash, under a lock of their own.
 
 import type { Pool, PoolClient } from 'pg'
-import type { Instant } from '../../../core/instant.ts'
+import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
-import { sealedBeforeMigration } from '../../copying/seal-words.ts'
-import { type Applied, isPending, type MigrationState, statesOf } from '../../schema-version.ts'
-import { sealOf } from '../copying/seal.ts'
-import { SERVER_MS_SQL } from './clock.ts'
-import { commitAlone } from './commit.ts'
+import { type Applied, isPending, type MigrationState, statesOf } from '../../database.ts'
+import { sealedBeforeMigration } from '../../seal.ts'
+import { sealOf } from '../seal.ts'
 import { LOCK } from './locks.ts'
+import { commitAlone } from './month-gate.ts'
+import { SERVER_MS_SQL } from './pipeline.ts'
 
 /**
  * The tables are in a schema of their own: the database may be somebody else's too, and a copy takes its place whole.

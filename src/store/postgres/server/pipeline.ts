@@ -2,10 +2,12 @@
 // reported once, as the first error that occurred.
 
 import type { ClientBase, PoolClient, QueryResult } from 'pg'
-import { isOtherSchema } from '../../schema-version.ts'
-import { watchOver } from './cut-silent-connection.ts'
-import { type Params, type Query, valuesOf } from './statement.ts'
-import type { Patience } from './timeouts.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { Instant } from '../../../core/time.ts'
+import { readMigrations } from '../../../resources.ts'
+import { createSchemaWatch, isOtherSchema } from '../../database.ts'
+import { type Patience, watchOver } from './session.ts'
+import { type Params, type Query, query, valuesOf } from './statement.ts'
 
 /** What may be asked inside a transaction. Statements run in the order in which they are asked. */
 export type Tx = {
@@ -88,3 +90,95 @@ export async function firstError(pipeline: Pipeline, error: unknown): Promise<un
     (first) => first,
   )
 }
+
+// What time it is: by the server's clock, which all hosts share, or by the clock that a test gave.
+
+/** Milliseconds since 1970 as SQL. */
+export const SERVER_MS_SQL = 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint'
+/** The same with the parameter `clock`: null, or what a test says. */
+export const NOW_SQL = `coalesce(:clock::bigint, ${SERVER_MS_SQL})`
+
+/** The same, never below what has been reported: the time that a write would have. */
+export const PRESENT_SQL = `greatest(${NOW_SQL}, (select at from reported_until))`
+
+const CLOCK: Query<{ at: bigint }> = query(`select ${NOW_SQL} as at`)
+const PRESENT: Query<{ at: bigint }> = query(`select ${PRESENT_SQL} as at`)
+
+export type ServerClock = {
+  /** The value of the parameter `clock`. */
+  parameter: () => Instant | null
+  now(tx: Tx): Promise<Instant>
+  /** The time that a write would have: never below what has been reported. */
+  present(tx: Tx): Promise<Instant>
+}
+
+export function createServerClock(given: (() => Instant) | null): ServerClock {
+  const parameter = () => given?.() ?? null
+  const ask = async (tx: Tx, which: Query<{ at: bigint }>): Promise<Instant> => {
+    const row = await tx.get(which, { clock: parameter() })
+    return Number(row?.at) as Instant
+  }
+  return { parameter, now: async (tx) => given?.() ?? ask(tx, CLOCK), present: (tx) => ask(tx, PRESENT) }
+}
+
+// Whether the schema is still one that this program knows: another host may have been upgraded, and have migrated the
+// database, while this process has its connections open. A migration waits for every write under way and keeps the next
+// ones waiting (migrate.ts), so what a write sees at its gate holds until its commit.
+//
+// And whether it is still the schema that was opened: a restore gives the name to another one. A restore waits until
+// nobody uses the database (in-use.ts), but it cannot see a process that was cut off meanwhile.
+
+/** `identity` is the schema's own, which it keeps under another name and on a standby. */
+export type SchemaSeen = { last_applied: string | null; identity: bigint }
+/** Its columns. */
+export const SCHEMA_SQL = `(select max(name) from migrations) as last_applied,
+  current_schema()::regnamespace::oid::int8 as identity`
+const SEEN = query<SchemaSeen>(`select ${SCHEMA_SQL}`)
+
+export type SchemaLook = {
+  /** Throws schema_newer and database_gone; once it has thrown the latter, it always does. */
+  found: (seen: SchemaSeen) => void
+  /** Runs some reading, and looks at the same time unless it has just looked. Throws the same. */
+  beside<T>(tx: Tx, reading: () => Promise<T>): Promise<T>
+  /** Throws the same. */
+  look(tx: Tx): Promise<void>
+}
+
+/** The schema that the first look finds is the one that is watched. */
+export function watchSchema(server: string): SchemaLook {
+  const watch = createSchemaWatch(readMigrations('postgres'))
+  let opened: bigint | undefined
+  let gone: Problem | null = null
+  function found({ last_applied, identity }: SchemaSeen): void {
+    opened ??= identity
+    if (identity !== opened) gone ??= replaced(server)
+    if (gone) throw gone
+    watch.found(last_applied)
+  }
+  const look = async (tx: Tx): Promise<void> => {
+    const row = await tx.get(SEEN)
+    if (row) found(row)
+  }
+  return {
+    found,
+    look,
+    async beside(tx, reading) {
+      if (gone) throw gone
+      if (!watch.isDue()) return reading()
+      // Asked first and awaited last: it costs no round trip of its own.
+      const looked = look(tx)
+      looked.catch(() => {})
+      try {
+        return await reading()
+      } finally {
+        await looked
+      }
+    },
+  }
+}
+
+const replaced = (server: string): Problem =>
+  new Problem(
+    'database_gone',
+    `${server} was replaced while it was open, so nothing more is stored: restart this process if it is to work on what is there now.`,
+  )

@@ -3,14 +3,10 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { shownAddress } from '../../address.ts'
-import { impatient } from './cut-silent-connection.ts'
-import { destinationOf } from './destination.ts'
-import { notPostgres, refusedAs } from './error-words.ts'
-import { HEARD_BYTES_MAX } from './foreign-answer.ts'
-import { holdInUse } from './in-use.ts'
+import { HEARD_BYTES_MAX, notPostgres, refusedAs } from './errors.ts'
+import { holdInUse } from './locks.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
-import { settle } from './session-settings.ts'
-import { CONNECT_MAX_MS, SILENCE } from './timeouts.ts'
+import { CONNECT_MAX_MS, destinationOf, impatient, SILENCE, settle } from './session.ts'
 
 const CONNECTIONS_MAX = 10
 
@@ -170,4 +166,123 @@ async function makeOurs(client: pg.ClientBase, asked: Asked, place: Place): Prom
     }
   }
   place.isOwn = true
+}
+
+// Whose turn it is to use a connection: there are few, and a tenant whose calls all wait for something would take them
+// all. A tenant takes one only while more are free than it already holds. So the first tenant with a crowd of calls
+// gets about half, the next one half of the rest, and a tenant that has none gets one. Background work never takes the
+// last connection, nor a tenant the last two, so a key can always be looked up at once.
+
+/** A tenant, `unknown` while its key is being looked up, or `none` for background work: passes, metrics. */
+export type Whose = number | 'unknown' | 'none'
+
+/** How many connections each kind leaves free for more urgent kinds. */
+const LEAVES = { tenant: 2, none: 1, unknown: 0 }
+
+type Places = {
+  /**
+   * Resolves when a connection may be used, with a function that gives its place back. The calls of each tenant wait in
+   * a line of their own, and the lines take turns. Throws what `refusal` makes when nobody in its line was let in for
+   * `stillMaxMs`.
+   */
+  take(whose: Whose): Promise<() => void>
+}
+
+type PlaceOptions = { max: number; stillMaxMs: number; refusal: () => Error }
+
+type Waiting = { goOn: () => void; refuse: () => void }
+type Line = { waiting: Waiting[]; timer: NodeJS.Timeout }
+
+export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places {
+  const held = new Map<Whose, number>()
+  /** In the order of their turns; none is empty. */
+  const lines = new Map<Whose, Line>()
+  let free = max
+
+  function mayTake(whose: Whose): boolean {
+    const left = free - Math.min(LEAVES[typeof whose === 'number' ? 'tenant' : whose], max - 1)
+    // A pass holds one session and needs others to make progress, so background work is not limited to a share.
+    return left > (whose === 'none' ? 0 : (held.get(whose) ?? 0))
+  }
+
+  function count(whose: Whose, by: 1 | -1): void {
+    free -= by
+    const now = (held.get(whose) ?? 0) + by
+    if (now === 0) held.delete(whose)
+    else held.set(whose, now)
+  }
+
+  /** Takes a place; the function that it returns gives it back, once. */
+  function taken(whose: Whose): () => void {
+    count(whose, 1)
+    let isOut = false
+    return () => {
+      if (isOut) return
+      isOut = true
+      count(whose, -1)
+      letIn()
+    }
+  }
+
+  /** Lets in everyone who may go on now, one from each line in turn. */
+  function letIn(): void {
+    for (let whose = lines.keys().find(mayTake); whose !== undefined; whose = lines.keys().find(mayTake)) {
+      const line = lines.get(whose)
+      lines.delete(whose)
+      const first = line?.waiting.shift()
+      // To the end of the turns.
+      if (line && line.waiting.length > 0) {
+        lines.set(whose, line)
+        line.timer.refresh()
+      } else clearTimeout(line?.timer)
+      first?.goOn()
+    }
+  }
+
+  function lineOf(whose: Whose): Line {
+    const known = lines.get(whose)
+    if (known) return known
+    const waiting: Waiting[] = []
+    const timer = setTimeout(() => {
+      lines.delete(whose)
+      for (const { refuse } of waiting) refuse()
+    }, stillMaxMs)
+    // A call that has a place has a connection, and that keeps the process alive.
+    timer.unref()
+    const line = { waiting, timer }
+    lines.set(whose, line)
+    return line
+  }
+
+  return {
+    take(whose) {
+      if (!lines.has(whose) && mayTake(whose)) return Promise.resolve(taken(whose))
+      return new Promise((resolve, reject) => {
+        lineOf(whose).waiting.push({
+          goOn: () => resolve(taken(whose)),
+          refuse: () => reject(refusal()),
+        })
+      })
+    },
+  }
+}
+
+// Whether a server keeps its clients waiting for a standby, in words.
+
+/** A standby that is there answers within milliseconds. */
+const HELD_BACK = `select current_setting('synchronous_standby_names') as names from pg_stat_activity
+  where usename = current_user and datname = current_database() and wait_event = 'SyncRep'
+    and state_change < clock_timestamp() - interval '3 seconds' limit 1`
+
+/** In words, if it has held up a commit of this user for some seconds; otherwise null. */
+export async function heldBackFor(url: string, server: string): Promise<string | null> {
+  const client = await openAlone(url)
+  try {
+    const { rows } = await client.query<{ names: string }>(HELD_BACK)
+    const [held] = rows
+    if (!held) return null
+    return `${server} waits for a standby before it answers (synchronous_standby_names = ${held.names}), and none that counts has answered yet; still waiting`
+  } finally {
+    await client.end().catch(() => {})
+  }
 }

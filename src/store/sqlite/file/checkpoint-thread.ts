@@ -1,9 +1,9 @@
 // The thread that moves the log into the database (checkpoints.ts).
 
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Asked, Said, ThreadData } from './checkpoint-messages.ts'
+import type { Asked, Said, ThreadData } from './checkpoints.ts'
 import { type Database, openFile } from './connection.ts'
-import { identityOf } from './own-files.ts'
+import { identityOf } from './files.ts'
 
 type State = { busy: bigint; log: bigint; checkpointed: bigint }
 

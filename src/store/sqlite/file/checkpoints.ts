@@ -6,8 +6,7 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Database } from 'better-sqlite3'
 import { embedded } from '../../../resources.ts'
-import type { Asked, Said, ThreadData } from './checkpoint-messages.ts'
-import { identityOf } from './own-files.ts'
+import { identityOf } from './files.ts'
 
 export const THREAD_ASSET = 'threads/checkpoint.cjs'
 /** When the log is this many times too long, the commit that made it so moves it, whatever the thread is doing. */
@@ -112,3 +111,18 @@ function openThread(workerData: ThreadData): Worker {
   if (script) return new Worker(Buffer.from(script.bytes).toString(), { eval: true, workerData })
   return new Worker(join(import.meta.dirname, 'checkpoint-thread.ts'), { workerData })
 }
+
+// The messages between a service and the thread that moves its log (checkpoints.ts, checkpoint-thread.ts).
+
+export type ThreadData = {
+  file: string
+  /** The file that the service has open. */
+  identity: string
+  /** Set to 1 once the thread's connection is closed. */
+  closed: Int32Array
+}
+
+/** To move pages while others write; the rest of them, while nobody in the service does; to close. */
+export type Asked = 'move' | 'finish' | 'close'
+/** That little is left; that the log begins anew; that somebody was in the way. */
+export type Said = 'nearly' | 'done' | 'hindered'

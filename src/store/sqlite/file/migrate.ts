@@ -1,16 +1,16 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash.
 
-import type { Instant } from '../../../core/instant.ts'
 import { Problem } from '../../../core/problem.ts'
+import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
-import { sealedBeforeMigration } from '../../copying/seal-words.ts'
+import { type Applied, isPending, type MigrationState, statesOf } from '../../database.ts'
 import { textDigest } from '../../digests.ts'
-import { type Applied, isPending, type MigrationState, statesOf } from '../../schema-version.ts'
-import { sealOf } from '../copying/seal.ts'
+import { sealedBeforeMigration } from '../../seal.ts'
+import { sealOf } from '../seal.ts'
 import type { Database } from './connection.ts'
-import { haltPasses } from './halt-passes.ts'
-import { copyTo } from './vacuum-copy.ts'
-import { whenFree } from './wait-for-lock.ts'
+import { whenFree } from './connection.ts'
+import { haltPasses } from './locks.ts'
+import { copyTo } from './whole-copy.ts'
 
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
 const APPLICATION_ID = 0x74726e63

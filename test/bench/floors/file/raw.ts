@@ -2,7 +2,7 @@
 // in better-sqlite3, as durable as ours. No rule is checked, nothing is read that need not be, and nobody is answered.
 
 import SQLite from 'better-sqlite3'
-import { configure } from '../../../../src/store/sqlite/file/settings.ts'
+import { configure } from '../../../../src/store/sqlite/file/connection.ts'
 import type { RawJob } from '../../backend.ts'
 import { serveRaw } from '../serve-raw.ts'
 import { rawConfirmations } from './confirmations.ts'

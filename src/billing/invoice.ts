@@ -1,0 +1,365 @@
+// An invoice drawn from what is on record: the statement of the month, its adjustments, and the checksum of its trades.
+
+import { createHash } from 'node:crypto'
+import { BPS_ONE, type Statement } from '../core/fees.ts'
+import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/late-fill.ts'
+import {
+  floorToCents,
+  formatBtc,
+  formatExact,
+  formatUsd,
+  roundToCents,
+  type Usd,
+  ZERO_USD,
+} from '../core/money.ts'
+import type { FixedPeriod } from '../core/month.ts'
+import type { Tenant } from '../core/partner.ts'
+import { formatInstant, plus, utcDate } from '../core/time.ts'
+import { isFill, type Trade } from '../core/trade.ts'
+import type { AdjustmentLine, ExecutionStore } from '../store/store.ts'
+import { adjustmentLineJson, adjustmentPages, type ExportScope, textOf } from './export.ts'
+import { bill } from './statement.ts'
+
+/** The scope is the month of one live tenant. */
+export async function invoiceOf(
+  scope: OrdersScope,
+  tenant: Tenant,
+  parties: Parties | null,
+): Promise<Invoice> {
+  const { store, period } = scope
+  const { statement } = await bill(store, tenant, period)
+  return {
+    statement,
+    period,
+    parties,
+    adjusted: await sumAdjustments(scope),
+    evidence: period.final ? await evidenceOf(scope, tenant.partnerSlug) : null,
+  }
+}
+
+async function sumAdjustments(scope: OrdersScope): Promise<Invoice['adjusted']> {
+  const sum: Invoice['adjusted'] = { count: 0, usd: ZERO_USD, printed: ZERO_USD }
+  for await (const page of orderPages(scope)) {
+    for (const { adjustment, changed } of page) {
+      sum.count += 1
+      sum.usd = (sum.usd + adjustment.usd) as Usd
+      sum.printed = (sum.printed + printedChange(changed)) as Usd
+    }
+  }
+  return sum
+}
+
+/** Takes the checksum of the very bytes that the export writes. */
+async function evidenceOf({ store, period, filter }: ExportScope, slug: string): Promise<Evidence> {
+  const hash = createHash('sha256')
+  let rows = 0
+  for await (const text of textOf(
+    { store, periods: [period], filter },
+    { report: 'trades', format: 'csv' },
+  )) {
+    hash.update(text.text, 'utf8')
+    rows += text.rows
+  }
+  return {
+    command: `tranche billing export --report trades --month ${period.month} --partner ${slug} --env live`,
+    rows,
+    sha256: hash.digest('hex'),
+  }
+}
+
+/** The invoice as a page, in pieces. */
+export async function* pageOf(scope: OrdersScope, invoice: Invoice, layout: Layout): AsyncGenerator<string> {
+  const words = wordsOf(invoice)
+  const hasAdjustments = invoice.adjusted.count > 0
+  yield layout.head(words, hasAdjustments)
+  for await (const page of orderPages(scope))
+    yield page.map((line) => layout.adjustment(adjustmentCells(line))).join('')
+  yield layout.foot(hasAdjustments)
+}
+
+// An invoice: one partner's live month with everything that explains its total. It is drawn from what never changes
+// once the month is over, and from the names and addresses it is given.
+
+/** The sender or the recipient of an invoice: lines as they are printed. */
+export type Party = { name: string; address: readonly string[]; taxId: string | null }
+export type Parties = { issuer: Party & { notes: readonly string[] }; partner: Party }
+
+/** The trades export that the invoice rests on: how to make it again, and what it must come to. */
+type Evidence = { command: string; rows: number; sha256: string }
+
+export type Invoice = {
+  statement: Statement
+  /** What the statement covers: of a month that is not over, its figures so far. */
+  period: FixedPeriod
+  /** Null where no settings name them. */
+  parties: Parties | null
+  /**
+   * What the adjustments of the month add up to, exactly and as they are printed; the rest of the volume is fills.
+   */
+  adjusted: { count: number; usd: Usd; printed: Usd }
+  /** Null while the month can change: what is exported now is not what it will be. */
+  evidence: Evidence | null
+}
+
+/**
+ * Stable: the same whenever the invoice is made, and of no other. Null while the month can change, because a page with
+ * a number is taken for the invoice.
+ */
+export const numberOf = ({ tenant, period, final }: Statement): string | null =>
+  final ? `${tenant.partnerSlug}-${period.month}` : null
+
+/** The day after the period: the first on which the invoice can be final. Null while the month can change. */
+export const dateOf = ({ period, final }: Statement): string | null => (final ? utcDate(period.end) : null)
+
+/** What the issuer says at the end, such as how to pay; nothing while there is nothing to pay. */
+export const termsOf = ({ statement, parties }: Invoice): readonly string[] =>
+  statement.final ? (parties?.issuer.notes ?? []) : []
+
+/**
+ * An amount as an invoice prints it. Partners report fractions of a cent; they are cut off, never rounded up, so that
+ * no volume seems to reach a tier that it does not reach. A line of its own adds up what was cut.
+ */
+const inCents = (amount: Usd): string => formatUsd(floorToCents(amount))
+
+const lastDayOf = ({ period }: Statement): string => utcDate(plus(period.end, -1))
+const firstDayOf = ({ period }: Statement): string => utcDate(period.start)
+
+/** The volume of the month without its adjustments. */
+export const fillsOf = ({ statement, adjusted }: Invoice): Usd =>
+  (statement.activity.volume - adjusted.usd) as Usd
+
+// The lines that the total of an invoice is made of, each with its arithmetic, and why it is charged by its tier.
+
+type FeeLine = { item: string; arithmetic: string; amount: Usd }
+
+/** What the total is made of: the amounts of the lines add up to it. */
+export function feeLines({ tier, activity, fees }: Statement): FeeLine[] {
+  const { volume, activeUsers } = activity
+  const lines: FeeLine[] = [
+    {
+      item: 'Volume fee',
+      arithmetic: volumeArithmetic(volume, tier.rateBps, fees.volumeFee),
+      amount: fees.volumeFee,
+    },
+    {
+      item: 'User fee',
+      arithmetic: `${activeUsers} active ${activeUsers === 1 ? 'user' : 'users'} x ${formatUsd(tier.perActiveUser)}`,
+      amount: fees.userFee,
+    },
+  ]
+  const sum = fees.volumeFee + fees.userFee
+  if (fees.total === sum) return lines
+  const arithmetic = `${formatUsd(fees.minimumFee)} - (${formatUsd(fees.volumeFee)} + ${formatUsd(fees.userFee)})`
+  return [...lines, { item: 'Up to the monthly minimum', arithmetic, amount: (fees.total - sum) as Usd }]
+}
+
+/** A dollar has eight places, a basis point four. */
+const PRODUCT_PLACES = 12
+
+/** With the volume to the cent; with all its places where that would come to another fee. */
+function volumeArithmetic(volume: Usd, bps: number, fee: Usd): string {
+  if (volume < 0n) return `${inCents(volume)} is below zero and charged as 0.00; nothing is carried over`
+  const cut = floorToCents(volume)
+  const charged = roundToCents(cut * BigInt(bps), BPS_ONE) === fee ? cut : volume
+  const exact = formatExact(charged * BigInt(bps), PRODUCT_PLACES)
+  const rounded = exact === formatUsd(fee) ? '' : ', rounded half-even to the cent'
+  return `${formatUsd(charged)} x ${bps} / 10,000 = ${exact}${rounded}`
+}
+
+/** Why the month is charged by this tier. */
+export function tierReason({ tenant, tier, tierSource, activity }: Statement): string {
+  if (tierSource === 'override') return `set for ${tenant.partnerSlug}, whatever its volume`
+  const volume = `the volume of ${inCents(activity.volume)}`
+  return tier.minVolume !== null && activity.volume >= tier.minVolume
+    ? `${volume} reaches its ${formatUsd(tier.minVolume)} and no higher tier`
+    : `${volume} reaches no tier, and this is the lowest`
+}
+
+// What the adjustments of a month changed: each with the orders that it is about, before and after.
+
+/** The scope of a report that looks up what was adjusted before. */
+export type OrdersScope = ExportScope & { store: Pick<ExecutionStore, 'findExecution'> }
+
+export type OrderLine = AdjustmentLine & { changed: AdjustedOrders }
+
+/** The adjustments of a period, page by page, each with its orders. */
+export async function* orderPages(scope: OrdersScope): AsyncGenerator<OrderLine[]> {
+  for await (const page of adjustmentPages(scope)) {
+    const lines: OrderLine[] = []
+    for (const line of page) lines.push({ ...line, changed: await changedBy(scope.store, line) })
+    yield lines
+  }
+}
+
+async function changedBy(
+  store: OrdersScope['store'],
+  { executionId, adjustment, original }: AdjustmentLine,
+): Promise<AdjustedOrders> {
+  const found = await store.findExecution(executionId)
+  const earlier = (found?.adjustments ?? []).filter((one) => one.adjustmentId < adjustment.adjustmentId)
+  return ordersAdjusted(original, earlier, adjustment)
+}
+
+/** A line as JSON: the row of the adjustments report, and what it did to its orders. */
+export const orderLineJson = ({ changed, ...line }: OrderLine) => ({
+  ...adjustmentLineJson(line),
+  orders: changed.orders,
+  usd_amount_before: formatUsd(changed.before.usd),
+  usd_amount: formatUsd(changed.after.usd),
+  btc_amount_before: formatBtc(changed.before.btc),
+  btc_amount: formatBtc(changed.after.btc),
+})
+
+// What is on an invoice that a person reads, in words and in its order; how it looks is the layouts' business.
+
+type Fact = readonly [label: string, value: string]
+
+export type Words = {
+  title: string
+  /** Null while the month can change. */
+  number: string | null
+  /** What a page is known by: the number, or whose month it is. */
+  name: string
+  /** What a reader must know before anything else. */
+  warning: string | null
+  parties: { heading: string; lines: readonly string[] }[]
+  facts: readonly Fact[]
+  fees: readonly (readonly [item: string, arithmetic: string, amount: string])[]
+  total: Fact
+  /** Below the total: how to pay it, and what it is in. */
+  terms: readonly string[]
+  volume: readonly Fact[]
+  adjustments: { heading: string; columns: readonly string[]; none: string }
+  evidence: { heading: string; text: string; facts: readonly Fact[] }
+}
+
+/** Cells of an adjustment, under the columns of `adjustments`; amounts come last. */
+type AdjustmentCells = readonly [date: string, what: string, why: string, usd: string, btc: string]
+
+/** How a kind of file is written: a beginning, the adjustments one by one, an end. */
+export type Layout = {
+  head: (words: Words, hasAdjustments: boolean) => string
+  adjustment: (cells: AdjustmentCells) => string
+  foot: (hasAdjustments: boolean) => string
+}
+
+function wordsOf(invoice: Invoice): Words {
+  const { statement, period, parties } = invoice
+  const { tenant, tier, fees } = statement
+  const [number, date] = [numberOf(statement), dateOf(statement)]
+  return {
+    title: period.final ? 'Invoice' : 'Provisional invoice',
+    number,
+    name: number ?? `${tenant.partnerSlug}, ${period.month}, provisional`,
+    warning: warningOf(invoice),
+    parties: [
+      ...(parties ? [{ heading: 'From', lines: partyLines(parties.issuer) }] : []),
+      { heading: 'To', lines: parties ? partyLines(parties.partner) : [tenant.partnerSlug] },
+    ],
+    facts: [
+      ...(date === null ? [] : [['Invoice date', date] as const]),
+      ['Period', `${firstDayOf(statement)} to ${lastDayOf(statement)} (UTC)`],
+      ['Tier', `${tier.name}: ${rates(invoice)}`],
+      ['Why this tier', tierReason(statement)],
+    ],
+    fees: feeLines(statement).map(({ item, arithmetic, amount }) => [item, arithmetic, formatUsd(amount)]),
+    total: [period.final ? 'Total' : 'Total so far', `${formatUsd(fees.total)} USD`],
+    terms: [
+      ...termsOf(invoice),
+      'All amounts are in US dollars, without tax. All times are UTC.',
+      ...(hasFractions(invoice) ? [FRACTIONS] : []),
+    ],
+    volume: volumeLines(invoice),
+    adjustments: {
+      heading: 'Adjustments recorded in this month',
+      columns: ['Recorded', 'What is corrected', 'Why', 'USD', 'BTC'],
+      none: 'None.',
+    },
+    evidence: evidenceWords(invoice),
+  }
+}
+
+const FRACTIONS = 'Fractions of a cent in trades are cut off on this page; the volume fee counts them.'
+
+const isWhole = (amount: Usd): boolean => floorToCents(amount) === amount
+
+const hasFractions = (invoice: Invoice): boolean => {
+  const { statement, adjusted } = invoice
+  return ![statement.activity.volume, adjusted.usd, fillsOf(invoice)].every(isWhole)
+}
+
+/** The parts of the volume as they are printed: what was cut off them makes a line of its own, so they add up. */
+function volumeLines(invoice: Invoice): Fact[] {
+  const { statement, adjusted } = invoice
+  const { volume, executionsFilled, executionsPartial } = statement.activity
+  const fills = floorToCents(fillsOf(invoice))
+  const rest = (floorToCents(volume) - fills - adjusted.printed) as Usd
+  return [
+    [`Filled and partly filled trades: ${executionsFilled + executionsPartial}`, formatUsd(fills)],
+    [`Adjustments: ${adjusted.count}`, formatUsd(adjusted.printed)],
+    ...(rest === 0n ? [] : [['Fractions of a cent', formatUsd(rest)] as const]),
+    ['Volume', inCents(volume)],
+  ]
+}
+
+/** For somebody who has the invoice and not the program: the command that makes the file is the operator's business. */
+function evidenceWords({ evidence }: Invoice): Words['evidence'] {
+  const heading = 'The trades behind it'
+  if (!evidence) return { heading, text: 'The final invoice has their checksum here.', facts: [] }
+  return {
+    heading,
+    text: 'They are listed in a CSV file, which the issuer can send you. This checksum shows that it is the right one.',
+    facts: [
+      ['SHA-256', evidence.sha256],
+      ['Rows', String(evidence.rows)],
+    ],
+  }
+}
+
+function warningOf({ statement, period }: Invoice): string | null {
+  if (period.final) return null
+  const isAhead = period.end <= statement.period.start
+  const covered = isAhead
+    ? 'Nothing of it is recorded yet'
+    : `This is what was recorded until ${formatInstant(period.end)}`
+  return `Provisional: ${period.month} can still change. ${covered}.`
+}
+
+function rates({ statement: { tier } }: Invoice): string {
+  const percent = `${Math.floor(tier.rateBps / 100)}.${String(tier.rateBps % 100).padStart(2, '0')} %`
+  return [
+    `${tier.rateBps} basis points (${percent}) of the volume`,
+    ...(tier.perActiveUser > 0n ? [`${formatUsd(tier.perActiveUser)} for each active user`] : []),
+    ...(tier.monthlyMinimum > 0n ? [`at least ${formatUsd(tier.monthlyMinimum)} a month`] : []),
+  ].join(', ')
+}
+
+const partyLines = ({ name, address, taxId }: Party): string[] => [
+  name,
+  ...address,
+  ...(taxId === null ? [] : [`Tax id ${taxId}`]),
+]
+
+const adjustmentCells = ({ adjustment, original, changed, executionId }: OrderLine): AdjustmentCells => [
+  utcDate(adjustment.recordedAt),
+  `${ordersOf(changed, original)}: from ${inWords(changed.before)} to ${inWords(changed.after)} (${executionId})`,
+  adjustment.reason,
+  formatUsd(printedChange(changed)),
+  formatBtc(adjustment.btc),
+]
+
+/** The difference between the two amounts of a line as they are printed. */
+const printedChange = ({ before, after }: AdjustedOrders): Usd =>
+  (floorToCents(after.usd) - floorToCents(before.usd)) as Usd
+
+function ordersOf({ orders, isFurther }: AdjustedOrders, { recordedAt, report }: Trade): string {
+  const [first = '', ...others] = orders
+  if (others.length > 0)
+    return `Orders ${[orders.slice(0, -1).join(', '), orders.at(-1)].join(' and ')} together`
+  if (isFurther) return `Order ${first}, a further purchase`
+  const outcome = isFill(report) ? '' : ` as ${report.status}`
+  return `Order ${first}, confirmed ${utcDate(recordedAt)}${outcome}`
+}
+
+const inWords = ({ usd, btc }: Amounts): string =>
+  usd === 0n && btc === 0n ? 'nothing' : `${inCents(usd)} USD for ${formatBtc(btc)} BTC`

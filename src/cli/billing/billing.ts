@@ -1,0 +1,168 @@
+// billing: what a month costs, shown, exported, invoiced and proved.
+
+import { Command, Option } from 'commander'
+import type { Environment } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { monthOf } from '../../core/time.ts'
+import type { Store, TenantFilter } from '../../store/store.ts'
+import { partnerNamed } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { environmentOption, slug } from '../options.ts'
+import type { InvoiceFormat, InvoiceOptions } from './invoice.ts'
+import {
+  addMonthOptions,
+  type MonthOptions,
+  monthOption,
+  monthsOf,
+  namesMonths,
+  timeFor,
+  warnOfSandboxes,
+} from './months.ts'
+import type { ExportOptions } from './reports.ts'
+
+type Whose = { partner?: string; env: Environment }
+type Scope = Whose & MonthOptions
+
+export function billingCommand(cli: Cli): Command {
+  const billing = new Command('billing').description('what a month costs, for finance')
+
+  scoped(addMonthOptions(billing.command('show'), 'the present one'))
+    .description('the statements of a month, of several, or of the year so far')
+    .action((scope: Scope) =>
+      cli.withStore(async (store) => {
+        const { showMonths } = await import('./reports.ts')
+        await showMonths(cli, store, await resolved(cli, store, scope))
+      }),
+    )
+
+  addExport(cli, billing)
+  addInvoice(cli, billing)
+
+  scoped(addMonthOptions(billing.command('adjustments'), 'the present one'))
+    .description('what was corrected, why, and the fill that it corrects')
+    .action((scope: Scope) =>
+      cli.withStore(async (store) => {
+        const { listAdjustments } = await import('./reports.ts')
+        await listAdjustments(cli, store, await resolved(cli, store, scope))
+      }),
+    )
+
+  scoped(addMonthOptions(billing.command('reconcile')))
+    .description('prove that users, trades and summary agree; exits 3 when they do not')
+    .action((scope: Scope) => {
+      requireMonths(scope)
+      return cli.withStore(async (store) => {
+        const { proveMonths } = await import('./reports.ts')
+        await proveMonths(cli, store, await resolved(cli, store, scope))
+      })
+    })
+
+  return billing
+}
+
+function addExport(cli: Cli, billing: Command): void {
+  scoped(addMonthOptions(billing.command('export')))
+    .description('write one month or several as CSV or JSON, to stdout or a file')
+    .addOption(
+      new Option('--report <report>', 'what to write')
+        .choices(['summary', 'users', 'trades', 'adjustments'])
+        .default('summary'),
+    )
+    .addOption(
+      new Option('--format <format>', 'how, by default csv; with --json to stdout, json').choices([
+        'csv',
+        'json',
+      ]),
+    )
+    .option('--totals', 'end with a row of totals')
+    .option('--output <file>', 'write this file, complete or not at all, readable by you alone; - is stdout')
+    .option('--force', 'replace the file if it exists')
+    .option('--bom', 'begin with a byte order mark, for spreadsheets')
+    .action((given: Scope & Given<ExportOptions>) => {
+      requireMonths(given)
+      return cli.withStore(async (store) => {
+        const options = outputOptions(cli, given, 'csv')
+        if (given.bom && options.format === 'json')
+          throw new Problem('usage', 'JSON has no byte order mark: --bom goes with --format csv.')
+        const { exportMonths } = await import('./reports.ts')
+        await exportMonths(cli, { store, ...(await resolved(cli, store, given)), options })
+      }, EXPORT_MEMORY)
+    })
+}
+
+function addInvoice(cli: Cli, billing: Command): void {
+  billing
+    .command('invoice')
+    .description("a partner's month as an invoice, to stdout or a file; live only")
+    .addOption(new Option('--partner <slug>', 'whose').argParser(slug).makeOptionMandatory())
+    .addOption(monthOption().makeOptionMandatory())
+    .addOption(
+      new Option('--format <format>', 'how, by default html; with --json to stdout, json').choices([
+        'html',
+        'md',
+        'json',
+      ]),
+    )
+    .option('--settings <file>', 'JSON with the names and addresses of the issuer and the partners')
+    .option('--output <file>', 'write this file, complete or not at all, readable by you alone; - is stdout')
+    .option('--force', 'replace the file if it exists')
+    .action((given: Given<InvoiceOptions>) =>
+      cli.withStore(async (store) => {
+        const { writeInvoice } = await import('./invoice.ts')
+        await writeInvoice(
+          cli,
+          store,
+          outputOptions<InvoiceFormat, Given<InvoiceOptions>>(cli, given, 'html'),
+        )
+      }, EXPORT_MEMORY),
+    )
+}
+
+/** Options of a command that writes a file, as they were typed. */
+type Given<T extends { format: string }> = Omit<T, 'format' | 'output'> & {
+  format?: T['format']
+  output?: string
+}
+
+/** Where to write, and in which format. Throws usage for options that contradict each other. */
+function outputOptions<F extends string, T extends { format?: F | 'json'; output?: string }>(
+  cli: Cli,
+  given: T,
+  usual: F,
+): T & { format: F | 'json'; output: string | null } {
+  const output = given.output === undefined || given.output === '-' ? null : given.output
+  const isAnswer = cli.globals().json && output === null
+  const format = given.format ?? (isAnswer ? 'json' : usual)
+  if (isAnswer && format !== 'json') {
+    const name = format.toUpperCase()
+    throw new Problem('usage', `--json answers with JSON: ${name} goes to a file, with --output.`)
+  }
+  return { ...given, output, format }
+}
+
+/** An export reads each page of the file once: caching it would waste memory. */
+const EXPORT_MEMORY = { cacheKib: 4_096 }
+
+const scoped = (command: Command): Command =>
+  command
+    .option('--partner <slug>', 'only of this partner', slug)
+    // What nobody pays for is shown only to those who ask for it.
+    .addOption(environmentOption().default('live'))
+
+async function filterOf(store: Store, { partner, env }: Whose): Promise<TenantFilter> {
+  if (partner !== undefined) await partnerNamed(store, partner)
+  return { slug: partner ?? null, environment: env }
+}
+
+/** Whose months a command line names, and which: the present month is that of the environment it is about. */
+async function resolved(cli: Cli, store: Store, scope: Scope) {
+  const filter = await filterOf(store, scope)
+  const present = async () => monthOf(await timeFor(store, filter))
+  const months = await monthsOf(scope, present)
+  await warnOfSandboxes(cli, store, { filter, months })
+  return { filter, months, isYear: scope.yearToDate ?? false }
+}
+
+function requireMonths(given: MonthOptions): void {
+  if (!namesMonths(given)) throw new Problem('usage', 'Give --month, --from or --year-to-date.')
+}

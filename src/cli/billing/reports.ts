@@ -1,0 +1,364 @@
+// billing show: what each partner's month comes to, and what explains its fee.
+
+import { existsSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
+import { createTotals, type Row, TOTAL } from '../../billing/columns.ts'
+import { type Form, type Reading, textOf } from '../../billing/export.ts'
+import { type OrderLine, orderLineJson, orderPages } from '../../billing/invoice.ts'
+import { type ReconciledMonth, reconcile } from '../../billing/reconcile.ts'
+import { bill, statementJson } from '../../billing/statement.ts'
+import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
+import { type FixedPeriod, periodOf, type Stage, stageOf } from '../../core/month.ts'
+import { counted } from '../../core/text.ts'
+import { formatInstant } from '../../core/time.ts'
+import type { Fault } from '../../store/monitoring.ts'
+import type { Store, TenantFilter } from '../../store/store.ts'
+import { nameTaken, writeFileWhole } from '../../whole-file.ts'
+import type { Cli } from '../context.ts'
+import { EXIT } from '../exit-codes.ts'
+import {
+  type Column,
+  createProgress,
+  note,
+  print,
+  printPages,
+  renderTable,
+  warn,
+  write,
+} from '../terminal.ts'
+import { timeFor } from './months.ts'
+
+type StatementJson = ReturnType<typeof statementJson>
+/** A row of the table; the last one has only what can be added up. */
+type Shown = Row<keyof StatementJson | 'per_user_usd'>
+
+export async function showMonths(
+  cli: Cli,
+  store: Store,
+  { months, filter }: { months: readonly string[]; filter: TenantFilter },
+): Promise<void> {
+  const periods: Covered[] = []
+  const statements: StatementJson[] = []
+  const shown: Shown[] = []
+  for (const month of months) {
+    const period = await fixPeriodFor(cli, store, { month, filter })
+    periods.push(period)
+    for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
+      const { statement } = await bill(store, tenant, period)
+      const json = statementJson(statement)
+      statements.push(json)
+      shown.push({ ...json, per_user_usd: formatUsd(statement.tier.perActiveUser) })
+    }
+  }
+  const isRange = months.length > 1
+  const table =
+    shown.length === 0
+      ? 'no partners'
+      : await renderTable(
+          isRange ? [MONTH, ...COLUMNS] : COLUMNS,
+          isRange ? withTotalsOfRange(shown) : withTotals(shown),
+        )
+  print(cli, statements, () => `${titleOf(periods)}\n\n${table}`)
+}
+
+function titleOf(periods: readonly Covered[]): string {
+  const [first, last] = [periods[0], periods.at(-1)]
+  if (first === undefined || last === undefined) return ''
+  const [months, ahead] =
+    first === last ? [last.month, 'not yet begun'] : [`${first.month} to ${last.month}`, 'not over yet']
+  const until = last.stage === 'ahead' ? ahead : `so far, until ${formatInstant(last.end)}`
+  return `${months}, ${last.final ? 'final' : until}`
+}
+
+const withTotals = (shown: Shown[]): Shown[] => (shown.length < 2 ? shown : [...shown, totalOf(shown)])
+
+/** Of several months: a total for each partner, and where there are several of them, one of all. */
+function withTotalsOfRange(shown: Shown[]): Shown[] {
+  const byPartner = Map.groupBy(shown, ({ partner_slug, environment }) => `${partner_slug} ${environment}`)
+  const ofPartners = [...byPartner.values()].flatMap((rows) => {
+    const [{ partner_slug, environment } = NOBODY] = rows
+    return { ...totalOf(rows), partner_slug, environment, month: TOTAL }
+  })
+  const ofAll = ofPartners.length < 2 ? [] : [{ ...totalOf(shown), partner_slug: '', month: TOTAL }]
+  return [...shown, ...ofPartners, ...ofAll]
+}
+
+const NOBODY = { partner_slug: null, environment: null }
+
+function totalOf(rows: Shown[]): Shown {
+  const totals = createTotals(Object.keys(rows[0] ?? {}) as (keyof Shown)[])
+  for (const _ of totals.adding(rows));
+  return totals.row()
+}
+
+const MONTH: Column<Shown> = { title: 'MONTH', of: (row) => row.month ?? '' }
+
+const COLUMNS: Column<Shown>[] = [
+  {
+    title: 'PARTNER',
+    of: (row) => (row.environment === null ? row.partner_slug : `${row.partner_slug} ${row.environment}`),
+  },
+  { title: 'TRADES', of: (row) => row.trade_count, right: true },
+  { title: 'USERS', of: (row) => row.active_users, right: true },
+  { title: 'VOLUME USD', of: (row) => row.volume_usd, right: true },
+  { title: 'VOLUME BTC', of: (row) => row.volume_btc, right: true },
+  {
+    title: 'TIER',
+    of: (row) => (row.pricing_tier === null ? '' : `${row.pricing_tier} (${row.pricing_tier_source})`),
+  },
+  { title: 'BPS', of: (row) => row.rate_bps ?? '', right: true },
+  { title: 'VOLUME FEE', of: (row) => row.volume_fee_usd, right: true },
+  { title: 'PER USER', of: (row) => row.per_user_usd ?? '', right: true },
+  { title: 'USER FEE', of: (row) => row.user_fee_usd, right: true },
+  { title: 'MINIMUM', of: (row) => row.minimum_fee_usd ?? '', right: true },
+  { title: 'FEE USD', of: (row) => (row.billable === false ? 'not billed' : row.total_fee_usd), right: true },
+]
+
+// billing reconcile: whether the figures of a month, or of several, agree in every way they can be had.
+
+export async function proveMonths(
+  cli: Cli,
+  store: Store,
+  { months, filter, isYear }: { months: readonly string[]; filter: TenantFilter; isYear: boolean },
+): Promise<void> {
+  const periods = []
+  for (const month of months) {
+    const period = await fixPeriodFor(cli, store, { month, filter })
+    noteStage(cli, period)
+    periods.push(period)
+  }
+  const { tenants, months: proved, faults } = await reconcile(store, periods, filter)
+  const findings = [...faults, ...proved.flatMap((one) => one.findings)]
+  const ok = findings.length === 0
+  const json = {
+    ok,
+    // As it was for a single month, before there were several.
+    month: months.length === 1 ? (months[0] ?? null) : null,
+    from: months[0] ?? null,
+    to: months.at(-1) ?? null,
+    final: proved.every(({ final }) => final),
+    tenants,
+    ...sumsJson(sumOf(proved)),
+    findings,
+    months: proved.map((one) => ({
+      month: one.month,
+      ok: one.findings.length === 0,
+      final: one.final,
+      ...sumsJson(one),
+    })),
+  }
+  const table = ok ? '' : await renderTable(FINDING_COLUMNS, findings)
+  print(cli, json, () =>
+    ok
+      ? inWords(
+          isYear ? fromFirstTrade(proved) : proved,
+          `${filter.environment}, ${counted(tenants, 'partner')}`,
+        )
+      : table,
+  )
+  if (ok) return
+  note(cli, 'tranche check says more about the ledger.')
+  cli.exitWith(EXIT.found)
+}
+
+type Sums = Pick<ReconciledMonth, 'trades' | 'volume' | 'btc'>
+
+const sumOf = (months: readonly ReconciledMonth[]): Sums =>
+  months.reduce<Sums>(
+    (sum, one) => ({
+      trades: sum.trades + one.trades,
+      volume: (sum.volume + one.volume) as Usd,
+      btc: (sum.btc + one.btc) as Btc,
+    }),
+    { trades: 0, volume: 0n as Usd, btc: 0n as Btc },
+  )
+
+const sumsJson = ({ trades, volume, btc }: Sums) => ({
+  trades,
+  volume_usd: formatUsd(volume),
+  volume_btc: formatBtc(btc),
+})
+
+/** A year whose first months had nobody in them begins when something was bought. */
+function fromFirstTrade(months: readonly ReconciledMonth[]): readonly ReconciledMonth[] {
+  const first = months.findIndex(({ trades }) => trades > 0)
+  return months.slice(first === -1 ? -1 : first)
+}
+
+/** A line for each month, and for several one of all. `who` says whose they are. */
+function inWords(months: readonly ReconciledMonth[], who: string): string {
+  const lines = months.map(
+    ({ month, trades }) => `${month}: users, trades and summary agree (${who}, ${counted(trades, 'trade')}).`,
+  )
+  if (months.length < 2) return lines.join('\n')
+  const { trades, volume } = sumOf(months)
+  const range = `${months[0]?.month} to ${months.at(-1)?.month}`
+  const sums = `${who}, ${counted(trades, 'trade')}, ${formatUsd(volume)} USD`
+  return [...lines, `${range}: ${counted(months.length, 'month')} agree (${sums}).`].join('\n')
+}
+
+const FINDING_COLUMNS: Column<Fault>[] = [
+  { title: 'WHAT', of: (row) => row.kind },
+  { title: 'WHERE', of: (row) => row.subject },
+  { title: 'FOUND', of: (row) => row.message },
+]
+
+// billing adjustments: what was corrected in a month or in several, why, and what it was before.
+
+/** So many rows have columns of the same width. An operator makes each of them by hand: there are seldom more. */
+const ROWS_TOGETHER = 1_000
+
+export async function listAdjustments(
+  cli: Cli,
+  store: Store,
+  { months, filter }: { months: readonly string[]; filter: TenantFilter },
+): Promise<void> {
+  const columns = months.length > 1 ? [ADJUSTMENT_MONTH, ...ADJUSTMENT_COLUMNS] : ADJUSTMENT_COLUMNS
+  await printPages(cli, together(linesOf(cli, store, { months, filter })), { json: orderLineJson, columns })
+}
+
+async function* linesOf(
+  cli: Cli,
+  store: Store,
+  { months, filter }: { months: readonly string[]; filter: TenantFilter },
+): AsyncGenerator<OrderLine[]> {
+  for (const month of months) {
+    const period = await fixPeriodFor(cli, store, { month, filter })
+    noteStage(cli, period)
+    yield* orderPages({ store, period, filter })
+  }
+}
+
+/** The same rows in pages as large as they may be: a page for each month would be a table for each month. */
+async function* together<T>(pages: AsyncIterable<T[]>): AsyncGenerator<T[]> {
+  let rows: T[] = []
+  for await (const page of pages) {
+    rows.push(...page)
+    if (rows.length < ROWS_TOGETHER) continue
+    yield rows
+    rows = []
+  }
+  yield rows
+}
+
+type AdjustedOrder = ReturnType<typeof orderLineJson>
+
+const ADJUSTMENT_MONTH: Column<AdjustedOrder> = {
+  title: 'MONTH',
+  of: (row) => row.recorded_at.slice(0, 'YYYY-MM'.length),
+}
+
+const ADJUSTMENT_COLUMNS: Column<AdjustedOrder>[] = [
+  { title: 'NO', of: (row) => row.adjustment, right: true },
+  { title: 'RECORDED', of: (row) => row.recorded_at },
+  { title: 'PARTNER', of: (row) => `${row.partner_slug} ${row.environment}` },
+  { title: 'USD', of: (row) => row.usd_difference, right: true },
+  { title: 'BTC', of: (row) => row.btc_difference, right: true },
+  { title: 'REASON', of: (row) => row.reason },
+  { title: 'EXECUTION', of: (row) => row.execution_id },
+  { title: 'ORDER', of: (row) => row.orders.join(' + ') },
+  { title: 'BEFORE', of: (row) => `${row.usd_amount_before} USD for ${row.btc_amount_before} BTC` },
+  { title: 'AFTER', of: (row) => `${row.usd_amount} USD for ${row.btc_amount} BTC` },
+  { title: 'CONFIRMED', of: (row) => row.original_recorded_at },
+]
+
+// Writes an export row by row, to a pipe or to a file that appears only when it is complete.
+
+/** Where a result goes: null for stdout. */
+export type Target = { output: string | null; force?: boolean }
+export type ExportOptions = Target & Form
+
+type Export = { store: Store; months: readonly string[]; filter: TenantFilter; options: ExportOptions }
+
+export async function exportMonths(cli: Cli, { store, months, filter, options }: Export): Promise<void> {
+  const { output } = options
+  await refuseTarget(cli, options)
+  collectOften()
+  const periods = []
+  for (const month of months) periods.push(await fixPeriodFor(cli, store, { month, filter }))
+  for (const period of periods) noteStage(cli, period)
+  const reading = { store, periods, filter }
+  // Rows on the same screen are progress enough; a bar between them would spoil both.
+  const screen = output === null && cli.streams.out.isTTY
+  const watched = cli.streams.err.isTTY && !screen
+  const total = watched && options.report === 'trades' ? await countLines(reading) : 0
+  const progress = watched ? createProgress(cli.streams, () => 'exporting') : null
+  let rows = 0
+  const chunks = (async function* () {
+    for await (const text of textOf(reading, options)) {
+      rows += text.rows
+      if (total > 0) progress?.show(rows / total)
+      yield text.text
+    }
+  })()
+  try {
+    await writeTo(cli, options, chunks)
+  } finally {
+    progress?.clear()
+  }
+  if (output === null) return
+  // A script reads the result on stdout; a person gets a remark.
+  if (cli.globals().json) print(cli, { file: output, rows }, () => '')
+  else note(cli, `${counted(rows, 'row')} in ${output}.`)
+}
+
+/** Rows live only for a moment. Left to itself, V8 would grow its nursery to many times what they need. */
+export const collectOften = (): void => setFlagsFromString('--semi-space-growth-factor=1')
+
+/** Throws usage for a file of the database, file_exists for a name that is taken. */
+export async function refuseTarget(cli: Cli, { output, force }: Target): Promise<void> {
+  if (output === null) return
+  const database = await cli.database()
+  database.refuseOutput(output)
+  if (!force && existsSync(output)) throw nameTaken(output)
+}
+
+/** Writes to stdout, or to a file that appears whole or not at all. */
+export async function writeTo(
+  cli: Cli,
+  { output, force }: Target,
+  chunks: AsyncIterable<string>,
+): Promise<void> {
+  if (output !== null) return writeFileWhole(output, chunks, { replace: force ?? false })
+  for await (const chunk of chunks) await write(cli.streams.out, chunk)
+}
+
+async function countLines({ store, periods, filter }: Reading): Promise<number> {
+  let lines = 0
+  for (const period of periods) lines += await store.countTradeLines(period, filter)
+  return lines
+}
+
+// Fixes what a report of a month covers, and warns when that month is not final: its figures may still change.
+
+/** What a report of a month covers, and the state of that month: one that is final is over, whatever the clock says. */
+type Covered = FixedPeriod & { stage: Stage }
+
+/** Fixes what a report of a month covers. Warns of a month that is over and not final. */
+export async function fixPeriodFor(
+  cli: Cli,
+  store: Store,
+  { month, filter }: { month: string; filter: TenantFilter },
+): Promise<Covered> {
+  const { slug, environment } = filter
+  const tenant = slug !== null && environment !== null ? await store.findTenant(slug, environment) : null
+  const period = await store.fixPeriod(periodOf(month), tenant)
+  if (period.final) return { ...period, stage: 'over' }
+  const stage = stageOf(periodOf(month), await timeFor(store, filter))
+  // In a database that has moved, nothing becomes final any more: the month is in the one that it moved to.
+  if (stage === 'over') warn(cli, (await store.readSeal()) ? notFinalHere(month) : notFinal(month))
+  return { ...period, stage }
+}
+
+/** Remarks on a month whose figures will change, for results that do not say it themselves. */
+export function noteStage(cli: Cli, { month, stage }: Covered): void {
+  if (stage === 'ahead') note(cli, `${month} has not begun.`)
+  if (stage === 'running') note(cli, `${month} is not over yet: these are its figures so far.`)
+}
+
+const notFinal = (month: string): string =>
+  `${month} is over by this clock alone, so its figures are not final: no tick, trade or change by an operator has been recorded ` +
+  'since its end. Run tranche tick, then ask again.'
+
+const notFinalHere = (month: string): string =>
+  `${month} was not over when this database moved, so its figures here are not final: ask the database that it moved to.`

@@ -1,0 +1,145 @@
+// copy: a whole database to another file or server, verified; and the seal that completes a move.
+
+import { Command } from 'commander'
+import type { Copied, CopyOptions } from '../../copy.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted, visible } from '../../core/text.ts'
+import { formatInstant } from '../../core/time.ts'
+import { holdsSecret } from '../../store/address.ts'
+import type { Database } from '../../store/database.ts'
+import { auditEntry } from '../command.ts'
+import { type Cli, databaseOf } from '../context.ts'
+import { seenByAll } from '../options.ts'
+import { confirmOnTerminal, createProgress, print, warn } from '../terminal.ts'
+
+type Options = { from?: string; to?: string; seal?: boolean; unseal?: boolean }
+type Named = Pick<Options, 'from' | 'to'>
+
+export function copyCommand(cli: Cli): Command {
+  return new Command('copy')
+    .description('copy the database to another file or server, and verify the copy')
+    .option(
+      '--from <file>',
+      'the database to copy, a file or postgres://USER@HOST/NAME; default: the database of --db',
+    )
+    .option(
+      '--to <file>',
+      'where to, a file or an address that holds nothing of tranche yet; default: the database of --db',
+    )
+    .option('--seal', 'make the source refuse every write from then on')
+    .option('--unseal', 'let the database of --db take writes again; copies nothing')
+    .action(async ({ seal = false, unseal = false, ...named }: Options) => {
+      if (unseal) await takeSealOff(cli, { ...named, seal })
+      else await move(cli, await endsOf(cli, named), seal)
+    })
+}
+
+type Ends = { from: Database; to: Database }
+
+async function endsOf(cli: Cli, { from, to }: Named): Promise<Ends> {
+  if (from === undefined && to === undefined)
+    throw new Problem(
+      'usage',
+      'Name the source with --from or the target with --to; --db gives the other one.',
+    )
+  for (const [flag, address] of Object.entries({ '--from': from, '--to': to }))
+    if (address !== undefined && holdsSecret(address)) warn(cli, seenByAll(flag))
+  const of = (address?: string) => (address === undefined ? cli.database() : databaseOf(address, cli.machine))
+  const ends = { from: await of(from), to: await of(to) }
+  if (ends.from.shownInFull === ends.to.shownInFull)
+    throw new Problem('usage', `${ends.from.shown} cannot be copied into itself: name two databases.`)
+  return ends
+}
+
+async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> {
+  const copied = await copyWatched(cli, { from, to }, { seal, replace: false, kind: 'move' })
+  const rows = copied.tables.reduce((sum, table) => sum + table.rows, 0)
+  const json = {
+    from: from.shown,
+    to: to.shown,
+    rows,
+    closed_months: copied.closedMonths,
+    bytes: copied.bytes,
+    sealed_at: copied.seal && formatInstant(copied.seal.at),
+    tables: copied.tables,
+    played_in: copied.playedIn,
+  }
+  const beside = copied.playedIn.map((name) => `, with what ${name} holds of it`).join('')
+  const kept = copied.seal
+    ? `; ${from.shown} is sealed and takes no more writes`
+    : `; ${from.shown} still takes writes, and they are not in the copy`
+  const proof = `${counted(rows, 'row')} in ${counted(copied.tables.length, 'table')}, ${counted(copied.closedMonths, 'closed month')}, verified${beside}`
+  print(cli, json, () => visible(`${from.shown} copied to ${to.shown}: ${proof}${kept}`))
+}
+
+/** Two databases that both take writes are two versions of the truth about the same money. */
+async function takeSealOff(cli: Cli, { from, to, seal }: Options): Promise<void> {
+  if (from !== undefined || to !== undefined || seal)
+    throw new Problem('usage', '--unseal takes the database of --db, and none of --from, --to and --seal.')
+  const database = await cli.database()
+  const found = await database.seal()
+  if (found)
+    await confirmOnTerminal(
+      cli,
+      `Let ${database.shown} take writes again? It moved to ${found.movedTo} on ${formatInstant(found.at)}: what was written there since is not in it, and if both are used, plans are bought twice.`,
+    )
+  const broken = await database.unseal({
+    now: cli.machine.clock(),
+    audit: ({ at, movedTo }) =>
+      auditEntry(cli, 'database.unseal', database.shown, { moved_to: movedTo, sealed_at: formatInstant(at) }),
+  })
+  const json = { database: database.shown, moved_to: broken.movedTo, sealed_at: formatInstant(broken.at) }
+  print(cli, json, () =>
+    visible(`${database.shown} takes writes again; make sure that nothing uses ${broken.movedTo}`),
+  )
+}
+
+// migrate: the migrations of the database, applied or listed.
+
+export function migrateCommand(cli: Cli): Command {
+  return new Command('migrate')
+    .description('bring the database to the schema of this version')
+    .option('--status', 'only show which migrations are applied')
+    .action(async ({ status }: { status?: boolean }) => {
+      const { describeMigration } = await import('../../store/database.ts')
+      const { sealedWords } = await import('../../store/seal.ts')
+      if (!status) await cli.withStore(async () => {}, { create: true, saysSeal: true })
+      const database = await cli.database()
+      const states = await database.migrationStates()
+      const seal = await database.seal()
+      if (seal) warn(cli, sealedWords(seal))
+      const json = states.map(({ name, appliedAt }) => ({
+        name,
+        applied_at: appliedAt === null ? null : formatInstant(appliedAt),
+      }))
+      print(cli, json, () => states.map(describeMigration).join('\n'))
+    })
+}
+
+// Copies a database while a person watches: with a bar on a terminal, and with errors that name the side they come
+// from.
+
+/** Copies with a bar on a terminal. */
+export async function copyWatched(
+  cli: Cli,
+  { from, to }: { from: Database; to: Database },
+  options: Pick<CopyOptions, 'seal' | 'replace' | 'kind' | 'audit'>,
+): Promise<Copied> {
+  const { copyDatabase } = await import('../../copy.ts')
+  let doing = ''
+  const progress = createProgress(cli.streams, () => doing)
+  try {
+    return await copyDatabase(from, to, {
+      ...options,
+      now: cli.machine.clock(),
+      show(share, what) {
+        doing = what
+        progress.show(share)
+      },
+    })
+  } catch (error) {
+    throw to.explained(from.explained(error))
+  } finally {
+    progress.clear()
+  }
+}

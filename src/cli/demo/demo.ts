@@ -1,0 +1,76 @@
+// demo: what a newcomer runs first: some simulated weeks against the real service, and a summary.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Command } from 'commander'
+import type { Cli } from '../context.ts'
+import { EXIT } from '../exit-codes.ts'
+import { seedOption } from '../options.ts'
+import { createProgress, note, print, stopGently } from '../terminal.ts'
+import type { Account } from './account.ts'
+import { WEEKS } from './storyline.ts'
+
+type DemoOptions = { seed: number; keep: boolean }
+
+export function demoCommand(cli: Cli): Command {
+  return new Command('demo')
+    .description(`${WEEKS} simulated weeks of purchases in a throw-away database, and a summary`)
+    .addOption(seedOption('another synthetic price path and another partner'))
+    .option('--keep', 'keep the database and say where it is', false)
+    .action((options: DemoOptions) => demo(cli, options))
+}
+
+async function demo(cli: Cli, { seed, keep }: DemoOptions): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-demo-'))
+  const remove = () => rmSync(folder, { recursive: true, force: true })
+  const endNow = (): never => {
+    remove()
+    process.exit(EXIT.interrupted)
+  }
+  const stop = stopGently(endNow, { hangUp: true })
+  let kept = false
+  try {
+    const file = join(folder, 'tranche.db')
+    const account = await play(cli, { file, seed, signal: stop.signal })
+    stop.signal.throwIfAborted()
+    kept = keep
+    await tell(cli, account, keep ? file : null)
+    if (!account.ledger.ok) cli.exitWith(EXIT.failed)
+  } catch (error) {
+    if (!stop.signal.aborted) throw error
+    note(cli, 'Interrupted; the throw-away database is gone.')
+    cli.exitWith(EXIT.interrupted)
+  } finally {
+    stop.release()
+    if (!kept) remove()
+  }
+}
+
+async function play(
+  cli: Cli,
+  options: { file: string; seed: number; signal: AbortSignal },
+): Promise<Account> {
+  const [{ runDemo }, { readAccount }, { DAYS }] = await Promise.all([
+    import('./play.ts'),
+    import('./account.ts'),
+    import('./storyline.ts'),
+  ])
+  const day = (share: number) => `day ${Math.min(DAYS, Math.floor(share * DAYS) + 1)} of ${DAYS}`
+  const progress = createProgress(cli.streams, day)
+  try {
+    return await runDemo({ ...options, onProgress: progress.show }, readAccount)
+  } finally {
+    progress.clear()
+  }
+}
+
+async function tell(cli: Cli, account: Account, file: string | null): Promise<void> {
+  const { nextCommands, programName, started } = await import('./show.ts')
+  const { showAccount } = await import('./show.ts')
+  const { db, color } = cli.globals()
+  const start = started()
+  const commands = nextCommands(programName(start), { db, cwd: start.cwd })
+  const words = await showAccount(account, { commands, file, color, out: cli.streams.out })
+  print(cli, { ...account, database: file, commands }, () => words)
+}

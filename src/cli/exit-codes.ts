@@ -1,0 +1,80 @@
+// Exit codes, and how a failed command says why.
+
+import { Problem, type ProblemCode } from '../core/problem.ts'
+import { Interrupted } from './terminal.ts'
+
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  found: 3,
+  notFound: 4,
+  conflict: 5,
+  locked: 11,
+  schemaNewer: 12,
+  interrupted: 130,
+} as const
+
+/** Problems that only a request can meet would be a bug here: they exit 1. */
+const EXIT_OF: Record<ProblemCode, number> = {
+  usage: EXIT.usage,
+  partner_not_found: EXIT.notFound,
+  key_not_found: EXIT.notFound,
+  tier_not_found: EXIT.notFound,
+  plan_not_found: EXIT.notFound,
+  execution_not_found: EXIT.notFound,
+  late_fill_not_found: EXIT.notFound,
+  database_not_found: EXIT.notFound,
+  partner_exists: EXIT.conflict,
+  key_ended: EXIT.conflict,
+  month_closed: EXIT.conflict,
+  late_fill_conflict: EXIT.conflict,
+  order_id_taken: EXIT.conflict,
+  adjustment_conflict: EXIT.conflict,
+  execution_recorded: EXIT.conflict,
+  execution_cancelled: EXIT.conflict,
+  import_running: EXIT.conflict,
+  file_not_found: EXIT.notFound,
+  bad_file: EXIT.failed,
+  file_exists: EXIT.conflict,
+  no_price: EXIT.failed,
+  sandbox_refused: EXIT.conflict,
+  clock_disputed: EXIT.failed,
+  webhook_not_found: EXIT.notFound,
+  webhook_refused: EXIT.failed,
+  database_exists: EXIT.conflict,
+  database_gone: EXIT.failed,
+  database_locked: EXIT.locked,
+  database_in_use: EXIT.locked,
+  database_damaged: EXIT.failed,
+  database_sealed: EXIT.conflict,
+  writes_lost: EXIT.conflict,
+  storage_failed: EXIT.failed,
+  schema_newer: EXIT.schemaNewer,
+  consent_required: EXIT.failed,
+  user_not_found: EXIT.notFound,
+  user_never_linked: EXIT.failed,
+  user_not_linked: EXIT.failed,
+  key_invalid: EXIT.failed,
+  partner_disabled: EXIT.failed,
+  plan_bound_elsewhere: EXIT.failed,
+  plan_cancelled: EXIT.failed,
+  execution_pending: EXIT.failed,
+  amount_over_reservation: EXIT.failed,
+}
+
+type Failure = { exitCode: number; code: string; message: string }
+
+export function failureOf(error: unknown): Failure {
+  if (error instanceof Problem)
+    return { exitCode: EXIT_OF[error.code], code: error.code, message: error.message }
+  if (error instanceof Interrupted)
+    return { exitCode: EXIT.interrupted, code: 'interrupted', message: error.message }
+  const { code, message } = error as { code?: unknown; message?: unknown }
+  const text = typeof message === 'string' ? message : String(error)
+  return {
+    exitCode: EXIT.failed,
+    code: typeof code === 'string' ? code.toLowerCase() : 'failed',
+    message: text,
+  }
+}

@@ -1,0 +1,201 @@
+// What init asks on a terminal: only what no flag has said, and again until the answer is usable.
+
+import { existsSync } from 'node:fs'
+import { formatPrice } from '../../core/money.ts'
+import { refusePartnerName } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { createFeed, FEED_WORDS, feedName } from '../../price/feed.ts'
+import type { Cli } from '../context.ts'
+import { slug } from '../options.ts'
+import { askLine, isYes, note } from '../terminal.ts'
+import { type InitOptions, isOnPath, type Place, type Scheduler, schedulerOfMachine } from './places.ts'
+import { crontabLines, type FirstPartner, type IssuedKey, readSetting, type Taken } from './steps.ts'
+
+/** The options with the answers. Throws Interrupted when Ctrl-C is pressed. */
+export async function askForRest(cli: Cli, place: Place, given: InitOptions): Promise<InitOptions> {
+  const scheduler = given.scheduler ?? (await askScheduler(cli, place))
+  const priceFeed = given.priceFeed ?? (await askFeed(cli))
+  const partner = given.partner ?? (await askPartner(cli))
+  const name = partner === undefined ? given.name : (given.name ?? (await askName(cli, partner)))
+  return {
+    ...given,
+    scheduler,
+    ...(priceFeed !== undefined && { priceFeed }),
+    ...(partner !== undefined && { partner }),
+    ...(name !== undefined && { name }),
+  }
+}
+
+async function askScheduler(cli: Cli, place: Place): Promise<Scheduler> {
+  if (place.user === null) {
+    const answer = await askLine(cli, 'Put the ticks, checks and backups into your crontab? [y/N]')
+    return isYes(answer) ? 'cron' : 'none'
+  }
+  const usual = schedulerOfMachine()
+  return ask(cli, `What runs the jobs: systemd, cron or none? [${usual}]`, (answer) => {
+    if (answer === '') return usual
+    if (answer === 'systemd' || answer === 'cron' || answer === 'none') return answer
+    throw new Problem('usage', 'Answer systemd, cron or none.')
+  })
+}
+
+/** Undefined leaves the settings as they are: with their feed, if they have one. */
+const askFeed = (cli: Cli): Promise<string | undefined> =>
+  ask(cli, `Where do prices come from: ${FEED_WORDS}? [as set, or none]`, (answer) => {
+    if (answer === '') return undefined
+    createFeed(answer, { clock: cli.machine.clock, warn: () => {} })
+    return answer
+  })
+
+const askPartner = (cli: Cli): Promise<string | undefined> =>
+  ask(cli, 'The first partner, as a short name such as acme? [none]', (answer) =>
+    answer === '' ? undefined : slug(answer),
+  )
+
+const askName = (cli: Cli, partner: string): Promise<string> =>
+  ask(cli, `The name of ${partner} as shown?`, (answer) => {
+    if (answer === '') throw new Problem('usage', 'A partner has a name.')
+    refusePartnerName(answer)
+    return answer
+  })
+
+/** How many useless answers are accepted: at the end of the input, every answer is empty. */
+const TRIES = 5
+
+async function ask<T>(cli: Cli, question: string, read: (answer: string) => T): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    const answer = await askLine(cli, question)
+    try {
+      return read(answer)
+    } catch (error) {
+      if (tries === TRIES) throw new Problem('usage', `${(error as Error).message} Nothing was changed.`)
+      note(cli, (error as Error).message)
+    }
+  }
+}
+
+// Asks the chosen feed once, and says what happens without one.
+
+export type Trial = { feed: string; price_usd: string | null; complaints: string[] }
+
+/** The feed that the settings name, or none. Throws bad_file as `readOwn` does. */
+export const readFeed = (place: Place): string => readSetting(place, 'TRANCHE_PRICE_FEED') ?? 'none'
+
+/** Asks the feed once. Throws usage for a feed that does not exist. */
+export async function tryFeed(cli: Cli, spec: string): Promise<Trial> {
+  const complaints: string[] = []
+  const feed = createFeed(spec, { clock: cli.machine.clock, warn: (message) => complaints.push(message) })
+  const { price } = await feed()
+  return { feed: feedName(spec), price_usd: price && formatPrice(price.price), complaints }
+}
+
+const CLOCK = `The clock decides. There is no price to wait for, so the tranches are spread evenly over each window, and
+each fires in the middle of its share. The first one comes two hours after a daily plan of 30.00 USD or
+more begins, three hours after a weekly plan of 140.00 or a bi-weekly plan of 280.00. A smaller plan has
+fewer tranches, and its first one comes later.`
+
+/** What the answer means for the plans. */
+export function feedWords({ feed, price_usd, complaints }: Trial): string {
+  if (feed === 'none') return `There is no price feed.\n${CLOCK}`
+  if (price_usd === null)
+    return `The feed ${feed} gave no price (${complaints.join('; ')}).\nEvery tick asks it again. Until it answers:\n${CLOCK}`
+  return `The feed ${feed} says ${price_usd} USD. The first tranche of a plan fires at the next tick.`
+}
+
+// What init prints: what it did, how to undo it, what comes next and, last of all, the key.
+
+export type Outcome = {
+  place: Place
+  scheduler: Scheduler
+  trial: Trial
+  taken: readonly Taken[]
+  partner: FirstPartner | null
+  /** Null when there is no first partner to create, or it was not requested. */
+  first: { made: boolean; key: IssuedKey | null } | null
+}
+
+/** The steps, and the commands that undo those that were done, the last one first. */
+export function stepLines(taken: readonly Taken[]): string[] {
+  const undo = taken.flatMap((step) => step.undo ?? []).reverse()
+  return [
+    ...taken.map(({ state, what }) => `${state.padEnd(8)} ${what}`),
+    ...(undo.length > 0 ? ['', 'To undo this, run from top to bottom:', ...undo.map(indented)] : []),
+  ]
+}
+
+const indented = (line: string): string => `  ${line}`
+
+/** Everything, as a person reads it; the key alone on the last line. */
+export function reportLines({ place, scheduler, trial, taken, partner, first }: Outcome): string[] {
+  const key = first?.key
+  return [
+    ...stepLines(taken),
+    '',
+    feedWords(trial),
+    ...jobLines(place, scheduler),
+    '',
+    'For every other command, first load the settings into the shell:',
+    indented(`set -a; . ${place.settings}; set +a`),
+    indented(`${asUser(place)}${place.program} status`),
+    ...(partner ? ['', first ? partnerWords(partner, first) : dryWords(partner)] : []),
+    ...(key ? [key.key] : []),
+  ]
+}
+
+const asUser = ({ user }: Place): string => (user === null ? '' : `runuser -u ${user} -- `)
+
+/** A command line that runs the installed program with its settings, whatever the shell has loaded. */
+export const onInstalled = (place: Place, words: string): string =>
+  `${asUser(place)}sh -c 'set -a; . ${place.settings}; exec ${place.program} ${words}'`
+
+/** What is left for the operator to do: a supervisor for serve, and the ticks unless something already runs them. */
+function jobLines(place: Place, scheduler: Scheduler): string[] {
+  const serve = (more: string): string => onInstalled(place, `serve --no-create${more}`)
+  if (scheduler === 'systemd')
+    return ['', 'The service answers, and systemd runs the ticks and backups: journalctl -u tranche']
+  if (scheduler === 'cron')
+    return [
+      '',
+      'Cron runs the ticks, checks and backups. Let a supervisor run the service:',
+      indented(serve('')),
+    ]
+  const alone = [
+    '',
+    'Let a supervisor run the service, with the ticks inside it:',
+    indented(serve(' --tick-every 60s')),
+  ]
+  if (place.user !== null) return alone
+  const lines = crontabLines(place).split('\n').map(indented)
+  return [
+    ...alone,
+    '',
+    'Or put these lines into your crontab, as --scheduler cron does, and leave out --tick-every:',
+    ...lines,
+  ]
+}
+
+/** A dry run does not check for them: the program that would do so is not installed yet. */
+const dryWords = ({ slug, environment }: FirstPartner): string =>
+  `It would make the partner ${slug} unless it is there, and a ${environment} key unless one works.`
+
+function partnerWords(
+  { slug, environment }: FirstPartner,
+  { made, key }: NonNullable<Outcome['first']>,
+): string {
+  const partner = made ? `The partner ${slug} was created.` : `The partner ${slug} already existed.`
+  if (!key) return `${partner} It has a ${environment} key that works; tranche key create makes another.`
+  return `${partner} Its ${environment} key (${key.key_id}), which is not shown again:`
+}
+
+/** What would keep the jobs from running, or from being heard. */
+export function warningsOf(scheduler: Scheduler): string[] {
+  if (scheduler !== 'cron') return []
+  const hasCron = isOnPath('cron') || isOnPath('crond')
+  const hasLog = existsSync('/dev/log')
+  return [
+    ...(hasCron ? [] : ['cron is not installed, so nothing runs: apt-get install cron']),
+    ...(hasLog
+      ? []
+      : ['no system log listens on /dev/log, so nobody hears of a job that fails: apt-get install rsyslog']),
+  ]
+}

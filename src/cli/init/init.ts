@@ -1,0 +1,128 @@
+// init: sets a server up in one go: user, folders, settings, database, jobs, and the first partner with its key.
+
+import { Command, Option } from 'commander'
+import { refusePartnerName } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { isServer, shownAddress } from '../../store/address.ts'
+import { type Cli, databaseOf } from '../context.ts'
+import { environmentOption, priceFeedOption, slug } from '../options.ts'
+import { pingOption } from '../service/tick.ts'
+import { confirmOnTerminal, mayAsk, note, print, warn } from '../terminal.ts'
+import type { Outcome } from './dialogue.ts'
+import type { InitOptions, Place } from './places.ts'
+import type { FirstPartner, Step, Taken } from './steps.ts'
+
+export function initCommand(cli: Cli): Command {
+  return new Command('init')
+    .description('set this machine up: user, folders, settings, database, jobs, first partner and key')
+    .option('--yes', 'ask nothing')
+    .option('--dry-run', 'say what it would do; do nothing')
+    .addOption(
+      new Option('--scheduler <how>', 'what runs the jobs; for root by default what the machine has').choices(
+        ['systemd', 'cron', 'none'],
+      ),
+    )
+    .addOption(priceFeedOption().default(undefined))
+    .addOption(pingOption())
+    .addOption(new Option('--partner <slug>', 'the first partner').argParser(slug))
+    .option('--name <text>', 'its name as shown')
+    .addOption(environmentOption().default('test'))
+    .action(async (given: InitOptions, { parent }: Command) => {
+      const isNamed = parent?.getOptionValueSource('db') !== 'default'
+      await init(cli, await placeOf(isNamed ? cli.globals().db : null), given)
+    })
+}
+
+/** What is not named is where this machine's jobs already have it. */
+async function placeOf(db: string | null): Promise<Place> {
+  const { placeFor } = await import('./places.ts')
+  const { readSetting } = await import('./steps.ts')
+  const place = placeFor(db)
+  const known = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
+  return known !== undefined && isServer(known) ? placeFor(known) : place
+}
+
+async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
+  const { schedulerFor } = await import('./places.ts')
+  const { askForRest } = await import('./dialogue.ts')
+  const { readFeed, tryFeed } = await import('./dialogue.ts')
+  const { stepsFor } = await import('./steps.ts')
+  const { addFirstPartner } = await import('./steps.ts')
+  const asks = mayAsk(cli) && !given.yes && !given.dryRun
+  const options = asks ? await askForRest(cli, place, given) : given
+  const partner = partnerOf(options)
+  const scheduler = schedulerFor(place, options.scheduler)
+  const trial = await tryFeed(cli, options.priceFeed ?? readFeed(place))
+  // Anything that prevents a step is reported before the first step is taken.
+  const steps = stepsFor(place, scheduler, options).map((step) => ({ ...step, isTaken: step.isDone() }))
+  if (asks) {
+    for (const { isTaken, what } of steps) note(cli, `${isTaken ? 'as it is' : 'to do   '} ${what}`)
+    await confirmOnTerminal(cli, 'Go on?')
+  }
+  const { taken, first } = await tellingOfServer(cli, place, async () => ({
+    taken: await takeAll(cli, steps, options.dryRun === true),
+    first: partner && !options.dryRun ? await addFirstPartner(place, partner) : null,
+  }))
+  await report(cli, { place, scheduler, trial, taken, partner, first })
+}
+
+/** Does nothing for a file: the steps make whatever it needs. */
+async function tellingOfServer<T>(cli: Cli, { database }: Place, work: () => Promise<T>): Promise<T> {
+  if (!isServer(database)) return work()
+  const { tellingOfWaits } = await import('../../store/database.ts')
+  return tellingOfWaits(await databaseOf(database, cli.machine), (what) => note(cli, what), work)
+}
+
+/** Throws usage for half a partner, and for a name that `partner create` would refuse when all else is done. */
+function partnerOf({ partner, name, env }: InitOptions): FirstPartner | null {
+  if (partner === undefined && name === undefined) return null
+  if (partner === undefined || name === undefined)
+    throw new Problem('usage', '--partner and --name go together.')
+  refusePartnerName(name)
+  return { slug: partner, name, environment: env }
+}
+
+/** Takes the steps that are not taken yet. When one fails, says which were taken before it and how to undo them. */
+async function takeAll(
+  cli: Cli,
+  steps: readonly (Step & { isTaken: boolean })[],
+  dryRun: boolean,
+): Promise<Taken[]> {
+  const taken: Taken[] = []
+  for (const { what, undo, isTaken, perform } of steps) {
+    try {
+      if (!isTaken && !dryRun) await perform()
+    } catch (error) {
+      const { stepLines } = await import('./dialogue.ts')
+      for (const line of stepLines(taken)) note(cli, line)
+      throw error
+    }
+    const state = isTaken ? 'already' : dryRun ? 'would' : 'done'
+    taken.push({ state, what, undo: isTaken ? null : undo })
+  }
+  return taken
+}
+
+async function report(cli: Cli, outcome: Outcome): Promise<void> {
+  const { onInstalled, reportLines, warningsOf } = await import('./dialogue.ts')
+  const { place, scheduler, trial, taken, partner, first } = outcome
+  for (const warning of warningsOf(scheduler)) warn(cli, warning)
+  const key = first?.key ?? null
+  if (key) {
+    const remedy = `run \`${onInstalled(place, `key revoke ${key.key_id}`)}\`, and create another.`
+    cli.streams.shownOnce?.({ what: `the key ${key.key_id}`, remedy })
+  }
+  const { program, settings } = place
+  const database = shownAddress(place.database)
+  const json = {
+    program,
+    settings,
+    database,
+    scheduler,
+    steps: taken,
+    feed: trial,
+    partner: partner?.slug ?? null,
+    key,
+  }
+  print(cli, json, () => reportLines(outcome).join('\n'))
+}

@@ -1,0 +1,143 @@
+// Where init puts things: for root, the places that deploy/ names; for anybody else, a folder of their own.
+
+import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
+import { delimiter, dirname, join, resolve } from 'node:path'
+import { isSea } from 'node:sea'
+import type { Environment } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { isServer, refuseNoAddress } from '../../store/address.ts'
+
+export type Place = {
+  /** The program that the jobs run. */
+  program: string
+  settings: string
+  folder: string
+  /** A file, or an address with its password: for the settings only, never to be shown. */
+  database: string
+  backups: string
+  cache: string
+  /** The system user that the jobs run as; null for the user who runs init. */
+  user: string | null
+}
+
+/** As deploy/ has them. */
+export const SYSTEM: Place = {
+  program: '/usr/local/bin/tranche',
+  settings: '/etc/tranche/tranche.env',
+  folder: '/var/lib/tranche',
+  database: '/var/lib/tranche/tranche.db',
+  backups: '/var/lib/tranche/backups',
+  cache: '/var/cache/tranche',
+  user: 'tranche',
+}
+
+/**
+ * The places for the user who runs init; `db` is what --db or TRANCHE_DB names. Throws usage for root with another
+ * database than the units have, for root without the executable, and for a path that a crontab could not hold.
+ */
+export function placeFor(db: string | null): Place {
+  if (db !== null) refuseNoAddress(db)
+  if (process.getuid?.() === 0) return systemPlace(db)
+  const { XDG_DATA_HOME: data, HOME: home = '' } = process.env
+  const own = join(data || join(home, '.local/share'), 'tranche/tranche.db')
+  const file = resolve(db === null || isServer(db) ? own : db)
+  const folder = dirname(file)
+  const place = {
+    program: ownProgram(),
+    settings: join(folder, 'tranche.env'),
+    folder,
+    database: db !== null && isServer(db) ? db : file,
+    backups: join(folder, 'backups'),
+    cache: join(folder, 'cache'),
+    user: null,
+  }
+  for (const path of [place.program, file])
+    if (!/^[\w@+=:,./-]+$/.test(path))
+      throw new Problem(
+        'usage',
+        `A crontab cannot hold ${path}: use a path of letters, digits and @_+=:,./- .`,
+      )
+  refuseClosedFolder(place)
+  return place
+}
+
+/**
+ * Throws bad_file when the folder is somebody else's and closed, as that of the service is to other users of the
+ * machine.
+ */
+function refuseClosedFolder({ folder, backups }: Place): void {
+  try {
+    lstatSync(backups)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') return
+    const hint = 'leave out --db and TRANCHE_DB, or name a file in a folder of your own'
+    throw new Problem('bad_file', `${folder} belongs to another user and may not be entered: ${hint}.`)
+  }
+}
+
+function systemPlace(db: string | null): Place {
+  const onServer = db !== null && isServer(db)
+  if (db !== null && !onServer && resolve(db) !== SYSTEM.database) {
+    const hint = 'leave out --db and TRANCHE_DB, or run init as another user'
+    throw new Problem(
+      'usage',
+      `For root the database is ${SYSTEM.database}, where the jobs look for it: ${hint}.`,
+    )
+  }
+  if (isSea()) return onServer ? { ...SYSTEM, database: db } : SYSTEM
+  const hint = 'npm run build makes dist/tranche; run that with init'
+  throw new Problem('usage', `For root init sets up the executable, and this is a checkout: ${hint}.`)
+}
+
+/** The file that starts this very program. */
+function ownProgram(): string {
+  const script = process.argv[1]
+  return !isSea() && script?.endsWith('tranche.mjs') ? join(dirname(script), 'tranche') : process.execPath
+}
+
+// What runs the jobs: what this machine has, and what may be asked for instead.
+
+export type Scheduler = 'systemd' | 'cron' | 'none'
+
+/**
+ * What runs the jobs of a place: what was asked for, or for root what the machine has. Throws usage where systemd was
+ * asked for and cannot be had.
+ */
+export function schedulerFor({ user }: Place, asked: Scheduler | undefined): Scheduler {
+  const ofMachine = schedulerOfMachine()
+  const scheduler = asked ?? (user === null ? 'none' : ofMachine)
+  if (scheduler === 'systemd' && user === null)
+    throw new Problem('usage', 'Only root installs units; --scheduler cron uses a crontab of your own.')
+  if (scheduler === 'systemd' && ofMachine !== 'systemd')
+    throw new Problem('usage', 'systemd does not run this machine: choose --scheduler cron or none.')
+  return scheduler
+}
+
+/** What the machine runs jobs with: systemd if it was booted with it, otherwise cron if that is installed. */
+export function schedulerOfMachine(): Scheduler {
+  if (existsSync('/run/systemd/system')) return 'systemd'
+  return isOnPath('cron') || isOnPath('crond') ? 'cron' : 'none'
+}
+
+export const isOnPath = (name: string): boolean =>
+  [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'].some((folder) => {
+    try {
+      accessSync(join(folder, name), constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  })
+
+// The flags of init, as the parser hands them over.
+
+export type InitOptions = {
+  yes?: true
+  dryRun?: true
+  scheduler?: Scheduler
+  priceFeed?: string
+  ping?: URL
+  partner?: string
+  name?: string
+  env: Environment
+}

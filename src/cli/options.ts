@@ -1,0 +1,266 @@
+// Readers of option values: each turns a word into a value or says what it should have been.
+
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { isMonth } from '../core/month.ts'
+import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../core/partner.ts'
+import { Problem } from '../core/problem.ts'
+import { REASON_MAX } from '../core/text.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, parseInstant, plus, SECOND_MS } from '../core/time.ts'
+import type { Guard } from '../webhook/address-guard.ts'
+import type { Deliver } from '../webhook/deliver.ts'
+import { readInput } from './streams.ts'
+
+export function slug(text: string): string {
+  if (PARTNER_SLUG_PATTERN.test(text)) return text
+  throw new InvalidArgumentError(
+    `A slug is 2 to ${PARTNER_SLUG_MAX} lower-case letters, digits and hyphens, not starting with a hyphen.`,
+  )
+}
+
+export function month(text: string): string {
+  if (isMonth(text)) return text
+  throw new InvalidArgumentError('A month is written YYYY-MM, from 0001-01 to 9999-12.')
+}
+
+/** A date, which is its midnight in UTC, an RFC 3339 time, or a span such as 24h that has passed since. */
+export const time =
+  (clock: () => Instant) =>
+  (text: string): Instant => {
+    if (/^\d+[a-z]$/.test(text)) return plus(clock(), -duration(text))
+    const parsed = parseInstant(text)
+    if (parsed.ok) return parsed.at
+    throw new InvalidArgumentError(
+      'Give a day such as 2026-01-31, a time such as 2026-01-31T08:00:00Z, or 24h.',
+    )
+  }
+
+/** Dollars with at most two places; kept as text until the command reads it as money. */
+export function dollars(text: string): string {
+  if (/^\d{1,10}(\.\d{1,2})?$/.test(text)) return text
+  throw new InvalidArgumentError('An amount is a decimal with at most two places, such as 5.00.')
+}
+
+/** Dollars or coins to the last decimal place that the ledger keeps; what an operator typed is never rounded. */
+export function amount(text: string): string {
+  if (/^\d{1,10}(\.\d{1,8})?$/.test(text)) return text
+  throw new InvalidArgumentError(
+    'An amount is a decimal of at most eight places and not negative, such as 9.50.',
+  )
+}
+
+/** A required --reason: one line of text. */
+export const reasonOption = (what: string) => optionalReason(what).makeOptionMandatory()
+
+export const optionalReason = (what: string) =>
+  new Option('--reason <text>', what).argParser((text: string): string => {
+    const reason = text.trim()
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+    if (reason !== '' && [...reason].length <= REASON_MAX && !/[\u0000-\u001f\u007f]/.test(reason))
+      return reason
+    throw new InvalidArgumentError(`A reason is one line of 1 to ${REASON_MAX} characters.`)
+  })
+
+export function positivePrice(text: string): string {
+  if (/^\d{1,8}(\.\d{1,8})?$/.test(text) && /[1-9]/.test(text)) return text
+  throw new InvalidArgumentError('A price is a positive decimal, such as 64250.50.')
+}
+
+export const wholeNumber =
+  (min: number, max: number) =>
+  (text: string): number => {
+    const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+    if (value >= min && value <= max) return value
+    throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`)
+  }
+
+/** The number that a made-up partner is drawn from. */
+export const seedOption = (what: string): Option =>
+  new Option('--seed <number>', what).argParser(wholeNumber(0, 999_999_999)).default(1)
+
+export const environmentOption = () =>
+  new Option('--env <environment>', 'the environment').choices(ENVIRONMENTS)
+
+// --db: its default, and the warning about a password on the command line.
+
+export const DATABASE_DEFAULT = 'tranche.db'
+
+export const dbOption = () =>
+  new Option('--db <file>', 'the database: a file, or postgres://USER@HOST/NAME')
+    .env('TRANCHE_DB')
+    .default(DATABASE_DEFAULT)
+
+/** What is said when the value of a flag that names a database holds a password. */
+export const seenByAll = (flag: string): string =>
+  `everybody on this machine can read the password in ${flag}: put the address into the variable TRANCHE_DB, or the password into ~/.pgpass`
+
+// Readers of option values that say how long something lasts: 60s, 15m, 24h, 90d.
+
+const DURATION_UNIT_MS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
+
+/** Reads a time of one second to `daysMax` days, in ms. */
+const timeUpTo =
+  (daysMax: number) =>
+  (text: string): number => {
+    const parts = /^(\d{1,9})([smhd])$/.exec(text)
+    const ms = Number(parts?.[1]) * (DURATION_UNIT_MS[parts?.[2] ?? ''] ?? Number.NaN)
+    if (SECOND_MS <= ms && ms <= daysMax * DAY_MS) return ms
+    throw new InvalidArgumentError(
+      `Give a whole number and a unit, such as 60s, 15m or 24h, from 1s to ${daysMax}d.`,
+    )
+  }
+
+/** A hundred years: how long a key lives, how far a sandbox goes. */
+const DURATION_MAX_DAYS = 36_500
+/** Node's timers count milliseconds in 31 bits. Asked to wait longer, they do not wait at all. */
+const TIMER_MAX_DAYS = 24
+
+/** How long something lasts, or how far away it is, in ms. Not for timers, which take `interval`. */
+export const duration = timeUpTo(DURATION_MAX_DAYS)
+
+/** How long a timer waits, in ms. */
+export const interval = timeUpTo(TIMER_MAX_DAYS)
+
+export const intervalOrOff = (text: string): number | 'off' => (text === 'off' ? text : interval(text))
+
+// --price-feed: where a pass gets its price.
+
+export const priceFeedOption = () =>
+  new Option(
+    '--price-feed <spec>',
+    'none, static:PRICE, an exchange, median, or a JSON ticker (tranche docs engine)',
+  )
+    .env('TRANCHE_PRICE_FEED')
+    .default('none')
+
+// No value that is given may be empty: a blank variable or flag is a mistake, and does not mean "none".
+
+/** Makes an empty value of any option or argument a usage error, from the flag and from its variable. */
+export function refuseEmpty(command: Command): void {
+  const valued = command.options.filter(({ required, optional }) => required || optional)
+  for (const word of [...valued, ...command.registeredArguments]) word.argParser(filled(word.parseArg))
+}
+
+type Parse = (text: string, previous: unknown) => unknown
+
+const filled =
+  (parse: Parse | undefined): Parse =>
+  (text, previous) => {
+    if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.')
+    const value = parse === undefined ? text : parse(text, previous)
+    // The parser would give the command an empty text instead.
+    if (value === null || value === undefined) throw new Error(`${JSON.stringify(text)} was read as nothing`)
+    return value
+  }
+
+/** The variables that belong to no option. */
+export const NO_OPTIONS = ['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET'] as const
+
+/** Throws usage when one of those is set but empty; the parser complains about the others. */
+export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
+  const empty = NO_OPTIONS.find((name) => env[name]?.trim() === '')
+  if (empty !== undefined) throw new Problem('usage', `${empty} must not be empty.`)
+}
+
+// Options of commands that call a service as its partner would: the service's address, and the file with the key.
+
+const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
+
+export const serviceOption = () =>
+  new Option('--url <url>', 'the service')
+    .env('TRANCHE_URL')
+    .default('http://127.0.0.1:8080')
+    .argParser((text: string) =>
+      httpUrl(text, 'the address of the service, such as http://127.0.0.1:8080').replace(/\/+$/, ''),
+    )
+
+/** An http or https address, as it was typed; for any other, `wanted` says what it should be. */
+export function httpUrl(text: string, wanted: string): string {
+  const url = URL.parse(text)
+  if (url && (url.protocol === 'http:' || url.protocol === 'https:')) return text
+  throw new InvalidArgumentError(`Give ${wanted}.`)
+}
+
+/** The API key in a file. Throws file_not_found and bad_file. */
+export function readKeyFile(file: string): string {
+  const key = readInput(file).trim()
+  if (!KEY_PATTERN.test(key)) throw new Problem('bad_file', `${file} holds no API key.`)
+  return key
+}
+
+// The flags of everything that sends webhooks: what it may reach, whom it trusts, and the names of its headers.
+
+export type WebhookOptions = { webhookAllowCidr: string[]; webhookCa?: string; webhookHeaderPrefix: string }
+
+const HEADER_PREFIX_DEFAULT = 'X-Service'
+
+export function addWebhookOptions(command: Command): Command {
+  return command
+    .addOption(
+      new Option('--webhook-allow-cidr <range>', 'let webhooks reach this range (repeatable)')
+        .env('TRANCHE_WEBHOOK_ALLOW_CIDR')
+        .argParser(cidrs)
+        .default([], 'none'),
+    )
+    .addOption(caOption())
+    .addOption(headerPrefixOption())
+}
+
+export const caOption = () =>
+  new Option('--webhook-ca <file>', 'also trust this certificate authority (PEM)').env('TRANCHE_WEBHOOK_CA')
+
+export const headerPrefixOption = () =>
+  new Option('--webhook-header-prefix <prefix>', 'how the headers of webhooks begin')
+    .env('TRANCHE_WEBHOOK_HEADER_PREFIX')
+    .argParser(headerPrefix)
+    .default(HEADER_PREFIX_DEFAULT)
+
+/** One value may hold several ranges, separated by commas, for the environment variable's sake. */
+function cidrs(text: string, others: string[]): string[] {
+  const ranges = text.split(',').map((range) => range.trim())
+  if (ranges.every((range) => /^[0-9A-Fa-f:.]+\/\d{1,3}$/.test(range))) return [...others, ...ranges]
+  throw new InvalidArgumentError('Give a range such as 10.0.0.0/8.')
+}
+
+function headerPrefix(text: string): string {
+  if (/^[A-Za-z][A-Za-z0-9-]{0,48}[A-Za-z0-9]$/.test(text)) return text
+  throw new InvalidArgumentError('Give letters, digits and hyphens, such as X-Service.')
+}
+
+export type Webhooks = { guard: Guard; deliver: Deliver }
+
+/**
+ * The webhook sender, loaded at its first use: a pass that announces nothing does without it. Flags that could be wrong
+ * are read at once, so that a mistake stops the command before it has done anything.
+ */
+export async function lazyWebhooks(options: WebhookOptions): Promise<() => Promise<Webhooks>> {
+  const flagged = options.webhookAllowCidr.length > 0 || options.webhookCa !== undefined
+  let loaded = flagged ? await webhooksOf(options) : null
+  return async () => {
+    loaded ??= await webhooksOf(options)
+    return loaded
+  }
+}
+
+export async function webhooksOf(
+  options: WebhookOptions,
+  { namesAddresses = false }: { namesAddresses?: boolean } = {},
+): Promise<Webhooks> {
+  const { createGuard, parseCidr } = await import('../webhook/address-guard.ts')
+  const { createDeliver } = await import('../webhook/deliver.ts')
+  try {
+    const guard = createGuard({ allow: options.webhookAllowCidr.map(parseCidr), namesAddresses })
+    const { webhookHeaderPrefix: headerPrefix, webhookCa } = options
+    return { guard, deliver: createDeliver({ guard, headerPrefix, caFile: webhookCa ?? null }) }
+  } catch (error) {
+    if (error instanceof Problem) throw error
+    throw new Problem('usage', `--webhook options: ${(error as Error).message}`)
+  }
+}
+
+// How long to wait before a service that cannot be reached is asked again.
+
+/** The waits of the contract, in seconds; the last one for as long as it takes. */
+export const WAITS_S = [1, 2, 5, 10, 30, 60]
+
+/** As a sentence says them: "1, 2, 5, 10, 30 and 60". */
+export const waitsInWords = (): string => `${WAITS_S.slice(0, -1).join(', ')} and ${WAITS_S.at(-1)}`

@@ -1,0 +1,147 @@
+// key: the API keys of a partner, issued, listed, replaced and ended.
+
+import { Command, Option } from 'commander'
+import { type ApiKey, isUsable, type KeyTime, keyLabel, revoke, rotate } from '../../core/key.ts'
+import type { Environment } from '../../core/partner.ts'
+import { formatInstant, type Instant } from '../../core/time.ts'
+import { issueKey } from '../../keys.ts'
+import { auditEntry, partnerNamed, tenantNamed } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { duration, environmentOption } from '../options.ts'
+import { type Column, confirmOnTerminal, note, print, printList, renderFields } from '../terminal.ts'
+
+const OVERLAP_DEFAULT = '24h'
+
+export function keyCommand(cli: Cli): Command {
+  const key = new Command('key').description('API keys; a key is shown once, when it is issued')
+
+  key
+    .command('create')
+    .description('issue a key; prints it on stdout, only this once')
+    .argument('<slug>', 'the partner')
+    .addOption(environmentOption().makeOptionMandatory())
+    .option('--label <text>', 'what it is for')
+    .addOption(new Option('--expires-in <time>', 'how long it lives, such as 90d').argParser(duration))
+    .action((slug: string, options: CreateOptions) =>
+      cli.withStore(async (store) => {
+        const tenant = await tenantNamed(store, slug, options.env)
+        const label = keyLabel(options.label)
+        const made = issueKey({ tenant, label, lifetimeMs: options.expiresIn ?? null }, cli.machine)
+        const detail = { partner_slug: slug, environment: options.env, label }
+        const issued = await store.addKey(
+          made.record,
+          auditEntry(cli, 'key.create', made.record.keyId, detail),
+        )
+        showOnce(cli, issued, made.secret)
+      }),
+    )
+
+  key
+    .command('list')
+    .description('the keys of a partner, without their secrets')
+    .argument('<slug>', 'the partner')
+    .action((slug: string) =>
+      cli.withStore(async (store) => {
+        await partnerNamed(store, slug)
+        const { now } = await store.readClock()
+        await printList(cli, {
+          read: async ({ after }) => (after === null ? store.listKeys(slug) : []),
+          cursor: (row) => row.keyId,
+          json: (row) => keyJson(row, now),
+          columns: COLUMNS,
+        })
+      }),
+    )
+
+  key
+    .command('rotate')
+    .description(
+      'issue a successor and set when the old key expires; prints the new key on stdout, only this once',
+    )
+    .argument('<key-id>')
+    .addOption(
+      new Option('--overlap <time>', 'how long both work')
+        .argParser(duration)
+        .default(duration(OVERLAP_DEFAULT), OVERLAP_DEFAULT),
+    )
+    .action((keyId: string, { overlap }: { overlap: number }) =>
+      cli.withStore(async (store) => {
+        let secret = ''
+        const decide = (seen: ApiKey, time: KeyTime) => {
+          const { key, successor } = rotate(seen, overlap, time)
+          const issued = issueKey(successor, cli.machine)
+          secret = issued.secret
+          return { key, successor: issued.record }
+        }
+        const audit = auditEntry(cli, 'key.rotate', keyId, { overlap_ms: overlap })
+        const { key, successor } = await store.changeKey(keyId, decide, audit)
+        if (!successor) throw new Error('a rotation issues a key')
+        showOnce(cli, successor, secret)
+        if (key.expiresAt !== null) note(cli, `${keyId} works until ${formatInstant(key.expiresAt)}.`)
+      }),
+    )
+
+  key
+    .command('revoke')
+    .description('end a key at once')
+    .argument('<key-id>')
+    .action(async (keyId: string) => {
+      await confirmOnTerminal(cli, `Revoke ${keyId}? Calls with it are refused from now on.`)
+      await cli.withStore(async (store) => {
+        const decide = (seen: ApiKey, time: KeyTime) => ({ key: revoke(seen, time), successor: null })
+        const { key } = await store.changeKey(keyId, decide, auditEntry(cli, 'key.revoke', keyId))
+        const json = keyJson(key, (await store.readClock()).now)
+        print(cli, json, () => renderFields(json))
+      })
+    })
+
+  return key
+}
+
+type CreateOptions = { env: Environment; label?: string; expiresIn?: number }
+
+function showOnce(cli: Cli, key: ApiKey, secret: string): void {
+  const json = {
+    key_id: key.keyId,
+    key: secret,
+    partner_slug: key.tenant.partnerSlug,
+    environment: key.tenant.environment,
+    label: key.label,
+    created_at: formatInstant(key.createdAt),
+    expires_at: key.expiresAt === null ? null : formatInstant(key.expiresAt),
+  }
+  note(
+    cli,
+    `${key.keyId} (${key.tenant.partnerSlug} ${key.tenant.environment}). Keep the key: it is not shown again.`,
+  )
+  cli.streams.shownOnce?.({
+    what: `the key ${key.keyId}`,
+    remedy: `run \`${cli.self()} key revoke ${key.keyId}\`, and create another.`,
+  })
+  print(cli, json, () => secret)
+}
+
+const keyJson = (key: ApiKey, now: Instant) => ({
+  key_id: key.keyId,
+  partner_slug: key.tenant.partnerSlug,
+  environment: key.tenant.environment,
+  label: key.label,
+  prefix: key.prefix,
+  last_four: key.lastFour,
+  usable: isUsable(key, now),
+  created_at: formatInstant(key.createdAt),
+  expires_at: key.expiresAt === null ? null : formatInstant(key.expiresAt),
+  revoked_at: key.revokedAt === null ? null : formatInstant(key.revokedAt),
+  last_used_at: key.lastUsedAt === null ? null : formatInstant(key.lastUsedAt),
+})
+
+const COLUMNS: Column<ReturnType<typeof keyJson>>[] = [
+  { title: 'KEY ID', of: (row) => row.key_id },
+  { title: 'KEY', of: (row) => `${row.prefix}...${row.last_four}` },
+  { title: 'LABEL', of: (row) => row.label },
+  { title: 'WORKS', of: (row) => row.usable },
+  { title: 'CREATED', of: (row) => row.created_at },
+  { title: 'EXPIRES', of: (row) => row.expires_at },
+  { title: 'REVOKED', of: (row) => row.revoked_at },
+  { title: 'LAST USED', of: (row) => row.last_used_at },
+]

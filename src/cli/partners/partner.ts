@@ -1,0 +1,222 @@
+// partner: the partners of an installation, and how each is treated.
+
+import { Command, Option } from 'commander'
+import { NO_TIER } from '../../core/fees.ts'
+import { formatUsd, usd } from '../../core/money.ts'
+import { monthBefore } from '../../core/month.ts'
+import {
+  MIN_TRANCHE_LEAST,
+  type Partner,
+  type PartnerStatus,
+  refusePartnerName,
+  setHeld,
+  setMinTranche,
+  setPartnerStatus,
+} from '../../core/partner.ts'
+import { formatInstant } from '../../core/time.ts'
+import type { Store } from '../../store/store.ts'
+import { presentMonth } from '../billing/months.ts'
+import { auditEntry, partnerNamed } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { dollars, month, slug } from '../options.ts'
+import { type Column, confirmOnTerminal, note, print, printList, renderFields } from '../terminal.ts'
+
+export function partnerCommand(cli: Cli): Command {
+  const partner = new Command('partner').description('the partners this installation serves')
+
+  partner
+    .command('create')
+    .description('add a partner, with a test and a live environment')
+    .argument('<slug>', 'its permanent short name', slug)
+    .requiredOption('--name <text>', 'its name as shown')
+    .action(async (partnerSlug: string, { name }: { name: string }) => {
+      // Checked before withStore, which makes the database.
+      refusePartnerName(name)
+      const create = async (store: Store) => {
+        const audit = auditEntry(cli, 'partner.create', partnerSlug, { name })
+        await show(cli, store, await store.addPartner({ partnerSlug, name }, audit))
+      }
+      await cli.withStore(create, { create: true })
+    })
+
+  partner
+    .command('list')
+    .description('all partners')
+    .action(() =>
+      cli.withStore(async (store) => {
+        const thisMonth = await presentMonth(store)
+        await printList(cli, {
+          read: async ({ after }) => {
+            const partners = after === null ? await store.listPartners() : []
+            return Promise.all(
+              partners.map(async (row) => ({
+                row,
+                tier: await store.findTierOverride(row.partnerSlug, thisMonth),
+              })),
+            )
+          },
+          cursor: ({ row }) => row.partnerSlug,
+          json: ({ row, tier }) => partnerJson(row, tier),
+          columns: COLUMNS,
+        })
+      }),
+    )
+
+  partner
+    .command('show')
+    .description('one partner')
+    .argument('<slug>')
+    .action((partnerSlug: string) =>
+      cli.withStore(async (store) => show(cli, store, await partnerNamed(store, partnerSlug))),
+    )
+
+  for (const [verb, status] of [
+    ['disable', 'disabled'],
+    ['enable', 'active'],
+  ] as const) {
+    partner
+      .command(verb)
+      .description(
+        verb === 'disable'
+          ? 'refuse its keys and stop its tranches; nothing is cancelled'
+          : 'accept its keys again and go on with its plans',
+      )
+      .argument('<slug>')
+      .action((partnerSlug: string) => changeStatus(cli, partnerSlug, status))
+  }
+
+  for (const [verb, held] of [
+    ['hold', true],
+    ['release', false],
+  ] as const) {
+    partner
+      .command(verb)
+      .description(
+        held
+          ? 'fire no new tranches for it; polls, confirmations and billing go on'
+          : 'go on with the plans of a held partner',
+      )
+      .argument('<slug>')
+      .action((partnerSlug: string) => changeHold(cli, partnerSlug, held))
+  }
+
+  partner
+    .command('set-tier')
+    .description('charge a tier whatever the volume, or "none" to go by volume again')
+    .argument('<slug>')
+    .argument('<tier>', 'the name of a tier, or none')
+    .addOption(
+      new Option(
+        '--from <month>',
+        'the first month it holds for (YYYY-MM), by default the present one',
+      ).argParser(month),
+    )
+    .action((partnerSlug: string, tier: string, { from }: { from?: string }) =>
+      cli.withStore(async (store) => {
+        const override = { partnerSlug, fromMonth: from ?? null, tierName: tier === NO_TIER ? null : tier }
+        const begins = await store.putTierOverride(
+          override,
+          auditEntry(cli, 'partner.set-tier', partnerSlug, { tier, from: from ?? null }),
+        )
+        await show(cli, store, await partnerNamed(store, partnerSlug))
+        note(cli, await chargedWords(store, { partnerSlug, tierName: override.tierName, begins }))
+      }),
+    )
+
+  partner
+    .command('set-min-tranche')
+    .description("set the smallest order the partner's venue takes")
+    .argument('<slug>')
+    .argument('<usd>', `at least ${formatUsd(MIN_TRANCHE_LEAST)}`, dollars)
+    .action((partnerSlug: string, amount: string) =>
+      cli.withStore(async (store) => {
+        const minTranche = usd(amount)
+        const audit = auditEntry(cli, 'partner.set-min-tranche', partnerSlug, {
+          min_tranche_usd: formatUsd(minTranche),
+        })
+        const changed = await store.changePartner(
+          partnerSlug,
+          (seen, now) => setMinTranche(seen, minTranche, now),
+          audit,
+        )
+        await show(cli, store, changed)
+      }),
+    )
+
+  return partner
+}
+
+/**
+ * The tier that a partner is charged by, from when until when, and the one before while that month is still to come.
+ */
+async function chargedWords(
+  store: Store,
+  { partnerSlug, tierName, begins }: { partnerSlug: string; tierName: string | null; begins: string },
+): Promise<string> {
+  const by = (tier: string | null): string => tier ?? 'its volume'
+  const [next] = await store.listTierOverridesAfter(partnerSlug, begins)
+  const end = next ? `until ${next.fromMonth}, and then by ${by(next.tierName)}` : 'on'
+  const head = `${partnerSlug} is charged by ${by(tierName)} from ${begins} ${end}`
+  if (begins <= (await presentMonth(store))) return `${head}.`
+  return `${head}; until ${begins} by ${by(await store.findTierOverride(partnerSlug, monthBefore(begins)))}.`
+}
+
+async function changeStatus(cli: Cli, partnerSlug: string, status: PartnerStatus): Promise<void> {
+  const verb = status === 'disabled' ? 'disable' : 'enable'
+  if (status === 'disabled') {
+    await confirmOnTerminal(cli, `Disable ${partnerSlug}? Its calls are refused and its plans stop firing.`)
+  }
+  await cli.withStore(async (store) => {
+    const audit = auditEntry(cli, `partner.${verb}`, partnerSlug)
+    const partner = await store.changePartner(
+      partnerSlug,
+      (seen, now) => setPartnerStatus(seen, status, now),
+      audit,
+    )
+    await show(cli, store, partner)
+  })
+}
+
+async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise<void> {
+  if (held) {
+    await confirmOnTerminal(cli, `Hold ${partnerSlug}? Its plans buy nothing more until it is released.`)
+  }
+  await cli.withStore(async (store) => {
+    const audit = auditEntry(cli, `partner.${held ? 'hold' : 'release'}`, partnerSlug)
+    const changed = await store.changePartner(partnerSlug, (seen, now) => setHeld(seen, held, now), audit)
+    await show(cli, store, changed)
+  })
+}
+
+async function show(cli: Cli, store: Store, partner: Partner): Promise<void> {
+  const { partnerSlug } = partner
+  const month = await presentMonth(store)
+  const shown = partnerJson(partner, await store.findTierOverride(partnerSlug, month))
+  const pending = await store.listTierOverridesAfter(partnerSlug, month)
+  const json = {
+    ...shown,
+    pending_overrides: pending.map(({ fromMonth, tierName }) => ({ from_month: fromMonth, tier: tierName })),
+  }
+  const inWords = pending.map(({ fromMonth, tierName }) => `${tierName ?? NO_TIER} from ${fromMonth}`)
+  print(cli, json, () => renderFields({ ...shown, pending_overrides: inWords.join(', ') || null }))
+}
+
+const partnerJson = (partner: Partner, tier: string | null) => ({
+  partner_slug: partner.partnerSlug,
+  partner_name: partner.name,
+  status: partner.status,
+  pricing_tier_override: tier,
+  min_tranche_usd: formatUsd(partner.minTranche),
+  created_at: formatInstant(partner.createdAt),
+  held: partner.held,
+})
+
+const COLUMNS: Column<ReturnType<typeof partnerJson>>[] = [
+  { title: 'SLUG', of: (row) => row.partner_slug },
+  { title: 'NAME', of: (row) => row.partner_name },
+  { title: 'STATUS', of: (row) => row.status },
+  { title: 'HELD', of: (row) => row.held },
+  { title: 'TIER', of: (row) => row.pricing_tier_override },
+  { title: 'MIN TRANCHE', of: (row) => row.min_tranche_usd, right: true },
+  { title: 'CREATED', of: (row) => row.created_at },
+]

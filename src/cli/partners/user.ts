@@ -1,0 +1,134 @@
+// user: the users that partners have linked.
+
+import { Command } from 'commander'
+import type { Environment } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { formatInstant } from '../../core/time.ts'
+import { planJson, userJson } from '../../http/resource-json.ts'
+import type { Consent, ListedUser, Remains, UserRecord } from '../../store/store.ts'
+import { auditEntry, tenantNamed } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { environmentOption, slug } from '../options.ts'
+import {
+  type Column,
+  confirmOnTerminal,
+  note,
+  print,
+  printList,
+  renderFields,
+  renderTable,
+  warn,
+} from '../terminal.ts'
+
+export function userCommand(cli: Cli): Command {
+  const user = new Command('user').description('the users partners have linked')
+
+  user
+    .command('list')
+    .description('the users of a partner in one environment')
+    .argument('<slug>', 'the partner', slug)
+    .addOption(environmentOption().makeOptionMandatory())
+    .action((partnerSlug: string, { env }: { env: Environment }) =>
+      cli.withStore(async (store) => {
+        const tenant = await tenantNamed(store, partnerSlug, env)
+        await printList(cli, {
+          read: (page) => store.listUsers(tenant, page),
+          cursor: (row) => row.cursor,
+          json,
+          columns: COLUMNS,
+        })
+      }),
+    )
+
+  user
+    .command('show')
+    .description('one user: every consent that was given, and the plans')
+    .argument('<slug>', 'the partner', slug)
+    .argument('<partner-user-id>')
+    .addOption(environmentOption().makeOptionMandatory())
+    .action((partnerSlug: string, partnerUserId: string, { env }: { env: Environment }) =>
+      cli.withStore(async (store) => {
+        const tenant = await tenantNamed(store, partnerSlug, env)
+        const found = await store.findUser(tenant, partnerUserId)
+        if (!found) throw new Problem('user_not_found', `User ${partnerUserId} not found.`)
+        await show(cli, found)
+      }),
+    )
+
+  user
+    .command('erase')
+    .description('remove the e-mail and provider of a user; the ids, consents and the ledger stay')
+    .argument('<slug>', 'the partner', slug)
+    .argument('<partner-user-id>')
+    .addOption(environmentOption().makeOptionMandatory())
+    .action(async (partnerSlug: string, partnerUserId: string, { env }: { env: Environment }) => {
+      await confirmOnTerminal(
+        cli,
+        `Erase the e-mail and provider of ${partnerUserId}? They cannot be brought back.`,
+      )
+      await cli.withStore(async (store) => {
+        const tenant = await tenantNamed(store, partnerSlug, env)
+        const detail = { partner_slug: partnerSlug, environment: env, fields: ['email', 'auth_provider'] }
+        const audit = auditEntry(cli, 'user.erase', partnerUserId, detail)
+        const { user: erased, erasedAt, remains } = await store.eraseUser(tenant, partnerUserId, audit)
+        const shown = { ...json({ ...erased, tenant, erasedAt }), gone_from_file: remains === 'nowhere' }
+        print(cli, shown, () => renderFields(shown))
+        if (remains !== 'nowhere') warn(cli, STILL_THERE[remains])
+        note(cli, 'Backups and replicas made before keep what was erased until they expire.')
+      })
+    })
+
+  return user
+}
+
+const STILL_THERE: Record<Exclude<Remains, 'nowhere'>, string> = {
+  other_row: 'the text of the e-mail is still there: another row has the same text.',
+  log: 'the text of the e-mail is still in the log, which somebody is reading: run this again.',
+  server:
+    'no query finds the e-mail any more, but the disk of the server keeps its text until the space is used again.',
+}
+
+async function show(cli: Cli, found: UserRecord): Promise<void> {
+  const user = json(found)
+  const consents = found.consents.map(consentJson)
+  const plans = found.plans.map(planJson)
+  const tables = [await renderTable(CONSENT_COLUMNS, consents)]
+  if (plans.length > 0) tables.push(await renderTable(PLAN_COLUMNS, plans))
+  print(cli, { ...user, consents, plans }, () => [renderFields(user), ...tables].join('\n\n'))
+}
+
+const consentJson = (consent: Consent) => ({
+  consent_version: consent.version,
+  consent_timestamp: formatInstant(consent.timestamp),
+  received_at: formatInstant(consent.receivedAt),
+})
+
+const CONSENT_COLUMNS: Column<ReturnType<typeof consentJson>>[] = [
+  { title: 'CONSENT', of: (row) => row.consent_version },
+  { title: 'GIVEN', of: (row) => row.consent_timestamp },
+  { title: 'RECEIVED', of: (row) => row.received_at },
+]
+
+const PLAN_COLUMNS: Column<ReturnType<typeof planJson>>[] = [
+  { title: 'PLAN', of: (row) => row.partner_plan_id },
+  { title: 'STATUS', of: (row) => row.status },
+  { title: 'USD', of: (row) => row.amount_usd, right: true },
+  { title: 'EVERY', of: (row) => row.frequency },
+  { title: 'STARTS', of: (row) => row.start_date },
+  { title: 'CREATED', of: (row) => row.created_at },
+]
+
+const json = (row: ListedUser) => ({
+  partner_slug: row.tenant.partnerSlug,
+  environment: row.tenant.environment,
+  ...userJson(row),
+  erased_at: row.erasedAt === null ? null : formatInstant(row.erasedAt),
+})
+
+const COLUMNS: Column<ReturnType<typeof json>>[] = [
+  { title: 'USER', of: (row) => row.partner_user_id },
+  { title: 'STATUS', of: (row) => row.status },
+  { title: 'E-MAIL', of: (row) => row.email },
+  { title: 'CONSENT', of: (row) => row.consent_version },
+  { title: 'LINKED', of: (row) => row.created_at },
+]

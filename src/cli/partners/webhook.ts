@@ -1,0 +1,163 @@
+// webhook: the wake-ups of a partner, shown, tried out and verified.
+
+import { buffer } from 'node:stream/consumers'
+import { Command, Option } from 'commander'
+import type { ExecutionId } from '../../core/execution.ts'
+import type { Environment, Tenant } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { resume, type Webhook } from '../../core/webhook.ts'
+import { webhookJson } from '../../http/resource-json.ts'
+import { auditEntry, tenantNamed } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { EXIT } from '../exit-codes.ts'
+import {
+  addWebhookOptions,
+  caOption,
+  environmentOption,
+  headerPrefixOption,
+  httpUrl,
+  interval,
+  serviceOption,
+  slug,
+  type WebhookOptions,
+  waitsInWords,
+  webhooksOf,
+} from '../options.ts'
+import { readSecret } from '../streams.ts'
+import { print, renderFields } from '../terminal.ts'
+import type { ListenOptions } from './webhook-listen.ts'
+
+/** The first execution of a wake-up sent as a test, which announces none. */
+const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
+
+export function webhookCommand(cli: Cli): Command {
+  const webhook = new Command('webhook').description('the wake-ups sent to partners')
+
+  webhook
+    .command('show')
+    .description('the webhook of a partner environment and how its deliveries went; never its secret')
+    .argument('<slug>', 'the partner', slug)
+    .addOption(environmentOption().makeOptionMandatory())
+    .action((partnerSlug: string, { env }: { env: Environment }) =>
+      cli.withStore(async (store) => {
+        const tenant = await tenantNamed(store, partnerSlug, env)
+        const json = webhookJson(tenant, await store.findWebhook(tenant))
+        print(cli, json, () => renderFields(json))
+      }),
+    )
+
+  addWebhookOptions(webhook.command('test'))
+    .description('send a signed wake-up that announces nothing; changes no counter')
+    .argument('<slug>', 'the partner', slug)
+    .addOption(environmentOption().makeOptionMandatory())
+    .action((partnerSlug: string, options: { env: Environment } & WebhookOptions) =>
+      test(cli, partnerSlug, options),
+    )
+
+  webhook
+    .command('resume')
+    .description('lift a pause and keep the secret; `webhook test` shows first whether the receiver answers')
+    .argument('<slug>', 'the partner', slug)
+    .addOption(environmentOption().makeOptionMandatory())
+    .action((partnerSlug: string, { env }: { env: Environment }) =>
+      cli.withStore(async (store) => {
+        const tenant = await tenantNamed(store, partnerSlug, env)
+        const audit = auditEntry(cli, 'webhook.resume', `${partnerSlug} ${env}`)
+        const resumed = await store.changeWebhook(
+          tenant,
+          (seen, now) => resume(existing(tenant, seen), now),
+          audit,
+        )
+        const json = webhookJson(tenant, resumed)
+        print(cli, json, () => renderFields(json))
+      }),
+    )
+
+  webhook
+    .command('verify')
+    .description(
+      'check a signature against the payload on stdin, and say what may be wrong; exits 3 when it does not match',
+    )
+    .requiredOption('--signature <value>', 'the header value as received')
+    .addOption(new Option('--secret-file <file>', 'the file that holds the secret'))
+    .addHelpText('after', '\nThe secret comes from --secret-file or the variable TRANCHE_WEBHOOK_SECRET.')
+    .action((options: { signature: string; secretFile?: string }) => verify(cli, options))
+
+  webhook
+    .command('listen')
+    .description('forward wake-ups to a receiver that the service cannot reach, such as one on a laptop')
+    .requiredOption('--forward-to <url>', 'the receiver', (text: string) =>
+      httpUrl(text, 'the address of the receiver, such as http://localhost:9000'),
+    )
+    .requiredOption('--key-file <file>', 'a file with an API key of the partner')
+    .addOption(serviceOption())
+    .addOption(new Option('--secret-file <file>', 'sign with the secret in this file'))
+    .addOption(new Option('--every <time>', 'how often to look').argParser(interval).default(2_000, '2s'))
+    .addOption(caOption())
+    .addOption(headerPrefixOption())
+    .addHelpText('after', LISTEN_HELP)
+    .action(async (options: ListenOptions) => {
+      const { listen } = await import('./webhook-listen.ts')
+      await listen(cli, options)
+    })
+
+  return webhook
+}
+
+function existing({ partnerSlug, environment }: Tenant, webhook: Webhook | null): Webhook {
+  if (webhook) return webhook
+  throw new Problem('webhook_not_found', `${partnerSlug} has no webhook in ${environment}.`)
+}
+const LISTEN_HELP = `
+It reads the list of executions with the partner's key, and never polls: every
+instruction stays for the partner's own poller, and no lease begins. The webhook
+on record is neither used nor changed.
+
+What each look finds new becomes one wake-up, signed as the service signs. Like
+a real one it is sent once: if the receiver is down, the line says so.
+A service that cannot be reached is asked again after ${waitsInWords()}
+seconds; a key that is revoked ends the command.
+
+The secret comes from --secret-file or the variable TRANCHE_WEBHOOK_SECRET.
+Without either, a new one is made, and printed once.`
+
+async function test(
+  cli: Cli,
+  partnerSlug: string,
+  options: { env: Environment } & WebhookOptions,
+): Promise<void> {
+  await cli.withStore(async (store) => {
+    const tenant = await tenantNamed(store, partnerSlug, options.env)
+    const webhook = existing(tenant, await store.findWebhook(tenant))
+    const { deliver } = await webhooksOf(options, { namesAddresses: true })
+    const started = performance.now()
+    const attempt = await deliver({ tenant, webhook, count: 0, earliest: NO_EXECUTION })
+    const json = {
+      delivered: attempt.reason === null,
+      url: webhook.url,
+      status_code: attempt.statusCode,
+      reason: attempt.reason,
+      duration_ms: Math.round(performance.now() - started),
+    }
+    print(cli, json, () => renderFields(json))
+    if (!json.delivered) cli.exitWith(EXIT.failed)
+  })
+}
+
+async function verify(
+  cli: Cli,
+  { signature, secretFile }: { signature: string; secretFile?: string },
+): Promise<void> {
+  const { isSignature } = await import('../../webhook/signature.ts')
+  const { diagnose } = await import('../../webhook/signature.ts')
+  const secret = secretFile === undefined ? process.env.TRANCHE_WEBHOOK_SECRET : readSecret(secretFile)
+  if (!secret) throw new Problem('usage', 'Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
+  const body = await buffer(cli.streams.in)
+  const valid = isSignature(signature, secret, body)
+  const reason = valid ? null : (diagnose(signature, secret, body) ?? OTHER)
+  print(cli, { valid, reason }, () => (valid ? 'valid' : `not valid: ${reason}`))
+  if (!valid) cli.exitWith(EXIT.found)
+}
+
+const OTHER =
+  'another secret (it changes with every registration) or another body (verify the raw bytes, before any parsing)'

@@ -1,0 +1,553 @@
+// execution: the instructions of the scheduler, listed, shown, cancelled, and their late fills.
+
+import { Command, Option } from 'commander'
+import { cancelByHand, type LateFill } from '../../core/confirmation.ts'
+import {
+  EXECUTION_STATUSES,
+  type ExecutionStatus,
+  idempotencyKey,
+  type Trigger,
+} from '../../core/execution.ts'
+import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
+import {
+  type Acceptance,
+  type Adjustment,
+  type Amounts,
+  acceptLate,
+  adjust,
+  amountsOf,
+  type Correction,
+  feeOf,
+  severalWait,
+} from '../../core/late-fill.ts'
+import { btc, formatBtc, formatPrice, formatUsd, type Usd, usd } from '../../core/money.ts'
+import type { Environment } from '../../core/partner.ts'
+import type { OddPrice } from '../../core/price.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted } from '../../core/text.ts'
+import { formatInstant, type Instant, MINUTE_MS } from '../../core/time.ts'
+import { executedAtOf, isFill, type Report, type Trade } from '../../core/trade.ts'
+import type {
+  ExecutionOfOrder,
+  ListedExecution,
+  ListedLateFill,
+  OrderIs,
+  Store,
+  TenantFilter,
+} from '../../store/store.ts'
+import { auditEntry, commandLine, partnerNamed } from '../command.ts'
+import type { Cli } from '../context.ts'
+import {
+  amount,
+  environmentOption,
+  optionalReason,
+  reasonOption,
+  slug,
+  time,
+  wholeNumber,
+} from '../options.ts'
+import {
+  type Column,
+  confirmOnTerminal,
+  note,
+  print,
+  printList,
+  renderFields,
+  renderTable,
+  warn,
+} from '../terminal.ts'
+
+type ListOptions = {
+  partner?: string
+  env?: Environment
+  status?: ExecutionStatus
+  since?: Instant
+  limit?: number
+  stuck?: boolean
+  order?: string
+}
+
+export function executionCommand(cli: Cli): Command {
+  const execution = new Command('execution').description('the instructions the scheduler created')
+
+  execution
+    .command('list')
+    .description('executions, oldest first')
+    .option(
+      '--stuck',
+      `only those due for more than ${DUE_LATE_MS / MINUTE_MS} minutes, or delivered ${STUCK_DELIVERIES} times or more and never confirmed`,
+    )
+    .option('--partner <slug>', 'only of this partner', slug)
+    .addOption(environmentOption())
+    .addOption(new Option('--status <status>', 'only in this state').choices(EXECUTION_STATUSES))
+    .addOption(
+      new Option(
+        '--since <time>',
+        'created then or later: 2026-01-31, 2026-01-31T08:00:00Z, or 24h for the last day',
+      ).argParser(time(cli.machine.clock)),
+    )
+    .addOption(
+      new Option('--limit <number>', 'the newest so many, still oldest first').argParser(
+        wholeNumber(1, 999_999_999),
+      ),
+    )
+    .addOption(
+      new Option(
+        '--order <id>',
+        "that have this order of the partner's, as a trade, a further purchase or a late fill",
+      ).conflicts(['stuck', 'status', 'since', 'limit']),
+    )
+    .action(({ partner, env, status, since, limit, stuck, order }: ListOptions) =>
+      cli.withStore(async (store) => {
+        if (partner !== undefined) await partnerNamed(store, partner)
+        if (order !== undefined)
+          return listOfOrder(cli, store, { slug: partner ?? null, environment: env ?? null }, order)
+        const filter = {
+          slug: partner ?? null,
+          environment: env ?? null,
+          status: status ?? null,
+          stuck: stuck ?? false,
+          since,
+        }
+        const counted = limit !== undefined && {
+          after: await store.cursorOfNewest(filter, limit),
+          limit,
+        }
+        await printList(cli, {
+          read: (page) => store.listExecutions(filter, page),
+          cursor: (row) => row.executionId,
+          json: executionJson,
+          columns: COLUMNS,
+          ...counted,
+        })
+      }),
+    )
+
+  execution
+    .command('show')
+    .description('one execution: why it fired and what became of it')
+    .argument('<execution-id>')
+    .action((executionId: string) =>
+      cli.withStore(async (store) => {
+        const found = await store.findExecution(executionId)
+        if (!found) throw new Problem('execution_not_found', `Execution ${executionId} not found.`)
+        await show(cli, found.execution, found)
+      }),
+    )
+
+  execution
+    .command('cancel')
+    .description('end an instruction that nobody will ever confirm; its reservation goes back to its window')
+    .argument('<execution-id>')
+    .addOption(reasonOption('why, for anyone who looks at it later'))
+    .action(async (executionId: string, { reason }: { reason: string }) => {
+      await confirmOnTerminal(
+        cli,
+        `Cancel ${executionId}? If the partner did buy, its confirmation will wait among the late fills.`,
+      )
+      await cli.withStore(async (store) => {
+        const audit = auditEntry(cli, 'execution.cancel', executionId, { reason })
+        await store.cancelExecution(executionId, (seen, now) => cancelByHand(seen, reason, now), audit)
+        const found = await store.findExecution(executionId)
+        if (found) await show(cli, found.execution, found)
+      })
+    })
+
+  addLateFillCommands(cli, execution)
+  return execution
+}
+
+async function show(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<void> {
+  const { trade, adjustments, late_fills, ...rest } = showJson(row, outcome)
+  const tables = [
+    await tableOf(ADJUSTMENT_COLUMNS, adjustments),
+    await tableOf(LATE_FILL_COLUMNS, late_fills),
+  ].join('')
+  print(
+    cli,
+    { ...rest, trade, adjustments, late_fills },
+    () => `${renderFields({ ...rest, ...prefixed('trade_', trade ?? {}) })}${tables}`,
+  )
+}
+
+/** An order has few executions: mostly one, and those that another report of it was refused for. */
+async function listOfOrder(cli: Cli, store: Store, filter: TenantFilter, order: string): Promise<void> {
+  const found = await store.findByOrder(filter, order)
+  await printList(cli, {
+    read: async () => found,
+    cursor: ({ execution }) => execution.executionId,
+    json: ofOrderJson,
+    columns: [...COLUMNS, ORDER_IS] as Column<ReturnType<typeof ofOrderJson>>[],
+  })
+}
+
+const ofOrderJson = ({ execution, orderIs }: ExecutionOfOrder) => ({
+  ...executionJson(execution),
+  order_is: orderIs,
+})
+
+const tableOf = async <T>(columns: Column<T>[], rows: T[]): Promise<string> =>
+  rows.length === 0 ? '' : `\n\n${await renderTable(columns, rows)}`
+
+const prefixed = (prefix: string, fields: object): Record<string, string | null> =>
+  Object.fromEntries(Object.entries(fields).map(([name, value]) => [prefix + name, value]))
+
+const COLUMNS: Column<ReturnType<typeof executionJson>>[] = [
+  { title: 'EXECUTION', of: (row) => row.execution_id },
+  { title: 'PARTNER', of: (row) => row.partner_slug },
+  { title: 'ENV', of: (row) => row.environment },
+  { title: 'PLAN', of: (row) => row.partner_plan_id },
+  { title: 'STATUS', of: (row) => row.status },
+  { title: 'USD', of: (row) => row.amount_usd, right: true },
+  { title: 'TRIGGER', of: (row) => row.trigger },
+  { title: 'SENT', of: (row) => row.delivered_count, right: true },
+  { title: 'CREATED', of: (row) => row.created_at },
+]
+
+const ORDER_IS: Column<{ order_is: OrderIs[] }> = {
+  title: 'ORDER IS',
+  of: (row) => row.order_is.join(', ').replaceAll('_', ' '),
+}
+
+const ADJUSTMENT_COLUMNS: Column<ReturnType<typeof adjustmentJson>>[] = [
+  { title: 'ADJUSTMENT', of: (row) => row.adjustment, right: true },
+  { title: 'ORDER', of: (row) => row.partner_order_id },
+  { title: 'USD', of: (row) => row.usd_difference, right: true },
+  { title: 'BTC', of: (row) => row.btc_difference, right: true },
+  { title: 'PRICE', of: (row) => row.execution_price, right: true },
+  { title: 'FEE', of: (row) => row.partner_fee_usd, right: true },
+  { title: 'EXECUTED', of: (row) => row.executed_at },
+  { title: 'RECORDED', of: (row) => row.recorded_at },
+  { title: 'REASON', of: (row) => row.reason },
+]
+
+const LATE_FILL_COLUMNS: Column<KeptJson>[] = [
+  { title: 'REPORT', of: (row) => row.report_id, right: true },
+  { title: 'ORDER', of: (row) => row.partner_order_id },
+  { title: 'USD', of: (row) => row.usd_amount, right: true },
+  { title: 'BTC', of: (row) => row.btc_amount, right: true },
+  { title: 'REFUSED', of: (row) => row.reason },
+  { title: 'RECEIVED', of: (row) => row.received_at },
+  { title: 'ACCEPTED', of: (row) => row.accepted_at },
+  { title: 'DECIDED', of: (row) => row.decided_at },
+  { title: 'DECISION', of: (row) => row.decision_reason },
+]
+
+// An execution and what became of it, as JSON: its trade, its adjustments, a fill that came late.
+
+type Outcome = { trade: Trade | null; adjustments: Adjustment[]; lateFills: LateFill[] }
+
+const executionJson = (row: ListedExecution) => ({
+  execution_id: row.executionId,
+  partner_slug: row.tenant.partnerSlug,
+  environment: row.tenant.environment,
+  partner_user_id: row.partnerUserId,
+  partner_plan_id: row.partnerPlanId,
+  status: row.status,
+  amount_usd: formatUsd(row.amount),
+  created_at: formatInstant(row.createdAt),
+  delivered_count: row.deliveredCount,
+  lease_expires_at: row.leaseExpiresAt === null ? null : formatInstant(row.leaseExpiresAt),
+  idempotency_key: idempotencyKey(row, formatInstant),
+  trigger: row.firing.trigger,
+})
+
+const showJson = (row: ListedExecution, { trade, adjustments, lateFills }: Outcome) => ({
+  ...executionJson(row),
+  cancelled_at: row.cancelledAt === null ? null : formatInstant(row.cancelledAt),
+  cancel_reason: row.cancelReason,
+  slot: row.firing.slot,
+  units: row.firing.units,
+  price_usd: row.firing.price && formatPrice(row.firing.price),
+  reference_usd: row.firing.reference && formatPrice(row.firing.reference),
+  reservation_price_usd: row.firing.reservationPrice && formatPrice(row.firing.reservationPrice),
+  ...adjustedJson(trade, adjustments),
+  trade: trade && tradeJson(trade),
+  adjustments: adjustments.map(adjustmentJson),
+  late_fills: lateFills.map(keptJson),
+})
+
+const usdOrNull = (amount: Usd | null): string | null => (amount === null ? null : formatUsd(amount))
+
+/** What an execution comes to after its adjustments; nothing where there are none. */
+function adjustedJson(trade: Trade | null, adjustments: Adjustment[]) {
+  const amounts = trade && adjustments.length > 0 ? amountsOf(trade, adjustments) : null
+  return amounts === null
+    ? {}
+    : {
+        adjusted_usd_amount: formatUsd(amounts.usd),
+        adjusted_btc_amount: formatBtc(amounts.btc),
+        adjusted_partner_fee_usd: usdOrNull(trade && feeOf(trade, adjustments)),
+      }
+}
+
+const adjustmentJson = (adjustment: Adjustment) => ({
+  adjustment: adjustment.adjustmentId,
+  usd_difference: formatUsd(adjustment.usd),
+  btc_difference: formatBtc(adjustment.btc),
+  reason: adjustment.reason,
+  recorded_at: formatInstant(adjustment.recordedAt),
+  report_id: adjustment.reportId,
+  partner_order_id: adjustment.partnerOrderId,
+  ...adjustmentFillJson(adjustment),
+})
+
+/** What else is known of the purchase behind an adjustment. */
+const adjustmentFillJson = ({ fill }: Adjustment) => ({
+  partner_fee_usd: usdOrNull(fill?.partnerFee ?? null),
+  execution_price: fill && formatPrice(fill.executionPrice),
+  executed_at: fill && formatInstant(fill.executedAt),
+})
+
+const correctionJson = ({ adjustment, window, before, after }: Correction) => ({
+  execution_id: adjustment.executionId,
+  adjustment: adjustment.adjustmentId,
+  usd_amount_before: formatUsd(before.usd),
+  usd_amount: formatUsd(after.usd),
+  usd_difference: formatUsd(adjustment.usd),
+  btc_amount_before: formatBtc(before.btc),
+  btc_amount: formatBtc(after.btc),
+  btc_difference: formatBtc(adjustment.btc),
+  window_excess_usd: formatUsd(window.excess),
+  reason: adjustment.reason,
+  recorded_at: formatInstant(adjustment.recordedAt),
+})
+
+const reportJson = (report: Report) => ({
+  status: report.status,
+  partner_order_id: report.partnerOrderId,
+  usd_amount: isFill(report) ? formatUsd(report.usdAmount) : null,
+  btc_amount: isFill(report) ? formatBtc(report.btcAmount) : null,
+  execution_price: isFill(report) ? formatPrice(report.executionPrice) : null,
+  partner_fee_usd: isFill(report) && report.partnerFee !== null ? formatUsd(report.partnerFee) : null,
+  failure_reason: isFill(report) ? null : report.failureReason,
+  executed_at: report.executedAt === null ? null : formatInstant(report.executedAt),
+})
+
+function tradeJson(trade: Trade) {
+  const executedAt = executedAtOf(trade)
+  return {
+    ...reportJson(trade.report),
+    executed_at: executedAt === null ? null : formatInstant(executedAt),
+    recorded_at: formatInstant(trade.recordedAt),
+  }
+}
+
+/** A report that was refused and kept, and what was decided on it. */
+const keptJson = (late: LateFill) => {
+  const { status, failure_reason: _, ...report } = reportJson(late.report)
+  return {
+    report_id: late.reportId,
+    reported_status: status,
+    ...report,
+    received_at: formatInstant(late.receivedAt),
+    accepted_at: late.acceptedAt === null ? null : formatInstant(late.acceptedAt),
+    reason: late.reason,
+    decided_at: late.decidedAt === null ? null : formatInstant(late.decidedAt),
+    decision_reason: late.decisionReason,
+  }
+}
+type KeptJson = ReturnType<typeof keptJson>
+
+const lateJson = (row: ListedLateFill) => {
+  const { status, ...report } = reportJson(row.report)
+  return {
+    execution_id: row.execution.executionId,
+    partner_slug: row.execution.tenant.partnerSlug,
+    environment: row.execution.tenant.environment,
+    partner_user_id: row.execution.partnerUserId,
+    partner_plan_id: row.execution.partnerPlanId,
+    status: row.execution.status,
+    amount_usd: formatUsd(row.execution.amount),
+    created_at: formatInstant(row.execution.createdAt),
+    report_id: row.reportId,
+    reported_status: status,
+    ...report,
+    received_at: formatInstant(row.receivedAt),
+    accepted_at: row.acceptedAt === null ? null : formatInstant(row.acceptedAt),
+    reason: row.reason,
+    decided_at: row.decidedAt === null ? null : formatInstant(row.decidedAt),
+    unkept_reports: row.unkept,
+    decision_reason: row.decisionReason,
+  }
+}
+
+// execution late-fills, accept-late and dismiss-late: reports of purchases that were refused, and an operator's
+// decision.
+
+const REASONS = `
+REASON says why a report was refused:
+  execution_cancelled      the execution was cancelled by then
+  execution_recorded       another outcome is on record
+  amount_over_reservation  it is above what was reserved
+  order_id_taken           another execution holds its order id
+  execution_pending        the execution had not been handed out yet`
+
+function addLateFillCommands(cli: Cli, execution: Command): void {
+  execution
+    .command('late-fills')
+    .description('fills that partners reported and were refused: real money may have moved')
+    .addHelpText('after', REASONS)
+    .action(() =>
+      cli.withStore((store) =>
+        printList(cli, {
+          read: (page) => store.listLateFills(page),
+          cursor: (row) => row.reportId,
+          json: lateJson,
+          columns: LATE_COLUMNS,
+        }),
+      ),
+    )
+
+  execution
+    .command('accept-late')
+    .description('record a late fill: the partner really bought, whatever the reservation was')
+    .argument('<execution-id>')
+    .addOption(reportOption(execution))
+    .addOption(optionalReason('why, for anyone who looks at it later'))
+    .action(async (executionId: string, { report, reason }: { report?: number; reason?: string }) => {
+      await confirmOnTerminal(cli, `Record the late fill of ${executionId}? It will be billed.`)
+      await cli.withStore(async (store) => {
+        const ids = { executionId, reportId: report ?? null, reason }
+        const made = await store.acceptLateReport(ids, acceptLate, (_, { reportId }) =>
+          auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId, reason }),
+        )
+        const json = acceptanceJson(executionId, made)
+        print(cli, json, () => renderFields(json))
+        if (made.waiting.length > 0) note(cli, stillWaiting(cli, executionId, made.waiting))
+      })
+    })
+
+  execution
+    .command('dismiss-late')
+    .description('decide that a late fill of an execution is not a purchase of its own; it stays listed')
+    .argument('<execution-id>')
+    .addOption(reportOption(execution).conflicts('all'))
+    .option('--all', 'all of its late fills that wait for a decision')
+    .addOption(reasonOption('why, for anyone who looks at it later'))
+    .action(async (executionId: string, { report, all, reason }: Dismissal) => {
+      await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
+      await cli.withStore(async (store) => {
+        const ids = { executionId, reportId: report ?? null, reason }
+        const dismissed = await store.dismissLateReports(ids, (late) => {
+          // Money may have moved in each of them. Thrown here, in the transaction, it leaves all of them waiting.
+          if (!all && late.length > 1)
+            throw severalWait(executionId, late, 'name one with --report, or dismiss them with --all.')
+          const detail = { report_ids: late.map(({ reportId }) => reportId), reason }
+          return auditEntry(cli, 'execution.dismiss-late', executionId, detail)
+        })
+        const json = {
+          execution_id: executionId,
+          report_ids: dismissed.map(({ reportId }) => reportId),
+          reason,
+        }
+        print(cli, json, () => renderFields({ ...json, report_ids: json.report_ids.join(', ') }))
+      })
+    })
+}
+
+type Dismissal = { report?: number; all?: boolean; reason: string }
+
+const reportOption = (execution: Command) =>
+  execution
+    .createOption('--report <number>', 'which report, when there are several')
+    .argParser(wholeNumber(1, 999_999_999))
+
+/** What says something else of an order is not decided by what was accepted, and nothing that was bought is dropped. */
+function stillWaiting(cli: Cli, executionId: string, waiting: readonly number[]): string {
+  const [first] = waiting
+  const argv = [
+    'tranche',
+    'execution',
+    'dismiss-late',
+    executionId,
+    '--report',
+    `${first}`,
+    '--reason',
+    'WHY',
+  ]
+  const which = `${counted(waiting.length, 'late fill')} of this execution still ${waiting.length === 1 ? 'waits' : 'wait'} for a decision`
+  return `${which} (report ${waiting.join(', ')}): accept what was bought besides; end what was not with ${commandLine(cli.self(), argv)}`
+}
+
+const acceptanceJson = (executionId: string, made: Acceptance) =>
+  made.kind === 'adjusted'
+    ? { ...correctionJson(made), ...adjustmentFillJson(made.adjustment) }
+    : { execution_id: executionId, ...tradeJson(made.trade) }
+
+const LATE_COLUMNS: Column<ReturnType<typeof lateJson>>[] = [
+  { title: 'REPORT', of: (row) => row.report_id, right: true },
+  { title: 'EXECUTION', of: (row) => row.execution_id },
+  { title: 'PARTNER', of: (row) => row.partner_slug },
+  { title: 'ENV', of: (row) => row.environment },
+  { title: 'PLAN', of: (row) => row.partner_plan_id },
+  { title: 'ORDER', of: (row) => row.partner_order_id },
+  { title: 'USD', of: (row) => row.usd_amount, right: true },
+  { title: 'BTC', of: (row) => row.btc_amount, right: true },
+  { title: 'REASON', of: (row) => row.reason },
+  { title: 'RECEIVED', of: (row) => row.received_at },
+  { title: 'ACCEPTED', of: (row) => row.accepted_at },
+  { title: 'DECIDED', of: (row) => row.decided_at },
+]
+
+// trade: what partners confirmed, set right by hand.
+
+type AdjustOptions = { usd: string; btc: string; reason: string }
+
+export function tradeCommand(cli: Cli): Command {
+  const trade = new Command('trade').description('what partners confirmed')
+
+  trade
+    .command('adjust')
+    .description('correct what an execution comes to, with an entry of its own in the present month')
+    .argument('<execution-id>')
+    .requiredOption('--usd <usd>', 'what was really spent', amount)
+    .requiredOption('--btc <btc>', 'what was really bought', amount)
+    .addOption(reasonOption('why, for finance and the partner: the export shows it'))
+    .action(async (executionId: string, options: AdjustOptions) => {
+      const { reason } = options
+      const right = { usd: usd(options.usd), btc: btc(options.btc), reason }
+      await confirmOnTerminal(
+        cli,
+        `Set ${executionId} to ${formatUsd(right.usd)} USD for ${formatBtc(right.btc)} BTC? It is billed.`,
+      )
+      await cli.withStore(async (store) => {
+        const made = await store.adjustTrade(
+          executionId,
+          (seen, now) => adjust(seen, right, now),
+          (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
+        )
+        if (made.odd !== null) warn(cli, doubtful(made.after, made.odd))
+        const json = correctionJson(made)
+        print(cli, json, () => renderFields(json))
+      })
+    })
+
+  return trade
+}
+
+/** It is recorded anyway: the price may be the wrong figure. */
+const doubtful = (after: Amounts, { price, fault }: OddPrice): string =>
+  `${formatUsd(after.usd)} USD for ${formatBtc(after.btc)} BTC ${DOUBTS[fault]} ${formatPrice(price)}: look again, and adjust it again if a figure is wrong. \`tranche check\` reports it as trade_price.`
+
+const DOUBTS = {
+  contradicted: 'does not fit the price it was confirmed at,',
+  far_off: 'is as far from the price of the market as what was confirmed, at',
+}
+
+/** Without what the audit entry says by itself. */
+function auditDetail(made: Correction): Record<string, unknown> {
+  const { execution_id: _, recorded_at: __, ...detail } = correctionJson(made)
+  return detail
+}
+
+// Why a tranche fired, in words that a person reads.
+
+export const TRIGGER_NAME: Record<Trigger, string> = {
+  slot_start: 'slot start',
+  limit: 'limit',
+  deadline: 'deadline',
+  catch_up: 'catch-up',
+  failsafe: 'failsafe',
+  clock: 'clock',
+}

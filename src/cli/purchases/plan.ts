@@ -1,0 +1,216 @@
+// plan: the plans of partners, listed and shown.
+
+import { Command } from 'commander'
+import { clockDisputed } from '../../core/clock.ts'
+import { formatPrice, formatUsd, ZERO_USD } from '../../core/money.ts'
+import type { Environment } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted } from '../../core/text.ts'
+import { formatInstant } from '../../core/time.ts'
+import { awaitedPrice, type Schedule, type Window } from '../../core/window.ts'
+import { planJson, windowJson } from '../../http/resource-json.ts'
+import type { AuditEntry, ListedPlan, PlanAhead, Store, TenantFilter } from '../../store/store.ts'
+import { auditEntry, partnerNamed } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { environmentOption, slug } from '../options.ts'
+import { type Column, confirmOnTerminal, print, printList, renderFields, renderTable } from '../terminal.ts'
+
+type Filter = { partner?: string; env?: Environment }
+
+export function planCommand(cli: Cli): Command {
+  const plan = new Command('plan').description('the plans partners have created')
+
+  plan
+    .command('list')
+    .description('all plans, with their current window')
+    .option('--partner <slug>', 'only of this partner', slug)
+    .addOption(environmentOption())
+    .action(({ partner, env }: Filter) =>
+      cli.withStore(async (store) => {
+        if (partner !== undefined) await partnerNamed(store, partner)
+        await printList(cli, {
+          read: (page) => store.listPlans({ slug: partner ?? null, environment: env ?? null }, page),
+          cursor: (row) => row.planId,
+          json: listJson,
+          columns: COLUMNS,
+        })
+      }),
+    )
+
+  plan
+    .command('show')
+    .description('one plan: its windows, its ledger and what it waits for')
+    .argument('<partner-plan-id>')
+    .option('--partner <slug>', 'when several partners use this id', slug)
+    .addOption(environmentOption())
+    .action((id: string, { partner, env }: Filter) =>
+      cli.withStore(async (store) => {
+        const named = (await store.findPlans(id)).filter(
+          ({ tenant }) =>
+            (partner ?? tenant.partnerSlug) === tenant.partnerSlug &&
+            (env ?? tenant.environment) === tenant.environment,
+        )
+        const [only, another] = named
+        if (!only) throw new Problem('plan_not_found', `Plan ${id} not found.`)
+        if (another) {
+          const places = named.map(({ tenant }) => `${tenant.partnerSlug} ${tenant.environment}`).join(', ')
+          throw new Problem('usage', `Several plans are called ${id} (${places}): add --partner and --env.`)
+        }
+        const json = {
+          ...listJson(only),
+          windows: only.windows.map(ledgerJson),
+          schedule: only.schedule && scheduleJson(only.schedule),
+        }
+        const table = await renderTable(WINDOW_COLUMNS, json.windows)
+        print(cli, json, () => inWords(json, table))
+      }),
+    )
+
+  plan
+    .command('bring-back')
+    .description(
+      'after the clock was ahead: bring windows that were rolled into the future back to the present',
+    )
+    .option('--partner <slug>', 'only of this partner', slug)
+    .addOption(environmentOption())
+    .option('--dry-run', 'say what would be done; change nothing', false)
+    .action(async ({ partner, env, dryRun }: Filter & { dryRun: boolean }) => {
+      await bringBack(cli, { slug: partner ?? null, environment: env ?? null }, dryRun)
+    })
+
+  return plan
+}
+
+const listJson = (row: ListedPlan) => ({
+  partner_slug: row.tenant.partnerSlug,
+  environment: row.tenant.environment,
+  ...planJson(row),
+  window: row.window && ledgerJson(row.window),
+})
+
+/** Nothing is left of a closed window: what it did not spend is released. */
+function ledgerJson(window: Window) {
+  const { left_usd, ...amounts } = windowJson(window)
+  const { closed, released } = window
+  return {
+    ...amounts,
+    released_usd: formatUsd(released),
+    left_usd: closed ? formatUsd(ZERO_USD) : left_usd,
+    closed_at: closed ? formatInstant(closed.at) : null,
+    close_reason: closed?.reason ?? null,
+  }
+}
+
+/** What the next purchase waits for. */
+function scheduleJson(schedule: Schedule) {
+  const awaited = awaitedPrice(schedule)
+  return {
+    next_run_at: formatInstant(schedule.nextRunAt),
+    slots: schedule.layout?.slots ?? null,
+    units_per_slot: schedule.layout?.unitsPerSlot ?? null,
+    units_fired: schedule.layout?.unitsFired ?? null,
+    slot: schedule.slot < 0 ? null : schedule.slot,
+    reference_usd: schedule.reference && formatPrice(schedule.reference.price),
+    reservation_price_usd: awaited && formatPrice(awaited),
+    clock_at: schedule.clockAt === null ? null : formatInstant(schedule.clockAt),
+    min_tranche_usd: formatUsd(schedule.floor),
+  }
+}
+
+type Shown = ReturnType<typeof listJson> & {
+  windows: ReturnType<typeof ledgerJson>[]
+  schedule: ReturnType<typeof scheduleJson> | null
+}
+
+function inWords({ window: _, windows: __, schedule, ...plan }: Shown, table: string): string {
+  const parts = [renderFields(plan), table]
+  if (schedule) parts.push(renderFields(schedule))
+  return parts.join('\n\n')
+}
+
+const COLUMNS: Column<ReturnType<typeof listJson>>[] = [
+  { title: 'PLAN', of: (row) => row.partner_plan_id },
+  { title: 'PARTNER', of: (row) => `${row.partner_slug} ${row.environment}` },
+  { title: 'USER', of: (row) => row.partner_user_id },
+  { title: 'STATUS', of: (row) => row.status },
+  { title: 'USD', of: (row) => row.amount_usd, right: true },
+  { title: 'EVERY', of: (row) => row.frequency },
+  { title: 'SPENT', of: (row) => row.window?.spent_usd ?? null, right: true },
+  { title: 'RESERVED', of: (row) => row.window?.reserved_usd ?? null, right: true },
+  { title: 'WINDOW ENDS', of: (row) => row.window?.window_end ?? null },
+]
+
+const WINDOW_COLUMNS: Column<ReturnType<typeof ledgerJson>>[] = [
+  { title: 'WINDOW', of: (row) => row.window_start },
+  { title: 'ENDS', of: (row) => row.window_end },
+  { title: 'BUDGET', of: (row) => row.budget_usd, right: true },
+  { title: 'RESERVED', of: (row) => row.reserved_usd, right: true },
+  { title: 'SPENT', of: (row) => row.spent_usd, right: true },
+  { title: 'RELEASED', of: (row) => row.released_usd, right: true },
+  { title: 'LEFT', of: (row) => row.left_usd, right: true },
+  { title: 'EXCESS', of: (row) => row.excess_usd, right: true },
+  { title: 'CLOSED', of: (row) => row.close_reason },
+]
+
+// plan bring-back: moves windows that a clock that was ahead rolled into the future back to their place on the grid.
+
+/** Plans looked for in one read, and brought back in one go: their commits are shared. */
+const PAGE_PLANS = 500
+
+/** Throws partner_not_found, and clock_disputed: while the clock is in doubt, no window has a known place. */
+async function bringBack(cli: Cli, filter: TenantFilter, dryRun: boolean): Promise<void> {
+  if (!dryRun)
+    await confirmOnTerminal(cli, 'Give every plan whose window was rolled ahead its present window?')
+  await cli.withStore(async (store) => {
+    if (filter.slug !== null) await partnerNamed(store, filter.slug)
+    const { standing } = await store.readClock()
+    if (standing) throw clockDisputed(standing)
+    const rows: ReturnType<typeof rowJson>[] = []
+    for await (const plans of pagesOf(store, filter)) {
+      const moved = dryRun ? plans : await Promise.all(plans.map((plan) => moveBack(cli, store, plan)))
+      rows.push(...moved.filter((plan) => plan !== null).map(rowJson))
+    }
+    const json = { dry_run: dryRun, brought_back: dryRun ? 0 : rows.length, plans: rows }
+    const table = rows.length === 0 ? '' : `\n\n${await renderTable(AHEAD_COLUMNS, rows)}`
+    const head = `${counted(rows.length, 'window')} ${dryRun ? 'to bring back' : 'brought back'}.`
+    print(cli, json, () => head + table)
+  })
+}
+
+async function* pagesOf(store: Store, filter: TenantFilter): AsyncGenerator<PlanAhead[]> {
+  for (let after: number | null = 0; after !== null; ) {
+    const { plans, cursor } = await store.listAhead(filter, { after, limit: PAGE_PLANS })
+    yield plans
+    after = cursor
+  }
+}
+
+const moveBack = (cli: Cli, store: Store, { planId }: PlanAhead): Promise<PlanAhead | null> =>
+  store.bringBack(planId, (plan): AuditEntry => {
+    const { partner_slug, environment, partner_plan_id, ...detail } = rowJson(plan)
+    return auditEntry(
+      cli,
+      'plan.bring-back',
+      `${partner_slug} ${environment} plan ${partner_plan_id}`,
+      detail,
+    )
+  })
+
+const rowJson = ({ tenant, partnerPlanId, window, place }: PlanAhead) => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  partner_plan_id: partnerPlanId,
+  was_start: formatInstant(window.start),
+  window_start: formatInstant(place.start),
+  window_end: formatInstant(place.end),
+  budget_usd: formatUsd(place.budget),
+})
+
+const AHEAD_COLUMNS: Column<ReturnType<typeof rowJson>>[] = [
+  { title: 'PLAN', of: (row) => row.partner_plan_id },
+  { title: 'PARTNER', of: (row) => `${row.partner_slug} ${row.environment}` },
+  { title: 'WAS AT', of: (row) => row.was_start },
+  { title: 'IS AT', of: (row) => row.window_start },
+  { title: 'ENDS', of: (row) => row.window_end },
+  { title: 'BUDGET', of: (row) => row.budget_usd, right: true },
+]

@@ -1,0 +1,84 @@
+// price: the prices that are kept, listed, fetched and imported.
+
+import { Command } from 'commander'
+import { clockDisputed, judgeClock } from '../../core/clock.ts'
+import { formatPrice } from '../../core/money.ts'
+import { Problem } from '../../core/problem.ts'
+import { formatInstant } from '../../core/time.ts'
+import type { ListedPrice } from '../../store/store.ts'
+import type { Cli } from '../context.ts'
+import { priceFeedOption } from '../options.ts'
+import { type Column, createProgress, note, print, printList, renderFields, warn } from '../terminal.ts'
+
+export function priceCommand(cli: Cli): Command {
+  const price = new Command('price').description('the prices the timing goes by')
+
+  price
+    .command('fetch')
+    .description('ask the feed once and keep the answer')
+    .addOption(priceFeedOption())
+    .action(({ priceFeed }: { priceFeed: string }) =>
+      cli.withStore(async (store) => {
+        const { createFeed, feedName } = await import('../../price/feed.ts')
+        if (priceFeed === 'none') throw new Problem('usage', 'Give a feed with --price-feed.')
+        const { clock } = cli.machine
+        const feed = createFeed(priceFeed, { clock, warn: (message) => warn(cli, message) })
+        const { price: observed, told } = await feed()
+        const dispute = judgeClock(clock(), told, null)
+        if (dispute) throw clockDisputed(dispute)
+        if (!observed) throw new Problem('no_price', `The feed ${feedName(priceFeed)} gave no price.`)
+        const json = rowJson({ ...observed, at: await store.addPrice(observed) })
+        print(cli, json, () => renderFields(json))
+      }),
+    )
+
+  price
+    .command('list')
+    .description('the stored prices, oldest first')
+    .action(() =>
+      cli.withStore((store) =>
+        printList(cli, {
+          read: (page) => store.listPrices(page),
+          cursor: (row) => row.at,
+          json: rowJson,
+          columns: COLUMNS,
+        }),
+      ),
+    )
+
+  price
+    .command('import')
+    .description('add a history of prices from a CSV file (time,price); all of it or nothing')
+    .argument('<file>')
+    .action((file: string) =>
+      cli.withStore(async (store) => {
+        const { readPriceFile } = await import('../../price/history-file.ts')
+        const reader = await readPriceFile(file)
+        const progress = createProgress(cli.streams, () => 'importing')
+        const shown = (async function* () {
+          for await (const batch of reader.batches()) {
+            progress.show(reader.bytesRead() / reader.bytes)
+            yield batch
+          }
+        })()
+        const added = await store.importPrices(shown, 'import').finally(progress.clear)
+        const json = { rows: reader.rows(), added, duplicates: reader.rows() - added }
+        print(cli, json, () => renderFields(json))
+        if (json.duplicates > 0) note(cli, 'An instant that already had a price kept it.')
+      }),
+    )
+
+  return price
+}
+
+const rowJson = (row: ListedPrice) => ({
+  at: formatInstant(row.at),
+  price_usd: formatPrice(row.price),
+  source: row.source,
+})
+
+const COLUMNS: Column<ReturnType<typeof rowJson>>[] = [
+  { title: 'AT', of: (row) => row.at },
+  { title: 'USD', of: (row) => row.price_usd, right: true },
+  { title: 'SOURCE', of: (row) => row.source },
+]

@@ -1,0 +1,126 @@
+// docs: the guides, read from the executable itself; also as man pages, together with those of the commands.
+
+import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { Argument, Command, Option } from 'commander'
+import { Problem } from '../../core/problem.ts'
+import { quoted } from '../../core/text.ts'
+import { kindOf } from '../../plain-file.ts'
+import { VERSION } from '../../resources.ts'
+import type { Cli } from '../context.ts'
+import { HELP_COLUMNS } from '../help.ts'
+import { createPaint, note, print, renderFields, page as throughPager } from '../terminal.ts'
+import { findExamples, findPages, findTopic, isGuide, isListed, sampleFiles, topicNames } from './guides.ts'
+
+export function docsCommand(cli: Cli, program: Command): Command {
+  const topic = new Argument('[topic]', 'its name, or the beginning of it; with #SECTION, a part of it')
+  // Only help and completion ask: a start reads no page.
+  Object.defineProperty(topic, 'argChoices', { get: topicNames })
+  return new Command('docs')
+    .description('show a guide; without a topic, list them')
+    .addArgument(topic)
+    .addOption(
+      new Option('--pager <command>', 'what shows a topic on a terminal').env('PAGER').default('less'),
+    )
+    .option('--man <folder>', 'write the guides and the help of all commands into it, as man pages')
+    .option('--examples <folder>', 'write the sample programs of the guides into it')
+    .action((asked: string | undefined, { pager, man, examples }: Options) => {
+      if ([asked, man, examples].filter((given) => given !== undefined).length > 1)
+        throw new Problem('usage', 'Name a topic, --man or --examples, and only one of them.')
+      if (man !== undefined) return writeManPages(cli, program, man)
+      if (examples !== undefined) return writeExamples(cli, examples)
+      return asked === undefined ? list(cli) : show(cli, asked, pager)
+    })
+}
+
+type Options = { pager: string; man?: string; examples?: string }
+
+function list(cli: Cli): void {
+  const topics = findPages()
+    .filter(isListed)
+    .map(({ topic, title }) => ({ topic, title }))
+  print(cli, topics, () => renderFields(Object.fromEntries(topics.map(({ topic, title }) => [topic, title]))))
+  if (cli.streams.out.isTTY) note(cli, '\ntranche docs TOPIC shows one.')
+}
+
+/** As it is for a file or a program; for a person at a terminal, laid out and page by page. */
+async function show(cli: Cli, asked: string, pager: string): Promise<void> {
+  const pages = [...findPages(), ...findExamples()]
+  const page = findTopic(pages, asked)
+  const { topic, title, text } = page
+  const { out } = cli.streams
+  if (cli.globals().json || !out.isTTY) return print(cli, { topic, title, text }, () => text.trimEnd())
+  if (!isGuide(page)) return throughPager(out, text, pager)
+  const { screenText } = await import('./screen-text.ts')
+  const paint = createPaint(out, cli.globals().color)
+  await throughPager(out, `${screenText(page, pages, paint, out.columns || HELP_COLUMNS)}\n`, pager)
+}
+
+async function writeManPages(cli: Cli, program: Command, folder: string): Promise<void> {
+  const { manPages } = await import('./man-pages.ts')
+  const files = manPages(program, findPages()).map(({ name, section, text }) => {
+    const file = join(folder, `man${section}`, `${name}.${section}`)
+    // An existing page is replaced, not written into: it may be a link to something that root must not lose.
+    writeNew(file, text, { replace: true })
+    return file
+  })
+  print(
+    cli,
+    { folder, files },
+    () => `${files.length} man pages are in ${folder}: man -M ${quoted(folder)} tranche`,
+  )
+}
+
+/** They are meant to be changed, so none that exists is replaced. */
+function writeExamples(cli: Cli, folder: string): void {
+  const samples = sampleFiles().map(({ name, text }) => ({ file: join(folder, name), text }))
+  for (const { file } of samples) {
+    refuseStrangeFolders(folder, dirname(file))
+    if (lstatSync(file, { throwIfNoEntry: false })) throw taken(file)
+  }
+  for (const { file, text } of samples) writeNew(file, text, { replace: false })
+  const files = samples.map(({ file }) => file)
+  const readme = quoted(join(folder, 'README.md'))
+  print(
+    cli,
+    { folder, files },
+    () => `${files.length} files are in ${quoted(folder)}; ${readme} says how to start them.`,
+  )
+}
+
+/** The folder that was named may be a link; below it, a link would lead the files elsewhere. */
+function refuseStrangeFolders(named: string, folder: string): void {
+  for (let at = folder; relative(named, at) !== ''; at = dirname(at)) {
+    const found = lstatSync(at, { throwIfNoEntry: false })
+    if (!found || found.isDirectory()) continue
+    throw new Problem(
+      'bad_file',
+      `${at} is ${kindOf(found) ?? 'a file'}, not a folder, and nothing was written: name another folder.`,
+    )
+  }
+}
+
+const taken = (file: string): Problem =>
+  new Problem('file_exists', `${file} already exists, and nothing was written: name another folder.`)
+
+function writeNew(file: string, text: string, { replace }: { replace: boolean }): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true })
+    if (replace) rmSync(file, { force: true })
+    writeFileSync(file, text, { flag: 'wx' })
+  } catch (error) {
+    throw new Problem('storage_failed', `${file} could not be written (${(error as Error).message}).`)
+  }
+}
+
+// openapi: the description of the partner API.
+
+/** Prints what `serve` answers at /openapi.json, for a client generator without a service at hand. */
+export function openapiCommand(cli: Cli): Command {
+  return new Command('openapi')
+    .description('the description of the partner API (OpenAPI 3.1), as serve answers it at /openapi.json')
+    .action(async () => {
+      const { describeApi } = await import('../../http/openapi/document.ts')
+      cli.streams.out.write(`${JSON.stringify(describeApi(VERSION))}\n`)
+    })
+}

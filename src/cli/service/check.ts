@@ -1,0 +1,155 @@
+// check: faults in the database and the ledger, and what an operator should look after before it becomes a fault.
+
+import { Command, Option } from 'commander'
+import type { Finding } from '../../core/findings.ts'
+import { type Environment, showPlan } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted } from '../../core/text.ts'
+import { isLoopback } from '../../price/fetch.ts'
+import type { Fault } from '../../store/monitoring.ts'
+import { type FindingJson, findingInWords, findingJson } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { EXIT } from '../exit-codes.ts'
+import { environmentOption, wholeNumber } from '../options.ts'
+import { note, print } from '../terminal.ts'
+import { sandboxJson, sandboxLines } from './status-text.ts'
+
+export function checkCommand(cli: Cli): Command {
+  return new Command('check')
+    .description('verify the database and recompute the ledger; exits 3 when something is wrong')
+    .option('--strict', 'exit 3 for warnings too')
+    .addOption(environmentOption().default('live', 'live, and what concerns everybody'))
+    .action(async ({ strict = false, env }: { strict?: boolean; env: Environment }) => {
+      const { faults, warnings, sandboxes } = await look(cli, env)
+      const ok = faults.length === 0 && (!strict || warnings.length === 0)
+      const findings = [
+        ...faults.map((fault) => findingJson(cli, faultFound(fault), 'error')),
+        ...warnings.map((finding) => findingJson(cli, finding, 'warning')),
+      ]
+      print(cli, { ok, findings }, () => inWords(findings))
+      // For a person only: what cron mails should be worth reading.
+      if (cli.streams.err.isTTY) for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
+      if (!ok) cli.exitWith(EXIT.found)
+    })
+}
+
+type Seen = { faults: Fault[]; warnings: Finding[]; sandboxes: ReturnType<typeof sandboxJson>[] }
+
+async function look(cli: Cli, environment: Environment): Promise<Seen> {
+  try {
+    return await cli.withStore(
+      async (store) => {
+        const faults = await store.findFaults()
+        const warnings = await unlessFound(faults, store.findWarnings(environment))
+        // A damaged file may have nothing more to say than what was found.
+        const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
+        return { faults, warnings, sandboxes }
+      },
+      { saysSeal: true },
+    )
+  } catch (error) {
+    // So damaged that it cannot even be opened: that is the finding.
+    if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
+    const fault = { kind: 'integrity', subject: 'database', message: error.message }
+    return { faults: [fault], warnings: [], sandboxes: [] }
+  }
+}
+
+/** Once damage has been found, it may well keep warnings from being read, in whatever way. */
+async function unlessFound(faults: readonly Fault[], looking: Promise<Finding[]>): Promise<Finding[]> {
+  try {
+    return await looking
+  } catch (error) {
+    if (faults.length > 0) return []
+    throw error
+  }
+}
+
+/** Nothing is more urgent than wrong books. */
+const faultFound = (fault: Fault): Finding => ({
+  ...fault,
+  severity: 'page',
+  tenant: null,
+  next: fault.next ?? ['tranche', ...nextOf(fault)],
+})
+
+/** The command that shows what there is to know about the row that is wrong. */
+function nextOf({ subject }: Fault): string[] {
+  const [partner = '', environment = ''] = subject.split(' ')
+  const plan = /^\S+ (?:test|live) plan (.*?)(?: window \d\S+Z)?$/s.exec(subject)?.[1]
+  if (plan !== undefined) return showPlan(plan, { partnerSlug: partner, environment })
+  const execution = /^(?:execution|trade) (exec_\w+)$/.exec(subject)?.[1]
+  return execution === undefined ? ['restore', 'BACKUP'] : ['execution', 'show', execution]
+}
+
+function inWords(findings: FindingJson[]): string {
+  if (findings.length === 0) return 'ok'
+  const errors = findings.filter(({ level }) => level === 'error').length
+  const counts = `${counted(errors, 'error')}, ${counted(findings.length - errors, 'warning')}`
+  return [...findings.map(findingInWords), counts].join('\n\n')
+}
+
+// health: whether the service answers, asked by the executable itself. For a container, which has no curl to ask with.
+
+const ANSWER_WAIT_MS = 3_000
+
+type HealthOptions = { url?: string; port: number; ready?: true }
+
+export function healthCommand(cli: Cli): Command {
+  return new Command('health')
+    .description('ask a running serve whether it is up, or ready; exits 0 or 1')
+    .option('--ready', 'ask whether it can do its work; while it waits for its database, it cannot')
+    .option('--url <url>', 'where it answers (default: this machine, plain HTTP)')
+    .addOption(
+      new Option('--port <number>', 'its port on this machine')
+        .env('TRANCHE_PORT')
+        .argParser(wholeNumber(1, 65_535))
+        .default(8080),
+    )
+    .action(async (options: HealthOptions) => {
+      const [path, isWell] = options.ready ? (['/readyz', isReady] as const) : (['/healthz', isUp] as const)
+      const url = new URL(path, addressOf(options))
+      const answer = await ask(url, isWell)
+      print(cli, { ok: answer.ok, url: url.href, answer: answer.text }, () =>
+        answer.ok ? 'ok' : `${url.href}: ${answer.text}`,
+      )
+      if (!answer.ok) cli.exitWith(EXIT.failed)
+    })
+}
+
+function addressOf({ url, port }: HealthOptions): URL {
+  const address = URL.parse(url ?? `http://127.0.0.1:${port}`)
+  if (address?.protocol === 'http:' || address?.protocol === 'https:') return address
+  throw new Problem('usage', `${url} is not an http or https address.`)
+}
+
+/** What a service answers, or why there is no answer, and whether that is good. Nothing secret is sent. */
+async function ask(url: URL, isWell: (status: number) => boolean): Promise<{ ok: boolean; text: string }> {
+  const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
+  const options = {
+    signal: AbortSignal.timeout(ANSWER_WAIT_MS),
+    // Its certificate has its public name, but on this machine it is called by another.
+    rejectUnauthorized: !isLoopback(url.hostname),
+  }
+  return new Promise((resolve) => {
+    const asked = request(url, options, (response) => {
+      const status = response.statusCode ?? 0
+      resolve({ ok: isWell(status), text: `HTTP ${status}` })
+      // The rest of the answer is not needed, and waiting for its end could take forever.
+      asked.destroy()
+    })
+    asked.on('error', (error: NodeJS.ErrnoException) => {
+      const late = options.signal.aborted
+      resolve({ ok: false, text: late ? `no answer within ${ANSWER_WAIT_MS / 1000} s` : reasonOf(error) })
+    })
+    asked.end()
+  })
+}
+
+/** A refusal is an answer too: from a process that is up, and wants a token for more. */
+const isUp = (status: number): boolean => status >= 200 && status < 500
+
+const isReady = (status: number): boolean => status >= 200 && status < 300
+
+/** An address with an IPv4 and an IPv6 side fails with an error that has a code and no message. */
+const reasonOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message

@@ -1,0 +1,143 @@
+// How many connections serve accepts: by default, as many as leave room for the files of the database.
+
+import { isIPv4, isIPv6 } from 'node:net'
+import { InvalidArgumentError, Option } from 'commander'
+import { Problem } from '../../core/problem.ts'
+import type { ConnectionLimits } from '../../http/listen.ts'
+import type { Metrics } from '../../http/metrics.ts'
+import type { Ops } from '../../http/ops/endpoints.ts'
+import type { Log } from '../../log.ts'
+import type { Cli } from '../context.ts'
+import { readInput } from '../streams.ts'
+
+/**
+ * Descriptors that connections must leave alone: the database and its log, fifty deliveries at once with the sockets of
+ * their look-ups, one look-up for each tenant, whatever Node opens.
+ */
+export const DESCRIPTORS_KEPT = 160
+/** At the listener of operations: for a scraper, a person and other monitors. Partners never connect to it. */
+export const OPS_CONNECTIONS_MAX = 32
+/** More than any partner needs; allowing more would only offer memory to somebody who wants to use it up. */
+export const CONNECTIONS_MAX = 10_000
+const CONNECTIONS_MIN = 16
+/** The share of all connections that one address may have by default. */
+const ADDRESS_SHARE = 4
+
+export type ConnectionOptions = { maxConnections?: number; maxConnectionsPerAddress?: number }
+type Beside = { opsListen?: object | null }
+
+export function connectionLimitsOf(options: ConnectionOptions & Beside): ConnectionLimits {
+  const kept = DESCRIPTORS_KEPT + (options.opsListen ? OPS_CONNECTIONS_MAX : 0)
+  const connectionsMax =
+    options.maxConnections ?? Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, descriptorsMax() - kept))
+  const share = Math.max(1, Math.floor(connectionsMax / ADDRESS_SHARE))
+  return { connectionsMax, connectionsPerAddressMax: options.maxConnectionsPerAddress ?? share }
+}
+
+/** The soft limit of open files, which Node raises to the hard one; infinite where no limit can be read. */
+function descriptorsMax(): number {
+  const { report } = process
+  // The rest of the report asks the network for names, which takes time.
+  Object.assign(report, { excludeNetwork: true })
+  const { userLimits } = report.getReport() as { userLimits?: { open_files?: { soft: number | string } } }
+  const soft = Number(userLimits?.open_files?.soft)
+  return Number.isFinite(soft) ? soft : Number.POSITIVE_INFINITY
+}
+
+// What serve tells those who run it, and where: at its listener of operations, or at the one of partners.
+
+export type OpsPlace = { host: string; port: number }
+export type OpsOptions = { opsListen: OpsPlace | null; opsTokenFile?: string }
+
+export const opsListenOption = (): Option =>
+  new Option(
+    '--ops-listen <address>',
+    'a listener for /metrics, details of /readyz and /ops, such as 127.0.0.1:9090; plain HTTP; off for none',
+  )
+    .env('TRANCHE_OPS_LISTEN')
+    .argParser(placeOrOff)
+    .default('off')
+
+/** An address and not a name: a name may later lead to another address. */
+function placeOrOff(text: string): OpsPlace | 'off' {
+  if (text === 'off') return text
+  const [, bracketed, plain, port] = /^(?:\[([\da-fA-F:.]+)\]|([\d.]+)):(\d{1,5})$/.exec(text) ?? []
+  const host = bracketed ?? plain ?? ''
+  const isAddress = bracketed === undefined ? isIPv4(host) : isIPv6(host)
+  if (isAddress && Number(port) <= 65_535) return { host, port: Number(port) }
+  throw new InvalidArgumentError('Give an address and a port, such as 127.0.0.1:9090 or [::1]:9090, or off.')
+}
+
+/** Throws usage as `tokenOf` does. */
+export async function opsOf(
+  cli: Cli,
+  { opsListen, opsTokenFile }: OpsOptions,
+  log: Log,
+): Promise<{ ops: Ops; metrics: Metrics }> {
+  const { createMetrics, EXPOSITION_TYPE } = await import('../../http/metrics.ts')
+  const { createOps } = await import('../../http/ops/endpoints.ts')
+  const token = await tokenOf(opsListen, opsTokenFile)
+  const metrics = createMetrics()
+  const ops = createOps({
+    clock: cli.machine.clock,
+    metrics,
+    exposition: EXPOSITION_TYPE,
+    token,
+    onManyWrong: () => log.warn({}, 'somebody may be guessing the ops token: many wrong ones in a minute'),
+  })
+  return { ops, metrics }
+}
+
+// The token of those who run serve: what it must be like, and where it must not be missing.
+
+export const opsTokenOption = (): Option =>
+  new Option(
+    '--ops-token-file <file>',
+    'anyone who sends this token may see /metrics, details of /readyz and /ops, at either listener',
+  ).env('TRANCHE_OPS_TOKEN_FILE')
+
+/** Throws usage for a file without a token, and for a listener that others can reach without one. */
+async function tokenOf(listener: { host: string } | null, file: string | undefined): Promise<string | null> {
+  const { isLoopbackAddress, KEY_START } = await import('../../http/ops/access.ts')
+  if (listener && file === undefined && !isLoopbackAddress(listener.host)) {
+    const what = `--ops-listen ${listener.host}, which other machines may reach,`
+    throw new Problem('usage', `${what} needs --ops-token-file.`)
+  }
+  return file === undefined ? null : readToken(file, KEY_START)
+}
+
+/** Throws usage when the file does not hold a proper token. */
+function readToken(file: string, keyStart: string): string {
+  const token = readInput(file).trim()
+  if (token.startsWith(keyStart))
+    throw new Problem(
+      'usage',
+      `${file} holds a partner's key. The ops token must be another one, such as 32 random characters.`,
+    )
+  if (!/^[\x21-\x7e]{16,1024}$/.test(token))
+    throw new Problem('usage', `${file} must hold one token: 16 to 1024 printable characters, no blanks.`)
+  if (isEasilyGuessed(token))
+    throw new Problem(
+      'usage',
+      `The token in ${file} is easily guessed. Make one with: head -c 24 /dev/urandom | base64`,
+    )
+  return token
+}
+
+/** Different characters that a token has at least. Of 16 random digits, one in 10,000 has fewer. */
+const DIFFERENT_MIN = 5
+/** Characters that a token has at least before it begins to repeat itself. */
+const BEFORE_REPEATING_MIN = 16
+/** As few as this come again by chance. */
+const REPEATED_BY_CHANCE = 3
+
+/**
+ * Nothing but the token itself stops somebody who guesses: a right one is let in however many wrong ones came before.
+ * This finds what people type to reach a length, not every word that they may choose.
+ */
+function isEasilyGuessed(token: string): boolean {
+  const repeats = (after: number): boolean =>
+    token.length - after > REPEATED_BY_CHANCE && token.startsWith(token.slice(after))
+  const parts = Array.from({ length: BEFORE_REPEATING_MIN - 1 }, (_, i) => i + 1)
+  return new Set(token).size < DIFFERENT_MIN || parts.some(repeats)
+}

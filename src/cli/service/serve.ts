@@ -1,0 +1,319 @@
+// serve: the partner API over an open database, and the scheduler beside it.
+
+import { Command, Option } from 'commander'
+import { lostInWords, RESUME } from '../../core/clock.ts'
+import { SECOND_MS } from '../../core/time.ts'
+import type { Answering, ConnectionLimits } from '../../http/listen.ts'
+import type { Metrics } from '../../http/metrics.ts'
+import type { Ops } from '../../http/ops/endpoints.ts'
+import type { Tls } from '../../http/tls.ts'
+import { CALLS_PER_KEY_MAX } from '../../http/turns.ts'
+import type { Log, LogLevel } from '../../log.ts'
+import type { Feed } from '../../price/feed.ts'
+import type { Store } from '../../store/store.ts'
+import type { Deliver } from '../../webhook/deliver.ts'
+import { commandLine, onSameDatabase } from '../command.ts'
+import type { Cli } from '../context.ts'
+import {
+  addWebhookOptions,
+  interval,
+  intervalOrOff,
+  priceFeedOption,
+  type WebhookOptions,
+  type Webhooks,
+  webhooksOf,
+  wholeNumber,
+} from '../options.ts'
+import {
+  CONNECTIONS_MAX,
+  type ConnectionOptions,
+  connectionLimitsOf,
+  type OpsOptions,
+  type OpsPlace,
+  opsListenOption,
+  opsOf,
+  opsTokenOption,
+} from './serve-options.ts'
+import type { Listeners, TlsOptions } from './serving.ts'
+import { createPing, type Ping, pingOption } from './tick.ts'
+
+/** How long an opening may take before it is worth a line. */
+const OPENING_UNSAID_MS = 2_000
+/** What the store may keep of a file: calls touch few pages each, and the system has the others in its own memory. */
+const CACHE_KIB = 8_192
+
+type ServeOptions = WebhookOptions &
+  TlsOptions &
+  ConnectionOptions &
+  OpsOptions & {
+    port: number
+    tickEvery: number | null
+    priceFeed: string
+    ping?: URL
+    rateLimit?: number
+    callsPerKey?: number
+    logFormat?: 'json' | 'pretty'
+    logLevel: LogLevel
+    drainLimit: number
+    create: boolean
+  }
+
+/** As the parser delivers it, which has no value for "absent". */
+type Given = Omit<ServeOptions, 'tickEvery' | 'opsListen'> & {
+  tickEvery: number | 'off'
+  opsListen: OpsPlace | 'off'
+}
+
+export function serveCommand(cli: Cli): Command {
+  return addWebhookOptions(new Command('serve'))
+    .description('answer the partner API; with --tick-every also run the scheduler')
+    .option('--no-create', 'refuse to start where there is no database at --db, instead of making one')
+    .addOption(new Option('--host <address>', 'where to listen').env('TRANCHE_HOST').default('127.0.0.1'))
+    .addOption(
+      new Option('--port <number>', '0 for any free one')
+        .env('TRANCHE_PORT')
+        .argParser(wholeNumber(0, 65_535))
+        .default(8080),
+    )
+    .addOption(
+      new Option('--tick-every <time>', 'tick this often, such as 60s; off leaves it to cron')
+        .env('TRANCHE_TICK_EVERY')
+        .argParser(intervalOrOff)
+        .default('off'),
+    )
+    .addOption(new Option('--tls-cert <file>', 'certificate chain (PEM)').env('TRANCHE_TLS_CERT'))
+    .addOption(new Option('--tls-key <file>', 'its private key (PEM)').env('TRANCHE_TLS_KEY'))
+    .option('--tls-self-signed', 'for a first try: TLS with a certificate made at this start')
+    .addOption(priceFeedOption())
+    .addOption(pingOption())
+    .addOption(limitOption('--rate-limit', 'requests a second for each key; no limit by default'))
+    .addOption(
+      limitOption('--calls-per-key', `the most calls of one key at once; ${CALLS_PER_KEY_MAX} by default`),
+    )
+    .addOption(
+      limitOption(
+        '--max-connections',
+        `by default what the limit of open files leaves, ${CONNECTIONS_MAX} at most`,
+      ),
+    )
+    .addOption(
+      limitOption(
+        '--max-connections-per-address',
+        'by default a quarter of them; raise it for a reverse proxy on another machine',
+      ),
+    )
+    .addOption(
+      new Option('--log-format <format>', 'by default json unless on a terminal')
+        .choices(['json', 'pretty'])
+        .env('TRANCHE_LOG_FORMAT'),
+    )
+    .addOption(
+      new Option(
+        '--log-level <level>',
+        'the lowest level that is logged; debug adds calls to the ops endpoints',
+      )
+        .choices(['debug', 'info', 'warn', 'error'])
+        .env('TRANCHE_LOG_LEVEL')
+        .default('info'),
+    )
+    .addOption(opsListenOption())
+    .addOption(opsTokenOption())
+    .addOption(
+      new Option('--drain-limit <time>', 'how long a stop waits for calls in flight')
+        .env('TRANCHE_DRAIN_LIMIT')
+        .argParser(interval)
+        .default(DRAIN_LIMIT_MS, `${DRAIN_LIMIT_MS / SECOND_MS}s`),
+    )
+    .action(async (given: Given) => {
+      const [tickEvery, opsListen] = [orNull(given.tickEvery), orNull(given.opsListen)]
+      const options = { ...given, tickEvery, opsListen }
+      // Options are checked before a port is opened, or a database is opened or created.
+      await serve(cli, { ...options, ...(await partsOf(cli, options)) })
+    })
+}
+
+const orNull = <T>(given: T | 'off'): T | null => (given === 'off' ? null : given)
+
+/** A limit on what callers may do, also from the variable named like its flag. */
+const limitOption = (flag: string, words: string): Option =>
+  new Option(`${flag} <number>`, words)
+    .env(`TRANCHE_${flag.slice(2).replaceAll('-', '_').toUpperCase()}`)
+    .argParser(wholeNumber(1, 1_000_000))
+
+type Parts = {
+  log: Log
+  tls: Tls
+  connections: ConnectionLimits
+  observe: Feed
+  heartbeat: Ping
+  ops: Ops
+  metrics: Metrics
+} & Webhooks
+
+async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
+  const [{ createLog }, { createFeed }] = await Promise.all([
+    import('../../log.ts'),
+    import('../../price/feed.ts'),
+  ])
+  const { tlsOf } = await import('./serving.ts')
+  const { clock } = cli.machine
+  const log = createLog(
+    options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'),
+    clock,
+    options.logLevel,
+  )
+  const warn = (message: string): void => log.warn({}, message)
+  return {
+    log,
+    tls: tlsOf(options),
+    connections: connectionLimitsOf(options),
+    observe: createFeed(options.priceFeed, { clock, warn }),
+    heartbeat: createPing(options.ping, warn),
+    ...(await opsOf(cli, options, log)),
+    ...(await webhooksOf(options)),
+  }
+}
+
+/** Listens first and opens the database then: during a migration, or a wait for its lock, the process answers. */
+async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
+  const { createApp } = await import('../../http/app.ts')
+  const { openListeners } = await import('./serving.ts')
+  const { keepHeapSmall } = await import('./serving.ts')
+  const { outliveSignals, stopSignal } = await import('./serving.ts')
+  const { noteSelfSigned, renewCertificate } = await import('./serving.ts')
+  const { log, tls } = options
+  // An address that cannot be one is refused before there is anything to end.
+  const database = await cli.database()
+  keepHeapSmall()
+  const renewal = { now: () => {} }
+  outliveSignals(() => renewal.now())
+  const stopped = stopSignal(cli)
+  const appOver = (store: Store | null) =>
+    createApp({ ...options, store, machine: cli.machine, rateLimit: options.rateLimit ?? null })
+  const front = { app: appOver(null) }
+  const answering: Answering = {
+    fetch: (request) => front.app.fetch(request),
+    knock: (request, response) => front.app.knock(request, response),
+  }
+  const listeners = await openListeners(answering, { ...options, uuid: cli.machine.uuid })
+  if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listeners.api)
+  renewal.now = () => renewCertificate(log, listeners.api, options)
+  const db = database.shownInFull
+  // Usually, the first line says that all is ready. Only if there is a wait does the log say what for.
+  const waiting = setTimeout(
+    () => log.info({ ...addressesOf(listeners), db }, 'opening the database'),
+    OPENING_UNSAID_MS,
+  )
+
+  let isOpen = false
+  let isStopping = false
+  stopped.then(() => {
+    isStopping = true
+  })
+  const openAndRun = async (): Promise<void> => {
+    const { migrateAside } = await import('./serving.ts')
+    await migrateAside(database, cli.globals().db, { stopped, note: (message) => log.info({}, message) })
+    if (isStopping) return
+    const isNew = await database.isMissing()
+    await cli.withStore(
+      async (store) => {
+        isOpen = true
+        clearTimeout(waiting)
+        front.app = appOver(options.metrics.counting(store))
+        await options.ops.opened(store)
+        await run(cli, store, { ...options, listeners, stopped, isNew, db })
+      },
+      { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysSeal: true, runsOn: true },
+    )
+  }
+  const served = openAndRun()
+  try {
+    await Promise.race([served, stopped.then(() => (isOpen ? served : log.info({}, 'stopped')))])
+  } finally {
+    clearTimeout(waiting)
+    listeners.end()
+    cli.endSoon()
+  }
+}
+
+type Running = ServeOptions &
+  Parts & { listeners: Listeners; stopped: Promise<string>; isNew: boolean; db: string }
+
+/** Serves from an open database until it is told to stop, and then until what is in flight is done. */
+async function run(cli: Cli, store: Store, options: Running): Promise<void> {
+  const { startScheduler } = await import('./serving.ts')
+  const { log, observe, heartbeat: ping, metrics, listeners } = options
+  const deliver: Deliver = async (delivery) => {
+    const attempt = await options.deliver(delivery)
+    metrics.noteDelivery(attempt.reason === null)
+    return attempt
+  }
+  const scheduler =
+    options.tickEvery === null
+      ? null
+      : startScheduler({ store, machine: cli.machine, observe, deliver, log, ping }, options.tickEvery)
+  const where = { ...addressesOf(listeners), db: options.db }
+  log.info({ ...where, tick_every_ms: options.tickEvery }, 'listening')
+  // Only a warning: a database that is away for a moment does not end a service that has started.
+  const partners = await store.listPartners().catch(() => null)
+  if (partners?.length === 0)
+    log.warn(
+      { db: where.db },
+      onSameDatabase(options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER, cli.self()),
+    )
+  const seal = await store.readSeal().catch(() => null)
+  if (seal) log.warn({ db: where.db }, (await import('../../store/seal.ts')).sealedWords(seal))
+
+  const watch = watchForLosses(store, log, commandLine(cli.self(), RESUME))
+  const signal = await options.stopped
+  clearInterval(watch)
+  await drain({ listeners, scheduler, log, signal, limitMs: options.drainLimit })
+}
+
+/** How soon a service without calls notices that its server has lost what was answered. A write notices at once. */
+const LOSS_LOOK_MS = 5_000
+
+function watchForLosses(store: Store, log: Log, resume: string): NodeJS.Timeout {
+  let told = 0
+  const look = async (): Promise<void> => {
+    // A server that is away is noticed elsewhere.
+    const lost = await store.readLostWrites().catch(() => null)
+    if (lost === null || lost.lostId <= told) return
+    told = lost.lostId
+    log.error(
+      { ...lost },
+      `${lostInWords(lost)}; nothing fires and nothing is handed out until \`${resume}\``,
+    )
+  }
+  void look()
+  return setInterval(look, LOSS_LOOK_MS).unref()
+}
+
+const MADE = 'there was no database here, so a new one was made'
+const NO_PARTNER =
+  'this database has no partner yet, so every call is answered 401: add one with `tranche partner create SLUG --name NAME`, or name another database with --db'
+
+const addressesOf = ({ api, ops }: Listeners) => ({ url: api.url, ...(ops && { ops_url: ops.url }) })
+
+// How serve stops: what is in flight is finished, for a while.
+
+/** How long a stop waits for calls in flight before it gives up on them. */
+const DRAIN_LIMIT_MS = 30_000
+
+type Stopping = {
+  listeners: Listeners
+  scheduler: { stop: () => Promise<void> } | null
+  log: Log
+  signal: string
+  limitMs: number
+}
+
+async function drain({ listeners, scheduler, log, signal, limitMs }: Stopping): Promise<void> {
+  log.info({ signal }, 'stopping: finishing what is in flight')
+  const drained = Promise.all([listeners.close(), scheduler?.stop()])
+  const inTime = await Promise.race([drained.then(() => true), after(limitMs).then(() => false)])
+  if (!inTime) log.warn({ waited_ms: limitMs }, 'stopped with calls still in flight')
+  log.info({}, 'stopped')
+}
+
+const after = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms).unref())

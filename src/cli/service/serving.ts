@@ -1,0 +1,260 @@
+// Where serve listens: for partners and, if it is told to, for those who run it.
+
+import { spawn } from 'node:child_process'
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { isSea } from 'node:sea'
+import { setFlagsFromString } from 'node:v8'
+import { Problem } from '../../core/problem.ts'
+import { type PassOptions, type PassReport, runPass } from '../../engine/pass.ts'
+import { type Answering, type ConnectionLimits, type Listener, listenOn } from '../../http/listen.ts'
+import { createOpsApp, type Ops } from '../../http/ops/endpoints.ts'
+import type { Certificate, Tls } from '../../http/tls.ts'
+import type { Log } from '../../log.ts'
+import type { Database } from '../../store/database.ts'
+import { type Deliver, wakePartners } from '../../webhook/deliver.ts'
+import type { Cli } from '../context.ts'
+import { EXIT } from '../exit-codes.ts'
+import { readInput, readRegular } from '../streams.ts'
+import { stopGently } from '../terminal.ts'
+import { OPS_CONNECTIONS_MAX, type OpsPlace } from './serve-options.ts'
+import { nameFailures, type Ping, passJson } from './tick.ts'
+
+export type Listeners = { api: Listener; ops: Listener | null } & Pick<Listener, 'close' | 'end'>
+type ListenersOptions = {
+  host: string
+  port: number
+  tls: Tls
+  connections: ConnectionLimits
+  ops: Ops
+  opsListen: OpsPlace | null
+  log: Log
+  uuid: () => string
+}
+
+/** Opens both or none. That of operations is plain HTTP: it is for this machine, or behind a tunnel. */
+export async function openListeners(answering: Answering, options: ListenersOptions): Promise<Listeners> {
+  const { host, port, tls, connections, ops, opsListen, log, uuid } = options
+  const common = {
+    uuid,
+    onTurnedAway: (reason: string) => log.warn({ reason }, 'connections are turned away'),
+  }
+  const api = await listenOn(answering, { host, port, tls, ...common, ...connections })
+  if (opsListen === null) return { api, ops: null, close: api.close, end: api.end }
+  const limits = {
+    connectionsMax: OPS_CONNECTIONS_MAX,
+    connectionsPerAddressMax: Math.min(OPS_CONNECTIONS_MAX, connections.connectionsPerAddressMax),
+  }
+  try {
+    const own = await listenOn(createOpsApp({ ops, log, uuid }), {
+      ...opsListen,
+      tls: null,
+      ...common,
+      ...limits,
+    })
+    return {
+      api,
+      ops: own,
+      close: async () => {
+        await Promise.all([api.close(), own.close()])
+      },
+      end: () => [api, own].map(({ end }) => end()),
+    }
+  } catch (error) {
+    await api.close()
+    throw error
+  }
+}
+
+// Which certificate serve shows: one from files or, for a first try, one that is made at the start.
+
+export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsSelfSigned?: true }
+
+/**
+ * Throws usage when the options contradict each other, the error of the file system for a file that cannot be read, and
+ * bad_file for one that TLS cannot use.
+ */
+export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls {
+  if (tlsSelfSigned) {
+    if (tlsCert !== undefined || tlsKey !== undefined)
+      throw new Problem('usage', '--tls-self-signed makes a certificate: leave out --tls-cert and --tls-key.')
+    return { selfSignedFor: [...new Set([...LOCAL_NAMES, host])] }
+  }
+  if (tlsCert === undefined && tlsKey === undefined) return null
+  if (tlsCert === undefined || tlsKey === undefined)
+    throw new Problem('usage', '--tls-cert and --tls-key go together.')
+  return readCertificate(tlsCert, tlsKey, readInput)
+}
+
+const LOCAL_NAMES = ['localhost', '127.0.0.1', '::1']
+
+/** TLS would describe the problem in terms of its parsers, and not say which file it is in. */
+function readCertificate(certFile: string, keyFile: string, textOf: (file: string) => string): Certificate {
+  const [cert, key] = [textOf(certFile), textOf(keyFile)]
+  const read = <T>(parse: () => T, complaint: string): T => {
+    try {
+      return parse()
+    } catch (error) {
+      throw new Problem('bad_file', `${complaint} (${(error as Error).message}).`)
+    }
+  }
+  const certificate = read(
+    () => new X509Certificate(cert),
+    `--tls-cert: ${certFile} has no certificate in PEM`,
+  )
+  const privateKey: KeyObject = read(
+    () => createPrivateKey(key),
+    `--tls-key: ${keyFile} has no private key in PEM without a password`,
+  )
+  if (certificate.checkPrivateKey(privateKey)) return { cert, key }
+  throw new Problem(
+    'bad_file',
+    `--tls-key: ${keyFile} is not the key of the first certificate in ${certFile}.`,
+  )
+}
+
+/** Nobody vouches for such a certificate; to be sure, a person compares fingerprints. */
+export function noteSelfSigned(log: Log, { cert }: Listener): void {
+  log.warn({ sha256: fingerprintOf(cert ?? '') }, 'TLS with a certificate made for this start')
+}
+
+/** Reads the files again, for new connections. Files that cannot be used change nothing. */
+export function renewCertificate(log: Log, { renew }: Listener, { tlsCert, tlsKey }: TlsOptions): void {
+  if (tlsCert === undefined || tlsKey === undefined) {
+    log.info({}, 'SIGHUP: there is no certificate to read again')
+    return
+  }
+  try {
+    // This process answers calls: it waits for no pipe.
+    const certificate = readCertificate(tlsCert, tlsKey, readRegular)
+    renew(certificate)
+    log.info({ sha256: fingerprintOf(certificate.cert) }, 'SIGHUP: the certificate was read again')
+  } catch (err) {
+    log.error({ err }, 'SIGHUP: the certificate stays as it was')
+  }
+}
+
+/** A certificate's fingerprint as clients show it: SHA-256, with colons. */
+const fingerprintOf = (cert: string): string => new X509Certificate(cert).fingerprint256
+
+// The scheduler inside serve: a pass at once and then at every interval.
+
+export type SchedulerOptions = PassOptions & { deliver: Deliver; log: Log; ping: Ping }
+
+/** A pass that fails is logged and the next one tries again. `stop` waits for what is under way. */
+export function startScheduler(options: SchedulerOptions, everyMs: number): { stop: () => Promise<void> } {
+  const { store, machine, deliver, log, ping } = options
+  const underWay = new Set<Promise<void>>()
+  let timer: NodeJS.Timeout | undefined
+  let stopping = false
+
+  const follow = (work: Promise<void>): void => {
+    const tracked = work.finally(() => underWay.delete(tracked))
+    underWay.add(tracked)
+  }
+
+  async function pass(): Promise<void> {
+    const started = performance.now()
+    try {
+      const report = await runPass(options)
+      const durationMs = performance.now() - started
+      const failures = await nameFailures(store, report?.failed ?? [])
+      for (const failure of failures) log.error({}, failure)
+      follow(finish(report, durationMs))
+      // As with a tick from cron: one that was skipped says nothing.
+      if (report) follow(ping(failures.length > 0 ? failures.join('\n') : null))
+    } catch (error) {
+      const why = error instanceof Problem ? { code: error.code, error: error.message } : { err: error }
+      log.error(why, 'tick failed')
+      follow(ping((error as Error).message))
+    }
+    if (!stopping) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - started)))
+  }
+
+  /**
+   * Wakes the partners and logs the tick. The lock of the pass is free by now, so a slow receiver does not hold up the
+   * next pass.
+   */
+  async function finish(report: PassReport | null, durationMs: number): Promise<void> {
+    const warn = (message: string, fields: object): void => log.warn(fields, message)
+    const woken =
+      report?.whole && (await wakePartners(report.whole, { store, deliver: async () => deliver, warn }))
+    log.info(passJson({ report, woken, now: machine.clock(), durationMs }), 'tick')
+  }
+
+  const next = (): void => follow(pass())
+  next()
+
+  return {
+    async stop() {
+      stopping = true
+      clearTimeout(timer)
+      while (underWay.size > 0) await Promise.all(underWay)
+    },
+  }
+}
+
+// Migrations before a service opens its database. SQLite backs up and migrates without a break: minutes in which this
+// process would answer nobody. So another process does it.
+
+type Aside = { stopped: Promise<unknown>; note: (message: string) => void }
+
+/**
+ * Runs `tranche migrate` when the database exists and needs it. If that fails, opening the database afterwards fails in
+ * the same way and says so. `stopped` ends it early: a migration is one transaction, so it is undone.
+ */
+export async function migrateAside(database: Database, db: string, { stopped, note }: Aside): Promise<void> {
+  const program = ownProgram()
+  if (program === null || !database.migratesAside || !(await isPending(database))) return
+  note('migrating the database')
+  const child = spawn(process.execPath, [...program, 'migrate', '--db', db, '--json'], { stdio: 'ignore' })
+  const ended = once(child, 'close').catch(() => {})
+  await Promise.race([ended, stopped.then(() => child.kill())])
+}
+
+/** What comes before the arguments when this program is started; null when this process is some other program. */
+function ownProgram(): string[] | null {
+  if (isSea()) return []
+  const script = process.argv[1]
+  return script?.endsWith('tranche.mjs') ? [script] : null
+}
+
+async function isPending(database: Database): Promise<boolean> {
+  const states = await database.migrationStates().catch(() => [])
+  return (
+    states.some(({ appliedAt }) => appliedAt === null) && states.some(({ appliedAt }) => appliedAt !== null)
+  )
+}
+
+// How V8 is to collect what the calls of a service leave behind.
+
+/**
+ * Only a service sets these, and while it runs: as options of the executable, they would make every start lose the code
+ * that Node has compiled in advance.
+ */
+export function keepHeapSmall(): void {
+  // V8 allocates objects that often survive its nursery as old ones: here, pieces of calls that wait for their turn or
+  // their commit. Once dead, each of them would keep its whole call in memory until the next full collection.
+  setFlagsFromString('--no-allocation-site-pretenuring')
+  // A full collection when the heap has grown by a third, not when it has doubled.
+  setFlagsFromString('--memory-saver-mode')
+}
+
+// What serve does at each signal: stop, read its certificate again, or nothing.
+
+/** Resolves at the first signal to stop; a second one, of either kind, ends the process at once. */
+export function stopSignal(cli: Cli): Promise<NodeJS.Signals> {
+  const { signal } = stopGently(() => process.exit(EXIT.interrupted))
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => {
+      if (signal.reason === 'SIGINT') cli.exitWith(EXIT.interrupted)
+      resolve(signal.reason)
+    })
+  })
+}
+
+/** Does `reload` at SIGHUP, which is also what a terminal sends when it is closed, and nothing at SIGUSR2. */
+export function outliveSignals(reload: () => void): void {
+  process.on('SIGHUP', reload)
+  process.on('SIGUSR2', () => {})
+}

@@ -1,0 +1,348 @@
+// The live screen of status: what needs a look first, then the numbers, then what happened last.
+
+import { setTimeout as wait } from 'node:timers/promises'
+import { latenessInWords, schedulerLateness } from '../../core/clock.ts'
+import { type Finding, UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../core/findings.ts'
+import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
+import { tenantName } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted, cut, grouped, spellBytes, visibleCell } from '../../core/text.ts'
+import { formatInstant, type Instant, spellBriefSpan, spellInstant, spellSpan } from '../../core/time.ts'
+import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
+import type { Recent } from '../../store/monitoring.ts'
+import { commandLine } from '../command.ts'
+import type { Cli, Streams } from '../context.ts'
+import { EXIT } from '../exit-codes.ts'
+import { clipped, clippedLeft, createPaint, onStopSignal, type Paint, type Style } from '../terminal.ts'
+import { findingsIn, type Health } from './status-text.ts'
+
+export type Seen = Health & {
+  db: string
+  self: string
+  everyMs: number
+  recent: Recent
+  walBytes: number | null
+}
+
+/** Passes in the bar chart; the screen holds as many. */
+export const PASSES_SHOWN = 60
+/** The most executions a tall screen lists. */
+export const EXECUTIONS_SHOWN = 40
+const BARS = '▁▂▃▄▅▆▇█'
+const WIDTH_MAX = 100
+/** Below this the terminal cuts the lines. */
+const WIDTH_MIN = 40
+
+const NAME_WIDTH = 11
+const VALUE_WIDTH = 16
+
+/** `self` is how a command line for this database begins. */
+type Frame = { width: number; paint: Paint; self: string }
+type Mark = 'good' | 'look' | 'none'
+const MARKS: Record<Mark, { glyph: string; style: Style }> = {
+  good: { glyph: '●', style: 'green' },
+  look: { glyph: '▲', style: 'yellow' },
+  none: { glyph: ' ', style: 'dim' },
+}
+
+/** The lines of the screen, none longer than it is wide. */
+export function drawScreen(seen: Seen, { columns, rows, paint, trouble }: Screen): string[] {
+  // The last column stays empty: a terminal that clears the rest of a full line takes its last character.
+  const width = Math.max(WIDTH_MIN, Math.min(columns - 1, WIDTH_MAX))
+  const frame = { width, paint, self: seen.self }
+  const rule = paint('dim', '─'.repeat(width))
+  const findings = findingsIn(seen)
+  const state = [...lights(seen, findings, frame), '', ...numbers(seen, frame), '']
+  const found = findings.length > 0 ? [...findingLines(findings, rows - state.length - 4, frame), ''] : []
+  const top = [title(seen, width, paint), rule, ...state, ...found]
+  const chart = passBars(seen.recent, width, paint)
+  const footer = paint('dim', `q quits; looks every ${seen.everyMs / 1000} s`)
+  const last = trouble === null ? footer : paint('red', clipped(trouble, width))
+  const room = Math.max(0, rows - top.length - chart.length - 2)
+  const list = latest(seen.recent, room, frame)
+  const filler = Array<string>(Math.max(0, room - list.length)).fill('')
+  return [...[...top, ...chart, ...list, ...filler, ''].slice(0, rows - 1), last]
+}
+
+function title({ at, db }: Seen, width: number, paint: Paint): string {
+  const when = `${spellInstant(at)} UTC`
+  const room = Math.max(0, width - 'tranche  '.length - when.length - 2)
+  const name = clippedLeft(db, room)
+  return `${paint('bold', 'tranche')}  ${name.padEnd(room)}  ${when}`
+}
+
+/** What is fine and what needs a look, by colour and by shape. */
+function lights(seen: Seen, findings: readonly Finding[], frame: Frame): string[] {
+  const { at, vitals, backlog, recent, walBytes } = seen
+  const { scheduler, partners, feed, disk } = vitals
+  const lastAt = scheduler.lastFinishedAt
+  const { usualGapMs } = schedulerLateness(scheduler, at)
+  const found = (...kinds: Finding['kind'][]) => findings.some(({ kind }) => kinds.includes(kind))
+  const mark = (...kinds: Finding['kind'][]): Mark => (found(...kinds) ? 'look' : 'good')
+  const { due, oldestDueAt } = backlog.live
+  return [
+    light(found('ticks_stopped') ? 'look' : lastAt === null ? 'none' : 'good', frame, [
+      'last tick',
+      lastAt === null ? 'never' : `${since(at, lastAt)} ago`,
+      found('ticks_stopped') ? latenessInWords(scheduler, at, usualGapMs) : tickWords(recent, at),
+    ]),
+    light(found('feed_down', 'price_old') ? 'look' : feed ? 'good' : 'none', frame, [
+      'price',
+      ...priceWords(seen),
+    ]),
+    light(mark('executions_stuck', 'partner_silent'), frame, [
+      'due now',
+      grouped(due),
+      oldestDueAt === null ? 'nothing waits for a poll' : `the oldest for ${since(at, oldestDueAt)}`,
+    ]),
+    light(mark('partner_failing'), frame, ['orders', ...orderWords(partners)]),
+    light(mark('webhook_paused', 'webhook_failing'), frame, ['webhooks', ...webhookWords(partners)]),
+    light(mark('windows_unspent'), frame, ['unspent', ...unspentWords(vitals.unspent)]),
+    ...(walBytes === null
+      ? []
+      : [
+          light(walBytes > WAL_LARGE_BYTES ? 'look' : 'good', frame, [
+            'log',
+            spellBytes(walBytes),
+            'write-ahead log, not yet folded in',
+          ]),
+        ]),
+    ...(disk
+      ? [light(mark('disk_low'), frame, ['disk', `${spellBytes(disk.freeBytes)} free`, `in ${disk.folder}`])]
+      : []),
+  ]
+}
+
+function priceWords({ at, vitals: { price, feed } }: Seen): [string, string] {
+  const state = feed === null ? '' : `; feed ${feed.name} ${feed.down ? 'is down' : 'answers'}`
+  return [
+    price ? `${grouped(formatPrice(price.price))} USD` : 'none',
+    (price ? `${since(at, price.at)} old, from ${price.source}` : 'the schedule is a clock') + state,
+  ]
+}
+
+function orderWords(partners: readonly PartnerSeen[]): [string, string] {
+  const sum = (of: 'filled' | 'failed') => partners.reduce((total, { orders }) => total + orders[of], 0)
+  return [`${grouped(sum('failed'))} failed`, `${grouped(sum('filled'))} filled in 24 hours`]
+}
+
+function webhookWords(partners: readonly PartnerSeen[]): [string, string] {
+  const paused = partners.filter(({ webhook }) => webhook?.paused)
+  const names = paused.map(({ tenant }) => tenantName(tenant)).join(', ')
+  return [paused.length > 0 ? `${paused.length} paused` : 'none paused', names]
+}
+
+function unspentWords(unspent: Vitals['unspent']): [string, string] {
+  const windows = unspent.reduce((sum, one) => sum + one.windows, 0)
+  const released = unspent.reduce((sum, one) => sum + one.released, 0n) as Usd
+  const left = windows > 0 ? `left by ${counted(windows, 'window')} ` : ''
+  return [`${grouped(formatUsd(released))} USD`, `${left}in ${UNSPENT_DAYS} days`]
+}
+
+function numbers({ stock, backlog, vitals }: Seen, frame: Frame): string[] {
+  const { live, test } = stock.plans
+  const disabled = vitals.partners.filter(({ status }) => status === 'disabled').length
+  const inTest = test.active > 0 ? `; ${grouped(test.active)} in test` : ''
+  return [
+    light('none', frame, [
+      'plans',
+      `${grouped(live.active)} active`,
+      `${grouped(live.paused)} paused, ${grouped(live.cancelled)} cancelled${inTest}`,
+    ]),
+    light('none', frame, [
+      'partners',
+      `${grouped(vitals.partners.length - disabled)} active`,
+      `${grouped(disabled)} disabled`,
+    ]),
+    light('none', frame, ['open', grouped(backlog.live.open), 'executions not yet confirmed']),
+  ]
+}
+
+/** As many findings as there is room for, each with the command to run next. */
+function findingLines(findings: readonly Finding[], room: number, { self, width, paint }: Frame): string[] {
+  const shown = findings.slice(0, Math.max(1, Math.floor((room - 1) / 2)))
+  const lines = shown.flatMap((finding) => [
+    `${paint('yellow', '▲')} ${clipped(`${finding.kind} ${finding.subject}: ${finding.message}`, width - 2)}`,
+    `  ${paint('dim', clipped(`> ${commandLine(self, finding.next)}`, width - 2))}`,
+  ])
+  const more = findings.length - shown.length
+  return more > 0 ? [...lines, `  ${counted(more, 'more warning')}: tranche check`] : lines
+}
+
+function light(mark: Mark, { width, paint }: Frame, [name, value, words]: [string, string, string]): string {
+  const { glyph, style } = MARKS[mark]
+  const padded = value.padEnd(VALUE_WIDTH)
+  const start = `${paint(style, glyph)} ${paint('dim', name.padEnd(NAME_WIDTH))}`
+  const room = Math.max(0, width - 2 - NAME_WIDTH - padded.length - 2)
+  return `${start}${mark === 'look' ? paint(style, padded) : padded}  ${clipped(words, room)}`.trimEnd()
+}
+
+/** What the newest ticks did. */
+function tickWords({ passes }: Recent, now: Instant): string {
+  const newest = passes.at(-1)
+  if (newest === undefined) return 'run tranche tick, or serve --tick-every 60s'
+  const { at, finishedAt, executionsCreated, plansEvaluated } = newest
+  if (finishedAt === null) return `a newer one, ${since(now, at)} ago, has not ended`
+  const done = `${grouped(executionsCreated)} fired, ${counted(plansEvaluated, 'plan')} looked at`
+  return `${done}, took ${spellBriefSpan(finishedAt - at)}`
+}
+
+/** How many tranches each of the last passes fired. */
+function passBars({ passes }: Recent, width: number, paint: Paint): string[] {
+  if (passes.length === 0) return []
+  const shown = passes.slice(-Math.min(PASSES_SHOWN, width - 13)).map((pass) => pass.executionsCreated)
+  const most = Math.max(...shown)
+  const bar = (fired: number): string =>
+    fired === 0 ? paint('dim', '·') : paint('cyan', BARS[Math.ceil((fired / most) * BARS.length) - 1] ?? '█')
+  const words = `fired in each of the last ${counted(shown.length, 'tick')}, at most ${grouped(most)}`
+  return [
+    `  ${paint('dim', 'ticks'.padEnd(NAME_WIDTH))}${shown.map(bar).join('')}`,
+    `  ${' '.repeat(NAME_WIDTH)}${paint('dim', words)}`,
+    '',
+  ]
+}
+
+const STYLE_OF: Partial<Record<Recent['executions'][number]['status'], Style>> = {
+  filled: 'green',
+  partial: 'yellow',
+  failed: 'red',
+  cancelled: 'dim',
+}
+
+function latest({ executions }: Recent, room: number, { width, paint }: Frame): string[] {
+  if (room < 2 || executions.length === 0) return []
+  const rows = executions.slice(0, room - 1).map(({ createdAt, status, amount, tenant, partnerPlanId }) => {
+    const start = `  ${formatInstant(createdAt).slice(5, 19).replace('T', ' ')}  `
+    const money = `  ${grouped(formatUsd(amount)).padStart(12)} USD  `
+    const room = Math.max(0, width - start.length - 9 - money.length)
+    const name = cut(`${visibleCell(tenant)}  ${visibleCell(partnerPlanId)}`, room)
+    const style = STYLE_OF[status]
+    const word = status.padEnd(9)
+    return `${paint('dim', start)}${style ? paint(style, word) : word}${money}${name}`
+  })
+  return [paint('dim', '  latest executions'), ...rows]
+}
+
+const since = (now: Instant, then: Instant): string => spellSpan(now - then)
+
+// status --watch: one screen that redraws itself on a terminal; elsewhere one status after the other.
+
+type Input = Streams['in'] & { setRawMode?: (raw: boolean) => unknown }
+type Output = Streams['out'] & { columns?: number; rows?: number }
+
+export type Watched<T> = {
+  everyMs: number
+  /** Looks once. */
+  look: () => Promise<T>
+  /** What a script gets, once per interval. */
+  line: (seen: T) => Promise<string>
+  /** What a person gets. `trouble` is why the latest look failed. */
+  draw: (seen: T, screen: Screen) => string[]
+}
+export type Screen = {
+  columns: number
+  rows: number
+  paint: ReturnType<typeof createPaint>
+  trouble: string | null
+}
+
+const COLUMNS = 80
+const ROWS = 24
+const CTRL_C = '\x03'
+
+/**
+ * Ends when it is told to: q is 0; Ctrl-C, from the keyboard or as a signal, is 130. A first look that fails throws.
+ */
+export async function watch<T>(cli: Cli, watched: Watched<T>): Promise<void> {
+  const first = await watched.look()
+  const stop = stopOf(cli)
+  try {
+    const { out } = cli.streams
+    if (cli.globals().json || !out.isTTY) await printEach(out, first, { ...watched, signal: stop.signal })
+    else await redraw(cli, first, { ...watched, signal: stop.signal })
+  } finally {
+    stop.release()
+  }
+}
+
+type Until = { signal: AbortSignal }
+
+async function printEach<T>(
+  out: Output,
+  first: T,
+  { everyMs, look, line, signal }: Watched<T> & Until,
+): Promise<void> {
+  for (let seen = first; ; seen = await look()) {
+    out.write(`${await line(seen)}\n`)
+    if (!(await passed(everyMs, signal))) return
+  }
+}
+
+async function redraw<T>(
+  cli: Cli,
+  first: T,
+  { everyMs, look, draw, signal }: Watched<T> & Until,
+): Promise<void> {
+  const out: Output = cli.streams.out
+  const paint = createPaint(out, cli.globals().color)
+  let [seen, trouble]: [T, string | null] = [first, null]
+  const show = (): void => {
+    // A terminal that does not know its size says 0.
+    const [columns, rows] = [out.columns || COLUMNS, out.rows || ROWS]
+    const lines = draw(seen, { columns, rows, paint, trouble }).slice(0, rows)
+    // Each line clears the rest of itself, and the last one what is below, so nothing blinks. Terminals that can hold a
+    // frame back until it is complete are asked to; others ignore the request.
+    out.write(`\x1b[?2026h\x1b[H${lines.map((text) => `${text}\x1b[K`).join('\r\n')}\x1b[J\x1b[?2026l`)
+  }
+  // A separate screen without a cursor; the terminal cuts lines that are too long.
+  out.write('\x1b[?1049h\x1b[?25l\x1b[?7l')
+  out.on('resize', show)
+  try {
+    for (show(); await passed(everyMs, signal); show()) {
+      try {
+        ;[seen, trouble] = [await look(), null]
+      } catch (error) {
+        // A lock that was held too long passes; the next look may be luckier, and the person at the screen decides.
+        if (!(error instanceof Problem)) throw error
+        trouble = error.message
+      }
+    }
+  } finally {
+    out.off('resize', show)
+    out.write('\x1b[?7h\x1b[?25h\x1b[?1049l')
+  }
+}
+
+/** Whether the time passed without a request to stop. */
+const passed = (ms: number, signal: AbortSignal): Promise<boolean> =>
+  wait(ms, true, { signal }).catch(() => false)
+
+/** Listens to signals, and to the keyboard where there is one, until it is released. */
+function stopOf(cli: Cli): { signal: AbortSignal; release: () => void } {
+  const input: Input = cli.streams.in
+  const control = new AbortController()
+  const interrupt = (): void => {
+    cli.exitWith(EXIT.interrupted)
+    control.abort()
+  }
+  const onKey = (keys: Buffer | string): void => {
+    const text = String(keys)
+    if (text.includes(CTRL_C)) interrupt()
+    else if (/q/i.test(text)) control.abort()
+  }
+  const keyboard = input.isTTY && cli.streams.out.isTTY && !cli.globals().json
+  if (keyboard) {
+    input.setRawMode?.(true)
+    input.on('data', onKey).resume()
+  }
+  const signals = onStopSignal(interrupt, { hangUp: true })
+  return {
+    signal: control.signal,
+    release: () => {
+      signals.release()
+      if (!keyboard) return
+      input.off('data', onKey).pause()
+      input.setRawMode?.(false)
+    },
+  }
+}

@@ -1,0 +1,82 @@
+// status: how an operator sees whether all is well, once or on a screen that stays.
+
+import { Command, Option } from 'commander'
+import type { Environment } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { createStockTaker, type TakeStock } from '../../http/ops/readiness.ts'
+import type { Store } from '../../store/store.ts'
+import type { Cli } from '../context.ts'
+import { environmentOption, interval } from '../options.ts'
+import { print } from '../terminal.ts'
+import { type Health, statusInWords, statusJson, testStatusInWords, testStatusJson } from './status-text.ts'
+
+export function statusCommand(cli: Cli): Command {
+  return new Command('status')
+    .description('how the scheduler and the plans are doing')
+    .option('--watch', 'a live screen; without a terminal, one status after the other')
+    .addOption(
+      new Option('--every <duration>', 'the time between two looks').argParser(interval).default(2_000, '2s'),
+    )
+    .addOption(environmentOption().default('live'))
+    .action(({ watch, every, env }: { watch?: boolean; every: number; env: Environment }) => {
+      if (watch && env === 'test') throw new Problem('usage', '--watch shows the live environments only.')
+      if (env === 'test') return lookAtTest(cli)
+      return watch ? lookOnAndOn(cli, every) : lookOnce(cli)
+    })
+}
+
+/** As one of the findings. */
+const SAYS_SEAL = { saysSeal: true }
+
+async function lookOnce(cli: Cli): Promise<void> {
+  const json = statusJson(cli, await cli.withStore((store) => look(store, createStockTaker()), SAYS_SEAL))
+  const words = cli.globals().json ? '' : await statusInWords(json)
+  print(cli, json, () => words)
+}
+
+async function lookAtTest(cli: Cli): Promise<void> {
+  const json = await cli.withStore(
+    async (store) =>
+      testStatusJson(cli, await look(store, createStockTaker()), await store.findWarnings('test')),
+    SAYS_SEAL,
+  )
+  print(cli, json, () => testStatusInWords(json))
+}
+
+async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
+  const [{ watch }, { drawScreen, PASSES_SHOWN, EXECUTIONS_SHOWN }] = await Promise.all([
+    import('./status-screen.ts'),
+    import('./status-screen.ts'),
+  ])
+  const shown = { passes: PASSES_SHOWN, executions: EXECUTIONS_SHOWN }
+  const takeStock = createStockTaker()
+  // Opened anew for every look: a screen left running keeps nobody from restoring or upgrading.
+  await watch(cli, {
+    everyMs,
+    look: () =>
+      cli.withStore(async (store) => {
+        const health = await look(store, takeStock)
+        const { shown: db } = await cli.database()
+        const more = { recent: await store.readRecent(shown), walBytes: await store.walBytes() }
+        return { ...health, ...more, db, self: cli.self(), everyMs }
+      }, SAYS_SEAL),
+    line: async (health) => {
+      const json = statusJson(cli, health)
+      return cli.globals().json ? JSON.stringify(json) : `at  ${json.at}\n${await statusInWords(json)}\n`
+    },
+    draw: drawScreen,
+  })
+}
+
+async function look(store: Store, takeStock: TakeStock): Promise<Health> {
+  // As passes are dated: on a server that is another host's clock, and this one's may be wrong.
+  const { now: at } = await store.readClock()
+  const stock = await takeStock(store, at)
+  return {
+    at,
+    stock,
+    vitals: await store.readVitals(at, stock),
+    backlog: await store.readBacklog(at),
+    sandboxes: await store.listSandboxes(),
+  }
+}

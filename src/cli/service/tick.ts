@@ -1,0 +1,268 @@
+// tick: one pass of the scheduler, for cron.
+
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { formatPrice, formatUsd, price } from '../../core/money.ts'
+import { BY_HAND } from '../../core/price.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted } from '../../core/text.ts'
+import { formatInstant } from '../../core/time.ts'
+import { failsafeStart } from '../../core/window.ts'
+import type { FailedPlan, PassReport, Rehearsal } from '../../engine/pass.ts'
+import type { Feed } from '../../price/feed.ts'
+import type { Preview, Store } from '../../store/store.ts'
+import { type Woken, wakePartners } from '../../webhook/deliver.ts'
+import type { Cli } from '../context.ts'
+import { EXIT, failureOf } from '../exit-codes.ts'
+import {
+  addWebhookOptions,
+  lazyWebhooks,
+  positivePrice,
+  priceFeedOption,
+  type WebhookOptions,
+  type Webhooks,
+} from '../options.ts'
+import { type Column, print, renderTable, warn } from '../terminal.ts'
+
+type TickCommandOptions = WebhookOptions & {
+  price?: string
+  priceFeed: string
+  ping?: URL
+  dryRun?: boolean
+}
+
+export function tickCommand(cli: Cli): Command {
+  return addWebhookOptions(new Command('tick'))
+    .description('run the scheduler once; for cron, silent unless on a terminal')
+    .addOption(new Option('--price <usd>', 'the price of this tick').argParser(positivePrice))
+    .addOption(priceFeedOption())
+    .option('--dry-run', 'say what would fire and why; store nothing')
+    .addOption(pingOption())
+    .action(async (options: TickCommandOptions, command: Command) => {
+      // The settings of all jobs may name a feed; a price on the command line overrides it.
+      if (options.price !== undefined && command.getOptionValueSource('priceFeed') === 'cli')
+        throw new Problem('usage', "option '--price <usd>' cannot be used with option '--price-feed <spec>'")
+      if (options.dryRun) return cli.withStore((store) => rehearse(cli, store, options))
+      const ping = createPing(options.ping, (message) => warn(cli, message))
+      // The monitor is called once the database is closed and the result is printed, so it holds up nothing.
+      const ended = await cli
+        .withStore((store) => tick(cli, store, options))
+        .catch(async (error) => {
+          await ping(failureOf(error).message)
+          throw error
+        })
+      // A tick that another one kept from running says nothing: if that one hangs, the silence is the alarm.
+      if (ended) await ping(ended.failure)
+    })
+}
+
+async function rehearse(cli: Cli, store: Store, options: TickCommandOptions): Promise<void> {
+  const { rehearsePass } = await import('../../engine/pass.ts')
+  await lazyWebhooks(options)
+  const observe = await feedOf(cli, options)
+  await showRehearsal(cli, await rehearsePass({ store, machine: cli.machine, observe }))
+}
+
+type Ended = { failure: string | null }
+
+/** Runs the pass and prints what it did. Resolves with what failed, if anything; with null when another pass runs. */
+async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promise<Ended | null> {
+  const { runPass } = await import('../../engine/pass.ts')
+  const { machine } = cli
+  const observe = await feedOf(cli, options)
+  const webhooks = await lazyWebhooks(options)
+  const started = performance.now()
+  const report = await runPass({ store, machine, observe })
+  const woken = report?.whole && (await wake(cli, { store, webhooks }, report.whole))
+  const json = passJson({ report, woken, now: machine.clock(), durationMs: performance.now() - started })
+  const failures = await nameFailures(store, report?.failed ?? [])
+  for (const failure of failures) warn(cli, failure)
+  if (json.plans_failed) cli.exitWith(EXIT.found)
+  if (cli.globals().json) cli.streams.out.write(`${JSON.stringify(json)}\n`)
+  else if (cli.streams.out.isTTY) cli.streams.out.write(`${inWords(json)}\n`)
+  return report && { failure: failures.length > 0 ? failures.join('\n') : null }
+}
+
+/** The price of one pass: as given, else from the feed. */
+async function feedOf(cli: Cli, options: TickCommandOptions): Promise<Feed> {
+  const { createFeed, fixedPrice } = await import('../../price/feed.ts')
+  if (options.price !== undefined) return fixedPrice(price(options.price), BY_HAND)
+  return createFeed(options.priceFeed, { clock: cli.machine.clock, warn: (message) => warn(cli, message) })
+}
+
+function inWords(json: ReturnType<typeof passJson>): string {
+  if (json.skipped) return 'Another tick is running; this one did nothing.'
+  const at = json.price_usd === null ? 'without a price' : `at ${json.price_usd} USD`
+  return (
+    `${json.executions_created} fired of ${counted(json.plans_evaluated, 'plan')} looked at, ${at}, ` +
+    `${counted(json.windows_rolled, 'window')} rolled, in ${json.duration_ms} ms.`
+  )
+}
+
+// The plans that a pass could not decide, by name.
+
+/** How many failed plans are named: what is wrong with a hundred is best found by looking at one. */
+const FAILURES_NAMED_MAX = 10
+
+/** What to say about plans that could not be decided. */
+export async function nameFailures(store: Store, failed: readonly FailedPlan[]): Promise<string[]> {
+  const named = failed.slice(0, FAILURES_NAMED_MAX).map(async ({ planId, error }) => {
+    const [plan] = await store.listPlans({ slug: null, environment: null }, { after: planId - 1, limit: 1 })
+    const where = plan
+      ? `${plan.tenant.partnerSlug} ${plan.tenant.environment} plan ${plan.partnerPlanId}`
+      : `plan ${planId}`
+    return `${where} could not be decided and fires nothing: ${(error as Error).message}`
+  })
+  return Promise.all(named)
+}
+
+// What a pass did, as tick prints it and serve logs it.
+
+/** What a pass did; a pass that found another one running did nothing, and says so. */
+export const passJson = ({ report, woken, now, durationMs }: PassOutcome) => ({
+  at: formatInstant(report?.at ?? now),
+  price_usd: report?.price ? formatPrice(report.price) : null,
+  plans_evaluated: report?.plansEvaluated ?? 0,
+  executions_created: report?.executionsCreated ?? 0,
+  windows_rolled: report?.windowsRolled ?? 0,
+  webhooks_sent: woken?.sent ?? 0,
+  webhooks_failed: woken?.failed ?? 0,
+  duration_ms: Math.round(durationMs),
+  ...(report === null && { skipped: true }),
+  ...(report && report.failed.length > 0 && { plans_failed: report.failed.length }),
+})
+
+type PassOutcome = {
+  /** Null when another pass was running. */
+  report: PassReport | null
+  /** Nothing for one whose partners another process wakes. */
+  woken: { sent: number; failed: number } | null | undefined
+  now: PassReport['at']
+  durationMs: number
+}
+
+// --ping: a call to somebody's heartbeat monitor after each pass, so that silence raises an alarm too.
+
+const PING_TIMEOUT_MS = 5_000
+const MESSAGE_CHARACTERS_MAX = 10_000
+
+export const pingOption = () =>
+  new Option('--ping <url>', 'call this address after each tick; URL/fail with the reason if it failed')
+    .env('TRANCHE_PING_URL')
+    .argParser(pingUrl)
+
+function pingUrl(text: string): URL {
+  const url = URL.parse(text)
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
+  throw new InvalidArgumentError('Give an http or https address.')
+}
+
+/** Tells the monitor how a pass went: null if well, else why not. Never throws, and takes at most five seconds. */
+export type Ping = (failure: string | null) => Promise<void>
+
+/** `warn` is called when a call fails, with only the host of the address: the rest would let others call it. */
+export function createPing(url: URL | undefined, warn: (message: string) => void): Ping {
+  if (url === undefined) return async () => {}
+  return async (failure) => {
+    try {
+      const status = await call(failure === null ? url : failUrl(url), failure)
+      if (status < 200 || status > 299) throw new Error(`HTTP ${status}`)
+    } catch (error) {
+      warn(`ping ${url.host}: ${(error as Error).message}`)
+    }
+  }
+}
+
+/** The same address with /fail at the end of its path; what follows a question mark stays. */
+function failUrl(url: URL): URL {
+  const fail = new URL(url)
+  fail.pathname = `${url.pathname.replace(/\/+$/, '')}/fail`
+  return fail
+}
+
+/** Resolves with the status. A success is a GET; a failure is a POST of its message. */
+async function call(url: URL, message: string | null): Promise<number> {
+  const { request } = await import('undici')
+  const signal = AbortSignal.timeout(PING_TIMEOUT_MS)
+  const sent =
+    message === null
+      ? { method: 'GET' as const }
+      : { method: 'POST' as const, body: message.slice(0, MESSAGE_CHARACTERS_MAX) }
+  const { statusCode, body } = await request(url, {
+    ...sent,
+    signal,
+    headers: {
+      'user-agent': 'tranche',
+      ...(message !== null && { 'content-type': 'text/plain; charset=utf-8' }),
+    },
+  }).catch((error: Error & { code?: string }) => {
+    if (signal.aborted) throw new Error(`no answer within ${PING_TIMEOUT_MS / 1000} s`)
+    // An address with an IPv4 and an IPv6 side fails with an error that has a code and no message.
+    throw new Error(error.message || error.code)
+  })
+  // Nobody reads the answer; its end frees the connection, and waiting for that must not outlast the limit.
+  await body.dump({ limit: 1024, signal }).catch(() => {})
+  return statusCode
+}
+
+// Wakes partners from a command: sends what a pass announced, and warns of what cannot be sent.
+
+type Waking = { store: Store; webhooks: () => Promise<Webhooks> }
+
+/** Never throws: the executions are stored, and a poll finds them. */
+export const wake = (
+  cli: Cli,
+  { store, webhooks }: Waking,
+  pass: { passId: number; executionsCreated: number },
+): Promise<Woken> =>
+  wakePartners(pass, {
+    store,
+    deliver: async () => (await webhooks()).deliver,
+    warn: (message) => warn(cli, message),
+  })
+
+// What a pass would do: every tranche that would fire, and why.
+
+async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<void> {
+  const json = {
+    at: formatInstant(rehearsal.at),
+    price_usd: rehearsal.price && formatPrice(rehearsal.price),
+    plans_evaluated: rehearsal.plansEvaluated,
+    executions_created: 0,
+    dry_run: true,
+    would_fire: rehearsal.fired.map((fired) => firedJson(fired, rehearsal.leadMs)),
+  }
+  const table = await renderTable(COLUMNS, json.would_fire)
+  const head = `${json.would_fire.length} would fire of ${counted(json.plans_evaluated, 'plan')} looked at, price ${json.price_usd ?? 'not live'}.`
+  print(cli, json, () => (json.would_fire.length === 0 ? head : `${head}\n\n${table}`))
+}
+
+/** A tranche and everything that led to it. */
+const firedJson = ({ tenant, partnerPlanId, tranche, schedule }: Preview, leadMs: number) => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  partner_plan_id: partnerPlanId,
+  amount_usd: formatUsd(tranche.amount),
+  trigger: tranche.trigger,
+  tranche_index: schedule.trancheIndex - 1,
+  slot: tranche.slot,
+  units: tranche.units,
+  units_fired: schedule.layout?.unitsFired ?? 0,
+  units_total: (schedule.layout?.slots ?? 0) * (schedule.layout?.unitsPerSlot ?? 0),
+  reference_usd: tranche.reference && formatPrice(tranche.reference),
+  reservation_price_usd: tranche.reservationPrice && formatPrice(tranche.reservationPrice),
+  deadline: formatInstant(schedule.nextRunAt),
+  failsafe_at: formatInstant(failsafeStart(schedule, leadMs)),
+  window_end: formatInstant(schedule.windowEnd),
+})
+
+const COLUMNS: Column<ReturnType<typeof firedJson>>[] = [
+  { title: 'PLAN', of: (row) => row.partner_plan_id },
+  { title: 'PARTNER', of: (row) => `${row.partner_slug} ${row.environment}` },
+  { title: 'USD', of: (row) => row.amount_usd, right: true },
+  { title: 'WHY', of: (row) => row.trigger },
+  { title: 'SLOT', of: (row) => row.slot, right: true },
+  { title: 'UNITS', of: (row) => `${row.units_fired}/${row.units_total}`, right: true },
+  { title: 'REFERENCE', of: (row) => row.reference_usd, right: true },
+  { title: 'RESERVATION', of: (row) => row.reservation_price_usd, right: true },
+  { title: 'DEADLINE', of: (row) => row.deadline },
+]

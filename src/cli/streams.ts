@@ -1,0 +1,108 @@
+// A file that a command line names for its text: a key, a secret, a certificate.
+
+import { closeSync, fstatSync, readFileSync, readSync, writeSync } from 'node:fs'
+import { Writable } from 'node:stream'
+import { unreadable } from '../core/text.ts'
+import { openNamed } from '../plain-file.ts'
+
+/** A secret in a file. One written by an editor or `echo` ends in a line break that is not part of it. */
+export const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')
+
+/**
+ * The text of a file. A pipe is waited for, and after a second this is said on stderr. Throws file_not_found and
+ * bad_file, which a pipe is that stays silent for a minute.
+ */
+export function readInput(file: string): string {
+  return readOpened(file, (descriptor) => {
+    const found = fstatSync(descriptor)
+    if (found.isFIFO()) return readPipe(descriptor, file)
+    // A terminal, for example, is read as it always is.
+    return readFileSync(found.isFile() ? descriptor : file, 'utf8')
+  })
+}
+
+/** The text of a regular file, for a process that must not wait. Throws file_not_found and bad_file. */
+export function readRegular(file: string): string {
+  return readOpened(file, (descriptor) => {
+    if (!fstatSync(descriptor).isFile()) throw new Error('it is not a regular file')
+    return readFileSync(descriptor, 'utf8')
+  })
+}
+
+function readOpened(file: string, read: (descriptor: number) => string): string {
+  try {
+    const descriptor = openNamed(file)
+    try {
+      return read(descriptor)
+    } finally {
+      closeSync(descriptor)
+    }
+  } catch (error) {
+    throw unreadable(file, error)
+  }
+}
+
+const PAUSE_MS = 20
+const SAY_AFTER_MS = 1_000
+const PIPE_WAIT_MS = 60_000
+
+/** Reads until the writers are gone. Before the first one came, a pipe looks as if it were empty. */
+function readPipe(descriptor: number, file: string): string {
+  const pieces: Buffer[] = []
+  const piece = Buffer.alloc(64 * 1024)
+  const pause = new Int32Array(new SharedArrayBuffer(4))
+  for (let silentMs = 0; silentMs < PIPE_WAIT_MS; silentMs += PAUSE_MS) {
+    const read = readNow(descriptor, piece)
+    if (read === 0 && pieces.length > 0) return Buffer.concat(pieces).toString('utf8')
+    if (read !== null && read > 0) {
+      pieces.push(Buffer.from(piece.subarray(0, read)))
+      silentMs = 0
+      continue
+    }
+    if (silentMs === SAY_AFTER_MS) process.stderr.write(`Waiting for ${file}, which is a pipe ...\n`)
+    Atomics.wait(pause, 0, 0, PAUSE_MS)
+  }
+  throw new Error(`nothing came through this pipe for ${PIPE_WAIT_MS / 1000} seconds`)
+}
+
+/** How many bytes there were; null when none were there yet. */
+function readNow(descriptor: number, into: Buffer): number | null {
+  try {
+    return readSync(descriptor, into)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return null
+    throw error
+  }
+}
+
+// What a command prints where a shell sends that into a file: all of it, or an error.
+
+/**
+ * The stream to print to in place of `usual`, which is that of the file descriptor. For a file, Node's own stream takes
+ * a write that fitted only in part, as when a disk fills up, for a whole one.
+ */
+export function wholeOutput<S extends NodeJS.WritableStream>(usual: () => S, fd: number): S | Writable {
+  return isFile(fd) ? fileOutput(fd) : usual()
+}
+
+const fileOutput = (fd: number): Writable =>
+  new Writable({
+    // A process may end right after what it has printed last: nothing is left for later.
+    write(chunk: Buffer, _encoding, done) {
+      try {
+        for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
+        done()
+      } catch (error) {
+        done(error as Error)
+      }
+    },
+  })
+
+function isFile(fd: number): boolean {
+  try {
+    return fstatSync(fd).isFile()
+  } catch {
+    // The parent process has closed it.
+    return false
+  }
+}

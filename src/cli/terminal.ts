@@ -1,0 +1,345 @@
+// What a command prints: results on stdout, remarks and warnings on stderr, each as text or as JSON.
+
+import { spawn } from 'node:child_process'
+import { stripVTControlCharacters, styleText } from 'node:util'
+import { Problem } from '../core/problem.ts'
+import { cut, visible, visibleCell } from '../core/text.ts'
+import type { PageRequest } from '../store/store.ts'
+import type { Cli, Streams } from './context.ts'
+
+/** Prints a command's one result: as JSON for a script, in words for a person. */
+export function print(cli: Cli, value: unknown, words: () => string): void {
+  cli.streams.out.write(cli.globals().json ? `${JSON.stringify(value)}\n` : `${words()}\n`)
+}
+
+/** A remark for a person at the terminal, on one line; never a result. */
+export function note(cli: Cli, text: string): void {
+  if (!cli.globals().json) cli.streams.err.write(`${visible(text)}\n`)
+}
+
+/** Something is not as it should be, but the command goes on. */
+export function warn(cli: Cli, text: string): void {
+  // For a script, warnings are collected until the end: what it reads on stderr is a single JSON object.
+  if (cli.globals().json) cli.warnings.push(text)
+  else cli.streams.err.write(`warning: ${visible(text)}\n`)
+}
+
+const PAGE_MAX = 1_000
+
+/** A listing that is read page by page, each from the cursor of the last row before it. */
+export type Listing<R> = {
+  read: (page: PageRequest) => Promise<R[]>
+  cursor: (row: R) => number | string
+  /** The cursor after which to begin. */
+  after?: PageRequest['after']
+  /** The most rows. */
+  limit?: number
+}
+
+export async function* pagesOf<R>({ read, cursor, after = null, limit }: Listing<R>): AsyncGenerator<R[]> {
+  let left = limit ?? Number.POSITIVE_INFINITY
+  for (let from = after; left > 0; ) {
+    const wanted = Math.min(PAGE_MAX, left)
+    const page = await read({ after: from, limit: wanted })
+    yield page
+    left -= page.length
+    const last = page.at(-1)
+    if (page.length < wanted || last === undefined) return
+    from = cursor(last)
+  }
+}
+
+type Shape<R, J> = { json: (row: R) => J; columns: Column<J>[] }
+
+/**
+ * Prints a listing, row by row as it is read: one JSON array, or a table whose columns may widen from one page to the
+ * next.
+ */
+export const printList = <R, J extends object>(cli: Cli, listing: Listing<R> & Shape<R, J>): Promise<void> =>
+  printPages(cli, pagesOf(listing), listing)
+
+/** Prints rows as they come, page by page, in the same two ways. */
+export async function printPages<R, J extends object>(
+  cli: Cli,
+  pages: AsyncIterable<R[]>,
+  { json, columns }: Shape<R, J>,
+): Promise<void> {
+  const { out } = cli.streams
+  const table = cli.globals().json ? null : await layTable(columns)
+  let rows = 0
+  for await (const page of pages) {
+    const values = page.map(json)
+    if (table && values.length > 0) await write(out, `${table(values)}\n`)
+    if (!table)
+      for (const [i, value] of values.entries())
+        await write(out, `${rows + i === 0 ? '[' : ',\n'}${JSON.stringify(value)}`)
+    rows += page.length
+  }
+  if (!table) out.write(rows === 0 ? '[]\n' : ']\n')
+  else if (rows === 0) note(cli, 'none')
+}
+
+/** Waits when the reader is slower than we are, so that a long listing does not fill up memory. */
+export async function write(out: NodeJS.WritableStream, text: string): Promise<void> {
+  if (!out.write(text)) await new Promise((resolve) => out.once('drain', resolve))
+}
+
+// Rows as a table, and one thing as a list of fields. Their values may be anybody's text; each is kept on its own line.
+
+type Value = string | number | boolean | null
+
+export type Column<T> = { title: string; of: (row: T) => Value; right?: boolean }
+
+/** The titles and one line a row, in columns as wide as their widest cell, two spaces between them. */
+export async function renderTable<T>(columns: Column<T>[], rows: T[]): Promise<string> {
+  return (await layTable(columns))(rows)
+}
+
+/**
+ * Lays a table out in parts, for listings of any length: the function that it returns gives the lines of some rows,
+ * with the titles before the first. A column is as wide as its widest cell so far, so a part is never narrower than the
+ * one before.
+ */
+export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => string> {
+  const [{ default: Table }, columnsOf] = await Promise.all([import('cli-table3'), measureColumns()])
+  const colAligns = columns.map(({ right }) => (right ? 'right' : 'left'))
+  const colWidths = columns.map(() => 1)
+  let lines: string[][] = [columns.map(({ title }) => title)]
+  // Each line is a table of its own: the work of laying out many together grows with the square of their number.
+  const layOut = (cells: string[]): string => {
+    const table = new Table({ ...PLAIN, colAligns, colWidths })
+    table.push(cells)
+    return table.toString().trimEnd()
+  }
+  return (rows) => {
+    for (const row of rows) lines.push(columns.map((column) => shown(column.of(row))))
+    for (const cells of lines)
+      for (const [i, text] of cells.entries()) colWidths[i] = Math.max(colWidths[i] ?? 1, columnsOf(text))
+    const text = lines.map(layOut).join('\n')
+    lines = []
+    return text
+  }
+}
+
+/** No rules and no colours: two spaces between the columns. */
+const PLAIN = {
+  chars: {
+    top: '',
+    'top-mid': '',
+    'top-left': '',
+    'top-right': '',
+    bottom: '',
+    'bottom-mid': '',
+    'bottom-left': '',
+    'bottom-right': '',
+    left: '',
+    'left-mid': '',
+    mid: '',
+    'mid-mid': '',
+    right: '',
+    'right-mid': '',
+    middle: '  ',
+  },
+  style: { 'padding-left': 0, 'padding-right': 0, head: [], border: [] },
+}
+
+const shown = (value: Value | undefined): string => {
+  if (value === null || value === undefined) return '-'
+  return typeof value === 'boolean' ? (value ? 'yes' : 'no') : visibleCell(String(value))
+}
+
+/** Names and values of one thing, one a line. */
+export function renderFields(fields: Record<string, Value | undefined>): string {
+  const width = Math.max(...Object.keys(fields).map((name) => name.length))
+  return Object.entries(fields)
+    .map(([name, value]) => `${name.padEnd(width)}  ${shown(value)}`)
+    .join('\n')
+}
+
+// Colours, where they are welcome.
+
+export type Style = 'bold' | 'dim' | 'green' | 'yellow' | 'red' | 'blue' | 'cyan' | 'italic' | 'underline'
+export type Paint = (style: Style, text: string) => string
+
+/** Colours only on a terminal, and never against NO_COLOR or --no-color. */
+export function createPaint(out: Streams['out'], wanted: boolean): Paint {
+  if (!wanted || !out.isTTY) return (_, text) => text
+  return (style, text) => styleText(style, text, { stream: out })
+}
+
+// How wide text is on a terminal, and where it is cut to fit. A table counts columns, of which a wide character takes
+// two; everything else counts characters.
+
+/** In characters. Colours take no room. */
+export const widthOf = (text: string): number => [...stripVTControlCharacters(text)].length
+
+/** Measures in columns. Only a table needs the package, so it is loaded only for one. */
+const measureColumns = async (): Promise<(text: string) => number> => (await import('string-width')).default
+
+/**
+ * Counted in characters as a reader sees them; the terminal cuts a name of wide ones. Nobody's text can break out of
+ * its column.
+ */
+export const clipped = (text: string, room: number): string => cut(visibleCell(text), room)
+
+/** Like `clipped`, but what is kept is the end. */
+export const clippedLeft = (text: string, room: number): string => {
+  const characters = [...visibleCell(text)]
+  return characters.length <= room
+    ? characters.join('')
+    : `…${characters.slice(characters.length - room + 1).join('')}`
+}
+
+// Breaks text into lines of a given width. Colours take no room.
+
+/** Lines of at most `width`, unless a word is longer. */
+export function wrapped(text: string, width: number): string[] {
+  return text.split('\n').flatMap((part) => {
+    const lines: string[] = []
+    let line = ''
+    for (const word of part.split(' ').filter((one) => one !== '')) {
+      if (line !== '' && widthOf(line) + 1 + widthOf(word) > width) {
+        lines.push(line)
+        line = ''
+      }
+      line += line === '' ? word : ` ${word}`
+    }
+    return [...lines, line]
+  })
+}
+
+// The progress bar: on stderr, for a person at a terminal; nothing is drawn elsewhere.
+
+const WIDTH = 40
+
+type Progress = { show: (share: number) => void; clear: () => void }
+
+/** `label` describes a share from 0 to 1. Redraws only when a whole percent more is done. */
+export function createProgress({ err }: Pick<Streams, 'err'>, label: (share: number) => string): Progress {
+  if (!err.isTTY) return { show: () => {}, clear: () => {} }
+  let shown = -1
+  return {
+    show(share) {
+      const percent = Math.floor(Math.min(1, share) * 100)
+      if (percent === shown) return
+      shown = percent
+      const done = Math.round((percent / 100) * WIDTH)
+      const bar = '█'.repeat(done) + '░'.repeat(WIDTH - done)
+      // The label may be shorter than the last one was.
+      err.write(`\r${bar} ${String(percent).padStart(3)} %  ${label(share)}\x1b[K`)
+    },
+    clear: () => err.write('\r\x1b[K'),
+  }
+}
+
+// The question before a dangerous change.
+
+/** Whether there is a person to ask: a terminal both ways, and no script that wants JSON. */
+export const mayAsk = ({ streams, globals }: Cli): boolean =>
+  Boolean(streams.in.isTTY && streams.err.isTTY && !globals().json)
+
+/** Ctrl-C at a question: neither yes nor no. */
+export class Interrupted extends Error {
+  constructor() {
+    super('Interrupted; nothing was changed.')
+  }
+}
+
+/** Asks for a line. At the end of the terminal's input it is empty. Throws Interrupted when Ctrl-C is pressed. */
+export async function askLine(cli: Cli, question: string): Promise<string> {
+  const { createInterface } = await import('node:readline/promises')
+  const terminal = createInterface({ input: cli.streams.in, output: cli.streams.err })
+  const ended = new Promise<string>((resolve) => terminal.once('close', () => resolve('')))
+  const interrupted = new Promise<never>((_, reject) => {
+    terminal.once('SIGINT', () => {
+      // The terminal echoes no line break for Ctrl-C.
+      cli.streams.err.write('\n')
+      reject(new Interrupted())
+    })
+  })
+  try {
+    const answer = await Promise.race([terminal.question(`${visible(question)} `), interrupted, ended])
+    return answer.trim()
+  } finally {
+    terminal.close()
+  }
+}
+
+/**
+ * Asks on a terminal only; a script is taken at its word. Throws usage unless the answer is yes, and Interrupted when
+ * Ctrl-C is pressed. The end of the terminal's input is an answer too: not a yes.
+ */
+export async function confirmOnTerminal(cli: Cli, question: string): Promise<void> {
+  if (!mayAsk(cli)) return
+  const answer = await askLine(cli, `${question} [y/N]`)
+  if (!isYes(answer)) throw new Problem('usage', 'Nothing was changed.')
+}
+
+export const isYes = (answer: string): boolean => /^y(es)?$/i.test(answer)
+
+// Shows a long text on a terminal, through the user's own pager.
+
+/** Options for `less` unless LESS is set, as git does it: colours are kept, and a text of one screen just stays. */
+const LESS = 'FRX'
+
+/** Shows the text through `command`, a line for a shell; without it, or if it cannot be run, writes it as it is. */
+export async function page(out: Streams['out'], text: string, command: string): Promise<void> {
+  if (!out.isTTY || command === '' || !(await pageThrough(command, text))) out.write(text)
+}
+
+/** Whether the pager could be run. */
+function pageThrough(command: string, text: string): Promise<boolean> {
+  // The keys that end a pager's wait are the pager's own.
+  const ignore = () => {}
+  process.on('SIGINT', ignore)
+  return new Promise<boolean>((resolve) => {
+    const env = { LESS, ...process.env }
+    const pager = spawn(command, { shell: true, stdio: ['pipe', 'inherit', 'inherit'], env })
+    pager.on('error', () => resolve(false))
+    // 126 and 127 are a shell's own: it could not run the command, or there is none.
+    pager.on('close', (code) => resolve(code !== 126 && code !== 127))
+    // The user may leave it before the end.
+    pager.stdin.on('error', ignore)
+    pager.stdin.end(text)
+  }).finally(() => process.off('SIGINT', ignore))
+}
+
+// Listens for signals to stop while a command has something to bring to an end.
+
+/** Ctrl-C, and what a service manager sends. */
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
+
+type Options = {
+  /** Also listen for the closing of the terminal. Only where something must be put right: it would undo `nohup`. */
+  hangUp?: boolean
+}
+
+/** Calls `heard` at every signal to stop, until it is released. */
+export function onStopSignal(
+  heard: (signal: NodeJS.Signals) => void,
+  { hangUp = false }: Options = {},
+): { release: () => void } {
+  const names: NodeJS.Signals[] = hangUp ? [...STOP_SIGNALS, 'SIGHUP'] : [...STOP_SIGNALS]
+  for (const name of names) process.on(name, heard)
+  return {
+    release: () => {
+      for (const name of names) process.off(name, heard)
+    },
+  }
+}
+
+/**
+ * The first signal to stop aborts `signal`, with its name as the reason: what is under way is brought to an end. A
+ * second one calls `endNow`, which ends the process at once.
+ */
+export function stopGently(
+  endNow: () => never,
+  options: Options = {},
+): { signal: AbortSignal; release: () => void } {
+  const control = new AbortController()
+  const { release } = onStopSignal((name) => {
+    if (control.signal.aborted) endNow()
+    control.abort(name)
+  }, options)
+  return { signal: control.signal, release }
+}

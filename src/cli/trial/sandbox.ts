@@ -1,0 +1,163 @@
+// sandbox: the time and the data of a partner's test environment. Live environments have no place here: every command
+// takes the test tenant of the partner and no other.
+
+import { Command, Option } from 'commander'
+import { formatPrice, formatUsd, price } from '../../core/money.ts'
+import type { Tenant } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted } from '../../core/text.ts'
+import { formatInstant, spellSpan } from '../../core/time.ts'
+import type { Advanced } from '../../engine/sandbox.ts'
+import type { Store } from '../../store/store.ts'
+import { auditEntry, commandLine, findingJson, tenantNamed } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { addWebhookOptions, duration, lazyWebhooks, positivePrice, type WebhookOptions } from '../options.ts'
+import { wake } from '../service/tick.ts'
+import { confirmOnTerminal, createProgress, mayAsk, note, print, renderFields } from '../terminal.ts'
+
+type RunOptions = WebhookOptions & { price?: string }
+
+const priceOption = () =>
+  new Option('--price <usd>', 'the price while the time passes, by default the newest one stored').argParser(
+    positivePrice,
+  )
+
+export function sandboxCommand(cli: Cli): Command {
+  const sandbox = new Command('sandbox').description("the time and the data of a partner's test environment")
+
+  addWebhookOptions(sandbox.command('advance'))
+    .description('advance the clock of the test environment, firing what falls due on the way')
+    .argument('<slug>', 'the partner')
+    .argument('<time>', 'how far, such as 12h, 7d or 30d', duration)
+    .addOption(priceOption())
+    .action((slug: string, byMs: number, options: RunOptions) =>
+      cli.withStore((store) => advance(cli, store, { slug, byMs, options })),
+    )
+
+  addWebhookOptions(sandbox.command('fire'))
+    .description('fire the next tranche of a plan of the test environment now')
+    .argument('<slug>', 'the partner')
+    .argument('<partner-plan-id>')
+    .addOption(priceOption())
+    .action((slug: string, planId: string, options: RunOptions) =>
+      cli.withStore((store) => fire(cli, store, { slug, planId, options })),
+    )
+
+  sandbox
+    .command('reset')
+    .description('wipe the test environment: users, plans, executions and trades; keys and webhook stay')
+    .argument('<slug>', 'the partner')
+    .option('--yes', 'do not ask; needed where there is no terminal', false)
+    .action((slug: string, { yes }: { yes: boolean }) => reset(cli, slug, yes))
+
+  return sandbox
+}
+
+async function advance(
+  cli: Cli,
+  store: Store,
+  { slug, byMs, options }: { slug: string; byMs: number; options: RunOptions },
+): Promise<void> {
+  const { advanceSandbox } = await import('../../engine/sandbox.ts')
+  const tenant = await tenantNamed(store, slug, 'test')
+  const webhooks = await lazyWebhooks(options)
+  const progress = createProgress(cli.streams, (share) => spellSpan(Math.floor(share * byMs)))
+  let advanced: Advanced
+  try {
+    advanced = await advanceSandbox({
+      store,
+      machine: cli.machine,
+      tenant,
+      byMs,
+      price: options.price === undefined ? null : price(options.price),
+      audit: auditEntry(cli, 'sandbox.advance', slug, { by_ms: byMs, price_usd: options.price ?? null }),
+      onProgress: progress.show,
+    })
+  } finally {
+    progress.clear()
+  }
+  const { wakeUpId: passId, executionsCreated } = advanced
+  const woken = await wake(cli, { store, webhooks }, { passId, executionsCreated })
+  const findings = (await store.findWarnings('test')).filter(
+    (found) => found.tenant?.tenantId === tenant.tenantId,
+  )
+  const json = {
+    ...advancedJson(tenant, advanced),
+    webhooks_sent: woken.sent,
+    webhooks_failed: woken.failed,
+    findings: findings.map((finding) => findingJson(cli, finding, 'warning')),
+  }
+  const { offset_ms, findings: _, ...fields } = json
+  print(cli, json, () => renderFields({ ...fields, ahead: spellSpan(offset_ms) }))
+  if (findings.length > 0) {
+    const look = commandLine(cli.self(), ['tranche', 'check', '--env', 'test'])
+    const verb = findings.length === 1 ? 'has' : 'have'
+    note(cli, `warning: ${counted(findings.length, 'fill')} of this sandbox ${verb} odd figures; run ${look}`)
+  }
+}
+
+const advancedJson = (tenant: Tenant, advanced: Advanced) => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  from: formatInstant(advanced.before.now),
+  to: formatInstant(advanced.after.now),
+  offset_ms: advanced.after.offsetMs,
+  price_usd: advanced.price && formatPrice(advanced.price),
+  passes: advanced.passes,
+  executions_created: advanced.executionsCreated,
+  windows_rolled: advanced.windowsRolled,
+  leases_expired: advanced.leasesExpired,
+})
+
+async function fire(
+  cli: Cli,
+  store: Store,
+  { slug, planId, options }: { slug: string; planId: string; options: RunOptions },
+): Promise<void> {
+  const { fireInSandbox } = await import('../../engine/sandbox.ts')
+  const tenant = await tenantNamed(store, slug, 'test')
+  const webhooks = await lazyWebhooks(options)
+  const { fired, wakeUpId } = await fireInSandbox(planId, {
+    store,
+    machine: cli.machine,
+    tenant,
+    price: options.price === undefined ? null : price(options.price),
+    audit: auditEntry(cli, 'sandbox.fire', slug, {
+      partner_plan_id: planId,
+      price_usd: options.price ?? null,
+    }),
+  })
+  const woken = await wake(cli, { store, webhooks }, { passId: wakeUpId, executionsCreated: 1 })
+  const json = {
+    partner_slug: slug,
+    environment: tenant.environment,
+    partner_plan_id: planId,
+    execution_id: fired.executionId,
+    amount_usd: formatUsd(fired.tranche.amount),
+    trigger: fired.tranche.trigger,
+    tranche_index: fired.schedule.trancheIndex - 1,
+    webhooks_sent: woken.sent,
+    webhooks_failed: woken.failed,
+  }
+  print(cli, json, () => renderFields(json))
+}
+
+async function reset(cli: Cli, slug: string, yes: boolean): Promise<void> {
+  if (!yes && !mayAsk(cli)) throw new Problem('usage', 'A reset wipes the test environment: add --yes.')
+  if (!yes) {
+    await confirmOnTerminal(
+      cli,
+      `Wipe the test environment of ${slug}? Its users, plans and trades are gone, from its reports too.`,
+    )
+  }
+  await cli.withStore(async (store) => {
+    const tenant = await tenantNamed(store, slug, 'test')
+    const wiped = await store.resetSandbox(tenant, auditEntry(cli, 'sandbox.reset', slug))
+    const json = { partner_slug: slug, environment: tenant.environment, ...wiped }
+    print(cli, json, () => renderFields(json))
+    note(
+      cli,
+      'Its keys and its webhook stay, and its clock does not go back. Its reports are empty; live ones are as before.',
+    )
+  })
+}

@@ -1,0 +1,275 @@
+// A partner, played over HTTP as a real one would be: it polls, buys at the price it is quoted, and reports. It knows
+// the service by its URL and its key alone.
+
+import {
+  type Btc,
+  CENT,
+  floorToCents,
+  formatBtc,
+  formatPrice,
+  formatUsd,
+  type Price,
+  UNITS,
+  type Usd,
+  usd,
+  ZERO_USD,
+} from '../../core/money.ts'
+import { seededRandom } from '../../engine/backtest.ts'
+
+export type PartnerOptions = {
+  url: string
+  key: string
+  /** What the partner's venue asks for one bitcoin right now. */
+  quote: () => Price
+  chance: Chance
+  /** How often each thing goes wrong, as fractions of one; the rest is filled. */
+  manners: Manners
+  /** Called with what became of each instruction, in their order, once the service has answered. */
+  onOutcome?: (outcome: Outcome) => void
+}
+
+/** An instruction's end as this partner sees it; `refused` when it had been cancelled meanwhile. */
+export type Outcome = Pick<
+  Instruction,
+  'execution_id' | 'partner_plan_id' | 'amount_usd' | 'delivered_count'
+> &
+  (
+    | { status: 'filled' | 'partial'; usd_amount: string; btc_amount: string; execution_price: string }
+    | { status: 'failed' | 'silent' | 'refused' }
+  )
+
+export type Manners = { partial: number; failed: number; silent: number; answerLost: number }
+
+/** An instruction as GET /executions/due hands it out: the fields this partner goes by. */
+export type Instruction = {
+  execution_id: string
+  partner_user_id: string
+  partner_plan_id: string
+  amount_usd: string
+  idempotency_key: string
+  delivered_count: number
+}
+
+export type Tally = {
+  polls: number
+  /** Instructions handed out for the first time. */
+  delivered: number
+  redelivered: number
+  /** Orders that bought all, some, or nothing. */
+  filled: number
+  partial: number
+  failed: number
+  /** Instructions this partner stayed silent about until they came again. */
+  silent: number
+  /** Confirmations sent again, as if the answer had been lost, and answered as replays. */
+  replayed: number
+  /** Confirmations refused because the execution had been cancelled meanwhile. */
+  refusedLate: number
+  /** What the accepted reports add up to: the partner's own book. */
+  spent: Usd
+  bought: Btc
+}
+
+export type Partner = {
+  tally: Readonly<Tally>
+  /** One authenticated call; throws on any answer but 200. */
+  call(method: string, path: string, body?: unknown): Promise<unknown>
+  /** Takes what is due. Instructions already taken and not yet answered come again only when their lease is over. */
+  poll(): Promise<Instruction[]>
+  /** Buys and reports, all at once as a busy venue does. */
+  work(instructions: readonly Instruction[]): Promise<void>
+}
+
+/** How the service distinguishes this conflict from the others, which would be the partner's mistakes. */
+const CANCELLED_MEANWHILE = /was cancelled before it was confirmed/
+
+type Desk = Required<PartnerOptions> & { tally: Tally }
+type Answer = { status: number; body: unknown }
+type Report = Record<string, string>
+type Order = {
+  instruction: Instruction
+  /** Null when the partner stays silent for now. */
+  report: Report | null
+  spent: Usd
+  bought: Btc
+  answerLost: boolean
+}
+
+export function createPartner(options: PartnerOptions): Partner {
+  const desk: Desk = { onOutcome: () => {}, ...options, tally: emptyTally() }
+  const { tally } = desk
+  return {
+    tally,
+    call: (method, path, body) => call(desk, method, path, body),
+
+    async poll() {
+      const due = (await call(desk, 'GET', '/executions/due')) as Instruction[]
+      tally.polls += 1
+      for (const { delivered_count } of due) tally[delivered_count === 1 ? 'delivered' : 'redelivered'] += 1
+      return due
+    },
+
+    async work(instructions) {
+      // Random numbers are drawn in the order of the instructions, before anything runs in parallel.
+      const orders = instructions.map((instruction) => place(desk, instruction))
+      const ends = await Promise.allSettled(orders.map((order) => confirm(desk, order)))
+      // Told in that order as well, whichever answer came first, and told of the others when one went wrong.
+      for (const end of ends) if (end.status === 'fulfilled') desk.onOutcome(end.value)
+      for (const end of ends) if (end.status === 'rejected') throw end.reason
+    },
+  }
+}
+
+/** Decides what becomes of an instruction at the venue. */
+function place({ chance, manners, quote }: Desk, instruction: Instruction): Order {
+  const roll = chance()
+  const answerLost = chance() < manners.answerLost
+  const share = chance()
+  const { failed, partial } = manners
+  const silent = instruction.delivered_count === 1 ? manners.silent : 0
+  if (roll < silent) return { instruction, report: null, ...NOTHING, answerLost }
+  // The execution id without its prefix is a valid order id, and the same one when the instruction comes again.
+  const order = { partner_order_id: instruction.execution_id.slice('exec_'.length) }
+  if (roll < silent + failed) {
+    const report = { ...order, status: 'failed', failure_reason: 'the venue rejected the order' }
+    return { instruction, report, ...NOTHING, answerLost }
+  }
+  const price = quote()
+  const whole = usd(instruction.amount_usd)
+  const some = roll < silent + failed + partial ? partOf(whole, share) : whole
+  const bought = ((some * UNITS) / price) as Btc
+  const report = {
+    ...order,
+    status: some < whole ? 'partial' : 'filled',
+    usd_amount: formatUsd(some),
+    btc_amount: formatBtc(bought),
+    execution_price: formatPrice(price),
+  }
+  return { instruction, report, spent: some, bought, answerLost }
+}
+
+const NOTHING = { spent: ZERO_USD, bought: 0n as Btc }
+
+/** Between three and eight tenths, in whole cents; an amount too small to divide stays whole. */
+function partOf(whole: Usd, share: number): Usd {
+  const part = floorToCents(((whole * BigInt(Math.round(300 + share * 500))) / 1000n) as Usd)
+  return part === ZERO_USD ? whole : part
+}
+
+/** Reports what became of an order; throws on any answer but that it is accepted, or was cancelled meanwhile. */
+async function confirm(desk: Desk, { instruction, report, ...order }: Order): Promise<Outcome> {
+  const { tally } = desk
+  if (report === null) {
+    tally.silent += 1
+    return outcomeOf(instruction, { status: 'silent' })
+  }
+  const path = `/executions/${instruction.execution_id}/confirm`
+  const answer = await send(desk, 'POST', path, report)
+  if (answer.status === 409 && CANCELLED_MEANWHILE.test(JSON.stringify(answer.body))) {
+    tally.refusedLate += 1
+    return outcomeOf(instruction, { status: 'refused' })
+  }
+  if (answer.status !== 200) throw unexpected('POST', path, answer)
+  tally.spent = (tally.spent + order.spent) as Usd
+  tally.bought = (tally.bought + order.bought) as Btc
+  tally[report.status as 'filled' | 'partial' | 'failed'] += 1
+  if (order.answerLost) await repeat(desk, path, report)
+  return outcomeOf(instruction, report)
+}
+
+const outcomeOf = (
+  { execution_id, partner_plan_id, amount_usd, delivered_count }: Instruction,
+  { status, usd_amount, btc_amount, execution_price }: Report,
+): Outcome =>
+  ({
+    execution_id,
+    partner_plan_id,
+    amount_usd,
+    delivered_count,
+    status,
+    ...(usd_amount !== undefined && { usd_amount, btc_amount, execution_price }),
+  }) as Outcome
+
+/** What a client does when it never saw the answer: it sends the very same confirmation, never a second order. */
+async function repeat(desk: Desk, path: string, report: Report): Promise<void> {
+  const answer = await call(desk, 'POST', path, report)
+  if (!(answer as { replayed?: boolean }).replayed)
+    throw new Error('a repeated confirmation was not a replay')
+  desk.tally.replayed += 1
+}
+
+async function call(desk: Desk, method: string, path: string, body?: unknown): Promise<unknown> {
+  const answer = await send(desk, method, path, body)
+  if (answer.status !== 200) throw unexpected(method, path, answer)
+  return answer.body
+}
+
+async function send({ url, key }: Desk, method: string, path: string, body?: unknown): Promise<Answer> {
+  const response = await fetch(`${url}/partner/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  return { status: response.status, body: await response.json() }
+}
+
+const unexpected = (method: string, path: string, { status, body }: Answer): Error =>
+  new Error(`${method} ${path} was answered ${status}: ${JSON.stringify(body)}`)
+
+const emptyTally = (): Tally => ({
+  polls: 0,
+  delivered: 0,
+  redelivered: 0,
+  filled: 0,
+  partial: 0,
+  failed: 0,
+  silent: 0,
+  replayed: 0,
+  refusedLate: 0,
+  spent: ZERO_USD,
+  bought: 0n as Btc,
+})
+
+// A synthetic price path: made up, repeatable, and not a forecast of anything.
+
+/** The same numbers for the same seed and stream, each in [0, 1). Never for anything secret. */
+export type Chance = () => number
+
+/** A generator of its own for each stream, so that drawing from one does not affect the others. */
+export const createChance = (seed: number, stream: string): Chance =>
+  seededRandom(
+    [...stream].reduce((sum, letter) => Math.imul(sum ^ (letter.codePointAt(0) ?? 0), 0x01000193), seed),
+  )
+
+const FIRST_PRICE_USD = 64_000
+const MINUTES_PER_YEAR = 365.25 * 24 * 60
+/** A usual year of bitcoin; no drift, so that the path favours neither early nor late buying. */
+const VOLATILITY_PER_YEAR = 0.5
+/** How far volatility wanders (standard deviation of its logarithm) and how long it remembers. */
+const WANDER = 0.4
+const WANDER_HALF_LIFE_MINUTES = 36 * 60
+
+/**
+ * One price a minute: a geometric random walk whose volatility wanders around a mean. A pure function of the seed.
+ * Floats are fine here: this is where the price comes from, and it leaves as exact cents.
+ */
+export function syntheticPath(seed: number, minutes: number): Price[] {
+  const chance = createChance(seed, 'prices')
+  const usual = VOLATILITY_PER_YEAR / Math.sqrt(MINUTES_PER_YEAR)
+  const memory = 2 ** (-1 / WANDER_HALF_LIFE_MINUTES)
+  const shock = WANDER * Math.sqrt(1 - memory ** 2)
+  let wander = WANDER * normal(chance)
+  let logPrice = Math.log(FIRST_PRICE_USD)
+  return Array.from({ length: minutes }, () => {
+    const price = BigInt(Math.max(1, Math.round(Math.exp(logPrice) * 100))) * CENT
+    wander = memory * wander + shock * normal(chance)
+    const deviation = usual * Math.exp(wander)
+    logPrice += deviation * normal(chance) - deviation ** 2 / 2
+    return price as Price
+  })
+}
+
+/** A standard normal number (Box and Muller 1958). */
+function normal(chance: Chance): number {
+  return Math.sqrt(-2 * Math.log(1 - chance())) * Math.cos(2 * Math.PI * chance())
+}

@@ -1,0 +1,239 @@
+// A copy of a whole database, between any two of them: held still, carried table by table, verified, and only then
+// named.
+
+import { createHash } from 'node:crypto'
+import { REPORTS, textOf } from './billing/export.ts'
+import { periodOf } from './core/month.ts'
+import type { Partner } from './core/partner.ts'
+import { Problem } from './core/problem.ts'
+import { counted, quoted } from './core/text.ts'
+import type { Instant } from './core/time.ts'
+import { IN_VARIABLE, namedInCommand } from './store/address.ts'
+import { type HeldSource, type NewTarget, type Rows, rowsOf, TABLES, type Table } from './store/copying.ts'
+import type { Database } from './store/database.ts'
+import { type Seal, sealedInVain, sealedProblem } from './store/seal.ts'
+import type { AuditEntry, Store } from './store/store.ts'
+
+export type CopyOptions = {
+  now: Instant
+  /** Seals the source at the moment that was copied. */
+  seal: boolean
+  /** What is in the place of the target gives way, and is kept where that is a server. */
+  replace: boolean
+  /**
+   * A move goes by the rules of the ledger too. A backup is as good or bad as its database, seal included, and takes a
+   * file as it is.
+   */
+  kind: 'move' | 'backup'
+  /** An entry for the audit log of the copy, which it has before it gets its name. */
+  audit?: AuditEntry
+  /** Told how far it is, from 0 to 1, and what is being done. */
+  show: (share: number, doing: string) => void
+}
+
+export type Copied = {
+  tables: CopiedTable[]
+  closedMonths: number
+  /** Files beside the source that a part of it was read from. */
+  playedIn: string[]
+  /** Of the source, if it is sealed by now. */
+  seal: Seal | null
+  replaced: string | null
+  /** Null on a server. */
+  bytes: number | null
+}
+
+/**
+ * Throws database_sealed for a source that has moved elsewhere, database_exists for a target that is taken, bad_file
+ * for a source in which the check finds faults, storage_failed for a copy that is not the same. Whatever fails leaves
+ * the target as it was, and the source unsealed unless it says otherwise.
+ */
+export async function copyDatabase(from: Database, to: Database, options: CopyOptions): Promise<Copied> {
+  const { now, replace, kind } = options
+  const source = await from.hold({ fromWriters: options.seal, untouched: kind === 'backup' })
+  try {
+    const seal = await source.seal()
+    if (seal && kind === 'move' && seal.movedTo !== to.shownInFull) throw sealedProblem(seal)
+    const target = await to.make({ now, replace })
+    try {
+      return await carry({ source, target }, { from, to, seal }, options)
+    } finally {
+      await target.close()
+    }
+  } finally {
+    await source.release()
+  }
+}
+
+type Ends = { from: Database; to: Database; seal: Seal | null }
+
+async function carry(
+  sides: { source: HeldSource; target: NewTarget },
+  { from, to, seal }: Ends,
+  { now, kind, show, audit, ...options }: CopyOptions,
+): Promise<Copied> {
+  const { source, target } = sides
+  const read = await progressOf(source, show)
+  for (const table of TABLES) await target.load(table, watched(source.blocks(table), read('copying')))
+  show(LOADED, 'making indexes')
+  await target.settle({
+    fileHistory: await source.fileHistory(),
+    seal: kind === 'backup' ? seal : null,
+  })
+  const tables = await compareRows(sides, TABLES, read('verifying'))
+  const months = await closedMonths(source)
+  if (kind === 'move') {
+    show(1, 'checking')
+    await proveThroughStore(sides, months, from.shown)
+  }
+  const sealed = options.seal && !seal ? { at: now, movedTo: to.shownInFull } : seal
+  if (sealed && !seal) await source.setSeal(sealed)
+  else if (seal && kind === 'move') await source.keepSeal()
+  const published = await target.publish(audit ?? null).catch((error) => {
+    throw sealed && !seal ? sealedInVain(error, from.shown) : error
+  })
+  return { tables, closedMonths: months.length, playedIn: source.playedIn, seal: sealed, ...published }
+}
+
+async function proveThroughStore(
+  { source, target }: { source: HeldSource; target: NewTarget },
+  months: readonly string[],
+  name: string,
+): Promise<void> {
+  const store = await target.openStore()
+  try {
+    await refuseFaults(store, name)
+    if (source.store) {
+      const both: Sides<Store> = { source: source.store, target: store }
+      await compareExports(both, monthsWithPartners(months, await source.store.listPartners()))
+    }
+  } finally {
+    await store.close()
+  }
+}
+
+/** Carrying the rows, and reading them again on both sides, take about as long each. */
+const PASSES = 3
+const LOADED = 1 / PASSES
+
+async function progressOf(source: HeldSource, show: CopyOptions['show']) {
+  let rows = 0
+  for (const table of TABLES) rows += await source.count(table)
+  let read = 0
+  return (doing: string) => (more: number) => {
+    read += more
+    show(read / (PASSES * Math.max(1, rows)), doing)
+  }
+}
+
+async function* watched<T extends { rows: number }>(
+  blocks: AsyncIterable<T>,
+  read: (rows: number) => void,
+): AsyncGenerator<T> {
+  for await (const block of blocks) {
+    yield block
+    read(block.rows)
+  }
+}
+
+// Whether a copy is the same as its source: the rows are counted and hashed on both sides, and the reports of closed
+// months are compared byte by byte. Nothing that was seen while the rows were carried counts.
+
+/** A table as it was found on both sides. */
+type CopiedTable = { name: string; rows: number; sha256: string }
+
+type Sides<T> = { source: T; target: T }
+
+/** Throws storage_failed for a table that is not the same on both sides. `read` is told of rows as they are read. */
+export async function compareRows(
+  { source, target }: Sides<Rows>,
+  tables: readonly Table[],
+  read: (rows: number) => void,
+): Promise<CopiedTable[]> {
+  const compared: CopiedTable[] = []
+  for (const table of tables) {
+    const counts = [await source.count(table), await target.count(table)]
+    const [here, there] = [await digestOf(source, table, read), await digestOf(target, table, read)]
+    const rows = new Set([...counts, here.rows, there.rows])
+    if (rows.size > 1) throw differs(table.name, `it has ${counts[0]} rows, the copy ${counts[1]}`)
+    if (here.sha256 !== there.sha256) throw differs(table.name, 'its rows are others')
+    compared.push({ name: table.name, ...here })
+  }
+  return compared
+}
+
+async function digestOf(
+  side: Rows,
+  table: Table,
+  read: (rows: number) => void,
+): Promise<{ rows: number; sha256: string }> {
+  const hash = createHash('sha256')
+  let rows = 0
+  for await (const block of side.blocks(table)) {
+    hash.update(block.text)
+    rows += block.rows
+    read(block.rows)
+  }
+  return { rows, sha256: hash.digest('hex') }
+}
+
+const differs = (what: string, how: string): Problem =>
+  new Problem(
+    'storage_failed',
+    `The copy differs from its source in ${what} (${how}), so it was thrown away: run it again.`,
+  )
+
+const CLOSED_MONTHS = TABLES.filter(({ name }) => name === 'closed_months')
+
+/** The months that were reported as final. */
+async function closedMonths(side: Rows): Promise<string[]> {
+  const months: string[] = []
+  for (const table of CLOSED_MONTHS)
+    for await (const block of side.blocks(table))
+      for (const [month] of rowsOf(block, table)) months.push(String(month))
+  return months
+}
+
+/**
+ * The months of which there is an export to compare: nothing lies in those before the first partner, of which older
+ * versions closed as many as were asked for.
+ */
+export function monthsWithPartners(
+  months: readonly string[],
+  partners: readonly Pick<Partner, 'createdAt'>[],
+): string[] {
+  return months.filter((month) => partners.some(({ createdAt }) => createdAt < periodOf(month).end))
+}
+
+/** Throws storage_failed for a closed month whose exports are not the same bytes on both sides. */
+async function compareExports({ source, target }: Sides<Store>, months: readonly string[]): Promise<void> {
+  for (const month of months)
+    for (const report of REPORTS) {
+      const [here, there] = [await exportOf(source), await exportOf(target)]
+      if (here !== there) throw differs(`the ${report} of ${month}`, 'its export is other bytes')
+
+      async function exportOf(store: Store): Promise<string> {
+        const periods = [{ ...periodOf(month), final: true }]
+        const hash = createHash('sha256')
+        const reading = { store, periods, filter: { slug: null, environment: null } }
+        for await (const { text } of textOf(reading, { report, format: 'csv' })) hash.update(text)
+        return hash.digest('hex')
+      }
+    }
+}
+
+// A ledger with faults is not copied: the rules of the ledger are asked of the copy, which has the same rows.
+
+/** Throws bad_file for a copy, and so a source, in which the check finds anything wrong. */
+async function refuseFaults(store: Store, source: string): Promise<void> {
+  const faults = await store.findFaults()
+  const [first] = faults
+  if (!first) return
+  const named = namedInCommand(source)
+  const db = named === IN_VARIABLE ? `"${named}"` : quoted(named)
+  throw new Problem(
+    'bad_file',
+    `The check finds ${counted(faults.length, 'fault')} in ${source}, such as ${first.kind} ${first.subject}: ` +
+      `${first.message}. Nothing was copied: run \`tranche --db ${db} check\`.`,
+  )
+}

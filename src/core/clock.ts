@@ -1,0 +1,147 @@
+// The machine's clock against a second witness: whether a pass may act on the time it is told.
+
+import { Problem } from './problem.ts'
+import { counted } from './text.ts'
+import { formatInstant, HOUR_MS, type Instant, MINUTE_MS, plus, spellSpan } from './time.ts'
+
+/** How far a clock and its witness may be apart before neither is believed. */
+export const CLOCK_DIFFERENCE_MAX_MS = 10 * MINUTE_MS
+
+/** The time that somebody else tells, and who it is. */
+export type Witness = { source: string; at: Instant }
+/** `silent`: there is a witness, and this time it told nothing. `none`: nobody was asked. */
+export type Testimony = Witness | 'silent' | 'none'
+
+/** A clock and a witness that contradict each other. */
+export type Dispute = { clockAt: Instant; witness: Witness }
+
+export const agree = (clock: Instant, told: Instant): boolean =>
+  Math.abs(clock - told) <= CLOCK_DIFFERENCE_MAX_MS
+
+/**
+ * Whether the clock is disputed, by what a witness tells now and by the dispute that stands. A silent witness neither
+ * starts a dispute nor ends one, unless the clock was set in the meantime; who asks nobody ends it.
+ */
+export function judgeClock(clock: Instant, told: Testimony, standing: Dispute | null): Dispute | null {
+  if (told === 'none') return null
+  if (told !== 'silent') return agree(clock, told.at) ? null : { clockAt: clock, witness: told }
+  if (standing === null || wasSet(standing, clock)) return null
+  const { source, at } = standing.witness
+  return { clockAt: clock, witness: { source, at: plus(at, clock - standing.clockAt) } }
+}
+
+/** A clock that was ahead has gone back since; one that was behind has caught up with the witness. */
+const wasSet = ({ clockAt, witness }: Dispute, clock: Instant): boolean =>
+  clockAt > witness.at ? clock < clockAt : clock >= plus(witness.at, -CLOCK_DIFFERENCE_MAX_MS)
+
+/** Both times, for people. */
+export const inWords = ({ clockAt, witness }: Dispute): string =>
+  `this machine shows ${formatInstant(clockAt)} and ${witness.source} ${formatInstant(witness.at)}, ` +
+  `${spellSpan(Math.abs(clockAt - witness.at))} ${clockAt > witness.at ? 'earlier' : 'later'}`
+
+export const clockDisputed = (dispute: Dispute): Problem =>
+  new Problem(
+    'clock_disputed',
+    `The clock is in doubt: ${inWords(dispute)}. Nothing fires and no window rolls until they agree.`,
+  )
+
+// Whether the scheduler is late: the one rule behind readiness, `check`, `status`, the metric and the alert.
+
+/** Late is never sooner than this, however often passes come. */
+export const GRACE_MS = 10 * MINUTE_MS
+/** A scheduler may miss this many of its usual gaps: as many as the failsafe's lead covers (docs/engine.md). */
+export const GAPS_ALLOWED = 2
+/** What a single pass says of the next one: nothing, so the slowest cron that is common is assumed. */
+const GAP_UNKNOWN_MS = HOUR_MS
+/** The newest gaps that make the usual one: their median, so that one outage does not count. */
+const GAPS_SEEN = 8
+
+/** Passes to read for `latestAt`: one more than the gaps between them. */
+export const LATENESS_PASSES = GAPS_SEEN + 1
+
+export type SchedulerSeen = {
+  /** When the latest passes began, the newest first; LATENESS_PASSES of them are enough. */
+  latestAt: readonly Instant[]
+  /** When the newest pass that came to its end began; null before the first. */
+  lastFinishedAt: Instant | null
+  /** Since when the first plan that passes must visit has existed; null when there is none. Sandboxes do not count. */
+  waitingSince: Instant | null
+}
+
+type SchedulerLateness = {
+  isLate: boolean
+  /** How long the plans have gone without a finished pass; null when no plan waits for one. */
+  waitedMs: number | null
+  /** How long they may. */
+  allowedMs: number
+  /** The usual time between passes; null when fewer than two are known. */
+  usualGapMs: number | null
+}
+
+/**
+ * Late is a scheduler that plans wait for and that has finished no pass for ten minutes and two of its usual gaps. An
+ * hourly cron may be away for 130 minutes, a minutely one for 12. Before the first pass ten minutes are allowed.
+ */
+export function schedulerLateness(seen: SchedulerSeen, now: Instant): SchedulerLateness {
+  const { latestAt, lastFinishedAt, waitingSince } = seen
+  const usualGapMs = usualGap(latestAt)
+  const gapMs = latestAt.length === 0 ? 0 : (usualGapMs ?? GAP_UNKNOWN_MS)
+  const allowedMs = GRACE_MS + GAPS_ALLOWED * gapMs
+  if (waitingSince === null) return { isLate: false, waitedMs: null, allowedMs, usualGapMs }
+  // A plan that is younger than the last pass has waited only since its own creation.
+  const since = lastFinishedAt === null ? waitingSince : Math.max(waitingSince, lastFinishedAt)
+  const waitedMs = Math.max(0, now - since)
+  return { isLate: waitedMs > allowedMs, waitedMs, allowedMs, usualGapMs }
+}
+
+/** Why the scheduler is late, as part of a sentence: "the last finished tick began 3 h ago; 1 h is usual". */
+export function latenessInWords(
+  { lastFinishedAt }: SchedulerSeen,
+  now: Instant,
+  usualGapMs: number | null,
+): string {
+  const usual = usualGapMs === null ? '' : `; ${spellSpan(usualGapMs)} is usual`
+  return lastFinishedAt === null
+    ? `no tick has ever finished, and plans wait for one${usual}`
+    : `the last finished tick began ${spellSpan(now - lastFinishedAt)} ago${usual}`
+}
+
+/** The median of the newest gaps; null when there is none. A gap below zero is a clock set back, and counts as none. */
+function usualGap(latestAt: readonly Instant[]): number | null {
+  const gaps = latestAt
+    .slice(0, LATENESS_PASSES)
+    .flatMap((at, i, all) => (i === 0 ? [] : [Math.max(0, (all[i - 1] ?? at) - at)]))
+    .sort((a, b) => a - b)
+  return gaps[gaps.length >> 1] ?? null
+}
+
+// Writes that were answered and that the database has lost since: its server came back without its last ones.
+
+/** What is undecided: at least how many writes, from when to when, whose, and what became of the server. */
+export type LostWrites = {
+  /** The newest of them; a greater one is news. */
+  lostId: number
+  foundAt: Instant
+  writes: number
+  firstAt: Instant
+  lastAt: Instant
+  tenants: string
+  server: string
+}
+
+/** The command that lets the database go on. */
+export const RESUME = ['tranche', 'restore', '--resume'] as const
+
+export const lostInWords = ({ writes, firstAt, lastAt, tenants, server }: LostWrites): string =>
+  `the server came back without ${counted(writes, 'write')} or more that had been answered, from ` +
+  `${formatInstant(firstAt)} to ${formatInstant(lastAt)} (${spellSpan(lastAt - firstAt)})` +
+  `${tenants === '' ? '' : `, of ${tenants}`} (${server})`
+
+/** What is refused meanwhile: whatever fires, hands out, or changes what fires. */
+export const writesLost = (): Problem =>
+  new Problem(
+    'writes_lost',
+    'The database stands still: its server came back without writes that had been answered. Nothing fires and nothing ' +
+      `is handed out until an operator has compared the books and run \`${RESUME.join(' ')}\`; see "When answered writes are lost" in ` +
+      '`tranche docs postgres`.',
+  )

@@ -1,0 +1,347 @@
+// Late fills: which one an operator means, and the decision that a report which was refused and kept tells of a real
+// purchase.
+
+import { type ExecutionSeen, type LateFill, orderTaken, type Recorded } from './confirmation.ts'
+import { type Execution, type ExecutionId, isOpen } from './execution.ts'
+import { type Btc, formatBtc, formatUsd, lesser, type Price, UNITS, type Usd, ZERO_USD } from './money.ts'
+import { type OddPrice, oddPrice } from './price.ts'
+import { Problem } from './problem.ts'
+import type { Instant } from './time.ts'
+import {
+  FILL_BTC_MAX,
+  FILL_USD_MAX,
+  type Fill,
+  isFill,
+  recordedAtOf,
+  sameReport,
+  type Trade,
+  tradeOf,
+} from './trade.ts'
+import { adjustSpent, settle, type Window } from './window.ts'
+
+// Adjustments: a fill that was recorded wrongly is set right by an entry of its own. The trade itself never changes,
+// and neither does the month it was recorded in.
+
+/** What an execution comes to: dollars spent and coins bought. */
+export type Amounts = { usd: Usd; btc: Btc }
+
+export type Adjustment = Amounts & {
+  /** Counts up over all adjustments, in the order they were made. */
+  adjustmentId: number
+  executionId: ExecutionId
+  reason: string
+  recordedAt: Instant
+  /** The late fill it was made of; null when an operator gave the amounts. */
+  reportId: number | null
+  /** The order of a further purchase; null when it is about the order of the trade. */
+  partnerOrderId: string | null
+  /** What else the report of that late fill says; null without one, and where it was accepted before this was kept. */
+  fill: AdjustmentFill | null
+}
+
+/** What is known of the purchase behind an adjustment, besides its amounts. */
+type AdjustmentFill = {
+  /** The difference to what the order's fee was so far; null when the report says nothing of a fee. */
+  partnerFee: Usd | null
+  executionPrice: Price
+  /** As reported, or when the report came. */
+  executedAt: Instant
+}
+
+export type TradeSeen = {
+  execution: Execution | null
+  window: Window | null
+  trade: Trade | null
+  adjustments: readonly Adjustment[]
+  /** The last adjustment of all, of whatever trade; 0 before the first. */
+  latestId: number
+  /** When the latest trade or adjustment of all was recorded. */
+  latestRecordedAt: Instant | null
+}
+
+export type Correction = {
+  window: Window
+  adjustment: Adjustment
+  before: Amounts
+  after: Amounts
+  /** What is wrong with the price of the fill at what the execution comes to now; null if nothing is. */
+  odd: OddPrice | null
+}
+
+/** What an execution comes to after its adjustments. A report of failure begins at nothing. */
+export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): Amounts {
+  const first = isFill(report)
+    ? { usd: report.usdAmount, btc: report.btcAmount }
+    : { usd: ZERO_USD, btc: 0n as Btc }
+  return adjustments.reduce<Amounts>(
+    (sum, step) => ({ usd: (sum.usd + step.usd) as Usd, btc: (sum.btc + step.btc) as Btc }),
+    first,
+  )
+}
+
+/** What partners took as their own fee for an execution, in all; null when nobody has reported one. */
+export function feeOf({ report }: Trade, adjustments: readonly Pick<Adjustment, 'fill'>[]): Usd | null {
+  const first = isFill(report) ? report.partnerFee : null
+  const steps = [first, ...adjustments.map(({ fill }) => fill?.partnerFee ?? null)]
+  const said = steps.filter((fee) => fee !== null)
+  return said.length === 0 ? null : (said.reduce<bigint>((sum, fee) => sum + fee, 0n) as Usd)
+}
+
+/** The orders that an adjustment is about, and what they came to before it and after it. */
+export type AdjustedOrders = { orders: string[]; isFurther: boolean; before: Amounts; after: Amounts }
+
+/**
+ * Which orders of its execution an adjustment is about: a further purchase is an order of its own; the amounts that an
+ * operator gave after one are of all orders together; everything else is about the order of the trade. `earlier` are
+ * the adjustments of the execution before it.
+ */
+export function ordersAdjusted(
+  trade: Trade,
+  earlier: readonly Adjustment[],
+  adjustment: Adjustment,
+): AdjustedOrders {
+  const { partnerOrderId, reportId } = adjustment
+  const isFurther = partnerOrderId !== null
+  const further = earlier.flatMap((one) => one.partnerOrderId ?? [])
+  const isOfAll = reportId === null && further.length > 0
+  const before = isFurther
+    ? { usd: ZERO_USD, btc: 0n as Btc }
+    : amountsOf(trade, isOfAll ? earlier : earlier.filter((one) => one.partnerOrderId === null))
+  return {
+    orders: isFurther ? [partnerOrderId] : [trade.report.partnerOrderId, ...(isOfAll ? further : [])],
+    isFurther,
+    before,
+    after: { usd: (before.usd + adjustment.usd) as Usd, btc: (before.btc + adjustment.btc) as Btc },
+  }
+}
+
+/**
+ * Sets a recorded outcome right: `right` is what it should have said. Throws execution_not_found, adjustment_conflict.
+ */
+export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now: Instant): Correction {
+  const { execution, window, trade } = seen
+  if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
+  if (!trade) {
+    throw conflict(
+      `Execution ${execution.executionId} is ${execution.status}: no report of it is recorded that could be adjusted.`,
+    )
+  }
+  return correct(
+    { ...seen, execution, window, trade },
+    { ...right, reportId: null, partnerOrderId: null, fill: null },
+    now,
+  )
+}
+
+/**
+ * Brings an execution to `right`, by an adjustment of the difference. What is beyond its reservation, or beyond what
+ * the window has left, becomes the window's excess. Dated like a trade.
+ */
+function correct(
+  seen: TradeSeen & { execution: Execution; window: Window; trade: Trade },
+  { usd, btc, ...origin }: Amounts & Pick<Adjustment, 'reason' | 'reportId' | 'partnerOrderId' | 'fill'>,
+  now: Instant,
+): Correction {
+  const { execution, window, trade, adjustments, latestId, latestRecordedAt } = seen
+  const before = amountsOf(trade, adjustments)
+  const after: Amounts = { usd, btc }
+  refuseImpossible(after)
+  const step = { usd: (usd - before.usd) as Usd, btc: (btc - before.btc) as Btc }
+  if (step.usd === 0n && step.btc === 0n && !origin.fill?.partnerFee) {
+    throw conflict(
+      `Execution ${execution.executionId} is already ${formatUsd(usd)} USD for ${formatBtc(btc)} BTC.`,
+    )
+  }
+  return {
+    window: adjustSpent(window, { before: before.usd, after: usd, reservation: execution.amount }),
+    adjustment: {
+      adjustmentId: latestId + 1,
+      executionId: execution.executionId,
+      ...step,
+      ...origin,
+      recordedAt: recordedAtOf(now, latestRecordedAt),
+    },
+    before,
+    after,
+    odd: oddPrice(trade, { amounts: after, market: execution.firing.price }),
+  }
+}
+
+/** Throws adjustment_conflict for amounts that no purchase can have. */
+function refuseImpossible({ usd, btc }: Amounts): void {
+  if (usd < 0n || btc < 0n) throw conflict('A fill is never negative.')
+  if ((usd === 0n) !== (btc === 0n)) {
+    throw conflict('A fill has both dollars and bitcoin, or neither: give 0 for both if nothing was bought.')
+  }
+  if (btc > FILL_BTC_MAX) throw conflict(`A fill is at most ${wholes(FILL_BTC_MAX)} BTC.`)
+  if (usd > FILL_USD_MAX) throw conflict(`A fill is at most ${wholes(FILL_USD_MAX)} USD.`)
+}
+
+const wholes = (units: bigint): string => (units / UNITS).toLocaleString('en-US')
+
+const conflict = (message: string): Problem => new Problem('adjustment_conflict', message)
+
+export type LateFillSeen = ExecutionSeen & { adjustments: readonly Adjustment[]; latestId: number }
+
+/** An execution without an outcome gets its trade; one that has a trade, which never changes, gets an adjustment. */
+export type Acceptance = Recorded | ({ kind: 'adjusted' } & Correction)
+
+/** An execution, and the report that is meant; null stands for its only undecided one, or for all of them. */
+type LateFillIds = { executionId: string; reportId: number | null }
+
+/** What an operator decides on, and why, if a reason was given. */
+export type LateFillDecision = LateFillIds & { reason?: string | undefined }
+
+/** Records a late fill. Throws execution_not_found, late_fill_conflict, order_id_taken, adjustment_conflict. */
+export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Acceptance {
+  const { execution, window, trade } = seen
+  const { report, reportId } = late
+  if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
+  // An adjustment is never changed, and says so when the late fill itself was damaged and does not.
+  const isAdjusted = seen.adjustments.some((one) => one.reportId === reportId)
+  if (late.acceptedAt !== null || isAdjusted)
+    throw lateFillConflict(`Report ${reportId} has been accepted already.`)
+  if (trade && sameReport(trade.report, report)) {
+    throw lateFillConflict(
+      `Report ${reportId} is on record: the partner sent it again, and it was confirmed.`,
+    )
+  }
+  const taken = orderTaken(seen.orderHeldBy, report)
+  if (taken) throw taken
+  if (trade) return { kind: 'adjusted', ...acceptBeside({ ...seen, execution, window, trade }, late, now) }
+  refuseImpossible({ usd: report.usdAmount, btc: report.btcAmount })
+  return {
+    kind: 'recorded',
+    execution: { ...execution, status: report.status },
+    window: entered(window, { reservation: execution.amount, isReserved: isOpen(execution) }, report),
+    trade: { ...tradeOf(seen, execution, report, now), receivedAt: late.receivedAt },
+    settles: null,
+  }
+}
+
+/** The window with the whole fill in it, out of its reservation as far as that is still there. */
+function entered(
+  window: Window,
+  { reservation, isReserved }: { reservation: Usd; isReserved: boolean },
+  { usdAmount }: Fill,
+): Window {
+  if (!isReserved) return adjustSpent(window, { before: ZERO_USD, after: usdAmount, reservation })
+  const within = lesser(usdAmount, reservation)
+  return adjustSpent(settle(window, reservation, within), { before: within, after: usdAmount, reservation })
+}
+
+type Recording = LateFillSeen & {
+  execution: NonNullable<ExecutionSeen['execution']>
+  window: Window
+  trade: Trade
+}
+
+/**
+ * A report on an execution that has its trade. With the order id of the trade, it says anew what that order came to;
+ * with another one, it tells of a further purchase. An operator who adjusted after it came knew of it: whether it is
+ * in that sum is not known here, and adding it could bill it twice.
+ */
+function acceptBeside(seen: Recording, late: LateFill, now: Instant): Correction {
+  const { trade, adjustments } = seen
+  const { report, reportId } = late
+  const reported = { usd: report.usdAmount, btc: report.btcAmount }
+  const reason = `late fill accepted: report ${reportId}`
+  if (report.partnerOrderId !== trade.report.partnerOrderId) {
+    if (adjustments.some(({ partnerOrderId }) => partnerOrderId === report.partnerOrderId)) {
+      throw undecidable(late, 'is recorded already as a further purchase')
+    }
+    if (adjustments.some((one) => one.reportId === null && one.recordedAt >= late.receivedAt)) {
+      throw undecidable(late, 'was reported before the execution was adjusted')
+    }
+    const after = plus(amountsOf(trade, adjustments), reported)
+    const { partnerOrderId } = report
+    return correct(seen, { ...after, reason, reportId, partnerOrderId, fill: fillOf(late, null) }, now)
+  }
+  const isFurther = (one: Adjustment) => one.partnerOrderId !== null
+  const further = adjustments.filter(isFurther)
+  // An operator who adjusted after a further purchase gave one sum for all orders: what is in it of each is unknown.
+  const since = further[0]?.adjustmentId ?? Number.POSITIVE_INFINITY
+  if (adjustments.some((one) => one.reportId === null && one.adjustmentId > since)) {
+    throw undecidable(late, 'was adjusted together with others')
+  }
+  const own = adjustments.filter((one) => !isFurther(one))
+  const [soFar, fill] = [amountsOf(trade, own), fillOf(late, feeOf(trade, own))]
+  if (soFar.usd === reported.usd && soFar.btc === reported.btc && !fill.partnerFee) {
+    const amounts = `${formatUsd(soFar.usd)} USD for ${formatBtc(soFar.btc)} BTC`
+    throw new Problem(
+      'adjustment_conflict',
+      `Order ${report.partnerOrderId} is on record with ${amounts}, so nothing is left to record: end report ${reportId} with "execution dismiss-late".`,
+    )
+  }
+  const right = { ...further.reduce(plus, reported), reason, reportId, partnerOrderId: null }
+  return correct(seen, { ...right, fill }, now)
+}
+
+/** The report without its amounts. One that says nothing of a fee leaves what the fee of its order was so far. */
+const fillOf = ({ report, receivedAt }: LateFill, feeSoFar: Usd | null): AdjustmentFill => ({
+  partnerFee: report.partnerFee === null ? null : ((report.partnerFee - (feeSoFar ?? 0n)) as Usd),
+  executionPrice: report.executionPrice,
+  executedAt: report.executedAt ?? receivedAt,
+})
+
+const plus = (a: { usd: Usd; btc: Btc }, b: { usd: Usd; btc: Btc }) => ({
+  usd: (a.usd + b.usd) as Usd,
+  btc: (a.btc + b.btc) as Btc,
+})
+
+const lateFillConflict = (message: string): Problem => new Problem('late_fill_conflict', message)
+
+const undecidable = ({ report, reportId }: LateFill, why: string): Problem =>
+  lateFillConflict(
+    `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all. If that is on record already, or only a fee differs, end report ${reportId} with "execution dismiss-late".`,
+  )
+
+/** The numbers of the reports that nobody has decided on. */
+export const waiting = (late: readonly LateFill[]): number[] =>
+  late.filter((one) => one.decidedAt === null).map(({ reportId }) => reportId)
+
+/** The report that is named, or the only undecided one. Throws late_fill_not_found, late_fill_conflict. */
+export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {
+  const { executionId, reportId } = ids
+  if (reportId !== null) {
+    const named = late.find((one) => one.reportId === reportId)
+    if (!named) throw nothingToDecide(ids)
+    return named
+  }
+  const undecided = late.filter((one) => one.decidedAt === null)
+  const [only, another] = undecided
+  if (only && !another) return only
+  if (late.length === 0) throw nothingToDecide(ids)
+  if (another) throw severalWait(executionId, undecided, 'name one with --report.')
+  throw lateFillConflict(
+    `Execution ${executionId} has no late fill left to decide on. Decided already: ${numbersOf(late)}.`,
+  )
+}
+
+/** Which of them is meant is not known: `remedy` is how to say so. */
+export const severalWait = (executionId: string, late: readonly LateFill[], remedy: string): Problem =>
+  lateFillConflict(
+    `Execution ${executionId} has several late fills to decide on (${numbersOf(late)}): ${remedy}`,
+  )
+
+const numbersOf = (late: readonly LateFill[]): string => late.map(({ reportId }) => reportId).join(', ')
+
+/**
+ * The undecided one that is named, or all of them: none where some were only `counted`. Throws late_fill_not_found.
+ */
+export function undecided(ids: LateFillIds, late: readonly LateFill[], counted: boolean): LateFill[] {
+  const { reportId } = ids
+  const found = late.filter(
+    (one) => one.decidedAt === null && (reportId === null || one.reportId === reportId),
+  )
+  if (found.length === 0 && !(counted && reportId === null)) throw nothingToDecide(ids)
+  return found
+}
+
+const nothingToDecide = ({ executionId, reportId }: LateFillIds): Problem =>
+  new Problem(
+    'late_fill_not_found',
+    reportId === null
+      ? `Execution ${executionId} has no late fill to decide on.`
+      : `Execution ${executionId} has no late fill ${reportId} to decide on.`,
+  )

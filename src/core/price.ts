@@ -1,0 +1,133 @@
+// When a price is live: fresh enough that a tranche may be timed by it.
+
+import { averagePrice, type Btc, type Price, priceAsNumber, UNITS, type Usd } from './money.ts'
+import { tenantName } from './partner.ts'
+import { DAY_MS, formatInstant, HOUR_MS, type Instant, MINUTE_MS, spellSpan } from './time.ts'
+import { type Fill, isFill, type Trade } from './trade.ts'
+import type { EarlyFillSeen } from './vitals.ts'
+
+/** How old a price may be and still count as live. */
+export const PRICE_LIVE_MS = 20 * MINUTE_MS
+
+/** The newest price while it is live, else null. */
+export const livePriceOf = (newest: { price: Price; at: Instant } | null, now: Instant): Price | null =>
+  newest && now - newest.at < PRICE_LIVE_MS ? newest.price : null
+
+/** Where prices come from that no feed gave: an operator's hand, and a file of history. */
+export const BY_HAND = 'manual'
+export const IMPORTED = 'import'
+
+// Recent volatility: an exponentially weighted variance of log returns per hour, updated price by price.
+
+export type Volatility = {
+  /** Variance of log returns per hour. */
+  variance: number
+  /** Hours of returns taken in so far. */
+  hours: number
+  last: { price: Price; at: Instant } | null
+}
+
+export const HALF_LIFE_HOURS = 72
+/** Prices older than ten half-lives no longer move it. */
+export const REACH_MS = 30 * DAY_MS
+export const SPACING_MIN_MS = 15 * MINUTE_MS
+export const GAP_MAX_MS = 6 * HOUR_MS
+const HISTORY_MIN_HOURS = 24
+export const SIGMA_DEFAULT = 0.005
+const SIGMA_MIN = 0.001
+const SIGMA_MAX = 0.03
+
+export const FIRST_VOLATILITY: Volatility = { variance: SIGMA_DEFAULT ** 2, hours: 0, last: null }
+
+/** Takes in one price. One too close to the last one kept is passed over; one after too long a gap gives no return. */
+export function observe(seen: Volatility, price: Price, at: Instant): Volatility {
+  if (seen.last === null) return { ...seen, last: { price, at } }
+  const gap = at - seen.last.at
+  if (0 <= gap && gap < SPACING_MIN_MS) return seen
+  // A gap below zero is a clock set back: history goes on from here.
+  if (gap < 0 || gap > GAP_MAX_MS) return { ...seen, last: { price, at } }
+  const dt = gap / HOUR_MS
+  const r = Math.log(priceAsNumber(price) / priceAsNumber(seen.last.price))
+  const weight = 1 - 2 ** (-dt / HALF_LIFE_HOURS)
+  return {
+    variance: seen.variance + weight * ((r * r) / dt - seen.variance),
+    hours: seen.hours + dt,
+    last: { price, at },
+  }
+}
+
+/** Standard deviation per square root of an hour, within bounds; a fixed value until a day of history is in. */
+export function sigma(seen: Volatility): number {
+  if (seen.hours < HISTORY_MIN_HOURS) return SIGMA_DEFAULT
+  return Math.min(SIGMA_MAX, Math.max(SIGMA_MIN, Math.sqrt(seen.variance)))
+}
+
+// Whether the dollars, the coins and the price of a fill fit each other and the market. A fill in which they do not is
+// recorded all the same, and a person is told.
+
+/** How far the dollars of a fill may be from its coins at its price before it deserves a look: 5 percent. */
+export const PRICE_TOLERANCE_PERCENT = 5n
+
+/** A price this many times the market's, or the market's this many times it, is of another unit, or of another day. */
+export const FAR_OFF = 2n
+
+/** How long before an execution a stored price may have been the market's, where it fired without one. */
+export const MARKET_PRICE_MS = DAY_MS
+
+/** What one bitcoin can cost at all, where nothing is known of the market: 100 to 5,000,000 dollars. */
+export const PLAUSIBLE_PRICES = { least: 100n * UNITS, most: 5_000_000n * UNITS }
+
+/** Whether dollars and coins of a fill do not fit its price, allowing for coins that were rounded to a satoshi. */
+function isMispriced({ usdAmount, btcAmount, executionPrice }: Fill): boolean {
+  const paid = usdAmount * UNITS
+  const off = paid - btcAmount * executionPrice
+  return (off < 0n ? -off : off) > (paid * PRICE_TOLERANCE_PERCENT) / 100n + executionPrice
+}
+
+/** Whether a price is no price of the market, which is null where nothing is known of it. */
+function isFarOff(price: Price, market: Price | null): boolean {
+  if (market === null) return price < PLAUSIBLE_PRICES.least || price > PLAUSIBLE_PRICES.most
+  return price >= market * FAR_OFF || price * FAR_OFF <= market
+}
+
+/** The price that a fill was confirmed at, and what is wrong with it. */
+export type OddPrice = { price: Price; fault: 'contradicted' | 'far_off' }
+
+/**
+ * What is wrong with the figures of a fill that comes to so much; null if nothing is, or there is no fill. Amounts that
+ * an operator gave are not held against a price that is far off: they are held against the market, as far as it is
+ * known.
+ */
+export function oddPrice(
+  { report }: Trade,
+  { amounts, market }: { amounts: { usd: Usd; btc: Btc }; market: Price | null },
+): OddPrice | null {
+  if (!isFill(report)) return null
+  const { executionPrice: price } = report
+  const { usd, btc } = amounts
+  const asConfirmed = usd === report.usdAmount && btc === report.btcAmount
+  const isOff = isFarOff(price, market)
+  if (!isOff || asConfirmed) {
+    if (isMispriced({ ...report, usdAmount: usd, btcAmount: btc })) return { price, fault: 'contradicted' }
+    return isOff ? { price, fault: 'far_off' } : null
+  }
+  const paid = averagePrice(usd, btc)
+  return paid !== null && isFarOff(paid, market) ? { price, fault: 'far_off' } : null
+}
+
+// What is said of a fill that was made before its execution was there. It is probably of another order, such as one of
+// the sandbox that the partner's venue knows under an equal key.
+
+/** As a finding: its code, whose it is, the words and the next command. */
+export function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyFillSeen) {
+  return {
+    kind: 'fill_early' as const,
+    tenant,
+    subject: `${tenantName(tenant)} execution ${executionId}`,
+    message:
+      `its fill is reported as made ${formatInstant(executedAt)}, ${spellSpan(createdAt - executedAt)} ` +
+      'before this execution was created, so it may be of another order: ask the partner for its order, and adjust ' +
+      'the trade if nothing was bought for it',
+    next: ['tranche', 'execution', 'show', executionId],
+  }
+}

@@ -1,0 +1,126 @@
+// How long a text may be, in characters, and how a longer one is cut.
+
+import { Problem } from './problem.ts'
+
+/** An id that a partner chooses: of a user, a plan, an order. */
+export const ID_MAX = 255
+/** Any other name or word, unless it has a limit of its own. */
+export const TEXT_MAX = 255
+export const EMAIL_MAX = 320
+/** Why something failed, or why an operator did something. */
+export const REASON_MAX = 2_000
+/** Why a webhook was not delivered. Some of what it says is the receiver's: the names in its certificate, say. */
+export const FAILURE_REASON_MAX = 500
+
+/** At most `max` characters of a text; where some are left out, the last one is an ellipsis. */
+export function cut(text: string, max: number): string {
+  const characters = [...text]
+  return characters.length <= max ? text : `${characters.slice(0, Math.max(0, max - 1)).join('')}…`
+}
+
+// Text that somebody else wrote, as a person may read it: on one line, with nothing in it that hides, moves or reorders
+// the text around it.
+
+/**
+ * Control characters, line and paragraph ends, halves of a pair, and what has no shape of its own: marks that turn the
+ * direction of text, joiners, fillers, tags.
+ */
+const UNSEEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
+
+const NAMES: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
+
+/** The text with every such character spelled out: a line break as \n, a right-to-left override as \u202e. */
+export const visible = (text: string): string =>
+  text.replace(UNSEEN, (unseen) => NAMES[unseen] ?? codeOf(unseen))
+
+/** The same of a text whose line ends are our own. */
+export const visibleLines = (text: string): string => text.split('\n').map(visible).join('\n')
+
+/** Blanks that pass for others, and all but the first of several between words: they pass for the next column. */
+const BLANKS = /(?! )[\p{Zs}\u2800]|(?<=\S +) (?= *\S)/gu
+/** Backslashes that would read as the beginning of what we write for a character. */
+const LIKE_OURS = new RegExp(`\\\\+(?=[nrtu]|${UNSEEN.source}|(?! )[\\p{Zs}\\u2800])`, 'gu')
+
+/** The same in a table or beside other text, where blanks part one thing from the next. */
+export const visibleCell = (text: string): string =>
+  visible(text.replace(LIKE_OURS, (slashes) => slashes + slashes).replace(BLANKS, codeOf))
+
+function codeOf(character: string): string {
+  const code = (character.codePointAt(0) ?? 0).toString(16)
+  return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, '0')}`
+}
+
+// Text that somebody else wrote, as HTML writes it.
+
+const ENTITIES: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+  '`': '&#96;',
+}
+
+/** Between tags or in a quoted attribute: no tag is in it, and nothing that hides the rest or turns its direction. */
+export const htmlText = (text: string): string =>
+  visible(text).replace(/[&<>"'`]/g, (one) => ENTITIES[one] ?? one)
+
+// A word as a shell takes it whole.
+
+/**
+ * As it is where no shell would take it apart, else in single quotes, and what a terminal would not show in the escapes
+ * of bash and zsh: what is printed can be copied and means the same.
+ */
+export function quoted(word: string): string {
+  if (/^[\w@%+=:,./-]+$/.test(word)) return word
+  if (word.search(UNSEEN) < 0) return singleQuoted(word)
+  const escaped = word.replace(/[\\']/g, '\\$&').replace(UNSEEN, (unseen) => {
+    const code = (unseen.codePointAt(0) ?? 0).toString(16)
+    return `\\U${code.padStart(8, '0')}`
+  })
+  return `$'${escaped}'`
+}
+
+/** In single quotes always, for zsh too. */
+export const singleQuoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
+
+// A file that was named and cannot be read: one that is not there is not found, and any other is a bad file.
+
+const MISSING = ['ENOENT', 'ENOTDIR']
+
+/** What to throw for the error that reading `file` met. */
+export function unreadable(file: string, error: unknown): Problem {
+  const { code, message } = error as { code?: unknown; message: string }
+  if (MISSING.includes(String(code))) return new Problem('file_not_found', `There is no file ${file}.`)
+  return new Problem('bad_file', `Cannot read ${file}: ${message}`)
+}
+
+// Numbers as people read them, and a number with its noun.
+
+/** 1234567.89 as 1,234,567.89. */
+export function grouped(decimal: string | number): string {
+  const [whole = '', fraction] = String(decimal).split('.')
+  const marked = whole.replace(/\B(?=(\d{3})+$)/g, ',')
+  return fraction === undefined ? marked : `${marked}.${fraction}`
+}
+
+/** A number and its noun. */
+export const counted = (count: number, noun: string, plural = `${noun}s`): string =>
+  `${grouped(count)} ${count === 1 ? noun : plural}`
+
+// How a number of bytes is put in words, the same way wherever a person reads one.
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
+
+/** "3.4 GiB". */
+export function spellBytes(bytes: number): string {
+  let [value, unit] = [bytes, 0]
+  for (; value >= 1024 && unit < UNITS.length - 1; unit++) value /= 1024
+  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`
+}
+
+/** What is free of a disk: "20 GiB free of 40 GiB (50 %)". */
+export function spellFree(free: number, total: number): string {
+  const share = total === 0 ? 0 : Math.floor((100 * free) / total)
+  return `${spellBytes(free)} free of ${spellBytes(total)} (${share} %)`
+}

@@ -1,0 +1,224 @@
+// Instants: whole milliseconds since 1970-01-01T00:00:00Z. Everything is UTC, so no day has 23 or 25 hours.
+
+import { assert } from './problem.ts'
+
+// The Gregorian calendar by arithmetic: dates to days and back (Howard Hinnant, "chrono-Compatible Low-Level Date
+// Algorithms", 2013). Years begin in March here: the leap day is then the last of its year and moves no other.
+
+type CalendarDate = { year: number; month: number; day: number }
+
+/** After this many years the calendar repeats. */
+const CYCLE_YEARS = 400
+const CYCLE_DAYS = 146_097
+/** From 1 March of the year 0 to 1 January 1970. */
+const EPOCH_DAY = 719_468
+
+/** Days from 1970-01-01 to a date. */
+function dayOf({ year, month, day }: CalendarDate): number {
+  const marchYear = month > 2 ? year : year - 1
+  const cycle = Math.floor(marchYear / CYCLE_YEARS)
+  const yearOfCycle = marchYear - cycle * CYCLE_YEARS
+  const leapDays = Math.floor(yearOfCycle / 4) - Math.floor(yearOfCycle / 100)
+  const months = (month + 9) % 12
+  return cycle * CYCLE_DAYS + yearOfCycle * 365 + leapDays + daysBefore(months) + day - 1 - EPOCH_DAY
+}
+
+/** The date that is so many days after 1970-01-01. */
+function dateOf(days: number): CalendarDate {
+  const fromMarch = days + EPOCH_DAY
+  const cycle = Math.floor(fromMarch / CYCLE_DAYS)
+  const dayOfCycle = fromMarch - cycle * CYCLE_DAYS
+  // Every 4 years but every 100th, and yet the last day of the 400 years, has a leap day before it.
+  const leapDays =
+    Math.floor(dayOfCycle / 1_460) - Math.floor(dayOfCycle / 36_524) + Math.floor(dayOfCycle / 146_096)
+  const yearOfCycle = Math.floor((dayOfCycle - leapDays) / 365)
+  const dayOfYear =
+    dayOfCycle - 365 * yearOfCycle - Math.floor(yearOfCycle / 4) + Math.floor(yearOfCycle / 100)
+  const months = Math.floor((5 * dayOfYear + 2) / 153)
+  const month = months < 10 ? months + 3 : months - 9
+  const year = cycle * CYCLE_YEARS + yearOfCycle + (month > 2 ? 0 : 1)
+  return { year, month, day: dayOfYear - daysBefore(months) + 1 }
+}
+
+/** Days of so many months from March on: 31, 30, 31, 30, 31 and again. */
+const daysBefore = (months: number): number => Math.floor((153 * months + 2) / 5)
+
+/** How many days a month has. */
+function daysIn(year: number, month: number): number {
+  if (month === 2) return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0 ? 29 : 28
+  return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31
+}
+
+export type Instant = number & { readonly unit: 'ms' }
+
+export const SECOND_MS = 1_000
+export const MINUTE_MS = 60 * SECOND_MS
+export const HOUR_MS = 60 * MINUTE_MS
+export const DAY_MS = 24 * HOUR_MS
+
+export const plus = (at: Instant, ms: number): Instant => (at + ms) as Instant
+export const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b)
+export const later = (a: Instant, b: Instant): Instant => (a > b ? a : b)
+
+/** `YYYY-MM-DDTHH:mm:ss.sssZ`, the only form the service writes. By arithmetic: every row of an export has some. */
+export function formatInstant(at: Instant): string {
+  assert(Number.isSafeInteger(at), 'an instant is a whole number of milliseconds')
+  const days = Math.floor(at / DAY_MS)
+  const ms = at - days * DAY_MS
+  const seconds = Math.floor(ms / SECOND_MS)
+  const minutes = Math.floor(seconds / 60)
+  const hours = Math.floor(minutes / 60)
+  const time = `${two(hours)}:${two(minutes - 60 * hours)}:${two(seconds - 60 * minutes)}`
+  return `${dayText(days)}T${time}.${padded(ms - seconds * SECOND_MS, 3)}Z`
+}
+
+/** The day that was written last: instants that are written one after the other are mostly of one day. */
+const last = { days: Number.NaN, text: '' }
+
+function dayText(days: number): string {
+  if (days !== last.days) {
+    const { year, month, day } = dateOf(days)
+    last.days = days
+    last.text = `${yearText(year)}-${two(month)}-${two(day)}`
+  }
+  return last.text
+}
+
+const padded = (value: number, length: number): string => String(value).padStart(length, '0')
+const TWO = Array.from({ length: 100 }, (_, value) => padded(value, 2))
+/** Of a number below a hundred. */
+const two = (value: number): string => TWO[value] ?? ''
+
+/** ISO 8601 gives a sign and six digits to a year that four cannot write. */
+const yearText = (year: number): string =>
+  0 <= year && year <= 9_999 ? padded(year, 4) : `${year < 0 ? '-' : '+'}${padded(Math.abs(year), 6)}`
+
+/** To the second, as a person reads it: `2026-01-05 09:30:00`, in UTC. */
+export const spellInstant = (at: Instant): string => formatInstant(at).slice(0, 19).replace('T', ' ')
+
+/** The UTC day of an instant, `YYYY-MM-DD`. */
+export const utcDate = (at: Instant): string => formatInstant(at).slice(0, 10)
+
+/** The UTC month of an instant, `YYYY-MM`. */
+export const monthOf = (at: Instant): string => formatInstant(at).slice(0, 7)
+
+export const MONTH_PATTERN = /^\d{4}-(0[1-9]|1[0-2])$/
+
+type ParsedInstant =
+  | { ok: true; at: Instant }
+  | { ok: false; problem: 'not_a_datetime'; why: string }
+  | { ok: false; problem: 'no_offset' }
+
+const DATE = /^\d{4}-\d{2}-\d{2}/
+const DATE_AND_TIME = /^.{10}[Tt ]\d{2}:\d{2}:\d{2}/
+const ZONE = /^([Zz]|([+-])(\d{2}):(\d{2}))$/
+const OFFSET_HOURS_MAX = 23
+
+/**
+ * Reads an RFC 3339 date-time in any offset, or a bare `YYYY-MM-DD` as midnight UTC, of the years 1 to 9999. Digits
+ * below a millisecond are cut, however many there are. Times that no clock shows (a thirteenth month, 29 February in a
+ * common year, second 60) are refused.
+ */
+export function parseInstant(text: string): ParsedInstant {
+  if (!DATE.test(text))
+    return invalid(text.length < 10 ? 'input is too short' : 'invalid date separator or digits')
+  const year = digits(text, 0, 4)
+  const month = digits(text, 5, 7)
+  const day = digits(text, 8, 10)
+  if (year === 0) return invalid('year is out of range')
+  if (month < 1 || month > 12) return invalid('month value is outside expected range of 1-12')
+  if (day < 1 || day > daysIn(year, month)) return invalid('day value is outside expected range')
+  const midnight = midnightOf(year, month, day)
+  if (text.length === 10) return { ok: true, at: midnight }
+
+  if (!DATE_AND_TIME.test(text)) return invalid('invalid time separator or digits')
+  const hour = digits(text, 11, 13)
+  const minute = digits(text, 14, 16)
+  const second = digits(text, 17, 19)
+  if (hour > 23) return invalid('hour value is outside expected range of 0-23')
+  if (minute > 59) return invalid('minute value is outside expected range of 0-59')
+  if (second > 59) return invalid('second value is outside expected range of 0-59')
+  const zoneFrom = fractionEnd(text, 19)
+  if (zoneFrom === text.length) return { ok: false, problem: 'no_offset' }
+  const offset = offsetOf(text.slice(zoneFrom))
+  if (offset === null) return invalid('invalid timezone')
+
+  const millis = digits(text.slice(20, zoneFrom).padEnd(3, '0'), 0, 3)
+  const at = plus(midnight, hour * HOUR_MS + minute * MINUTE_MS + second * SECOND_MS + millis - offset)
+  return EARLIEST <= at && at <= LATEST ? { ok: true, at } : invalid('year is out of range')
+}
+
+/** The number that the digits from one place to another make. */
+function digits(text: string, from: number, to: number): number {
+  let value = 0
+  for (let i = from; i < to; i++) value = 10 * value + text.charCodeAt(i) - ZERO
+  return value
+}
+
+const ZERO = 48
+const NINE = 57
+
+/** Where the fraction of a second ends that begins at `from`, with a point and a digit; `from` when there is none. */
+function fractionEnd(text: string, from: number): number {
+  let end = from + 1
+  while (ZERO <= text.charCodeAt(end) && text.charCodeAt(end) <= NINE) end += 1
+  return text[from] === '.' && end > from + 1 ? end : from
+}
+
+/** How far a zone is ahead of UTC, in milliseconds; null for what is not a zone. */
+function offsetOf(zone: string): number | null {
+  if (zone === 'Z') return 0
+  const parts = ZONE.exec(zone)
+  if (!parts) return null
+  const [, , sign, hours, minutes] = parts
+  if (Number(hours ?? 0) > OFFSET_HOURS_MAX || Number(minutes ?? 0) > 59) return null
+  return (sign === '-' ? -1 : 1) * (Number(hours ?? 0) * HOUR_MS + Number(minutes ?? 0) * MINUTE_MS)
+}
+
+const invalid = (why: string): ParsedInstant => ({ ok: false, problem: 'not_a_datetime', why })
+
+const midnightOf = (year: number, month: number, day: number): Instant =>
+  (dayOf({ year, month, day }) * DAY_MS) as Instant
+
+// An offset may push the instant out of the years that four digits can write.
+export const EARLIEST = midnightOf(1, 1, 1)
+/** The last instant that `formatInstant` writes in its one form. */
+export const LATEST = plus(midnightOf(10_000, 1, 1), -1)
+
+// How a span of time is put in words, the same way wherever a person reads one.
+
+const UNITS = [
+  [DAY_MS, 'd'],
+  [HOUR_MS, 'h'],
+  [MINUTE_MS, 'min'],
+  [SECOND_MS, 's'],
+] as const
+
+/** Exact to the second, without the units that are zero: "7 d 5 min". What is negative counts as nothing. */
+export function spellSpan(ms: number): string {
+  let rest = Math.max(0, Math.round(ms / SECOND_MS) * SECOND_MS)
+  const parts: string[] = []
+  for (const [unit, name] of UNITS) {
+    if (rest >= unit) parts.push(`${Math.floor(rest / unit)} ${name}`)
+    rest %= unit
+  }
+  return parts.join(' ') || '0 s'
+}
+
+/** The same for what often takes less than a minute: "84 ms", "1.2 s". */
+export function spellBriefSpan(ms: number): string {
+  if (ms < SECOND_MS) return `${Math.max(0, Math.round(ms))} ms`
+  // From 59.95 s on, one decimal place would say 60.
+  return ms < MINUTE_MS - 50 ? `${(ms / SECOND_MS).toFixed(1)} s` : spellSpan(ms)
+}
+
+// How often a plan buys, and how long its windows are.
+
+export const FREQUENCIES = ['daily', 'weekly', 'bi-weekly'] as const
+export type Frequency = (typeof FREQUENCIES)[number]
+
+export const WINDOW_MS: Record<Frequency, number> = {
+  daily: DAY_MS,
+  weekly: 7 * DAY_MS,
+  'bi-weekly': 14 * DAY_MS,
+}

@@ -1,0 +1,230 @@
+// SlotReserve: whether a tranche of a window fires now, and how much it spends. Pure; the scheduler and the backtest
+// run this very code.
+
+import type { Firing, Tranche, Trigger } from '../core/execution.ts'
+import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../core/money.ts'
+import { assert } from '../core/problem.ts'
+import { DAY_MS, HOUR_MS, type Instant, plus, WINDOW_MS } from '../core/time.ts'
+import {
+  ANY_PRICE,
+  EXTRA_SPACING_MS,
+  failsafeStart,
+  type Layout,
+  type Reference,
+  type Schedule,
+} from '../core/window.ts'
+
+/** What one pass knows: its instant, a live price or none, the volatility and how early the failsafe begins. */
+export type Pass = { now: Instant; price: Price | null; sigma: number; leadMs: number }
+
+type Decision = { schedule: Schedule; tranche: Tranche | null }
+
+/**
+ * Decides one plan in one pass. At most one tranche fires: all units due together are merged into it.
+ * The window must not be over. A pass before the window's start (a clock set back) only waits.
+ */
+export function decide(schedule: Schedule, pass: Pass): Decision {
+  assert(pass.now < schedule.windowEnd, 'a window that is over is rolled before it is timed')
+  if (pass.now < schedule.windowStart) return rest(schedule, schedule.windowStart)
+  const planned: Planned = { ...schedule, layout: schedule.layout ?? layout(schedule) }
+  return pass.now >= failsafeStart(schedule, pass.leadMs) ? failsafe(planned, pass) : inSlot(planned, pass)
+}
+
+/**
+ * Fires the next tranche before its time, as a sandbox may ask; what is due anyway is the next one. Null when the
+ * window has not begun or has nothing left that is worth an instruction.
+ */
+export function fireNext(schedule: Schedule, pass: Pass): Decision | null {
+  if (pass.now < schedule.windowStart) return null
+  const decision = decide(schedule, pass)
+  if (decision.tranche) return decision
+  const seen: Planned = { ...decision.schedule, layout: decision.schedule.layout ?? layout(schedule) }
+  const left = seen.layout.slots * seen.layout.unitsPerSlot - seen.layout.unitsFired
+  const slot = slotAt(seen, pass.now)
+  // To be looked at again by the next pass, which works out what the unit behind this one waits for.
+  const woken: Planned = { ...seen, nextRunAt: pass.now, limitPrice: null, clockAt: null }
+  const firing = { trigger: 'clock', slot, reservationPrice: null, ...evidence(null, pass) } as const
+  for (let units = 1; units <= left; units++) {
+    const amount = worth(seen, units)
+    if (amount >= seen.floor) return fire(woken, amount, { ...firing, units })
+  }
+  // Money that came back when every unit was out.
+  const rest = floorToCents(seen.fireable)
+  return rest >= seen.floor ? fire(woken, rest, { ...firing, units: 0 }) : null
+}
+
+function inSlot(seen: Planned, pass: Pass): Decision {
+  const { slots, unitsPerSlot: k, unitsFired } = seen.layout
+  const slot = slotAt(seen, pass.now)
+  const reference = referenceOf(seen, slot, pass)
+  const behind = Math.max(0, slot * k - unitsFired)
+  let trigger: Trigger | null = null
+  if (behind > 0) trigger = seen.slot === slot - 1 && behind <= k ? 'deadline' : 'catch_up'
+
+  let m = Math.max(0, unitsFired - slot * k)
+  let due = behind
+  let limit: Price | null = null
+  if (m < k && reference && pass.price !== null) {
+    limit = reservationPrice(reference, m, k)
+    if (pass.price <= limit) {
+      trigger ??= m === 0 ? 'slot_start' : 'limit'
+      m += 1
+      due += 1
+    }
+  } else if (m < k && pass.price === null) {
+    while (m < k && clockTime(seen, slot, m) <= pass.now) {
+      trigger ??= 'clock'
+      m += 1
+      due += 1
+    }
+  }
+
+  const nextRunAt = slotStart(seen, slots, slot + 1)
+  const entered: Planned = { ...seen, slot, reference, nextRunAt, limitPrice: null, clockAt: null }
+  const amount = worth(seen, due)
+  // Units too small for the venue wait for the next slot and merge with its own; a raised minimum brings this about.
+  if (due > 0 && amount < seen.floor) return { schedule: entered, tranche: null }
+
+  const waiting: Planned =
+    m < k
+      ? {
+          ...entered,
+          limitPrice: reference ? reservationPrice(reference, m, k) : ANY_PRICE,
+          clockAt: clockTime(seen, slot, m),
+        }
+      : entered
+  if (trigger === null) return { schedule: waiting, tranche: null }
+  return fire(waiting, amount, {
+    trigger,
+    slot,
+    units: due,
+    reservationPrice: limit,
+    ...evidence(reference, pass),
+  })
+}
+
+/** Near the window's end: everything fireable at once, then up to three more tries for money that comes back. */
+function failsafe(seen: Planned, pass: Pass): Decision {
+  const { slots, unitsPerSlot, unitsFired } = seen.layout
+  const units = slots * unitsPerSlot - unitsFired
+  const amount = floorToCents(seen.fireable)
+  const resting = rest(seen, seen.windowEnd)
+  if (amount < seen.floor) return resting
+  const slot = slotAt(seen, pass.now)
+  const firing: Firing = {
+    trigger: 'failsafe',
+    slot,
+    units,
+    reservationPrice: null,
+    ...evidence(seen.slot === slot ? seen.reference : null, pass),
+  }
+  if (units > 0) return fire({ ...resting.schedule, layout: seen.layout }, amount, firing)
+  if (seen.extrasLeft === 0 || pass.now < seen.nextExtraAt) return resting
+  const extra = { extrasLeft: seen.extrasLeft - 1, nextExtraAt: plus(pass.now, EXTRA_SPACING_MS) }
+  return fire({ ...resting.schedule, layout: seen.layout, ...extra }, amount, firing)
+}
+
+function fire(seen: Planned, amount: Usd, firing: Firing): Decision {
+  return {
+    schedule: {
+      ...seen,
+      fireable: (seen.fireable - amount) as Usd,
+      trancheIndex: seen.trancheIndex + 1,
+      layout: { ...seen.layout, unitsFired: seen.layout.unitsFired + firing.units },
+    },
+    tranche: { ...firing, amount },
+  }
+}
+
+const rest = (schedule: Schedule, until: Instant): Decision => ({
+  schedule: { ...schedule, nextRunAt: until, limitPrice: null, clockAt: null },
+  tranche: null,
+})
+
+/**
+ * What `due` units are worth: the remaining budget over the remaining units, to the cent; the last takes what is left.
+ * A rest too small to fire on its own (a minimum that was raised meanwhile) is added, so that it is not lost.
+ */
+function worth(seen: Planned, due: number): Usd {
+  const left = seen.layout.slots * seen.layout.unitsPerSlot - seen.layout.unitsFired
+  if (due === 0 || left === 0) return ZERO_USD
+  const share = floorToCents(lesser(seen.fireable, ((seen.fireable * BigInt(due)) / BigInt(left)) as Usd))
+  return share >= seen.floor && seen.fireable - share < seen.floor ? floorToCents(seen.fireable) : share
+}
+
+const evidence = (reference: Reference | null, pass: Pass): Pick<Firing, 'price' | 'reference'> => ({
+  price: pass.price,
+  reference: reference?.price ?? null,
+})
+
+// The prices that the units of a slot wait for. The rule is k-min search with reservation prices (Lorenz, Panagiotou
+// and Steger, "Optimal algorithms for k-search with application in option pricing", Algorithmica 55, 2009).
+
+/** Scales the half-width of the price band: hw = C * sigma * sqrt(hours of the slot). */
+const C = 0.5
+/** Fixed-point scale for applying a ratio to a price. */
+const RATIO_ONE = 2 ** 40
+
+/** The price at or under which unit `m` (0-based) of a slot with `k` units fires. */
+export function reservationPrice(reference: Reference, m: number, k: number): Price {
+  const ratio = Math.exp(reference.halfWidth * (1 - 2 * (1 + 1 / k) ** (m - k)))
+  return ((reference.price * BigInt(Math.round(ratio * RATIO_ONE))) / BigInt(RATIO_ONE)) as Price
+}
+
+/** The slot's reference: fixed at its first live price, kept through a stale feed. */
+function referenceOf(
+  seen: Planned,
+  slot: number,
+  pass: { price: Price | null; sigma: number },
+): Reference | null {
+  if (seen.slot === slot && seen.reference) return seen.reference
+  if (pass.price === null) return null
+  const hours = (seen.windowEnd - seen.windowStart) / seen.layout.slots / HOUR_MS
+  return { price: pass.price, halfWidth: C * pass.sigma * Math.sqrt(hours) }
+}
+
+// How a window is cut into slots and units: how long a slot is, and when each of them comes.
+
+/** A schedule whose window is cut into slots. */
+type Planned = Schedule & { layout: Layout }
+
+/** How long a slot of a window is, as long as the budget is enough for that many: three in a day, else two a day. */
+export const slotMsOf = (windowMs: number): number =>
+  windowMs <= WINDOW_MS.daily ? 8 * HOUR_MS : 12 * HOUR_MS
+
+/**
+ * Cuts a window into slots and units so that no unit is under the floor: wider slots, then one unit each, then fewer.
+ */
+export function layout(of: { windowStart: Instant; windowEnd: Instant; budget: Usd; floor: Usd }): Layout {
+  const { budget, floor } = of
+  const lengthMs = of.windowEnd - of.windowStart
+  // What is left of a slot that had another window may be shorter than any of these.
+  const days = Math.max(1, Math.round(lengthMs / DAY_MS))
+  const most = Math.max(1, Math.round(lengthMs / slotMsOf(lengthMs)))
+  const fits = (slots: number, unitsPerSlot: number): boolean =>
+    floorToCents((budget / BigInt(slots * unitsPerSlot)) as Usd) >= floor
+  const cut = (slots: number, unitsPerSlot: number): Layout => ({ slots, unitsPerSlot, unitsFired: 0 })
+  if (fits(most, 2)) return cut(most, 2)
+  if (fits(days, 2)) return cut(days, 2)
+  const affordable = Number(budget / floor)
+  return cut(Math.max(1, Math.min(days, affordable)), 1)
+}
+
+/** Where slot `i` of a window starts. */
+function slotStart(of: { windowStart: Instant; windowEnd: Instant }, slots: number, i: number): Instant {
+  return plus(of.windowStart, Math.ceil(((of.windowEnd - of.windowStart) * i) / slots))
+}
+
+/** Which slot of its window an instant is in. */
+function slotAt(seen: Planned, now: Instant): number {
+  const length = seen.windowEnd - seen.windowStart
+  return Math.min(seen.layout.slots - 1, Math.floor(((now - seen.windowStart) * seen.layout.slots) / length))
+}
+
+/** When unit `m` of a slot is due without a live price: spread over the slot, each in the middle of its share. */
+function clockTime(seen: Planned, slot: number, m: number): Instant {
+  const { slots, unitsPerSlot } = seen.layout
+  const from = slotStart(seen, slots, slot)
+  const length = slotStart(seen, slots, slot + 1) - from
+  return plus(from, Math.ceil(((m + 0.5) * length) / unitsPerSlot))
+}

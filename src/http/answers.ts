@@ -1,0 +1,328 @@
+// The shapes of answers, on zod: handlers are typed by them, and the API description is made from them. Code that only
+// writes such an answer imports just the types, and loads nothing.
+
+import { z } from 'zod'
+import type { SumColumn, SummaryColumn } from '../billing/columns.ts'
+import { EXECUTION_STATUSES } from '../core/execution.ts'
+import { TIER_NAME_MAX, TIER_NAME_PATTERN } from '../core/fees.ts'
+import type { PartnerStatus } from '../core/partner.ts'
+import { NEXT_STEPS, PLAN_STATUSES } from '../core/plan.ts'
+import { EMAIL_MAX, FAILURE_REASON_MAX, ID_MAX, REASON_MAX, TEXT_MAX } from '../core/text.ts'
+import { FREQUENCIES, MONTH_PATTERN } from '../core/time.ts'
+import { REPORT_STATUSES } from '../core/trade.ts'
+import type { UserStatus } from '../core/user.ts'
+import { FAILURES_TO_PAUSE, WEBHOOK_URL_MAX, type Webhook } from '../core/webhook.ts'
+import {
+  answered,
+  answeredText,
+  coinSum,
+  count,
+  createdAt,
+  DUE_PAGE_MAX,
+  dollarSum,
+  dollars,
+  environment,
+  executionId,
+  instant,
+  nextCursor,
+  ok,
+  PAGE_MAX,
+  partnerPlanId,
+  partnerSlug,
+  partnerUserId,
+  prose,
+  updatedAt,
+} from './fields.ts'
+
+const PARTNER_STATUSES = ['active', 'disabled'] as const satisfies readonly PartnerStatus[]
+const USER_STATUSES = ['linked', 'disabled'] as const satisfies readonly UserStatus[]
+const WEBHOOK_STATUSES = ['active', 'paused'] as const satisfies readonly Webhook['status'][]
+
+export const meAnswer = z.object({
+  partner_slug: partnerSlug,
+  partner_name: prose('Its name as shown.', 'Acme Exchange', TEXT_MAX),
+  status: z.enum(PARTNER_STATUSES).meta(answered('A disabled partner is answered 403 instead.', 'active')),
+  environment,
+})
+
+export const userAnswer = z.object({
+  partner_user_id: partnerUserId,
+  email: answeredText('Contact or relay address.', 'user@example.com', EMAIL_MAX).nullable(),
+  auth_provider: answeredText('Where the user signs in.', 'apple').nullable(),
+  consent_accepted: z.literal(true).meta(answered('A user exists only with consent.', true)),
+  consent_version: answeredText('The consent text that was accepted last.', '2026-01'),
+  consent_timestamp: instant('When it was accepted, as sent.', '2026-01-05T09:30:00.000Z'),
+  status: z.enum(USER_STATUSES).meta(answered('Plans of a disabled user do not fire.', 'linked')),
+  created_at: createdAt,
+  updated_at: updatedAt,
+})
+
+export const userChangedAnswer = userAnswer.extend({
+  plans_paused: count('Only on a disable: how many plans it paused.').optional(),
+  executions_cancelled: count('Only on a disable: how many executions it cancelled.', 0).optional(),
+})
+
+export const planAnswer = z.object({
+  partner_user_id: partnerUserId,
+  partner_plan_id: partnerPlanId,
+  amount_usd: dollars('Dollars per buying window.', '60.00'),
+  frequency: z.enum(FREQUENCIES).meta(answered('The length of a buying window.', 'daily')),
+  smart_timing_enabled: z.boolean().meta(answered('When false, the plan produces no executions.', true)),
+  start_date: instant('No window begins before it.'),
+  status: z.enum(PLAN_STATUSES).meta(answered('A cancelled plan stays cancelled.', 'active')),
+  created_at: createdAt,
+  updated_at: updatedAt,
+})
+
+const windowAnswer = z.object({
+  window_start: instant('When it began, or begins.'),
+  window_end: instant('The first instant after it.', '2026-01-06T00:00:00.000Z'),
+  budget_usd: dollars('What it may spend.', '60.00'),
+  reserved_usd: dollars('What its open executions may still spend.', '0.00'),
+  spent_usd: dollars('What its trades have spent of the budget.'),
+  excess_usd: dollars("Bought beyond the budget, by an operator's decision.", '0.00'),
+  left_usd: dollars('What is neither reserved nor spent.', '50.00'),
+})
+
+export const planStateAnswer = planAnswer.extend({
+  window: windowAnswer
+    .nullable()
+    .meta({ description: 'The current buying window; null when there is none.' }),
+  next_step: z
+    .enum(NEXT_STEPS)
+    .meta(
+      answered(
+        'What has to happen before it buys again. Yours: confirm an open execution (poll for it if you have not), ' +
+          "link_user, activate, enable_smart_timing. The operator's: release_hold. The scheduler's: buy, next_window. " +
+          'None for a cancelled plan.',
+        'buy',
+      ),
+    ),
+  next_step_at: instant(
+    'When the scheduler looks at the plan at the latest; a price can make it buy earlier. Never in the past: what is ' +
+      "overdue comes with the scheduler's next pass. Null for the steps of others.",
+    '2026-01-05T06:00:00.000Z',
+  ).nullable(),
+})
+
+export const plansAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  plans: z.array(planStateAnswer).max(PAGE_MAX).meta({ description: 'One page, by partner_plan_id.' }),
+  next_cursor: nextCursor('cGxhbiBwbGFuLTE'),
+})
+
+/** The id of a plan, an instant, and a count of ten digits at most. */
+const IDEMPOTENCY_KEY_MAX = ID_MAX + 1 + 24 + 1 + 10
+
+const dueAnswer = z.object({
+  execution_id: executionId,
+  partner_slug: partnerSlug,
+  partner_user_id: partnerUserId,
+  partner_plan_id: partnerPlanId,
+  side: z.literal('buy').meta(answered('The only side there is.', 'buy')),
+  asset: z.literal('BTC').meta(answered('What to buy.', 'BTC')),
+  spend_currency: z.literal('USD').meta(answered('What to spend.', 'USD')),
+  amount_usd: dollars('The most to spend on this tranche.'),
+  reason: z.literal('smart_timing').meta(answered('The only reason there is.', 'smart_timing')),
+  idempotency_key: answeredText(
+    'Plan id, window start and tranche index. The same at every delivery; unique within its environment, while test and live may have equal ones.',
+    'plan-1:2026-01-05T00:00:00.000Z:0',
+    IDEMPOTENCY_KEY_MAX,
+  ),
+  created_at: createdAt,
+  lease_expires_at: instant('Unconfirmed by then, it is delivered again.', '2026-01-05T00:05:00.000Z'),
+  delivered_count: z.int().min(1).meta(answered('1 on the first delivery.', 1)),
+})
+
+export const duePageAnswer = z.array(dueAnswer).max(DUE_PAGE_MAX)
+
+const executionAnswer = dueAnswer.extend({
+  lease_expires_at: instant('Null until it is delivered.', '2026-01-05T00:05:00.000Z').nullable(),
+  delivered_count: count('0 until it is delivered.'),
+  status: z
+    .enum(EXECUTION_STATUSES)
+    .meta(answered('Only one that a poll has handed you is yours to buy, whatever this says.', 'sent')),
+})
+
+export const executionsAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  as_of: instant('When this was read, by the clock of your environment.', '2026-01-05T00:06:00.000Z'),
+  executions: z.array(executionAnswer).max(PAGE_MAX).meta({ description: 'One page, oldest first.' }),
+  next_cursor: nextCursor('MTc2NzU3MTIwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3Yzhk'),
+})
+
+export const confirmedAnswer = z.object({
+  ok,
+  execution_id: executionId,
+  status: z.enum(REPORT_STATUSES).meta(answered('The recorded outcome.', 'filled')),
+  partner_order_id: answeredText('The recorded order.', 'order-1', ID_MAX),
+  replayed: z.literal(true).meta(answered('Present when this was recorded before.', true)).optional(),
+})
+
+export const webhookAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  url: z
+    .string()
+    .meta({ format: 'uri', maxLength: WEBHOOK_URL_MAX })
+    .nullable()
+    .meta(answered('Null when none is registered.', 'https://partner.example/tranche')),
+  status: z
+    .enum(WEBHOOK_STATUSES)
+    .nullable()
+    .meta(answered(`Paused after ${FAILURES_TO_PAUSE} failures in a row.`, 'active')),
+  created_at: createdAt.nullable(),
+  updated_at: updatedAt.nullable(),
+  last_delivered_at: instant('The last delivery answered with a 2xx.').nullable(),
+  last_status_code: z
+    .int()
+    .min(100)
+    .max(999)
+    .nullable()
+    .meta(answered('The last status the receiver answered.', 204)),
+  consecutive_failures: z.int().min(0).nullable().meta(answered('Starts again at 0 after a success.', 0)),
+  last_failed_at: instant(
+    'The last delivery that failed, also when later ones did not; absent without one.',
+  ).optional(),
+  last_failure_reason: prose(
+    'Why it failed; absent without such a delivery.',
+    'HTTP 503',
+    FAILURE_REASON_MAX,
+  ).optional(),
+})
+
+export const webhookRegisteredAnswer = webhookAnswer.extend({
+  secret: z.string().meta({
+    pattern: '^sse_whsec_[A-Za-z0-9_-]{43}$',
+    maxLength: 54,
+    ...answered(
+      'Signs the wake-ups. Shown this once.',
+      'sse_whsec_JkLh0cQ2vT5xYz8aB1dE4fG7hI0jK3lM6nO9pQ2rS5t',
+    ),
+  }),
+})
+
+export const webhookDeletedAnswer = z.object({
+  ok,
+  partner_slug: partnerSlug,
+  environment,
+  deleted: z.boolean().meta(answered('False when there was none.', true)),
+})
+
+export type UserJson = z.output<typeof userAnswer>
+export type PlanJson = z.output<typeof planAnswer>
+export type PlanStateJson = z.output<typeof planStateAnswer>
+export type ExecutionJson = z.output<typeof executionAnswer>
+export type DueJson = z.output<typeof dueAnswer>
+export type ConfirmedJson = z.output<typeof confirmedAnswer>
+export type WebhookJson = z.output<typeof webhookAnswer>
+
+// The shapes of what billing answers, and of the trades behind it.
+
+const averagePrice = dollarSum('Dollars per bitcoin; null without volume.', '64250.84').nullable()
+const month = z
+  .string()
+  .meta({ pattern: MONTH_PATTERN.source, maxLength: 7, ...answered('The UTC month.', '2026-01') })
+
+export const monthlyAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  month,
+  period_start: instant('The first instant of the month.', '2026-01-01T00:00:00.000Z'),
+  period_end: instant('The first instant after it.', '2026-02-01T00:00:00.000Z'),
+  currency: z.literal('USD').meta(answered('Of every amount.', 'USD')),
+  final: z.boolean().meta(answered('True once the month is over: it never changes again.', false)),
+  billable: z.boolean().meta(answered('False in the test environment, whose fees are 0.00.', true)),
+  pricing_tier: z.string().meta({
+    pattern: TIER_NAME_PATTERN.source,
+    maxLength: TIER_NAME_MAX,
+    ...answered('The tier in force.', 'starter'),
+  }),
+  pricing_tier_source: z.enum(['override', 'volume']).meta(answered('How the tier was chosen.', 'volume')),
+  rate_bps: count('Of the volume, in hundredths of a percent.', 50),
+  active_users: count('Users with a filled or partial trade.'),
+  active_plans: count('Plans with a filled or partial trade.'),
+  executions_created: count('Created in this month.', 3),
+  executions_filled: count('Confirmed as filled in this month.', 2),
+  executions_partial: count('Confirmed as partial in this month.', 0),
+  executions_failed: count('Confirmed as failed in this month.', 0),
+  executions_cancelled: count('Cancelled in this month.', 0),
+  trade_count: count('Filled and partial ones.', 2),
+  volume_usd: dollarSum('Dollars spent.', '20.00'),
+  volume_btc: coinSum('Bitcoin bought.', '0.00031128'),
+  average_price_usd: averagePrice,
+  partner_fees_usd: dollarSum('Fees the partner reported.', '0.00'),
+  volume_fee_usd: dollarSum('The rate on the volume.', '0.10'),
+  user_fee_usd: dollarSum('Per active user.', '0.00'),
+  minimum_fee_usd: dollarSum('The least a month costs.', '0.00'),
+  total_fee_usd: dollarSum('What the month costs.', '0.10'),
+} satisfies Record<SummaryColumn, z.ZodType>)
+
+const sums = {
+  trade_count: count('Filled and partial ones.', 2),
+  volume_usd: dollarSum('Dollars spent.', '20.00'),
+  volume_btc: coinSum('Bitcoin bought.', '0.00031128'),
+  average_price_usd: averagePrice,
+  partner_fees_usd: dollarSum('Fees the partner reported.', '0.00'),
+  fee_usd: dollarSum("The share of the month's fee.", '0.10'),
+} satisfies Record<SumColumn, z.ZodType>
+
+export const monthlyUsersAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  month,
+  users: z
+    .array(z.object({ partner_user_id: partnerUserId, ...sums }))
+    .max(PAGE_MAX)
+    .meta({ description: 'One page, by partner_user_id.' }),
+  totals: z.object(sums).meta({ description: 'Over all users of the month, not of the page.' }),
+  next_cursor: nextCursor('dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'),
+})
+
+/** The trades of an export, and the adjustments that correct them. */
+const LINE_STATUSES = [...REPORT_STATUSES, 'adjustment'] as const
+
+export const tradeAnswer = z.object({
+  recorded_at: instant('When it was recorded; this decides its month.'),
+  partner_user_id: partnerUserId,
+  partner_plan_id: partnerPlanId,
+  execution_id: executionId,
+  partner_order_id: answeredText('Your order.', 'order-1', ID_MAX),
+  status: z
+    .enum(LINE_STATUSES)
+    .meta(
+      answered('An adjustment corrects the trade of the same execution by signed differences.', 'filled'),
+    ),
+  usd_amount: dollarSum('Dollars spent; null when nothing was bought.', '10.00').nullable(),
+  btc_amount: coinSum('Bitcoin bought; null when nothing was.', '0.00015564').nullable(),
+  execution_price: dollars(
+    'Dollars per bitcoin, as reported; null when there is none.',
+    '64250.50',
+  ).nullable(),
+  partner_fee_usd: dollarSum(
+    'The fee you reported, if you did; of an adjustment, the difference.',
+    '0.05',
+  ).nullable(),
+  executed_at: instant(
+    'When it was filled: as you reported it, or else when your report came; null when that is not known.',
+  ).nullable(),
+  failure_reason: prose(
+    'Why nothing was bought; of an adjustment, why it was made.',
+    'insufficient funds',
+    REASON_MAX,
+  ).nullable(),
+})
+
+export const tradesAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  month,
+  final: z.boolean().meta(answered('True once the month is over: it never changes again.', false)),
+  trades: z
+    .array(tradeAnswer)
+    .max(PAGE_MAX)
+    .meta({ description: 'One page, in the order they were recorded.' }),
+  next_cursor: nextCursor('MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA'),
+})

@@ -1,0 +1,366 @@
+// The numbers for Prometheus. What this process does is counted as it happens; what only the database knows, because
+// ticks run by cron did it, is read when somebody asks.
+
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { GAPS_ALLOWED, GRACE_MS, schedulerLateness } from '../core/clock.ts'
+import { type Finding, findingsOf, VITAL_FINDINGS } from '../core/findings.ts'
+import { ENVIRONMENTS } from '../core/partner.ts'
+import { type Instant, MINUTE_MS, SECOND_MS } from '../core/time.ts'
+import type { PartnerSeen, Vitals } from '../core/vitals.ts'
+import { FAILURES_TO_PAUSE } from '../core/webhook.ts'
+import type { MonitoringStore, PassSpan } from '../store/monitoring.ts'
+import type { ClockStore, Store } from '../store/store.ts'
+import { createStockTaker, STOCK_TAKEN_MS } from './ops/readiness.ts'
+
+export type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
+
+/** What is read for the metrics, and what time it is for the store: a host's own clock may be another. */
+type Read = MonitoringStore & Pick<ClockStore, 'readClock'>
+
+export type Metrics = {
+  noteRequest: (seen: RequestSeen) => void
+  noteDelivery: (delivered: boolean) => void
+  /** The store that the service answers from, counting the confirmations it takes. */
+  counting: (store: Store) => Store
+  /** From here on, what other processes do is counted; without this, from the first reading on. */
+  begin: (store: MonitoringStore) => Promise<void>
+  /** The exposition text. `store` is null while the database is not open. Never rejects for the database's sake. */
+  read: (store: Read | null) => Promise<string>
+}
+
+export const EXPOSITION_TYPE = Registry.PROMETHEUS_CONTENT_TYPE
+
+const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const TICK_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
+/** A client chooses its method, but must not choose how many series there are. */
+const METHODS = ['GET', 'POST', 'PATCH', 'DELETE', 'PUT', 'HEAD', 'OPTIONS']
+
+export function createMetrics(): Metrics {
+  const process = new Registry()
+  collectDefaultMetrics({ register: process })
+  // Gauges whose names end as a counter's must; the ones by type next to them say the same.
+  for (const misnamed of ['handles', 'requests', 'resources'])
+    process.removeSingleMetric(`nodejs_active_${misnamed}_total`)
+  const counters = createCounters(process)
+  const follower = createFollower(counters)
+  const database = createGauges()
+
+  async function readDatabase(store: Read): Promise<string> {
+    await follower.follow(store)
+    await database.update(store, (await store.readClock()).now)
+    return database.registry.metrics()
+  }
+
+  return {
+    noteRequest({ method, route, status, duration_ms }) {
+      const labels = { method: METHODS.includes(method) ? method : 'other', route: route ?? 'none' }
+      counters.requests.inc({ ...labels, status })
+      counters.requestSeconds.observe(labels, duration_ms / 1000)
+    },
+
+    noteDelivery: (delivered) => counters.deliveries.inc({ result: delivered ? 'delivered' : 'failed' }),
+
+    counting: (store) => ({
+      ...store,
+      async changeExecution(tenant, ids, decide) {
+        const outcome = await store.changeExecution(tenant, ids, decide)
+        if (outcome.kind === 'recorded') {
+          const { status } = outcome.trade.report
+          counters.confirmed.inc({ environment: tenant.environment, status })
+        }
+        return outcome
+      },
+    }),
+
+    begin: follower.begin,
+
+    async read(store) {
+      const fromDatabase = store ? await readDatabase(store).catch(() => null) : null
+      counters.databaseUp.set(fromDatabase === null ? 0 : 1)
+      return (await process.metrics()) + (fromDatabase ?? '')
+    },
+  }
+}
+
+type Counters = ReturnType<typeof createCounters>
+
+function createCounters(registry: Registry) {
+  const registers = [registry]
+  const counters = {
+    requests: new Counter({
+      name: 'tranche_http_requests_total',
+      help: 'Requests answered, by route, method and status.',
+      labelNames: ['route', 'method', 'status'],
+      registers,
+    }),
+    requestSeconds: new Histogram({
+      name: 'tranche_http_request_duration_seconds',
+      help: 'How long requests took, by route and method.',
+      labelNames: ['route', 'method'],
+      buckets: REQUEST_SECONDS,
+      registers,
+    }),
+    created: new Counter({
+      name: 'tranche_executions_created_total',
+      help: 'Executions created by any process since this one started.',
+      labelNames: ['environment'],
+      registers,
+    }),
+    confirmed: new Counter({
+      name: 'tranche_executions_confirmed_total',
+      help: 'Confirmations this process recorded, replays left out.',
+      labelNames: ['environment', 'status'],
+      registers,
+    }),
+    ticks: new Counter({
+      name: 'tranche_ticks_total',
+      help: 'Ticks of any process since this one started, by how they ended.',
+      labelNames: ['result'],
+      registers,
+    }),
+    passSeconds: new Histogram({
+      name: 'tranche_tick_duration_seconds',
+      help: 'How long finished ticks of any process took.',
+      buckets: TICK_SECONDS,
+      registers,
+    }),
+    deliveries: new Counter({
+      name: 'tranche_webhook_deliveries_total',
+      help: 'Wake-ups sent by ticks inside this process, by result.',
+      labelNames: ['result'],
+      registers,
+    }),
+    databaseUp: new Gauge({
+      name: 'tranche_database_up',
+      help: '1 when the database could be read for this answer, else 0 and what it knows is left out.',
+      registers,
+    }),
+  }
+  // A series that begins at 0 shows its first event as an increase.
+  for (const environment of ['test', 'live']) {
+    counters.created.inc({ environment }, 0)
+    for (const status of ['filled', 'partial', 'failed', 'cancelled'])
+      counters.confirmed.inc({ environment, status }, 0)
+  }
+  for (const result of ['finished', 'broken_off']) counters.ticks.inc({ result }, 0)
+  for (const result of ['delivered', 'failed']) counters.deliveries.inc({ result }, 0)
+  return counters
+}
+
+type Marks = Awaited<ReturnType<MonitoringStore['readMarks']>>
+
+/** Adds to the counters what other processes have done since the last look. */
+function createFollower(counters: Counters) {
+  let marks: Marks | null = null
+
+  async function begin(store: MonitoringStore): Promise<void> {
+    const found = await store.readMarks()
+    marks ??= found
+  }
+
+  async function follow(store: MonitoringStore): Promise<void> {
+    if (!marks) await begin(store)
+    const from = marks as Marks | null
+    if (!from) return
+    const { created, last } = await store.countExecutionsAfter(from.executionId)
+    for (const [environment, n] of Object.entries(created)) counters.created.inc({ environment }, n)
+    from.executionId = last
+    const passes = await store.listPassesAfter(from.passId)
+    for (const pass of passes) {
+      // Passes run one at a time: only the newest can still be under way.
+      if (pass.finishedAt === null && pass === passes.at(-1)) break
+      note(pass)
+      from.passId = pass.passId
+    }
+  }
+
+  function note({ at, finishedAt }: PassSpan): void {
+    counters.ticks.inc({ result: finishedAt === null ? 'broken_off' : 'finished' })
+    if (finishedAt !== null) counters.passSeconds.observe(Math.max(0, finishedAt - at) / 1000)
+  }
+
+  return { begin, follow }
+}
+
+// The numbers for Prometheus that are read afresh for each answer: what the database knows, and the findings drawn from
+// it.
+
+/** In a registry of its own, so that none of them is shown when they could not be read. */
+function createGauges() {
+  const registry = new Registry()
+  const add = gaugesOf(registry)
+  const gauges = addGauges(add)
+  const showPartners = createPartnerGauges(add)
+  const takeStock = createStockTaker()
+
+  async function update(store: MonitoringStore, now: Instant): Promise<void> {
+    const stock = await takeStock(store, now)
+    const vitals = await store.readVitals(now, stock)
+    const findings = findingsOf(vitals, now)
+    showVitals(vitals, now)
+    showFindings(findings)
+    showPartners(vitals.partners, findings, now)
+    const backlog = await store.readBacklog(now)
+    for (const environment of ENVIRONMENTS) {
+      gauges.open.set({ environment }, backlog[environment].open)
+      gauges.due.set({ environment }, backlog[environment].due)
+      for (const [status, n] of Object.entries(stock.plans[environment]))
+        gauges.plans.set({ environment, status }, n)
+    }
+    const { oldestDueAt } = backlog.live
+    gauges.oldestDue.set(oldestDueAt === null ? 0 : since(oldestDueAt, now))
+    const webhooks = await store.countWebhooks()
+    gauges.webhooks.reset()
+    for (const { environment, status, last, count } of webhooks)
+      gauges.webhooks.set({ environment, status, last_result: last ?? 'none' }, count)
+    gauges.walBytes.set((await store.walBytes()) ?? 0)
+  }
+
+  function showVitals({ scheduler, feed, price, disk, partners }: Vitals, now: Instant): void {
+    const { lastFinishedAt } = scheduler
+    setOrDrop(gauges.lastPass, lastFinishedAt && since(lastFinishedAt, now))
+    gauges.schedulerLate.set(schedulerLateness(scheduler, now).isLate ? 1 : 0)
+    setOrDrop(gauges.feedDown, feed && (feed.down ? 1 : 0))
+    setOrDrop(gauges.priceAge, price && since(price.at, now))
+    setOrDrop(gauges.diskFree, disk?.freeBytes)
+    setOrDrop(gauges.diskTotal, disk?.totalBytes)
+    setOrDrop(gauges.dayGrowth, disk?.dayGrowthBytes)
+    gauges.paused.set(partners.filter(({ webhook }) => webhook?.paused).length)
+  }
+
+  function showFindings(findings: readonly Finding[]): void {
+    for (const [kind, severity] of Object.entries(VITAL_FINDINGS))
+      gauges.findings.set({ kind, severity }, findings.filter((one) => one.kind === kind).length)
+  }
+
+  return { registry, update }
+}
+
+const addGauges = (add: AddGauge) => ({
+  lastPass: add(
+    'last_tick_age_seconds',
+    'Time since the newest finished tick began; absent before the first.',
+  ),
+  schedulerLate: add(
+    'scheduler_late',
+    `1 when plans wait and no tick has finished for ${GRACE_MS / MINUTE_MS} minutes and ${GAPS_ALLOWED} usual gaps.`,
+  ),
+  findings: add('findings', 'What tranche status warns of, by kind.', ['kind', 'severity']),
+  feedDown: add('feed_down', '1 when the latest ticks got no price from their feed; absent without a feed.'),
+  priceAge: add('price_age_seconds', 'Age of the newest price; absent before the first.'),
+  diskFree: add('disk_free_bytes', 'Room left on the disk of the database.'),
+  diskTotal: add('disk_bytes', 'Room on the disk of the database, free and used.'),
+  dayGrowth: add('database_day_growth_bytes', 'By how much the database grew in a day.'),
+  open: add('executions_open', 'Executions that await a confirmation.', ['environment']),
+  due: add('executions_due', 'Executions that a poll would hand out now.', ['environment']),
+  oldestDue: add(
+    'executions_due_oldest_age_seconds',
+    'Age of the oldest live execution that is due; 0 when there is none.',
+  ),
+  plans: add('plans', `Plans by status, at most ${STOCK_TAKEN_MS / SECOND_MS} s old.`, [
+    'environment',
+    'status',
+  ]),
+  webhooks: add('webhooks', 'Registered webhooks by status and by how their last attempt ended.', [
+    'environment',
+    'status',
+    'last_result',
+  ]),
+  paused: add(
+    'webhooks_paused',
+    `Live webhooks that are paused after ${FAILURES_TO_PAUSE} failures in a row.`,
+  ),
+  walBytes: add('wal_bytes', 'Size of the write-ahead log.'),
+})
+
+// The numbers for Prometheus that name a partner.
+
+function createPartnerGauges(add: AddGauge) {
+  const gauges = {
+    finding: add('partner_finding', '1 for each thing that tranche status warns of for a live partner.', [
+      'partner',
+      'kind',
+      'severity',
+    ]),
+    held: add('partner_held', '1 if its plans are held (tranche partner hold), else 0.', ['partner']),
+    polled: add('partner_last_poll_age_seconds', 'Time since the last poll; absent before the first.', [
+      'partner',
+    ]),
+    confirmed: add(
+      'partner_last_confirm_age_seconds',
+      'Time since the last confirmation; absent before the first.',
+      ['partner'],
+    ),
+    oldestDue: add('partner_due_oldest_age_seconds', 'Age of its oldest due execution; 0 without one.', [
+      'partner',
+    ]),
+    orders: add('partner_orders', 'Confirmations of the last 24 hours, by what came of the order.', [
+      'partner',
+      'result',
+    ]),
+  }
+  const unnamed = add(
+    'partners_unnamed',
+    `Live partners that are left out above, because ${PARTNERS_NAMED} are named.`,
+  )
+
+  return (partners: readonly PartnerSeen[], findings: readonly Finding[], now: Instant): void => {
+    for (const gauge of Object.values(gauges)) gauge.reset()
+    const named = namedPartners(partners, findings)
+    unnamed.set(partners.length - named.length)
+    const slugs = new Set<string>()
+    for (const { tenant, held, polledAt, confirmedAt, oldestDueAt, orders } of named) {
+      const partner = tenant.partnerSlug
+      slugs.add(partner)
+      gauges.held.set({ partner }, held ? 1 : 0)
+      if (polledAt !== null) gauges.polled.set({ partner }, since(polledAt, now))
+      if (confirmedAt !== null) gauges.confirmed.set({ partner }, since(confirmedAt, now))
+      gauges.oldestDue.set({ partner }, oldestDueAt === null ? 0 : since(oldestDueAt, now))
+      gauges.orders.set({ partner, result: 'filled' }, orders.filled)
+      gauges.orders.set({ partner, result: 'failed' }, orders.failed)
+    }
+    for (const { tenant, kind, severity } of findings)
+      if (tenant && slugs.has(tenant.partnerSlug))
+        gauges.finding.set({ partner: tenant.partnerSlug, kind, severity }, 1)
+  }
+}
+
+// Gauges that are absent while there is nothing to tell.
+
+type AddGauge = ReturnType<typeof gaugesOf>
+
+/** Adds gauges of this program to a registry. */
+const gaugesOf =
+  (registry: Registry) =>
+  <L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> =>
+    new Gauge({ name: `tranche_${name}`, help, labelNames, registers: [registry] })
+
+/** Sets a gauge, or removes it while there is nothing to tell: no alert rule fires on a gauge that is absent. */
+function setOrDrop(gauge: Gauge, value: number | null | undefined): void {
+  if (value === null || value === undefined) gauge.remove()
+  else gauge.set(value)
+}
+
+/** Seconds that have passed. */
+const since = (then: Instant, now: Instant): number => Math.max(0, now - then) / SECOND_MS
+
+// Which partners the metrics name: a bounded number, however many there are.
+
+/** Those with findings come first, then those with the most orders. */
+export const PARTNERS_NAMED = 50
+
+function namedPartners(
+  partners: readonly PartnerSeen[],
+  findings: readonly Finding[],
+): readonly PartnerSeen[] {
+  if (partners.length <= PARTNERS_NAMED) return partners
+  const weight = new Map<string, number>()
+  for (const { tenant, severity } of findings) {
+    if (tenant === null) continue
+    const before = weight.get(tenant.partnerSlug) ?? 0
+    weight.set(tenant.partnerSlug, Math.max(before, severity === 'page' ? 2 : 1))
+  }
+  const of = ({ tenant }: PartnerSeen) => weight.get(tenant.partnerSlug) ?? 0
+  const orders = ({ orders: { filled, failed } }: PartnerSeen) => filled + failed
+  return [...partners].sort((a, b) => of(b) - of(a) || orders(b) - orders(a)).slice(0, PARTNERS_NAMED)
+}

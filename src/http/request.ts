@@ -1,0 +1,274 @@
+// Checks what a request says before its body, whatever its route: the path as it was sent, its framing, Host and
+// Expect.
+
+import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
+import type { H3Event } from 'h3'
+import ipaddr from 'ipaddr.js'
+import { parse as findJsonError, type ParseError } from 'jsonc-parser'
+import type { z } from 'zod'
+import { Refusal, type ValidationDetail } from './refusal.ts'
+import type { Route } from './route.ts'
+
+/**
+ * Tells whether a path was sent as its route is written, parameters aside. The router reads the path as URLs are read:
+ * backslashes, dot segments and needless escapes are gone, so that `/partner/v1/..\..\metrics` would lead to `/metrics`
+ * past a proxy that lets only `/partner/v1/` through. Only a parameter, which is one segment, may hold escapes: an id
+ * with a slash is sent as `%2F`, and never splits.
+ */
+export function writtenAs(path: string): (event: H3Event) => boolean {
+  if (!path.includes('/:')) return (event) => sentPath(event) === path
+  const parts = path.split('/').map((part) => (part.startsWith(':') ? null : part))
+  return (event) => {
+    const sent = sentPath(event).split('/')
+    return parts.length === sent.length && parts.every((part, at) => part === null || part === sent[at])
+  }
+}
+
+/** Without a query. A target with a scheme and a host, as proxies get it, means the same as its path. */
+function sentPath({ req, url }: H3Event): string {
+  const target = req.runtime?.node?.req.url ?? url.pathname
+  const path = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#\\]*/i, '')
+  const query = path.indexOf('?')
+  return query < 0 ? path : path.slice(0, query)
+}
+
+/** What is wrong with a request whatever it asks for, or null. */
+export function flawOf(request: H3Event['req']): Refusal | null {
+  const sent = request.runtime?.node?.req
+  if (sent && isFramedInDoubt(sent as IncomingMessage))
+    return new Refusal(400, FRAMING, { connection: 'close' })
+  const hosts = sent?.httpVersion === '1.1' ? countHosts(sent.rawHeaders) : 1
+  if (hosts !== 1) {
+    const detail = hosts === 0 ? 'The Host header is missing.' : 'There is more than one Host header.'
+    return new Refusal(400, detail, { connection: 'close' })
+  }
+  const expected = request.headers.get('expect')
+  if (expected === null || asksToContinue(request)) return null
+  return new Refusal(417, 'Only 100-continue can be expected.', { connection: 'close' })
+}
+
+/** Names and values alternate; what is read by name is the first Host alone. */
+function countHosts(rawHeaders: readonly string[]): number {
+  let hosts = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1
+  }
+  return hosts
+}
+
+const FRAMING = 'Send HTTP/1.1, with no Transfer-Encoding but chunked.'
+
+/**
+ * Whether a proxy may see this request end elsewhere than Node's parser does: because of a transfer coding before
+ * `chunked`, chunks from an HTTP/1.0 client, which knows none, or a version that is framed differently.
+ */
+export function isFramedInDoubt({ headers, httpVersion }: IncomingMessage): boolean {
+  const coding = headers['transfer-encoding']
+  if (httpVersion === '1.0') return coding !== undefined
+  return httpVersion !== '1.1' || (coding !== undefined && !/^chunked$/i.test(coding))
+}
+
+/** Whether the client waits to be told to send its body. */
+const asksToContinue = (request: H3Event['req']): boolean =>
+  /^100-continue$/i.test(request.headers.get('expect') ?? '')
+
+// Request bodies and queries: bytes within a limit, text, JSON, and finally a value that a schema has checked.
+
+export const BODY_BYTES_MAX = 64 * 1024
+
+/** Reads a body as text. Throws a Refusal: 413, 415, 400 (not UTF-8). */
+export async function readText(request: H3Event['req']): Promise<string> {
+  refuseEncoded(request)
+  return decode(await readBytes(request))
+}
+
+/** Reads a JSON object. Throws a Refusal: 413, 415, 400 (not UTF-8), 422. */
+export async function readObject(request: H3Event['req']): Promise<object> {
+  const text = await readText(request)
+  if (text.trim() === '') throw invalid([{ type: 'missing', loc: ['body'], msg: 'Field required' }])
+  const json = parseJson(text, request)
+  if (json === null || typeof json !== 'object' || Array.isArray(json)) {
+    const msg = 'Input should be a valid dictionary or object to extract fields from'
+    throw invalid([{ type: 'model_attributes_type', loc: ['body'], msg }])
+  }
+  return json
+}
+
+/** Checks a body. Throws a Refusal: 422. */
+export function checkBody<T extends z.ZodType>(json: object, schema: T): z.output<T> {
+  const parsed = schema.safeParse(json)
+  if (parsed.success) return parsed.data
+  throw invalid(parsed.error.issues.map((issue) => detailOf(issue, 'body')))
+}
+
+/** Checks query parameters. Throws a Refusal: 422. */
+export function readQuery<T extends z.ZodType>(given: URLSearchParams, schema: T): z.output<T> {
+  const parsed = schema.safeParse(Object.fromEntries(given))
+  if (parsed.success) return parsed.data
+  throw invalid(parsed.error.issues.map((issue) => detailOf(issue, 'query')))
+}
+
+/** A schema's complaint about one field, in the shape of the wire. */
+function detailOf(issue: z.core.$ZodIssue, place: 'body' | 'query'): ValidationDetail {
+  const type = 'params' in issue ? String(issue.params?.type) : 'value_error'
+  return {
+    type,
+    loc: [place, ...issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part))],
+    msg: issue.message,
+  }
+}
+
+const invalid = (details: ValidationDetail[]): Refusal => new Refusal(422, details)
+
+/** The size limit would mean little for a compressed body. */
+function refuseEncoded(request: H3Event['req']): void {
+  const encoding = request.headers.get('content-encoding') ?? ''
+  if (/^(identity)?$/i.test(encoding)) return
+  throw new Refusal(415, 'Content-Encoding is not supported: send the body uncompressed.')
+}
+
+const tooLarge = (): Refusal =>
+  // The rest of the body is never read: the connection cannot be used again.
+  new Refusal(413, `Request body is larger than ${BODY_BYTES_MAX} bytes.`, { connection: 'close' })
+
+async function readBytes(request: H3Event['req']): Promise<Buffer> {
+  if (Number(request.headers.get('content-length') ?? 0) > BODY_BYTES_MAX) throw tooLarge()
+  if (asksToContinue(request)) request.runtime?.node?.res?.writeContinue()
+  return gather(request.runtime?.node?.req ?? Readable.from(request.body ?? []))
+}
+
+/** Whether the whole request has already arrived. */
+export const hasArrived = (request: H3Event['req']): boolean => request.runtime?.node?.req.complete === true
+
+/** From Node's own stream: each piece of a web stream would also cost promises. */
+function gather(body: Readable): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    // The client left in the middle of its request: nobody reads the answer, and the failure is not ours.
+    const left = (): void => {
+      if (!body.readableEnded) reject(new Refusal(400, 'Request body ended early.', { connection: 'close' }))
+    }
+    if (body.destroyed) left()
+    body.on('data', (chunk: Buffer) => {
+      size += chunk.byteLength
+      if (size <= BODY_BYTES_MAX) chunks.push(chunk)
+      // Not destroyed: that would take the socket away from a request that has yet to be answered. It closes with the
+      // answer.
+      else reject(tooLarge())
+    })
+    body.once('end', () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)))
+    body.once('error', left).once('close', left)
+  })
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new Refusal(400, 'Request body is not valid UTF-8.')
+  }
+}
+
+function parseJson(text: string, request: H3Event['req']): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    const detail = { type: 'json_invalid', loc: ['body', errorOffset(text)], msg: 'JSON decode error' }
+    throw new Refusal(422, [detail], {}, mediaType(request.headers.get('content-type')))
+  }
+}
+
+/**
+ * What a client says that it sent, as the log may show it: `type/subtype` in lower case, `none`, or `unreadable` for
+ * what is long, is no media type, or might be a key of ours.
+ */
+function mediaType(header: string | null): string {
+  const [essence = ''] = (header ?? '').split(';', 1)
+  const type = essence.trim().toLowerCase()
+  if (type === '') return 'none'
+  return MEDIA_TYPE.test(type) ? type : 'unreadable'
+}
+const MEDIA_TYPE = /^(?!.*sse_)[\w!#$&^.+-]{1,40}\/[\w!#$&^.+-]{1,80}$/
+
+/** Where a broken text stops being JSON. JSON.parse does not always say where it stopped; a tolerant parser does. */
+function errorOffset(text: string): number {
+  const errors: ParseError[] = []
+  try {
+    findJsonError(text, errors, { disallowComments: true, allowTrailingComma: false })
+  } catch {
+    // That parser is recursive, so it cannot read a text nested thousands deep. Such a text is usually just cut off.
+    return text.length
+  }
+  return errors[0]?.offset ?? text.length
+}
+
+// What a call sent and its route does not know: ignored, as the contract wants, and named, so that a misspelt field
+// does not pass for one that was obeyed. Names are foreign text; what is told of them is short, and safe in a header
+// or a log.
+
+/** A member of the body, or a parameter of the query, which is told as `?name`. */
+export type Ignored = { place: '' | '?'; name: string }
+
+/** How many names are told; of the others, only their number. */
+const NAMES_MAX = 20
+/** How many characters of a name are told. */
+const NAME_MAX = 64
+/** The most bytes in all, so that the headers of an answer still fit into the smallest buffers of proxies. */
+const BYTES_MAX = 1_000
+
+/** The parameters of a query that the route has no use for, each once. */
+export function ignoredParameters({ parameters }: Route, query: URLSearchParams): Ignored[] {
+  return [...new Set(query.keys())]
+    .filter((name) => !parameters.has(name))
+    .map((name) => ({ place: '?', name }))
+}
+
+/** The members of a body that the route has no use for, in the order they were sent. */
+export function ignoredMembers({ fields }: Route, body: object): Ignored[] {
+  const ignored: Ignored[] = []
+  for (const name of Object.keys(body)) if (!fields.has(name)) ignored.push({ place: '', name })
+  return ignored
+}
+
+/**
+ * The names as a header and the log have them, with a comma and a space between them; null when there are none.
+ * Whatever is not a letter or a digit of ASCII, or one of `-._~`, is percent-encoded UTF-8. An empty name is `""`, `*`
+ * ends one that was cut, and `+N` says that there are N more.
+ */
+export function tellIgnored(ignored: readonly Ignored[]): string | null {
+  if (ignored.length === 0) return null
+  let told = ''
+  let names = 0
+  for (const { place, name } of ignored.slice(0, NAMES_MAX)) {
+    const next = `${told}${told && ', '}${place}${spelt(name)}`
+    if (next.length > BYTES_MAX) break
+    told = next
+    names += 1
+  }
+  return names === ignored.length ? told : `${told}, +${ignored.length - names}`
+}
+
+function spelt(name: string): string {
+  if (name === '') return '""'
+  const begin = [...name.slice(0, NAME_MAX * 2)].slice(0, NAME_MAX).join('')
+  // A key or a secret of ours that was sent as a name goes into no log.
+  const characters = begin.replace(/(sse_[a-z]+_).*/s, '$1')
+  const escaped = encodeURIComponent(characters.toWellFormed()).replace(
+    /[!'()*]/g,
+    (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+  return characters === name ? escaped : `${escaped}*`
+}
+
+// Which addresses count as one client, where connections and wrong tokens are counted.
+
+/** Null for this machine itself. The owner of an IPv6 network has all its addresses. */
+export function networkOf(peer: string | undefined): string | null {
+  if (peer === undefined || !ipaddr.isValid(peer)) return null
+  const address = ipaddr.process(peer)
+  if (address.range() === 'loopback') return null
+  return 'parts' in address ? address.parts.slice(0, 4).join(':') : address.toString()
+}

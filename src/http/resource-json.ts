@@ -1,0 +1,73 @@
+// Users, plans and webhooks as JSON, for the API and for the shell. Kept apart from the routes, so that a command that
+// only prints one does not load the code that checks requests.
+
+import { formatUsd } from '../core/money.ts'
+import type { Tenant } from '../core/partner.ts'
+import { nextStep, type PlanState, type PlanTerms } from '../core/plan.ts'
+import { formatInstant } from '../core/time.ts'
+import type { User } from '../core/user.ts'
+import type { Webhook } from '../core/webhook.ts'
+import { leftOf, type Window } from '../core/window.ts'
+import type { PlanJson, PlanStateJson, UserJson, WebhookJson } from './answers.ts'
+
+export const userJson = (user: User): UserJson => ({
+  partner_user_id: user.partnerUserId,
+  email: user.email,
+  auth_provider: user.authProvider,
+  // A user exists only with consent.
+  consent_accepted: true,
+  consent_version: user.consentVersion,
+  consent_timestamp: formatInstant(user.consentTimestamp),
+  status: user.status,
+  created_at: formatInstant(user.createdAt),
+  updated_at: formatInstant(user.updatedAt),
+})
+
+export const planJson = (plan: PlanTerms): PlanJson => ({
+  partner_user_id: plan.partnerUserId,
+  partner_plan_id: plan.partnerPlanId,
+  amount_usd: formatUsd(plan.amount),
+  frequency: plan.frequency,
+  smart_timing_enabled: plan.smartTimingEnabled,
+  start_date: formatInstant(plan.startDate),
+  status: plan.status,
+  created_at: formatInstant(plan.createdAt),
+  updated_at: formatInstant(plan.updatedAt),
+})
+
+export function planStateJson(plan: PlanState): PlanStateJson {
+  const { step, at } = nextStep(plan)
+  return {
+    ...planJson(plan),
+    window: plan.window && windowJson(plan.window),
+    next_step: step,
+    next_step_at: at === null ? null : formatInstant(at),
+  }
+}
+
+export const windowJson = (window: Window): NonNullable<PlanStateJson['window']> => ({
+  window_start: formatInstant(window.start),
+  window_end: formatInstant(window.end),
+  budget_usd: formatUsd(window.budget),
+  reserved_usd: formatUsd(window.reserved),
+  spent_usd: formatUsd(window.spent),
+  excess_usd: formatUsd(window.excess),
+  left_usd: formatUsd(leftOf(window)),
+})
+
+export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJson => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  url: webhook?.url ?? null,
+  status: webhook?.status ?? null,
+  created_at: webhook ? formatInstant(webhook.createdAt) : null,
+  updated_at: webhook ? formatInstant(webhook.updatedAt) : null,
+  last_delivered_at: webhook?.lastDeliveredAt ? formatInstant(webhook.lastDeliveredAt) : null,
+  last_status_code: webhook?.lastStatusCode ?? null,
+  consecutive_failures: webhook?.consecutiveFailures ?? null,
+  // Additions to the contract: without a failure, an answer has exactly the contract's fields.
+  ...(webhook?.lastFailure && {
+    last_failed_at: formatInstant(webhook.lastFailure.at),
+    last_failure_reason: webhook.lastFailure.reason,
+  }),
+})

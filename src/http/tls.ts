@@ -1,0 +1,107 @@
+// Node's HTTP server as listhen makes it, and nothing else of listhen: no search for a port, no closing, no printing.
+
+import { constants } from 'node:crypto'
+import type { RequestListener, Server } from 'node:http'
+import type { Server as TlsServer } from 'node:https'
+import type { SecureContextOptions } from 'node:tls'
+
+type OpenServer = {
+  server: Server | TlsServer
+  /** What it shows its clients, as PEM; null without TLS. */
+  cert: string | null
+}
+
+/** A server that is closed: it has `handle`, and no port yet. */
+export async function makeServer(handle: RequestListener, tls: Tls): Promise<OpenServer> {
+  const { listen } = await import('listhen')
+  const { server, https } = await listen(handle, {
+    // listhen cannot make a server without opening it, and an error at that moment would end the process. A free port
+    // of this machine always works; `bind` then takes the requested port, and knows what to say if that fails.
+    hostname: '127.0.0.1',
+    port: { port: 0, host: NOWHERE },
+    public: false,
+    https: tls === null ? false : certificateOf(tls),
+    // Says nothing about ports.
+    isTest: true,
+    isProd: false,
+    showURL: false,
+    open: false,
+    clipboard: false,
+    // It would end the process at a signal, even with calls in flight.
+    autoClose: false,
+  })
+  for (const event of ['connection', 'secureConnection', 'request'])
+    dropFollowers(server, event, tls !== null)
+  await new Promise((resolve) => server.close(resolve))
+  // listhen takes no ciphers.
+  if (https !== false && 'setSecureContext' in server) server.setSecureContext(secureContextOf(https))
+  return { server, cert: https === false ? null : https.cert }
+}
+
+/**
+ * A list of addresses that is empty. listhen looks for a free port on the given addresses by opening and closing it,
+ * and another program may take the port in between. With no addresses, it leaves the port to the system.
+ */
+const NOWHERE = Object.assign([], { toString: () => 'nowhere' }) as unknown as string
+
+/**
+ * Removes the bookkeeping of http-shutdown, which listhen adds after the listeners that Node or we have for an event.
+ * It marks every socket at every answer, and could only end a stop in a way that loses answers.
+ */
+function dropFollowers(server: Server, event: string, isTls: boolean): void {
+  const own = event === 'secureConnection' && !isTls ? 0 : 1
+  for (const listener of server.listeners(event).slice(own)) server.off(event, listener as () => void)
+}
+
+// What a server shows its clients over TLS: a certificate, which it is given or which is made for a first try, and the
+// ciphers that they may choose from.
+
+/** PEM texts. */
+export type Certificate = { cert: string; key: string }
+/** What to speak: plain HTTP, TLS with this certificate, or TLS with one that is made for these names now. */
+export type Tls = Certificate | { selfSignedFor: readonly string[] } | null
+
+/** How long a certificate that was made for a first try is valid. */
+const SELF_SIGNED_DAYS = 7
+
+/**
+ * TLS 1.3 as OpenSSL has it; of TLS 1.2, only what has forward secrecy and authenticated encryption. Every client that
+ * speaks TLS 1.2 today has one of them.
+ */
+const CIPHERS = [
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'TLS_AES_128_GCM_SHA256',
+  ...['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305'].flatMap((cipher) => [
+    `ECDHE-ECDSA-${cipher}`,
+    `ECDHE-RSA-${cipher}`,
+  ]),
+]
+
+/** In the form that listhen takes. */
+function certificateOf(tls: NonNullable<Tls>) {
+  if ('selfSignedFor' in tls) return { domains: [...tls.selfSignedFor], validityDays: SELF_SIGNED_DAYS }
+  return inPem(tls)
+}
+
+/** All that a server of Node is to show, in the form that it takes. Throws when one of the texts is not PEM. */
+export const secureContextOf = (certificate: Certificate): SecureContextOptions => ({
+  ...inPem(certificate),
+  minVersion: 'TLSv1.2',
+  ciphers: CIPHERS.join(':'),
+  honorCipherOrder: true,
+  // A handshake costs the server more than the client, and one connection needs one only.
+  secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+})
+
+const inPem = ({ cert, key }: Certificate): Certificate => ({
+  cert: fromFirstBlock(cert),
+  key: fromFirstBlock(key),
+})
+
+/** listhen takes text for a file name unless it begins with a PEM block, and openssl writes comments before one. */
+function fromFirstBlock(pem: string): string {
+  const start = pem.indexOf('-----BEGIN')
+  if (start < 0) throw new Error('The TLS certificate and its key must be PEM texts.')
+  return pem.slice(start)
+}

@@ -1,0 +1,143 @@
+// Decides which key's call is handled next. While there is little to do, every call is handled as it comes. When the
+// calls of one turn of the event loop take too long, the rest wait, and the keys take turns, so that one key's crowd of
+// calls delays nobody else's.
+
+import { createLanes } from '../lanes.ts'
+import { Refusal } from './refusal.ts'
+
+/** The most calls of one key at once, under way or waiting: more than any connection pool makes. */
+export const CALLS_PER_KEY_MAX = 1_024
+/** After this much handling, a turn of the event loop ends, so that sockets, timers and /healthz get theirs. */
+const TURN_MS = 10
+
+export type Turn = {
+  /** Resolves when the call may be handled; null when that is at once. */
+  ready: Promise<void> | null
+  /** To be called when it is answered. */
+  leave: () => void
+}
+
+/** Gives each call its turn. Throws a Refusal: 429, when the key has `callsPerKey` calls here already. */
+export function createTurns(callsPerKey: number): (keyId: string) => Turn {
+  const waiting = createLanes<() => void>()
+  /** For every key that has called. */
+  const keys = new Map<string, { calls: number; wait: (go: () => void) => void }>()
+  /** When the handling of this turn of the event loop is to end; null before its first call. */
+  let endsAt: number | null = null
+
+  function open(): void {
+    endsAt = performance.now() + TURN_MS
+    setImmediate(next)
+  }
+
+  async function next(): Promise<void> {
+    endsAt = null
+    if (waiting.size > 0) open()
+    while (endsAt !== null && performance.now() < endsAt) {
+      const go = waiting.take()
+      if (!go) break
+      go()
+      // That call runs first, as far as it gets without waiting.
+      await null
+    }
+  }
+
+  function mayGoOn(): boolean {
+    if (endsAt === null) open()
+    return waiting.size === 0 && endsAt !== null && performance.now() < endsAt
+  }
+
+  function known(keyId: string) {
+    const key = keys.get(keyId)
+    if (key) return key
+    const added = { calls: 0, wait: waiting.open() }
+    keys.set(keyId, added)
+    return added
+  }
+
+  return (keyId) => {
+    const key = known(keyId)
+    if (key.calls >= callsPerKey) {
+      throw new Refusal(429, `Too many calls at once: at most ${callsPerKey} for each key.`, {
+        'retry-after': '1',
+      })
+    }
+    key.calls += 1
+    return {
+      ready: mayGoOn() ? null : new Promise(key.wait),
+      leave() {
+        key.calls -= 1
+      },
+    }
+  }
+}
+
+// Slow work, done one piece at a time for each tenant: a long read already shares the event loop with everything else,
+// and each name look-up holds a socket. Done all at once, one tenant's crowd of them would leave the others nothing.
+
+/** The most that may wait for a tenant's turn: a year of months and their users. */
+const WAITING_MAX = 32
+
+/**
+ * Runs `work` when everything that the tenant asked for before is done. Throws a Refusal: 429, when too much is
+ * waiting.
+ */
+export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>) => Promise<T> {
+  const lines = new Map<number, { length: number; last: Promise<unknown> }>()
+  return async (tenantId, work) => {
+    const line = lines.get(tenantId) ?? { length: 0, last: Promise.resolve() }
+    if (line.length > WAITING_MAX) {
+      throw new Refusal(429, `Too many slow calls at once: at most ${WAITING_MAX} wait for their turn.`, {
+        'retry-after': '1',
+      })
+    }
+    const mine = line.last.then(work)
+    line.last = mine.catch(() => {})
+    line.length += 1
+    lines.set(tenantId, line)
+    try {
+      return await mine
+    } finally {
+      line.length -= 1
+      if (line.length === 0) lines.delete(tenantId)
+    }
+  }
+}
+
+// How many calls are begun in one turn of the event loop. The system hands over one new connection per turn, so turns
+// must stay short. Otherwise, a few busy connections, with a key or without, keep everybody else from connecting.
+
+/** A few milliseconds of work. */
+export const CALLS_PER_TURN = 32
+
+/**
+ * Gives each connection a gate, which begins its calls as they come. Calls beyond that number begin in later turns,
+ * with the connections taking turns.
+ */
+export function createGates(): () => (begin: () => void) => void {
+  const waiting = createLanes<() => void>()
+  let begun = 0
+
+  function enter(begin: () => void): void {
+    if (begun === 0) setImmediate(nextTurn)
+    begun += 1
+    begin()
+  }
+
+  function nextTurn(): void {
+    begun = 0
+    while (begun < CALLS_PER_TURN) {
+      const begin = waiting.take()
+      if (!begin) return
+      enter(begin)
+    }
+  }
+
+  return () => {
+    const wait = waiting.open()
+    return (begin) => {
+      if (waiting.size === 0 && begun < CALLS_PER_TURN) enter(begin)
+      else wait(begin)
+    }
+  }
+}

@@ -1,0 +1,101 @@
+// Asking a server for JSON: a time limit, a size limit, and numbers that stay the text they were written as.
+
+import { Decimal } from 'decimal.js'
+import { agree, type Testimony, type Witness } from '../core/clock.ts'
+import { type Instant, plus, SECOND_MS } from '../core/time.ts'
+
+export const FETCH_TIMEOUT_MS = 3_000
+const BODY_BYTES_MAX = 256 * 1024
+
+/** JSON.parse as ECMAScript now has it: the reviver sees the text a number was written as. */
+const parseJson = JSON.parse as (
+  text: string,
+  reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
+) => unknown
+
+/** What decimal.js is given: an exponent of at most two digits, because no price and no time needs a larger one. */
+const EXPONENT = /^\d+(?:\.\d+)?e[+-]?0*\d{1,2}$/i
+
+/** A number as JSON writes it, digit for digit, without its exponent. Any other stays as it was written. */
+const withoutExponent = (written: string) =>
+  EXPONENT.test(written) ? new Decimal(written).toFixed() : written
+
+/** A JSON answer with its numbers left as text, and when it was handed out if it says so. */
+type Answer = { document: unknown; at: Instant | null }
+
+/** Throws on a time-out, a status other than 200, a body that is not JSON. */
+export async function fetchJson(url: URL): Promise<Answer> {
+  // Loaded only when a feed is asked: a pass without one starts faster.
+  const { request } = await import('undici')
+  const signal = AbortSignal.timeout(FETCH_TIMEOUT_MS)
+  const { statusCode, headers, body } = await request(url, {
+    signal,
+    headers: { accept: 'application/json', 'cache-control': 'no-cache', 'user-agent': 'tranche' },
+  }).catch((error: Error) => {
+    throw new Error(signal.aborted ? `no answer within ${FETCH_TIMEOUT_MS / 1000} s` : error.message)
+  })
+  const text = await readText(body, signal)
+  if (statusCode !== 200) throw new Error(`HTTP ${statusCode}`)
+  try {
+    const document = parseJson(text, (_, value, { source }) =>
+      typeof value === 'number' && source !== undefined ? withoutExponent(source) : value,
+    )
+    return { document, at: servedAt(headers) }
+  } catch {
+    throw new Error('its answer is not JSON')
+  }
+}
+
+async function readText(body: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  try {
+    for await (const chunk of body) {
+      size += chunk.byteLength
+      if (size > BODY_BYTES_MAX) throw new Error(`its answer is larger than ${BODY_BYTES_MAX} bytes`)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    throw signal.aborted ? new Error(`no whole answer within ${FETCH_TIMEOUT_MS / 1000} s`) : error
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+export const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)
+
+// The time that the answers of price sources tell, as a second witness beside the machine's own clock.
+
+/** `Date` as RFC 9110, section 5.6.7 has it; the two obsolete forms are read by nobody's clock any more. */
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/
+const AGE = /^\d{1,10}$/
+
+type Headers = Record<string, string | string[] | undefined>
+
+/** When an answer was handed out: its Date, and for one that a cache had kept its Age on top. Null without a Date. */
+export function servedAt({ date, age }: Headers): Instant | null {
+  if (typeof date !== 'string' || !HTTP_DATE.test(date)) return null
+  const at = Date.parse(date) as Instant
+  if (Number.isNaN(at)) return null
+  return typeof age === 'string' && AGE.test(age) ? plus(at, Number(age) * SECOND_MS) : at
+}
+
+/**
+ * What one source tells, of the times in its answer the one nearest to the clock. A market that rests has an old price
+ * in a new answer, and a server may be wrong about the date: either time is enough to confirm the clock.
+ */
+export function tell(source: string, times: readonly (Instant | null)[], clock: Instant): Testimony {
+  const told = times.filter((at) => at !== null).sort((a, b) => Math.abs(a - clock) - Math.abs(b - clock))
+  return told[0] === undefined ? 'silent' : { source, at: told[0] }
+}
+
+/** What most of the sources that tell a time agree on; silent when they do not. */
+export function majority(source: string, testimonies: readonly Testimony[]): Testimony {
+  const told = testimonies
+    .filter((one): one is Witness => typeof one !== 'string')
+    .map(({ at }) => at)
+    .sort((a, b) => a - b)
+  const middle = told[(told.length - 1) >> 1]
+  if (middle === undefined) return 'silent'
+  return 2 * told.filter((at) => agree(at, middle)).length > told.length ? { source, at: middle } : 'silent'
+}

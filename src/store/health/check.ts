@@ -1,0 +1,377 @@
+// Rows that are wrong, as faults: those that break a rule, and those that were changed after they were recorded.
+
+import { type Finding, findingsOf, KEY_ENDS_WITHIN_DAYS, ticket } from '../../core/findings.ts'
+import { type Btc, formatBtc, formatPrice, formatUsd, type Price, type Usd } from '../../core/money.ts'
+import { type Environment, tenantName } from '../../core/partner.ts'
+import {
+  FAR_OFF,
+  fillEarly,
+  MARKET_PRICE_MS,
+  type OddPrice,
+  oddPrice,
+  PLAUSIBLE_PRICES,
+  PRICE_TOLERANCE_PERCENT,
+} from '../../core/price.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted } from '../../core/text.ts'
+import { DAY_MS, formatInstant, type Instant, plus, spellSpan } from '../../core/time.ts'
+import { TABLES } from '../copying.ts'
+import {
+  adjustmentDigest,
+  DIGESTED,
+  type Digested,
+  type DigestedRow,
+  isIntact,
+  placeOf,
+  tradeDigest,
+} from '../digests.ts'
+import type { CheckStore, Fault, Look } from '../monitoring.ts'
+import { breathe, instant, instantOrNull, type Reader, type Sql, sql } from '../reader.ts'
+import { type TenantRow, tenantOf } from '../rows/accounts.ts'
+import { type AdjustmentRow, adjustmentOf, type TradeRow, tradeOf } from '../rows/ledger.ts'
+import { IS_LIVE, ROTATED } from '../sql/accounts.ts'
+import { LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
+import type { PlanAhead, WindowStore } from '../store.ts'
+import { earlyFillsReader, stockTaker, type VitalParts, vitalsReader } from './vitals.ts'
+
+/** A rule stops after so many findings: more would say nothing new. */
+export const FINDINGS_PER_RULE_MAX = 100
+/** After so many in all, no further trades are looked at. */
+export const FINDINGS_MAX = FINDINGS_PER_RULE_MAX * LEDGER_RULES.length
+export const ROWS_PER_READ = 5_000
+
+export type BrokenRow = Record<string, unknown>
+
+/** The rows that break a rule. */
+export const breakers = (rule: Rule): Sql<BrokenRow> => sql(`${rule.sql} limit ${FINDINGS_PER_RULE_MAX}`)
+
+export function brokenFault({ kind, message }: Rule, row: BrokenRow): Fault {
+  const start = typeof row.start === 'bigint' ? ` window ${formatInstant(instant(row.start))}` : ''
+  return { kind, subject: `${row.place}${start}`, message: message(row) }
+}
+
+export type DigestedTrade = TradeRow & { digest: string }
+export const TRADES_AFTER = sql<DigestedTrade>(
+  'select * from trades where execution_id > :after order by execution_id limit :limit',
+)
+export const changedTrades = (rows: readonly DigestedTrade[]): Fault[] =>
+  rows
+    .filter((row) => tradeDigest(tradeOf(row)) !== row.digest)
+    .map((row) => ({
+      kind: 'trade_changed',
+      subject: `trade ${row.execution_id}`,
+      message: `was changed after it was recorded (partner_order_id ${row.partner_order_id})`,
+    }))
+
+export type DigestedAdjustment = AdjustmentRow & { digest: string }
+/** Few by nature. */
+export const ADJUSTMENTS_AFTER = sql<DigestedAdjustment>(
+  'select * from adjustments where adjustment_id > :after order by adjustment_id limit :limit',
+)
+export const changedAdjustments = (rows: readonly DigestedAdjustment[]): Fault[] =>
+  rows
+    .filter((row) => adjustmentDigest(adjustmentOf(row)) !== row.digest)
+    .map((row) => ({
+      kind: 'adjustment_changed',
+      subject: `adjustment ${row.adjustment_id}`,
+      message: `was changed after it was recorded (execution ${row.execution_id})`,
+    }))
+
+type Key = Record<string, unknown>
+/** A table with digests, read in the order of its key. */
+export type DigestedTable = {
+  name: Digested
+  page: Sql<DigestedRow>
+  first: Key
+  keyOf: (row: DigestedRow) => Key
+}
+
+/** Below every text and every number. */
+const FIRST = { text: '', integer: -(2n ** 62n), real: 0 }
+
+export const DIGESTED_TABLES: readonly DigestedTable[] = (Object.keys(DIGESTED) as Digested[]).map((name) => {
+  const { key } = DIGESTED[name]
+  const kindOf = (column: string) =>
+    TABLES.find((table) => table.name === name)?.columns.find((one) => one.name === column)?.kind ?? 'integer'
+  const after = key.map((column) => `:${column}`)
+  return {
+    name,
+    page: sql(
+      `select * from ${name} where (${key.join(', ')}) > (${after.join(', ')}) order by ${key.join(', ')} limit :limit`,
+    ),
+    first: Object.fromEntries(key.map((column) => [column, FIRST[kindOf(column)]])),
+    keyOf: (row) => Object.fromEntries(key.map((column) => [column, row[column]])),
+  }
+})
+
+/** What the partner calls it, for the operator who looks for it. */
+const NAMES = ['partner_plan_id', 'partner_user_id', 'label']
+
+export const changedRows = (name: Digested, rows: readonly DigestedRow[]): Fault[] =>
+  rows
+    .filter((row) => !isIntact(name, row))
+    .slice(0, FINDINGS_PER_RULE_MAX)
+    .map((row) => {
+      const called = NAMES.filter((column) => row[column] != null).map(
+        (column) => ` (${column} ${row[column]})`,
+      )
+      const subject = name === 'executions' ? `execution ${row.execution_id}` : placeOf(name, row)
+      return { kind: 'row_changed', subject, message: `is not what was stored${called.join('')}` }
+    })
+
+// What is not wrong yet but may become so. To what is found at a glance (core/findings.ts), the check adds what takes
+// more reading: keys that end, figures that contradict each other, traces of a wrong clock, and what concerns one store
+// alone.
+
+type WarningParts = {
+  clock: () => Promise<Instant>
+  vitals: VitalParts
+  listAhead: WindowStore['listAhead']
+  /** What concerns this store alone. */
+  looks: readonly Look[]
+}
+
+export function warningsOf(reader: Reader, parts: WarningParts): CheckStore['findWarnings'] {
+  const { clock } = parts
+  const looks: Record<Environment, readonly Look[]> = {
+    live: [
+      glance(reader, parts.vitals),
+      keysThatEnd(reader),
+      mispricedTrades(reader, 'live'),
+      setBack(reader),
+      rolledAhead(parts.listAhead),
+      ...parts.looks,
+    ],
+    test: [earlyInTest(reader), mispricedTrades(reader, 'test')],
+  }
+  return async (environment = 'live') => {
+    const found: Finding[] = []
+    for (const look of looks[environment]) found.push(...(await look(clock).catch(noneIfDamaged)))
+    return found
+  }
+}
+
+/** What cannot be read is a fault, and the check has already said so. */
+function noneIfDamaged(error: unknown): Finding[] {
+  if (error instanceof Problem && error.code === 'database_damaged') return []
+  throw error
+}
+
+function glance(reader: Reader, parts: VitalParts): Look {
+  const [takeStock, readVitals] = [stockTaker(reader), vitalsReader(reader, parts)]
+  return async (clock) => {
+    const now = await clock()
+    return findingsOf(await readVitals(now, await takeStock(now)), now)
+  }
+}
+
+function earlyInTest(reader: Reader): Look {
+  const read = earlyFillsReader(reader)
+  return async (clock) =>
+    (await read('test', await clock()))
+      .map(fillEarly)
+      .map(({ kind, subject, message, ...more }) => ticket(kind, subject, message, more))
+}
+
+export const IMPORT_ROWS = sql<{ n: bigint }>('select count(*) as n from price_imports')
+
+export function importLeft(rows: bigint): Finding {
+  const message = `${counted(Number(rows), 'row')} of an import that was cut off; none of them counts, and the next import clears them`
+  return ticket('import_left', 'price import', message, { next: ['tranche', 'price', 'import', 'FILE'] })
+}
+
+// What the check has to say about the clock: traces of a time when it was wrong.
+
+const LIVE = { slug: null, environment: 'live' } as const
+
+/** Only live business counts: a test environment may be led through time faster than the clock. */
+const LATEST_RECORD = sql<{ at: bigint | null }>(
+  `select max(x.at) as at from (
+     select max(at) as at from ticks union all select max(at) from audit
+     union all select max(at) from reported_until
+     union all select (select max(created_at) from executions e where e.tenant_id = t.tenant_id)
+       from tenants t where environment = 'live'
+     union all select (select max(recorded_at) from trades d where d.tenant_id = t.tenant_id)
+       from tenants t where environment = 'live') x`,
+)
+
+const setBack =
+  (reader: Reader): Look =>
+  async (clock) => {
+    const latest = instantOrNull((await reader.get(LATEST_RECORD))?.at ?? null)
+    // The clock is read afterwards; otherwise, what was just written would lie ahead of it.
+    const now = await clock()
+    if (latest === null || latest <= now) return []
+    const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later`
+    return [ticket('clock_back', 'clock', message, { severity: 'page', next: ['timedatectl', 'status'] })]
+  }
+
+const PLANS_PER_READ = 1_000
+
+/** One finding for each tenant, under the name of the first plan. */
+const rolledAhead =
+  (listAhead: WindowStore['listAhead']): Look =>
+  async () => {
+    const found = new Map<string, { first: PlanAhead; n: number }>()
+    for (let after: number | null = null; ; ) {
+      const page: Awaited<ReturnType<WindowStore['listAhead']>> = await listAhead(LIVE, {
+        after,
+        limit: PLANS_PER_READ,
+      })
+      for (const plan of page.plans) {
+        const place = tenantName(plan.tenant)
+        const seen = found.get(place)
+        if (seen) seen.n += 1
+        else found.set(place, { first: plan, n: 1 })
+      }
+      if (page.cursor === null) break
+      after = page.cursor
+    }
+    const byTenant = [...found].sort(([, a], [, b]) => a.first.tenant.tenantId - b.first.tenant.tenantId)
+    return byTenant.map(([place, { first, n }]) => {
+      const { tenant, partnerPlanId, window } = first
+      const message =
+        `its window starts ${formatInstant(window.start)}, opened by a clock that was ahead, and it buys nothing ` +
+        `until then; in all ${counted(n, 'plan')} of ${place}`
+      const next = [
+        'tranche',
+        'plan',
+        'bring-back',
+        '--partner',
+        tenant.partnerSlug,
+        '--env',
+        tenant.environment,
+      ]
+      return ticket('windows_ahead', `${place} plan ${partnerPlanId}`, message, { tenant, next })
+    })
+  }
+
+// What the check has to say about keys: those that end soon.
+
+type KeyRow = TenantRow & { key_id: string; expires_at: bigint; last: bigint | null; rotated: bigint }
+/** A key needs no warning once its partner has switched to one that lasts longer. */
+const KEYS_THAT_END = sql<KeyRow>(
+  `select t.*, k.key_id, k.expires_at, k.last_used_at as last,
+     case when ${ROTATED('k.key_id')} then 1 else 0 end as rotated
+   from api_keys k join tenants t on t.tenant_id = k.tenant_id join partners p on p.partner_slug = t.partner_slug
+   where ${IS_LIVE} and k.revoked_at is null and k.expires_at > :now and k.expires_at <= :soon and p.status = 'active'
+     and not exists (
+       select 1 from api_keys n where n.tenant_id = k.tenant_id and n.revoked_at is null
+         and (n.expires_at is null or n.expires_at > :soon) and n.last_used_at >= coalesce(k.last_used_at, 0))
+   order by k.expires_at, k.key_id`,
+)
+
+const keysThatEnd =
+  (reader: Reader): Look =>
+  async (clock) => {
+    const now = await clock()
+    const rows = await reader.all(KEYS_THAT_END, { now, soon: plus(now, KEY_ENDS_WITHIN_DAYS * DAY_MS) })
+    return rows.map(({ key_id, expires_at, last, rotated, ...row }) => {
+      const tenant = tenantOf(row)
+      const used = last === null ? 'it was never used' : `it was last used ${formatInstant(instant(last))}`
+      const isRotated = Number(rotated) === 1
+      const instead = isRotated ? 'its successor is not in use' : 'no key that lasts longer is in use'
+      const message = `ends ${formatInstant(instant(expires_at))}, and ${instead}; ${used}`
+      const next = isRotated ? ['list', tenant.partnerSlug] : ['rotate', key_id]
+      return ticket('key_ends', `${tenantName(tenant)} key ${key_id}`, message, {
+        tenant,
+        next: ['tranche', 'key', ...next],
+      })
+    })
+  }
+
+// Fills that deserve a look: their figures contradict each other, or the price of the market.
+
+/** More of them would say nothing new. */
+const MISPRICED_MAX = 20
+
+const TRADES_PER_READ = 1_000
+
+/** A trade, what its execution comes to, and the price of the market, as far as one is known. */
+type Row = TradeRow & TenantRow & { usd: bigint; btc: bigint; market: bigint | null }
+
+/** By the index of tenants: what test environments have is little beside the trades of all. */
+const IS_TEST = `d.tenant_id in (select tenant_id from tenants where environment = 'test')`
+
+/** What the execution saw as it fired. An execution by the clock may have seen nothing: what was stored before it. */
+const MARKET = `coalesce(e.price, (
+  select p.price from prices p where p.at between e.created_at - ${MARKET_PRICE_MS} and e.created_at
+  order by p.at desc limit 1))`
+
+/** A little less than what is tolerated: the floats only choose what is worth an exact look. */
+const SUSPECT_SHARE = (0.98 * Number(PRICE_TOLERANCE_PERCENT)) / 100
+const SUSPECT_FACTOR = 0.99 * Number(FAR_OFF)
+const { least, most } = PLAUSIBLE_PRICES
+const IS_FAR_OFF = `coalesce(cast(d.execution_price as double precision) / ${MARKET},
+  case when d.execution_price between ${least} and ${most} then 1 else 0 end)
+  not between ${1 / SUSPECT_FACTOR} and ${SUSPECT_FACTOR}`
+
+const suspect = (which: string): Sql<Row> =>
+  sql<Row>(
+    `select t.*, d.*, d.usd_amount as usd, d.btc_amount as btc, ${MARKET} as market
+   from trades d join tenants t on t.tenant_id = d.tenant_id join executions e on e.execution_id = d.execution_id
+   where ${which} and d.execution_id > :after
+     and d.execution_price is not null
+     and (abs(d.usd_amount * 1e8 - cast(d.btc_amount as double precision) * d.execution_price)
+       > ${SUSPECT_SHARE} * d.usd_amount * 1e8 or ${IS_FAR_OFF})
+     and not exists (select 1 from adjustments a where a.execution_id = d.execution_id)
+   order by d.execution_id limit :limit`,
+  )
+// Few trades are adjusted, so all of those are worth it. Only a late fill was bought at a price of its own.
+const adjusted = (which: string): Sql<Row> =>
+  sql<Row>(
+    `select t.*, d.*, d.usd_amount + a.usd as usd, d.btc_amount + a.btc as btc, ${MARKET} as market
+   from (
+     select execution_id, cast(sum(usd_amount) as bigint) as usd, cast(sum(btc_amount) as bigint) as btc
+     from adjustments where execution_id > :after
+     group by execution_id having count(*) > count(report_id)) a
+   join trades d on d.execution_id = a.execution_id join tenants t on t.tenant_id = d.tenant_id
+   join executions e on e.execution_id = d.execution_id
+   where ${which} and d.execution_price is not null
+   order by d.execution_id limit :limit`,
+  )
+
+const STATEMENTS: Record<Environment, { suspect: Sql<Row>; adjusted: Sql<Row> }> = {
+  live: { suspect: suspect(IS_LIVE), adjusted: adjusted(IS_LIVE) },
+  test: { suspect: suspect(IS_TEST), adjusted: adjusted(IS_TEST) },
+}
+
+const mispricedTrades =
+  (reader: Reader, environment: Environment): Look =>
+  async () => {
+    const statements = STATEMENTS[environment]
+    const asConfirmed = await firstOf(reader, statements.suspect, 'is confirmed as')
+    const asAdjusted = await firstOf(reader, statements.adjusted, 'is adjusted to')
+    return [...asConfirmed, ...asAdjusted].slice(0, MISPRICED_MAX)
+  }
+
+async function firstOf(reader: Reader, statement: Sql<Row>, verb: string): Promise<Finding[]> {
+  const found: Finding[] = []
+  for (let after = ''; ; ) {
+    const rows = await reader.all(statement, { after, limit: TRADES_PER_READ })
+    found.push(...rows.flatMap((row) => mispriced(row, verb) ?? []))
+    const last = rows.at(-1)
+    if (found.length >= MISPRICED_MAX || rows.length < TRADES_PER_READ || !last) return found
+    after = last.execution_id
+    await breathe()
+  }
+}
+
+function mispriced(row: Row, verb: string): Finding | null {
+  const trade = tradeOf(row)
+  const amounts = { usd: row.usd as Usd, btc: row.btc as Btc }
+  const market = row.market as Price | null
+  const odd = oddPrice(trade, { amounts, market })
+  if (odd === null) return null
+  const figures = `${formatUsd(amounts.usd)} USD for ${formatBtc(amounts.btc)} BTC at ${formatPrice(odd.price)}`
+  const { executionId } = trade
+  const next = ['tranche', 'execution', 'show', executionId]
+  const message = `${verb} ${figures}, ${faultWords(odd, market)}`
+  return ticket('trade_price', `trade ${executionId}`, message, { tenant: tenantOf(row), next })
+}
+
+function faultWords({ fault }: OddPrice, market: Price | null): string {
+  if (fault === 'contradicted') return 'which contradict each other: ask the partner which of them is wrong'
+  const than = market === null ? 'which no market has had' : `while the market was at ${formatPrice(market)}`
+  return `${than}: ask the partner what unit its figures have`
+}

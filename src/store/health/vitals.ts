@@ -1,0 +1,510 @@
+// What is known of the service at a glance: the latest passes and their feed, the clock, each partner, the disk.
+
+import { LATENESS_PASSES, type LostWrites } from '../../core/clock.ts'
+import type { ExecutionId } from '../../core/execution.ts'
+import {
+  EARLY_FILL_DAYS,
+  EARLY_FILL_MS,
+  EARLY_FILLS_MAX,
+  FAILED_ORDERS_MIN,
+  FEED_PASSES_SEEN,
+  ORDERS_SEEN_MS,
+  UNSPENT_DAYS,
+} from '../../core/findings.ts'
+import type { Usd } from '../../core/money.ts'
+import type { Environment, PartnerStatus } from '../../core/partner.ts'
+import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
+import type { DiskSeen, EarlyFillSeen, FeedSeen, PartnerSeen, UnspentSeen } from '../../core/vitals.ts'
+import type { Backlog, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
+import { ask, breathe, instant, instantOrNull, PAGE_ROWS, type Reader, type Sql, sql } from '../reader.ts'
+import { type TenantRow, tenantOf } from '../rows/accounts.ts'
+import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/prices.ts'
+import { SEAL, type SealRow, sealIn } from '../seal.ts'
+import { IS_LIVE } from '../sql/accounts.ts'
+import { IS_STUCK } from '../sql/ledger.ts'
+
+type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
+
+const DISPUTE = sql<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
+const ASKED = sql<AskedRow>(
+  `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
+   where feed is not null order by tick_id desc limit 1`,
+)
+/** The first pass after the last one that got a price. */
+const DOWN_SINCE = sql<{ at: bigint }>(
+  `select at from ticks where feed_failure is not null and tick_id > coalesce((
+     select tick_id from ticks where feed is not null and feed_failure is null order by tick_id desc limit 1), 0)
+   order by tick_id limit 1`,
+)
+const PRICE = sql<PriceRow>('select * from prices order by at desc limit 1')
+
+export type VitalParts = {
+  readScheduler: MonitoringStore['readScheduler']
+  readPartners: ReturnType<typeof partnersReader>
+  readLost: () => Promise<LostWrites | null>
+  readDisk: (now: Instant) => Promise<DiskSeen | null>
+}
+
+export const vitalsReader =
+  (
+    reader: Reader,
+    { readScheduler, readPartners, readLost, readDisk }: VitalParts,
+  ): MonitoringStore['readVitals'] =>
+  async (now: Instant, stock: Stock) => {
+    const readEarlyFills = earlyFillsReader(reader)
+    const scheduler = await readScheduler()
+    const [[dispute], [seal], [asked], [price]] = await reader.together<
+      [DisputeRow, SealRow, AskedRow, PriceRow]
+    >(ask(DISPUTE), ask(SEAL), ask(ASKED, { passes: FEED_PASSES_SEEN }), ask(PRICE))
+    const since = asked && asked.feed_failure !== null ? await reader.get(DOWN_SINCE) : undefined
+    return {
+      scheduler,
+      dispute: dispute ? disputeOf(dispute) : null,
+      seal: sealIn(seal),
+      lost: await readLost(),
+      feed: asked ? feedSeen(asked, since?.at ?? asked.at) : null,
+      price: price ? priceOf(price) : null,
+      partners: await readPartners(now, stock),
+      unspent: stock.unspent,
+      earlyFills: await readEarlyFills('live', now),
+      disk: await readDisk(now),
+    }
+  }
+
+const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, downSince: bigint): FeedSeen => ({
+  name,
+  askedAt: instant(at),
+  down: reason === null ? null : { since: instant(downSince), reason },
+})
+
+// Fills whose time lies before their execution was there: as they were recorded, and as they were refused and kept.
+
+type Row = TenantRow & { execution_id: string; executed_at: bigint; created_at: bigint }
+
+const of = (table: string, receivedAt: string): string =>
+  `select x.tenant_id, x.execution_id, x.executed_at, e.created_at, x.${receivedAt} as at
+   from ${table} x join executions e on e.execution_id = x.execution_id
+   where x.executed_at < e.created_at - ${EARLY_FILL_MS} and x.${receivedAt} >= :since`
+
+/** A failure bought nothing, and neither did what was adjusted to nothing: there is nothing left to ask the partner. */
+const IS_BOUGHT = `exists (
+  select 1 from trades b where b.execution_id = x.execution_id and coalesce(b.usd_amount, 0) + (
+    select coalesce(sum(a.usd_amount), 0) from adjustments a where a.execution_id = b.execution_id) > 0)`
+
+// Nothing is recorded before its execution is created. So the index trades_executed_before, of the trades that were
+// executed so long before they were recorded, has them all. Of the other two tables, few rows are of these days.
+const EARLY = sql<Row>(
+  `select t.*, y.execution_id, y.executed_at, y.created_at from (
+     ${of('trades', 'recorded_at')} and x.executed_at < x.recorded_at - ${EARLY_FILL_MS} and ${IS_BOUGHT}
+     union all ${of('adjustments', 'recorded_at')} and ${IS_BOUGHT}
+     union all ${of('late_reports', 'received_at')} and x.decided_at is null) y
+   join tenants t on t.tenant_id = y.tenant_id
+   where t.environment = :environment
+     and t.tenant_id not in (select tenant_id from sandboxes where offset_ms > 0)
+   order by y.at desc, y.execution_id desc limit ${EARLY_FILLS_MAX}`,
+)
+
+/** Those of the last days. A sandbox that is ahead has none: its executions are dated in a time that no venue has. */
+export const earlyFillsReader =
+  (reader: Reader) =>
+  async (environment: Environment, now: Instant): Promise<EarlyFillSeen[]> =>
+    (await reader.all(EARLY, { environment, since: now - EARLY_FILL_DAYS * DAY_MS })).map((row) => ({
+      tenant: tenantOf(row),
+      executionId: row.execution_id as ExecutionId,
+      executedAt: instant(row.executed_at),
+      createdAt: instant(row.created_at),
+    }))
+
+// What is known of each partner's live environment, in a few steps along indexes, however many plans and orders there
+// are.
+
+/** Partners read without a break: a few milliseconds. */
+const PAGE_PARTNERS = 500
+/** For how many partners, those with the most failures, reasons are read; and from how many orders of each. */
+const PARTNERS_ASKED = 20
+const ORDERS_ASKED = 100
+
+type PartnerRow = TenantRow & {
+  status: string
+  held: bigint
+  polled_at: bigint | null
+  confirmed_at: bigint | null
+  filled: bigint | null
+  failed: bigint | null
+  newest_failed: bigint
+  stuck: bigint
+  first_stuck: string | null
+  webhook_status: string | null
+  failures: bigint | null
+  last_failure_reason: string | null
+  last_delivered_at: bigint | null
+}
+type LateRow = {
+  tenant_id: bigint
+  kept: bigint
+  oldest_at: bigint | null
+  unkept: bigint
+  first_unkept: string | null
+}
+
+/** What a store asks in SQL of its own. */
+export type PartnerSql = {
+  /** What every tenant has open and due at `:now`. */
+  open: Sql<OpenRow>
+  page: Sql<PartnerRow>
+  lateFills: Sql<LateRow>
+}
+
+const STUCK = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
+const NEWEST = `select usd_amount from trades d where d.tenant_id = t.tenant_id
+  order by d.recorded_at desc, d.execution_id desc limit ${FAILED_ORDERS_MIN}`
+
+/**
+ * A page of partners. `orders` is SQL for the sums `filled` and `failed` of a tenant `t` after `:hour`, and for what
+ * they need besides the other tables.
+ */
+export const partnersPage = (orders: { filled: string; failed: string; from?: string }): Sql<PartnerRow> =>
+  sql(
+    `select t.*, r.status, r.held, q.polled_at, w.status as webhook_status,
+       w.consecutive_failures as failures, w.last_failure_reason, w.last_delivered_at,
+       (select max(d.recorded_at) from trades d where d.tenant_id = t.tenant_id) as confirmed_at,
+       ${orders.filled} as filled, ${orders.failed} as failed,
+       (select count(*) from (${NEWEST}) n where n.usd_amount is null) as newest_failed,
+       (select count(*) ${STUCK}) as stuck, (select min(e.execution_id) ${STUCK}) as first_stuck
+     from tenants t join partners r on r.partner_slug = t.partner_slug left join polls q on q.tenant_id = t.tenant_id
+       left join webhooks w on w.tenant_id = t.tenant_id ${orders.from ?? ''}
+     where t.tenant_id > :after and t.environment = 'live' order by t.tenant_id limit :limit`,
+  )
+
+/**
+ * Few by nature: each waits for an operator. In a test environment, which nobody looks after, there may be any number.
+ * `executions` is that table, with what a store adds to it.
+ */
+export const lateFills = (executions: string): Sql<LateRow> =>
+  sql(
+    `select t.tenant_id, cast(sum(x.n) as bigint) as kept, min(x.since) as oldest_at,
+       cast(sum(x.unkept) as bigint) as unkept, min(x.first_unkept) as first_unkept
+     from (
+       select tenant_id, count(*) as n, min(received_at) as since, 0 as unkept, null as first_unkept
+       from late_reports where decided_at is null
+         and tenant_id in (select tenant_id from tenants where environment = 'live') group by tenant_id
+       union all select tenant_id, 0, null, unkept_reports, execution_id
+       from ${executions} where unkept_reports > 0) x
+     join tenants t on t.tenant_id = x.tenant_id where t.environment = 'live' group by t.tenant_id`,
+  )
+
+const REASON = sql<{ failure_reason: string | null }>(
+  `select failure_reason from (
+     select failure_reason, usd_amount from trades where tenant_id = :tenant
+     order by recorded_at desc, execution_id desc limit :orders) d
+   where usd_amount is null and failure_reason is not null
+   group by failure_reason order by count(*) desc, failure_reason limit 1`,
+)
+
+export function partnersReader(
+  reader: Reader,
+  own: PartnerSql,
+): (now: Instant, stock: Stock) => Promise<PartnerSeen[]> {
+  async function readLateFills(): Promise<Map<number, PartnerSeen['lateFills']>> {
+    const rows = await reader.all(own.lateFills)
+    return new Map(
+      rows.map(({ tenant_id, kept, oldest_at, unkept, first_unkept }) => [
+        Number(tenant_id),
+        {
+          kept: Number(kept),
+          oldestAt: instantOrNull(oldest_at),
+          unkept: Number(unkept),
+          firstUnkept: first_unkept,
+        },
+      ]),
+    )
+  }
+
+  async function addReasons(partners: readonly PartnerSeen[]): Promise<void> {
+    const failing = partners
+      .filter(({ orders }) => orders.failed > 0)
+      .sort((a, b) => b.orders.failed - a.orders.failed)
+      .slice(0, PARTNERS_ASKED)
+    for (const { tenant, orders } of failing) {
+      const row = await reader.get(REASON, { tenant: tenant.tenantId, orders: ORDERS_ASKED })
+      orders.commonestReason = row?.failure_reason ?? null
+    }
+  }
+
+  return async (now, stock) => {
+    const open = openOf(await reader.all(own.open, { now }))
+    const late = await readLateFills()
+    const partners: PartnerSeen[] = []
+    // As many hours as there are in the time looked at, including the current one.
+    const hour = Math.floor((now - ORDERS_SEEN_MS) / HOUR_MS)
+    for (let after = -1; ; ) {
+      const rows = await reader.all(own.page, { after, hour, limit: PAGE_PARTNERS })
+      for (const row of rows) {
+        const tenantId = Number(row.tenant_id)
+        const { due = 0, oldestDueAt = null } = open.get(tenantId) ?? {}
+        partners.push({
+          ...partnerOf(row),
+          due,
+          oldestDueAt,
+          plansSince: stock.plansSince.get(tenantId) ?? null,
+          lateFills: late.get(tenantId) ?? null,
+        })
+      }
+      const last = partners.at(-1)
+      if (rows.length < PAGE_PARTNERS || last === undefined) break
+      after = last.tenant.tenantId
+      await breathe()
+    }
+    await addReasons(partners)
+    return partners
+  }
+}
+
+const partnerOf = (
+  row: PartnerRow,
+): Omit<PartnerSeen, 'due' | 'oldestDueAt' | 'plansSince' | 'lateFills'> => ({
+  tenant: tenantOf(row),
+  status: row.status as PartnerStatus,
+  held: row.held === 1n,
+  polledAt: instantOrNull(row.polled_at),
+  confirmedAt: instantOrNull(row.confirmed_at),
+  stuck:
+    row.first_stuck === null ? null : { count: Number(row.stuck), first: row.first_stuck as ExecutionId },
+  orders: {
+    filled: Number(row.filled ?? 0n),
+    failed: Number(row.failed ?? 0n),
+    newestFailed: row.newest_failed >= FAILED_ORDERS_MIN,
+    commonestReason: null,
+  },
+  webhook:
+    row.failures === null
+      ? null
+      : {
+          paused: row.webhook_status === 'paused',
+          failures: Number(row.failures),
+          lastReason: row.last_failure_reason,
+          lastDeliveredAt: instantOrNull(row.last_delivered_at),
+        },
+})
+
+// What takes reading many rows, in pages: how many plans there are, and which windows ended with money left.
+
+type PlanRow = {
+  tenant_id: bigint
+  environment: Environment
+  status: keyof PlanCounts
+  n: bigint
+  timed_since: bigint | null
+}
+type UnspentRow = TenantRow & {
+  closed_at: bigint
+  window_id: bigint
+  released: bigint
+  partner_plan_id: string
+}
+
+/**
+ * Whether a window `w` ran its course, at `:since` or later, and left money unspent. Phrased exactly like the condition
+ * of an index.
+ */
+const ENDED_UNSPENT = `w.close_reason = 'ended' and w.released > 0 and w.closed_at >= :since`
+
+const NEWEST_PLAN = sql<{ newest: bigint | null }>('select max(plan_id) as newest from plans')
+const PLANS_BETWEEN = sql<PlanRow>(
+  `select p.tenant_id, t.environment, p.status, count(*) as n,
+     min(case when p.status = 'active' and p.smart_timing_enabled = 1 then p.created_at end) as timed_since
+   from plans p join tenants t on t.tenant_id = p.tenant_id
+   where p.plan_id > :from and p.plan_id <= :to group by p.tenant_id, t.environment, p.status`,
+)
+const UNSPENT_AFTER = sql<UnspentRow>(
+  `select w.closed_at, w.window_id, w.released, p.partner_plan_id, t.*
+   from windows w join plans p on p.plan_id = w.plan_id join tenants t on t.tenant_id = p.tenant_id
+   where ${ENDED_UNSPENT} and (w.closed_at, w.window_id) > (:closed_at, :window_id)
+   order by w.closed_at, w.window_id limit :limit`,
+)
+
+export function stockTaker(reader: Reader): MonitoringStore['takeStock'] {
+  async function countPlans(): Promise<Pick<Stock, 'plans' | 'plansSince'>> {
+    const none = (): PlanCounts => ({ active: 0, paused: 0, cancelled: 0 })
+    const plans = { test: none(), live: none() }
+    const plansSince = new Map<number, Instant>()
+    const newest = (await reader.get(NEWEST_PLAN))?.newest ?? 0n
+    for (let from = 0n; from < newest; from += BigInt(PAGE_ROWS)) {
+      const rows = await reader.all(PLANS_BETWEEN, { from, to: from + BigInt(PAGE_ROWS) })
+      for (const { tenant_id, environment, status, n, timed_since } of rows) {
+        plans[environment][status] += Number(n)
+        const since = instantOrNull(timed_since)
+        if (environment === 'test' || since === null) continue
+        const tenantId = Number(tenant_id)
+        plansSince.set(tenantId, earlier(since, plansSince.get(tenantId) ?? since))
+      }
+      await breathe()
+    }
+    return { plans, plansSince }
+  }
+
+  async function listUnspent(since: Instant): Promise<UnspentSeen[]> {
+    const ofPlans = new Map<
+      string,
+      UnspentSeen['worst'] & { tenant: UnspentSeen['tenant']; windows: number }
+    >()
+    let after = { closed_at: BigInt(since) - 1n, window_id: -1n }
+    for (;;) {
+      const rows = await reader.all(UNSPENT_AFTER, { since, ...after, limit: PAGE_ROWS })
+      for (const row of rows) {
+        // Nobody's money was left unspent in a test environment.
+        if (row.environment === 'test') continue
+        const key = `${row.tenant_id} ${row.partner_plan_id}`
+        const plan = ofPlans.get(key) ?? {
+          tenant: tenantOf(row),
+          partnerPlanId: row.partner_plan_id,
+          released: 0n as Usd,
+          windows: 0,
+        }
+        plan.released = (plan.released + row.released) as Usd
+        plan.windows += 1
+        ofPlans.set(key, plan)
+      }
+      const last = rows.at(-1)
+      if (rows.length < PAGE_ROWS || last === undefined) break
+      after = last
+      await breathe()
+    }
+    return byTenant([...ofPlans.values()])
+  }
+
+  return async (now) => ({
+    ...(await countPlans()),
+    unspent: await listUnspent(plus(now, -UNSPENT_DAYS * DAY_MS)),
+  })
+}
+
+/** One entry a tenant, under the name of the plan that left the most. */
+function byTenant(
+  plans: readonly (UnspentSeen['worst'] & { tenant: UnspentSeen['tenant']; windows: number })[],
+): UnspentSeen[] {
+  const found = new Map<number, UnspentSeen>()
+  for (const { tenant, windows, partnerPlanId, released } of plans) {
+    const seen = found.get(tenant.tenantId)
+    if (!seen) found.set(tenant.tenantId, { tenant, windows, released, worst: { partnerPlanId, released } })
+    else {
+      seen.windows += windows
+      seen.released = (seen.released + released) as Usd
+      if (released > seen.worst.released) seen.worst = { partnerPlanId, released }
+    }
+  }
+  return [...found.values()].sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)
+}
+
+// What is on record of passes, and since when plans have waited for one: everything that decides whether the scheduler
+// is late.
+
+type At = { at: bigint }
+const LATEST = sql<At>('select at from ticks order by tick_id desc limit :limit')
+const LAST_FINISHED = sql<At>(
+  'select at from ticks where finished_at is not null order by tick_id desc limit 1',
+)
+const NEWEST_SCHEDULE = sql<{ newest: bigint | null }>('select max(plan_id) as newest from schedules')
+
+/** When the first awake plan of a range was created. `schedules` is the table `s`, with what a store adds to it. */
+export const firstAwake = (schedules: string): Sql<{ created_at: bigint }> =>
+  sql(
+    `select p.created_at from ${schedules} join plans p on p.plan_id = s.plan_id
+       join tenants t on t.tenant_id = p.tenant_id
+     where s.plan_id > :from and s.plan_id <= :to and s.awake = 1 and ${IS_LIVE}
+     order by s.plan_id limit 1`,
+  )
+
+export function schedulerReader(
+  reader: Reader,
+  first: ReturnType<typeof firstAwake>,
+): MonitoringStore['readScheduler'] {
+  /**
+   * Plans get their ids in the order they are created, so the first awake one is the earliest. As a rule it is near the
+   * start. Where many before it sleep or are in test environments, they are passed over a page at a time.
+   */
+  async function findWaitingSince(): Promise<Instant | null> {
+    const newest = (await reader.get(NEWEST_SCHEDULE))?.newest ?? 0n
+    for (let from = 0n; from < newest; from += BigInt(PAGE_ROWS)) {
+      const found = await reader.get(first, { from, to: from + BigInt(PAGE_ROWS) })
+      if (found) return instant(found.created_at)
+      await breathe()
+    }
+    return null
+  }
+
+  return async () => {
+    const [latest, [finished]] = await reader.together<[At, At]>(
+      ask(LATEST, { limit: LATENESS_PASSES }),
+      ask(LAST_FINISHED),
+    )
+    return {
+      latestAt: latest.map(({ at }) => instant(at)),
+      lastFinishedAt: instantOrNull(finished?.at ?? null),
+      waitingSince: await findWaitingSince(),
+    }
+  }
+}
+
+// What each tenant has open and due, and what that comes to in each environment.
+
+export type OpenRow = {
+  tenant_id: bigint
+  environment: Environment
+  open: bigint
+  due: bigint
+  oldest_at: bigint | null
+}
+
+const openOf = (rows: readonly OpenRow[]): Map<number, Backlog & { environment: Environment }> =>
+  new Map(
+    rows.map(({ tenant_id, environment, open, due, oldest_at }) => [
+      Number(tenant_id),
+      { environment, open: Number(open), due: Number(due), oldestDueAt: instantOrNull(oldest_at) },
+    ]),
+  )
+
+/** `text` is how a store asks what every tenant has open and due at `:now`. */
+export const backlogReader =
+  (reader: Reader, text: Sql<OpenRow>): MonitoringStore['readBacklog'] =>
+  async (now: Instant) => {
+    const none = (): Backlog => ({ open: 0, due: 0, oldestDueAt: null })
+    const backlog = { test: none(), live: none() }
+    for (const tenant of openOf(await reader.all(text, { now })).values()) {
+      const { open, due, oldestDueAt } = tenant
+      const sum = backlog[tenant.environment]
+      sum.open += open
+      sum.due += due
+      if (oldestDueAt !== null) sum.oldestDueAt = earlier(oldestDueAt, sum.oldestDueAt ?? oldestDueAt)
+    }
+    return backlog
+  }
+
+// What the metrics read besides counts: the passes since a given one, and webhooks by their state.
+
+type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
+const PASSES_AFTER = sql<PassRow>(
+  'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
+)
+/** One row a tenant at most: few. */
+const WEBHOOKS = sql<Omit<WebhookCount, 'count'> & { count: bigint }>(
+  `select t.environment, h.status,
+     case when h.consecutive_failures > 0 then 'failed' when h.last_delivered_at is not null then 'delivered' end
+       as last,
+     count(*) as count
+   from webhooks h join tenants t on t.tenant_id = h.tenant_id group by 1, 2, 3`,
+)
+
+export const metricsReader = (
+  reader: Reader,
+): Pick<MonitoringStore, 'listPassesAfter' | 'countWebhooks'> => ({
+  listPassesAfter: async (passId) =>
+    (await reader.all(PASSES_AFTER, { after: passId })).map((row) => ({
+      passId: Number(row.tick_id),
+      at: instant(row.at),
+      finishedAt: instantOrNull(row.finished_at),
+    })),
+
+  countWebhooks: async () =>
+    (await reader.all(WEBHOOKS)).map((row) => ({ ...row, count: Number(row.count) })),
+})

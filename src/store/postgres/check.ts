@@ -1,0 +1,404 @@
+// The check: what the server knows to be damaged, rows that dangle, every rule of the ledger, and rows that were
+// changed after they were recorded.
+
+import type { ClientBase } from 'pg'
+import { type Finding, ticket } from '../../core/findings.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted, spellBytes } from '../../core/text.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, spellSpan } from '../../core/time.ts'
+import { namedInCommand } from '../address.ts'
+import {
+  ADJUSTMENTS_AFTER,
+  breakers,
+  brokenFault,
+  changedAdjustments,
+  changedRows,
+  changedTrades,
+  DIGESTED_TABLES,
+  FINDINGS_MAX,
+  FINDINGS_PER_RULE_MAX,
+  IMPORT_ROWS,
+  importLeft,
+  ROWS_PER_READ,
+  TRADES_AFTER,
+  warningsOf,
+} from '../health/check.ts'
+import type { CheckStore, Fault, Look } from '../monitoring.ts'
+import type { Sql } from '../reader.ts'
+import { followsRule, LEDGER_RULES } from '../sql/check-rules.ts'
+import type { WindowStore } from '../store.ts'
+import { vitalParts } from './monitoring.ts'
+import { type Connection, queryOf, readerOf } from './server/connection.ts'
+import { explained } from './server/errors.ts'
+import { LOCK } from './server/locks.ts'
+import { bringUp, SCHEMA } from './server/migrate.ts'
+import { NOW_SQL } from './server/pipeline.ts'
+import { type Params, type Query, query } from './server/statement.ts'
+
+/** The schedules of a partner that has just been changed may still be behind it. */
+const NOT_BEHIND = 'and not exists (select 1 from schedules_behind b where b.partner_slug = r.partner_slug)'
+
+const RULES = [...LEDGER_RULES, followsRule(NOT_BEHIND)].map((rule) => ({
+  rule,
+  broken: queryOf(breakers(rule)),
+}))
+
+export const createCheckStore = (
+  connection: Connection,
+  listAhead: WindowStore['listAhead'],
+): CheckStore => ({
+  findFaults: createFaults(connection),
+  findWarnings: createWarnings(connection, listAhead),
+})
+
+function createFaults(connection: Connection): CheckStore['findFaults'] {
+  const { read } = connection
+  /**
+   * Each on a snapshot of its own: one snapshot for the whole check would keep the server from cleaning up meanwhile.
+   */
+  const unhurried = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
+    read((tx) => tx.all(statement, params), { reads: 'whole' })
+
+  /** Looks at all rows of a table, in the order of their key. */
+  async function paged<Row, Key extends object>(
+    statement: Sql<Row>,
+    { first, keyOf, changed }: { first: Key; keyOf: (row: Row) => Key; changed: (rows: Row[]) => Fault[] },
+  ): Promise<Fault[]> {
+    const found: Fault[] = []
+    for (let after = first; ; ) {
+      const rows = await unhurried(queryOf(statement), { ...after, limit: ROWS_PER_READ })
+      found.push(...changed(rows))
+      const last = rows.at(-1)
+      if (rows.length < ROWS_PER_READ || last === undefined || found.length > FINDINGS_MAX) return found
+      after = keyOf(last)
+    }
+  }
+
+  return async () => [
+    ...(await changesOfSchema(connection)),
+    ...(await readable('integrity', async () => (await unhurried(INTEGRITY)).map(integrityFault))),
+    ...(await readable('foreign_key', async () => (await unhurried(DANGLING)).map(danglingFault))),
+    ...(await inTurn(RULES, ({ rule, broken }) =>
+      readable(rule.kind, async () => (await unhurried(broken)).map((row) => brokenFault(rule, row))),
+    )),
+    ...(await inTurn(DIGESTED_TABLES, ({ name, page, first, keyOf }) =>
+      readable('row_changed', () =>
+        paged(page, { first, keyOf, changed: (rows) => changedRows(name, rows) }),
+      ),
+    )),
+    ...(await readable('adjustment_changed', () =>
+      paged(ADJUSTMENTS_AFTER, {
+        first: { after: 0n },
+        keyOf: (row) => ({ after: row.adjustment_id }),
+        changed: changedAdjustments,
+      }),
+    )),
+    ...(await readable('trade_changed', () =>
+      paged(TRADES_AFTER, {
+        first: { after: '' },
+        keyOf: (row) => ({ after: row.execution_id }),
+        changed: changedTrades,
+      }),
+    )),
+  ]
+}
+
+/** A page that cannot be read is a finding like any other: the rest may still have something to say. */
+async function readable(kind: string, look: () => Promise<Fault[]>): Promise<Fault[]> {
+  try {
+    return await look()
+  } catch (error) {
+    if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
+    const message = `cannot be read where ${kind} is looked for: ${error.message}`
+    return [{ kind: 'integrity', subject: 'database', message }]
+  }
+}
+
+async function inTurn<T>(items: readonly T[], look: (item: T) => Promise<Fault[]>): Promise<Fault[]> {
+  const found: Fault[] = []
+  for (const item of items) found.push(...(await look(item)))
+  return found
+}
+
+// What the check warns of on PostgreSQL alone: settings of the server, and what holds it up.
+
+/** An idle transaction is suspect sooner than one at work, such as a dump of the database. */
+const IDLE_MAX_MS = 5 * MINUTE_MS
+const WORKING_MAX_MS = 6 * HOUR_MS
+/** Half of all transaction numbers: long before the server refuses work, and long after it should have cleaned up. */
+const AGE_MAX = 1_000_000_000
+
+function createWarnings(
+  connection: Connection,
+  listAhead: WindowStore['listAhead'],
+): CheckStore['findWarnings'] {
+  const { clock, look } = connection
+  return warningsOf(readerOf(connection), {
+    clock: () => look((tx) => clock.now(tx)),
+    vitals: vitalParts(connection),
+    listAhead,
+    looks: [...serverLooks(connection), leftImport(connection)],
+  })
+}
+
+/** A question about the server, and what each row of the answer means. */
+const serverLooks = ({ look, server, clock }: Connection): Look[] => {
+  const asking =
+    <Row>(statement: Query<Row>, params: Params, found: (row: Row) => Finding): Look =>
+    async () =>
+      (await look((tx) => tx.all(statement, { clock: clock.parameter(), ...params }))).map(found)
+  const psql = (command: string): string[] => ['psql', namedInCommand(server), '-c', command]
+  return [
+    asking(UNREPLICATED, {}, () =>
+      ticket(
+        'standby_missing',
+        'server',
+        'waits for no standby: what it has confirmed is on this one disk alone (synchronous_standby_names)',
+        { next: psql('table pg_stat_replication') },
+      ),
+    ),
+    asking(UNSUMMED, {}, () =>
+      ticket(
+        'checksums_off',
+        'server',
+        'was set up without checksums: a page that its disk gives back changed is believed (initdb --data-checksums, or pg_checksums --enable while the server is stopped)',
+        { next: psql('show data_checksums') },
+      ),
+    ),
+    asking(AWAY, {}, ({ names }) =>
+      ticket(
+        'standby_away',
+        'server',
+        `waits for a standby (synchronous_standby_names = ${names}), and none that counts is connected: no commit ends`,
+        { next: psql('table pg_stat_replication') },
+      ),
+    ),
+    asking(WRAPAROUND, { most: AGE_MAX }, ({ name, age }) =>
+      ticket(
+        'wraparound_near',
+        `database ${name}`,
+        `its oldest transaction is ${age} transactions old, and at two billion the server stops taking writes: is autovacuum held up?`,
+        { next: psql('vacuum (freeze, verbose)') },
+      ),
+    ),
+    asking(SLOTS, {}, ({ name, active, bytes }) =>
+      ticket(
+        'slot_behind',
+        `replication slot ${name}`,
+        `${active ? 'is in use' : 'is not in use'} and holds back ${spellBytes(Number(bytes))} of the server's log, which fills its disk`,
+        { next: psql('table pg_replication_slots') },
+      ),
+    ),
+    asking(LONG, { idle: IDLE_MAX_MS, working: WORKING_MAX_MS }, ({ pid, name, state, ms }) =>
+      ticket(
+        'transaction_long',
+        `process ${pid}`,
+        `a transaction of ${name || 'a client without a name'} has been open for ${spellSpan(Number(ms))} (${state}) and keeps the server from cleaning up`,
+        { next: psql(`select pg_terminate_backend(${pid})`) },
+      ),
+    ),
+    asking(DEADLOCKS, {}, ({ name, n, since }) =>
+      ticket(
+        'deadlocks',
+        `database ${name}`,
+        `${counted(Number(n), 'deadlock')} since ${since ?? 'its beginning'}: tranche tries again, but should cause none itself; the server's log names the statements`,
+        { next: psql('select pg_stat_reset()') },
+      ),
+    ),
+  ]
+}
+
+const UNREPLICATED = query<{ names: string }>(
+  `select current_setting('synchronous_standby_names') as names
+   where current_setting('synchronous_standby_names') = ''`,
+)
+const UNSUMMED = query(`select 1 where current_setting('data_checksums') <> 'on'`)
+/** Only a superuser and members of pg_read_all_stats can see which standby counts. */
+const AWAY = query<{ names: string }>(
+  `select current_setting('synchronous_standby_names') as names
+   where current_setting('synchronous_standby_names') <> '' and pg_has_role('pg_read_all_stats', 'usage')
+     and not exists (select 1 from pg_stat_replication where sync_state in ('sync', 'quorum'))`,
+)
+const WRAPAROUND = query<{ name: string; age: bigint }>(
+  `select datname::text as name, greatest(age(datfrozenxid), mxid_age(datminmxid))::bigint as age from pg_database
+   where datname = current_database() and greatest(age(datfrozenxid), mxid_age(datminmxid)) > :most`,
+)
+/** More of the log than the server would keep on its own. */
+const SLOTS = query<{ name: string; active: boolean; bytes: bigint }>(
+  `select * from (
+     select slot_name::text as name, active, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint as bytes
+     from pg_replication_slots) s
+   where s.bytes > pg_size_bytes(current_setting('max_wal_size')) order by s.name`,
+)
+/** Only a superuser and members of pg_read_all_stats can see the times of other users' transactions. */
+const LONG = query<{ pid: bigint; name: string; state: string; ms: bigint }>(
+  `select * from (
+     select pid, application_name as name, state,
+       ${NOW_SQL} - floor(extract(epoch from xact_start) * 1000)::bigint as ms
+     from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()) a
+   where a.ms > case when a.state like 'idle in transaction%' then :idle::bigint else :working::bigint end
+   order by a.ms desc`,
+)
+const DEADLOCKS = query<{ name: string; n: bigint; since: string | null }>(
+  `select datname::text as name, deadlocks as n,
+     to_char(stats_reset at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as since
+   from pg_stat_database where datname = current_database() and deadlocks > 0`,
+)
+
+const IMPORT = queryOf(IMPORT_ROWS)
+/** No import is running: it would hold this lock for as long as it runs. */
+const NO_IMPORT = query<{ free: boolean }>(`select pg_try_advisory_xact_lock(${LOCK.import}, 0) as free`)
+
+const leftImport =
+  ({ read }: Connection): Look =>
+  () =>
+    read(async (tx) => {
+      const rows = (await tx.get(IMPORT))?.n ?? 0n
+      return rows > 0n && (await tx.get(NO_IMPORT))?.free ? [importLeft(rows)] : []
+    })
+
+// What is wrong with the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
+// incomplete, and rows with a dangling reference where the schema has no foreign key (sql/postgres/0001_start.sql).
+
+type IntegrityRow = { what: 'checksums' | 'index' | 'constraint'; name: string; n: bigint }
+
+const INTEGRITY = query<IntegrityRow>(
+  `select 'checksums' as what, datname::text as name, checksum_failures as n
+   from pg_stat_database where datname = current_database() and checksum_failures > 0
+   union all
+   select 'index', c.relname::text, 0
+   from pg_index i join pg_class c on c.oid = i.indexrelid join pg_namespace s on s.oid = c.relnamespace
+   where s.nspname = current_schema() and not (i.indisvalid and i.indisready and i.indislive)
+   union all
+   select 'constraint', c.conname::text, 0
+   from pg_constraint c join pg_namespace s on s.oid = c.connamespace
+   where s.nspname = current_schema() and not c.convalidated`,
+)
+
+const MESSAGES: Record<IntegrityRow['what'], (row: IntegrityRow) => string> = {
+  checksums: ({ n }) => `${n} of its pages did not have the checksum they were written with`,
+  index: () =>
+    'is incomplete: neither its uniqueness nor what it finds can be relied on until `reindex` has rebuilt it',
+  constraint: () => 'was never validated: rows may break it',
+}
+const integrityFault = (row: IntegrityRow): Fault => ({
+  kind: 'integrity',
+  subject: `${row.what === 'checksums' ? 'database' : row.what} ${row.name}`,
+  message: MESSAGES[row.what](row),
+})
+
+type DanglingRow = { child: string; key: string; parent: string }
+
+const REFERENCES = [
+  { child: 'executions', key: 'execution_id', column: 'window_id', parent: 'windows' },
+  { child: 'trades', key: 'execution_id', column: 'plan_id', parent: 'plans' },
+  { child: 'trades', key: 'execution_id', column: 'user_id', parent: 'users' },
+  { child: 'adjustments', key: 'adjustment_id', column: 'plan_id', parent: 'plans' },
+  { child: 'adjustments', key: 'adjustment_id', column: 'user_id', parent: 'users' },
+]
+
+const DANGLING = query<DanglingRow>(
+  REFERENCES.map(
+    ({ child, key, column, parent }) =>
+      `(select '${child}' as child, c.${key}::text as key, '${parent}' as parent from ${child} c
+        where not exists (select 1 from ${parent} p where p.${column} = c.${column})
+        limit ${FINDINGS_PER_RULE_MAX})`,
+  ).join(' union all '),
+)
+
+const danglingFault = ({ child, key, parent }: DanglingRow): Fault => ({
+  kind: 'foreign_key',
+  subject: `${child} row ${key}`,
+  message: `refers to a row of ${parent} that does not exist`,
+})
+
+// What somebody has changed in the schema: it is compared with one that the migrations build beside it, in a
+// transaction that is undone. So no list has to be maintained, and it does not matter how a version of the server
+// spells a definition.
+
+const EXPECTED = `${SCHEMA}_expected`
+
+type Part = { kind: string; name: string; definition: string; binding: boolean }
+
+/**
+ * The parts of the schema that the session uses. Those that are `binding` change what a write does, so an added one
+ * counts as well. An extra column, index or table does no harm.
+ */
+const PARTS = `
+  select 'table' as kind, relname::text as name,
+    relkind::text || case when relrowsecurity then ' with policies' else '' end as definition, false as binding
+  from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f')
+  union all
+  select 'column', c.relname || '.' || a.attname,
+    format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull::text || ' ' || a.attidentity::text || a.attgenerated::text || ' '
+      || coalesce(a.attcollation::regcollation::text, '') || ' ' || coalesce(pg_get_expr(d.adbin, d.adrelid), ''), false
+  from pg_class c join pg_attribute a on a.attrelid = c.oid
+  left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+  where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and a.attnum > 0 and not a.attisdropped
+  union all
+  select 'constraint', conname::text, conrelid::regclass::text || ' ' || replace(pg_get_constraintdef(oid, true), ' NOT VALID', ''), true
+  from pg_constraint where connamespace = current_schema()::regnamespace and contype <> 'n'
+  union all
+  select 'index', c.relname::text, pg_get_indexdef(c.oid, 0, true), i.indisunique
+  from pg_index i join pg_class c on c.oid = i.indexrelid
+  where c.relnamespace = current_schema()::regnamespace
+  union all
+  select 'trigger', c.relname || '.' || t.tgname, pg_get_triggerdef(t.oid, true) || ' ' || t.tgenabled::text, true
+  from pg_trigger t join pg_class c on c.oid = t.tgrelid
+  where c.relnamespace = current_schema()::regnamespace and not t.tgisinternal and t.tgname <> 'a_sealed'
+  union all
+  select 'rule', c.relname || '.' || r.rulename, pg_get_ruledef(r.oid, true), true
+  from pg_rewrite r join pg_class c on c.oid = r.ev_class
+  where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p')
+  union all
+  select 'function', p.proname::text, p.prosrc, false
+  from pg_proc p where p.pronamespace = current_schema()::regnamespace`
+
+/** Reports nothing when the user may not create a schema, or may not write at all. */
+async function changesOfSchema({ pool, server }: Connection): Promise<Fault[]> {
+  const client = await pool.connect()
+  try {
+    await client.query('begin')
+    const { rows } = await client.query(
+      `select has_database_privilege(current_database(), 'create')
+         and current_setting('transaction_read_only') = 'off' as able`,
+    )
+    if (!(rows[0] as { able: boolean }).able) return []
+    const found = await partsOf(client)
+    await client.query(`set local search_path to ${EXPECTED}`)
+    await bringUp(client, EXPECTED, 0 as Instant)
+    const next = ['psql', server, '-c', `\\d ${SCHEMA}.*`]
+    return differences(await partsOf(client), found).map((one) => ({ ...faultOf(one), next }))
+  } catch (error) {
+    throw explained(error, server)
+  } finally {
+    // Everything that it has set or made is undone when its session ends.
+    client.release(true)
+  }
+}
+
+const partsOf = async (client: ClientBase): Promise<Part[]> => (await client.query(PARTS)).rows as Part[]
+
+type Difference = { what: 'is missing' | 'was changed' | 'was added'; part: Part }
+
+function differences(expected: readonly Part[], found: readonly Part[]): Difference[] {
+  const nameOf = ({ kind, name }: Part): string => `${kind} ${name}`
+  const there = new Map(found.map((part) => [nameOf(part), part.definition]))
+  const known = new Set(expected.map(nameOf))
+  return [
+    ...expected.flatMap((part): Difference[] => {
+      const definition = there.get(nameOf(part))
+      if (definition === part.definition) return []
+      return [{ what: definition === undefined ? 'is missing' : 'was changed', part }]
+    }),
+    ...found.flatMap((part): Difference[] =>
+      part.binding && !known.has(nameOf(part)) ? [{ what: 'was added', part }] : [],
+    ),
+  ]
+}
+
+const faultOf = ({ what, part: { kind, name } }: Difference): Fault => ({
+  kind: 'schema',
+  subject: `${kind} ${name}`,
+  message: `${what} since the migrations made it: put it back, because whatever relies on it may be wrong`,
+})

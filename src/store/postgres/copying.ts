@@ -1,0 +1,481 @@
+// A database on a server that holds still while it is copied: one snapshot of it, with all writers kept out where it is
+// to be sealed.
+
+import type { Socket } from 'node:net'
+import type { Client } from 'pg'
+import { Problem } from '../../core/problem.ts'
+import { formatInstant, type Instant } from '../../core/time.ts'
+import { shownAddress } from '../address.ts'
+import {
+  type Block,
+  type FileHistory,
+  type HeldSource,
+  type HoldOptions,
+  type NewTarget,
+  type Rows,
+  selectAll,
+  type Table,
+  type TargetOptions,
+  withOurNumbers,
+} from '../copying.ts'
+import { instant } from '../reader.ts'
+import type { Seal } from '../seal.ts'
+import type { AuditEntry } from '../store.ts'
+import { openMade, openStore } from './open.ts'
+import { auditThroughSeal, breakSeal, sealOf, setSeal, tablesOf, takeCopyLock } from './seal.ts'
+import { explained, explaining, isRowsFault } from './server/errors.ts'
+import { LOCK, takeFromUsers } from './server/locks.ts'
+import { bringUp, isEmpty, migrationStates, SCHEMA } from './server/migrate.ts'
+import { commitAlone, waitForCommitted } from './server/month-gate.ts'
+import { openAlone } from './server/pool.ts'
+
+/** Throws database_not_found, schema_newer, database_locked, database_in_use, storage_failed. */
+export async function holdServer(
+  url: string,
+  clock: (() => Instant) | null,
+  { fromWriters }: HoldOptions,
+): Promise<HeldSource> {
+  const server = shownAddress(url)
+  const store = await openStore(url, { clock, create: false })
+  let client: Client
+  try {
+    client = await explaining(server, () => openAlone(url))
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+  const release = async () => {
+    // The end of its session undoes what was not committed, and gives its locks back.
+    await client.end().catch(() => {})
+    await store.close()
+  }
+  try {
+    await explaining(server, async () => {
+      await takeCopyLock(client, { server, alone: false })
+      await (fromWriters ? keepWritersOut(client) : beginSnapshot(client))
+      await refuseHalfHeld(client, server)
+    })
+  } catch (error) {
+    await release()
+    throw error
+  }
+  return {
+    ...rowsOn(client, server),
+    playedIn: [],
+    fileHistory: () => explaining(server, () => historyOf(client)),
+    seal: () => explaining(server, () => sealOf(client)),
+    setSeal: (seal) =>
+      explaining(server, async () => {
+        await setSeal(client, seal)
+        await commitAlone(client)
+      }),
+    keepSeal: () =>
+      explaining(server, async () => {
+        await commitAlone(client)
+        await waitForCommitted(client)
+      }),
+    store,
+    release,
+  }
+}
+
+const BEGIN = 'begin isolation level repeatable read'
+
+async function beginSnapshot(client: Client): Promise<void> {
+  await client.query(`${BEGIN} read only`)
+  await client.query('select 1')
+}
+
+/**
+ * First the gate: every writer of ours is then done or waits, so none can hold rows and wait for a table that we hold.
+ * Then the tables themselves, which keeps out all other writers. A transaction may lock tables before it takes its
+ * snapshot.
+ */
+async function keepWritersOut(client: Client): Promise<void> {
+  await client.query(`select pg_advisory_lock(${LOCK.all}, 0)`)
+  const tables = await tablesOf(client)
+  await client.query(BEGIN)
+  await client.query(`lock table ${tables.join(', ')} in share row exclusive mode`)
+  await client.query('select 1')
+}
+
+/** Schedules that are behind would stay behind in the copy. */
+async function refuseHalfHeld(client: Client, server: string): Promise<void> {
+  const { rows } = await client.query(
+    'select partner_slug from schedules_behind order by partner_slug limit 1',
+  )
+  const [behind] = rows as { partner_slug: string }[]
+  if (!behind) return
+  throw new Problem(
+    'database_in_use',
+    `${server}: a change of partner ${behind.partner_slug} has not reached all of its plans yet: wait for it, or run a tick first.`,
+  )
+}
+
+async function historyOf(client: Client): Promise<FileHistory> {
+  const { rows } = await client.query(
+    `select name, sha256, applied_at, (select min(applied_at) from migrations) as begun_at from file_migrations
+     union all select null, null, null, min(applied_at) from migrations order by 1`,
+  )
+  const found = rows as { name: string | null; sha256: string; applied_at: bigint; begun_at: bigint }[]
+  return {
+    begunAt: instant(found.at(-1)?.begun_at ?? 0n),
+    migrations: found.flatMap(({ name, sha256, applied_at }) =>
+      name === null ? [] : [{ name, sha256, appliedAt: instant(applied_at) }],
+    ),
+  }
+}
+
+/** The client takes only one query at a time. */
+export const rowsOn = (client: Client, server: string): Rows => ({
+  count: ({ name }) =>
+    explaining(server, async () => {
+      const { rows } = await client.query(`select count(*) as n from ${name}`)
+      return Number((rows as { n: bigint }[])[0]?.n)
+    }),
+  async *blocks(table) {
+    try {
+      yield* copyOut(client, selectAll(table), table)
+    } catch (error) {
+      throw explained(error, server)
+    }
+  },
+})
+
+// A database under construction on a server: in a schema of another name, which is renamed once it is verified. It is
+// filled in one transaction, so a crash leaves either nothing of it, or all of it under a name that only the next copy
+// looks at.
+
+const MAKING = 'tranche_copying'
+
+/** Throws database_exists where there is something of ours, database_in_use where it is being copied, from or to. */
+export async function newOnServer(
+  url: string,
+  clock: (() => Instant) | null,
+  { now, replace }: TargetOptions,
+): Promise<NewTarget> {
+  const server = shownAddress(url)
+  const client = await explaining(server, () => openAlone(url, { schema: MAKING }))
+  let isPublished = false
+  const close = async () => {
+    await client.query('rollback').catch(() => {})
+    if (!isPublished) await client.query(`drop schema if exists ${MAKING} cascade`).catch(() => {})
+    await client.end().catch(() => {})
+  }
+  let putBack: string[]
+  try {
+    putBack = await explaining(server, () => begin(client, { server, now, replace }))
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    await client.end().catch(() => {})
+    throw error
+  }
+  return {
+    ...rowsOn(client, server),
+    load: (table, blocks) =>
+      explaining(server, async () => {
+        try {
+          await copyIn(client, table, blocks)
+        } catch (error) {
+          if (!isRowsFault(error)) throw error
+          const { message } = error as Error
+          throw new Problem('bad_file', `${server} cannot keep a row of ${table.name} (${message}).`)
+        }
+      }),
+    settle: ({ fileHistory, seal }) =>
+      explaining(server, async () => {
+        for (const statement of putBack) await client.query(statement)
+        await countOn(client)
+        await keepHistory(client, fileHistory)
+        if (seal) await setSeal(client, seal)
+        await commitAlone(client)
+        // The server would do so by itself.
+        await client.query('analyze')
+      }),
+    openStore: async () => openMade(url, MAKING, clock),
+    publish: (audit) =>
+      explaining(server, async () => {
+        const replaced = await takeName(client, { server, now, replace, clock, audit })
+        isPublished = true
+        return { replaced, bytes: null }
+      }),
+    close,
+  }
+}
+
+type Where = { server: string; now: Instant; replace: boolean }
+
+/** Leaves the connection in the transaction that fills the tables. Returns what is then to be done for their rows. */
+async function begin(client: Client, { server, now, replace }: Where): Promise<string[]> {
+  if (!replace && !(await isEmpty(client, SCHEMA))) throw taken(server)
+  await takeCopyLock(client, { server, alone: true })
+  // Checked again when the name is taken. But a copy takes long, and most sessions that are there now will stay.
+  await takeFromUsers(client, server)
+  // Removes what a copy left that was killed after all its rows were there. If this is lost, the next copy does it
+  // again.
+  await client.query(`drop schema if exists ${MAKING} cascade`)
+  await client.query('begin')
+  await bringUp(client, MAKING, now)
+  await client.query('delete from tiers')
+  return withoutIndexes(client)
+}
+
+const taken = (server: string): Problem =>
+  new Problem(
+    'database_exists',
+    `${server} already has a schema ${SCHEMA} with tables in it, and a copy never replaces anything: name another database.`,
+  )
+
+/**
+ * Drops references and indexes, which would otherwise be maintained row by row, and returns the statements that rebuild
+ * them from all rows at once. Unique indexes stay.
+ */
+async function withoutIndexes(client: Client): Promise<string[]> {
+  const { rows } = await client.query(
+    `select 'alter table ' || conrelid::regclass || ' drop constraint ' || quote_ident(conname) as off,
+       'alter table ' || conrelid::regclass || ' add constraint ' || quote_ident(conname) || ' '
+         || pg_get_constraintdef(oid) as back, 2 as turn, oid
+     from pg_constraint where connamespace = current_schema()::regnamespace and contype = 'f'
+     union all
+     select 'drop index ' || i.indexrelid::regclass, pg_get_indexdef(i.indexrelid), 1, i.indexrelid
+     from pg_index i join pg_class c on c.oid = i.indexrelid
+     where c.relnamespace = current_schema()::regnamespace and not i.indisunique
+     order by turn, oid`,
+  )
+  const found = rows as { off: string; back: string }[]
+  for (const { off } of found.toReversed()) await client.query(off)
+  return found.map(({ back }) => back)
+}
+
+/** Numbering continues after the highest number there is. */
+async function countOn(client: Client): Promise<void> {
+  const { rows } = await client.query(
+    `select table_name::text as name, column_name::text as key from information_schema.columns
+     where table_schema = current_schema() and is_identity = 'YES'`,
+  )
+  for (const { name, key } of rows as { name: string; key: string }[])
+    await client.query(
+      `select setval(pg_get_serial_sequence('${name}', '${key}'), coalesce(max(${key}), 0) + 1, false) from ${name}`,
+    )
+}
+
+async function keepHistory(client: Client, { migrations }: FileHistory): Promise<void> {
+  for (const { name, sha256, appliedAt } of migrations)
+    await client.query('insert into file_migrations values ($1, $2, $3)', [name, sha256, appliedAt])
+}
+
+/** Throws database_exists and database_in_use: the name then stays with the old database. */
+async function takeName(
+  client: Client,
+  { server, now, replace, clock, audit }: Where & { clock: (() => Instant) | null; audit: AuditEntry | null },
+): Promise<string | null> {
+  await client.query('begin')
+  await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
+  // A process that is still connected would go on in the new database with what it remembers of the old one.
+  await takeFromUsers(client, server)
+  if (audit) await auditThroughSeal(client, audit, clock)
+  let kept: string | null = null
+  if (!(await isEmpty(client, SCHEMA))) {
+    if (!replace) throw taken(server)
+    kept = await freeName(client, `${SCHEMA}_replaced_${formatInstant(now).replaceAll(/\D/g, '')}`)
+    await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
+  }
+  // An empty schema was made for us. One that is not empty is somebody else's, and the statement fails.
+  await client.query(`drop schema if exists ${SCHEMA}`)
+  await client.query(`alter schema ${MAKING} rename to ${SCHEMA}`)
+  await commitAlone(client)
+  return kept
+}
+
+/** The name itself, or the first free name that begins with it. */
+async function freeName(client: Client, name: string): Promise<string> {
+  for (let n = 1; ; n++) {
+    const tried = n === 1 ? name : `${name}_${n}`
+    const { rows } = await client.query('select to_regnamespace($1) is null as free', [tried])
+    if ((rows as { free: boolean }[])[0]?.free) return tried
+  }
+}
+
+// Copies a table over a connection: out of the server as fast as the reader takes the lines, and into it as fast as the
+// server takes them. The driver knows these messages, and leaves handling them to its caller.
+
+/** What the driver's connection can do besides queries. */
+type Wire = {
+  stream: Socket
+  query(text: string): void
+  sync(): void
+  sendCopyFromChunk(chunk: Buffer): void
+  endCopyFrom(): void
+  sendCopyFail(message: string): void
+}
+
+/** What the driver requires of a query that handles its own messages. */
+abstract class Copy {
+  readonly ended: Promise<void>
+  protected wire: Wire | undefined
+  protected error: Error | undefined
+  readonly #text: string
+  readonly #end: () => void
+
+  constructor(text: string) {
+    this.#text = text
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.ended = promise
+    this.#end = resolve
+  }
+
+  submit(wire: Wire): void {
+    this.wire = wire
+    wire.query(this.#text)
+  }
+
+  handleReadyForQuery(): void {
+    this.#end()
+  }
+  handleError(error: Error): void {
+    this.error ??= error
+    // The driver reports nothing further about a query that has failed.
+    this.#end()
+  }
+  handleRowDescription(): void {}
+  handleDataRow(): void {}
+  handleCommandComplete(): void {}
+  handleEmptyQuery(): void {}
+  handlePortalSuspended(): void {}
+}
+
+const LINES_PER_BLOCK = 2_000
+/** How much is held for a slow reader before the server has to wait. */
+const BLOCKS_WAITING = 4
+
+class CopyOut extends Copy {
+  #lines: Buffer[] = []
+  #blocks: Block[] = []
+  #told: (() => void) | undefined
+  #isOver = false
+
+  constructor(text: string) {
+    super(text)
+    void this.ended.then(() => {
+      this.#cut()
+      this.#isOver = true
+      this.#told?.()
+    })
+  }
+
+  handleCopyData({ chunk }: { chunk: Buffer }): void {
+    // The driver reuses the memory of a message.
+    this.#lines.push(Buffer.from(chunk))
+    if (this.#lines.length < LINES_PER_BLOCK) return
+    this.#cut()
+    if (this.#blocks.length >= BLOCKS_WAITING) this.wire?.stream.pause()
+  }
+
+  #cut(): void {
+    if (this.#lines.length === 0) return
+    this.#blocks.push({ text: Buffer.concat(this.#lines).toString(), rows: this.#lines.length })
+    this.#lines = []
+    this.#told?.()
+  }
+
+  async *blocks(): AsyncGenerator<Block> {
+    for (;;) {
+      const block = this.#blocks.shift()
+      if (block) {
+        yield block
+        continue
+      }
+      if (this.#isOver) break
+      this.wire?.stream.resume()
+      await new Promise<void>((resolve) => {
+        this.#told = resolve
+      })
+    }
+    if (this.error) throw this.error
+  }
+}
+
+class CopyIn extends Copy {
+  readonly #ready = Promise.withResolvers<Wire | null>()
+
+  constructor(text: string) {
+    super(text)
+    void this.ended.then(() => this.#ready.resolve(null))
+  }
+
+  handleCopyInResponse(wire: Wire): void {
+    this.#ready.resolve(wire)
+  }
+
+  async send(blocks: AsyncIterable<Block>): Promise<void> {
+    const wire = await this.#ready.promise
+    try {
+      if (wire)
+        for await (const { text } of blocks) {
+          if (this.error) break
+          wire.sendCopyFromChunk(Buffer.from(text))
+          if (wire.stream.writableNeedDrain) await Promise.race([drained(wire.stream), this.ended])
+        }
+      if (!this.error) wire?.endCopyFrom()
+    } catch (error) {
+      wire?.sendCopyFail('the source could not be read')
+      await this.ended
+      throw error
+    }
+    await this.ended
+    if (this.error) throw this.error
+  }
+}
+
+const drained = (stream: Socket): Promise<void> =>
+  new Promise((resolve) => stream.once('drain', () => resolve()))
+
+const columnsOf = ({ columns }: Table): string => columns.map(({ name }) => name).join(', ')
+
+/** All rows of a table in the order of its key. Nothing else may be asked of the client until they are all read. */
+async function* copyOut(client: Client, select: string, table: Table): AsyncGenerator<Block> {
+  const copy = new CopyOut(`copy (${select}) to stdout`)
+  client.query(copy as never)
+  for await (const { text, rows } of copy.blocks()) yield { text: withOurNumbers(text, table), rows }
+}
+
+async function copyIn(client: Client, table: Table, blocks: AsyncIterable<Block>): Promise<void> {
+  const copy = new CopyIn(`copy ${table.name} (${columnsOf(table)}) from stdin`)
+  client.query(copy as never)
+  await copy.send(blocks)
+}
+
+// Reads the seal of a database on a server from outside, and takes it off.
+
+/** Null also where there is nothing of ours. */
+export const seenSeal = (url: string): Promise<Seal | null> =>
+  onServer(url, async (client) => ((await isEmpty(client)) ? null : sealOf(client)))
+
+/** Throws usage for a database without a seal, database_in_use while it is copied, schema_newer, storage_failed. */
+export const unseal = (
+  url: string,
+  { clock, audit }: { clock: (() => Instant) | null; audit: (seal: Seal) => AuditEntry },
+): Promise<Seal> =>
+  onServer(url, async (client) => {
+    await migrationStates(client)
+    await takeCopyLock(client, { server: shownAddress(url), alone: true })
+    await client.query('begin')
+    const seal = (await isEmpty(client)) ? null : await sealOf(client)
+    if (!seal) throw new Problem('usage', `${shownAddress(url)} is not sealed.`)
+    await breakSeal(client)
+    await auditThroughSeal(client, audit(seal), clock)
+    await commitAlone(client)
+    return seal
+  })
+
+async function onServer<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  let client: Client | undefined
+  try {
+    return await explaining(shownAddress(url), async () => {
+      client = await openAlone(url)
+      return work(client)
+    })
+  } finally {
+    await client?.end().catch(() => {})
+  }
+}

@@ -1,0 +1,340 @@
+// Executions: polled (poll.ts), confirmed (confirm-together.ts), cancelled, listed.
+
+import { writesLost } from '../../core/clock.ts'
+import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import type { Caller, Tenant } from '../../core/partner.ts'
+import { type Instant, MINUTE_MS, plus } from '../../core/time.ts'
+import { isIntact } from '../digests.ts'
+import { createPollNotes, type PollNotes } from '../monitoring.ts'
+import { instant } from '../reader.ts'
+import {
+  type ExecutionRow,
+  executionOf,
+  executionsOfOrder,
+  type ListedExecutionRow,
+  listedExecution,
+  type OrderRow,
+} from '../rows/ledger.ts'
+import { sealedProblem } from '../seal.ts'
+import { OF_TENANT } from '../sql/accounts.ts'
+import {
+  CANCEL_EXECUTION,
+  EXECUTIONS_OF_ORDER,
+  EXECUTIONS_OF_TENANT,
+  IS_OPEN,
+  LIST_EXECUTIONS,
+  listingParams,
+  NEWEST_EXECUTION,
+  SELECT_EXECUTION,
+  unleasedAt,
+} from '../sql/ledger.ts'
+import type { ExecutionStore, ExecutionsPage } from '../store.ts'
+import { callOf } from '../transaction.ts'
+import { addAudit } from './audit.ts'
+import { createConfirm } from './confirmations.ts'
+import { createStops, ledger } from './plans.ts'
+import type { Connection, WriteTx } from './server/connection.ts'
+import { LOCK } from './server/locks.ts'
+import type { Tx } from './server/pipeline.ts'
+import { arraysOf, type Columns, query, rowsIn } from './server/statement.ts'
+import { TENANT_NOW_SQL, timeOf } from './tenant-time.ts'
+import { records, writeRecord } from './trades.ts'
+
+const CANCEL = query(CANCEL_EXECUTION)
+const OF_TENANT_PAGE = query<ExecutionRow>(EXECUTIONS_OF_TENANT)
+const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
+const LIST = query<ListedExecutionRow>(LIST_EXECUTIONS)
+const NEWEST = query<{ execution_id: string }>(NEWEST_EXECUTION)
+// Without the order and the offset, the planner may look for the least id in the whole table, and would read all of it
+// for each tenant that has none.
+const EARLIEST = query<{ first: string | null }>(
+  `select min((select min(e.execution_id) from (
+     select o.execution_id from executions o where o.tenant_id = t.tenant_id and o.created_at >= :since
+     order by o.created_at, o.execution_id offset 0) e)) as first
+   from tenants t where ${OF_TENANT}`,
+)
+
+/** No write takes longer than this: nothing more is added among what was created before. */
+const WRITE_MAX_MS = 5 * MINUTE_MS
+
+export function createExecutionStore(connection: Connection, notes: PollNotes): ExecutionStore {
+  const { clock, read, write } = connection
+  const poll = createPoll(connection, { stops: createStops(connection), notes })
+  const confirm = createConfirm(connection)
+
+  return {
+    deliverDue: (tenant, limit, deliver) => poll(tenant, { limit, deliver }),
+
+    changeExecution: (tenant, ids, decide) => confirm(tenant, ids, decide),
+
+    cancelExecution: (executionId, decide, entry) =>
+      writeRecord(connection, executionId, {
+        async work(tx, record, times) {
+          const { execution, window } = decide(record, times.of(record.execution.tenant.tenantId))
+          await Promise.all([
+            tx.run(CANCEL, {
+              execution_id: execution.executionId,
+              cancelled_at: execution.cancelledAt,
+              cancel_reason: execution.cancelReason,
+            }),
+            ledger.write(tx, window),
+            addAudit(tx, entry, times.real),
+          ])
+        },
+      }),
+
+    async readExecutions(tenant, page) {
+      const seen = await read(async (tx) => {
+        const real = await clock.present(tx)
+        return readPage(tx, tenant, page, await timeOf(tx, tenant.tenantId, real))
+      }, callOf(tenant))
+      // Writes do not end in the order in which they read the clock. A reader that goes on after the end of the list
+      // must not miss what is dated earlier but committed later, so the list waits for that.
+      if (isSettled(seen, page)) return seen
+      return write(async (tx) => readPage(tx, tenant, page, (await tx.times).of(tenant.tenantId)), {
+        ...callOf(tenant),
+        alone: 'tenants',
+      })
+    },
+
+    listExecutions: (filter, { after, limit }) =>
+      read(
+        async (tx) => {
+          const params = { ...listingParams(filter, await clock.now(tx)), limit }
+          const start = after ?? (await begin(tx, params))
+          return start === null ? [] : (await tx.all(LIST, { ...params, after: start })).map(listedExecution)
+        },
+        { reads: 'large' },
+      ),
+
+    cursorOfNewest: (filter, count) =>
+      read(
+        async (tx) => {
+          const params = { ...listingParams(filter, await clock.now(tx)), skipped: count }
+          const start = await begin(tx, params)
+          if (start === null) return null
+          return (await tx.get(NEWEST, { ...params, after: start }))?.execution_id ?? null
+        },
+        { reads: 'large' },
+      ),
+
+    findExecution: (executionId) => read((tx) => records.find(tx, executionId)),
+
+    findByOrder: (filter, order) =>
+      read(async (tx) => executionsOfOrder(await tx.all(OF_ORDER, { ...filter, order }))),
+  }
+}
+
+type Read = { executions: Execution[]; now: Instant }
+
+async function readPage(
+  tx: Tx,
+  { tenantId }: Tenant,
+  { after, limit }: ExecutionsPage,
+  now: Instant,
+): Promise<Read> {
+  const { createdAt, executionId } = after
+  const rows = await tx.all(OF_TENANT_PAGE, { tenant: tenantId, at: createdAt, id: executionId, limit })
+  return { executions: rows.map(executionOf), now }
+}
+
+/** Whether nothing can be added to a page any more: it is full, and older than every write that is under way. */
+function isSettled({ executions, now }: Read, { limit }: ExecutionsPage): boolean {
+  const last = executions[limit - 1]
+  return last !== undefined && last.createdAt < plus(now, -WRITE_MAX_MS)
+}
+
+/** A cursor after which everything created since then follows; null when nothing was. Nothing before it is read. */
+async function begin(tx: Tx, params: { since: Instant | null }): Promise<string | null> {
+  if (params.since === null) return ''
+  return (await tx.get(EARLIEST, params))?.first?.slice(0, -1) ?? null
+}
+
+// What a poll is handed. Executions that are open lie in one index by the end of their lease, those that were never
+// delivered under 0: what is out under a lease is never stepped over.
+
+/**
+ * How many of those that a poll leaves are counted: the next poll gets far fewer, and counting a million takes time.
+ */
+const REMAINING_MAX = 10_000
+
+const OPEN = `e.tenant_id = :tenant and ${IS_OPEN}`
+/** Phrased exactly like this, because an index has the same condition. */
+const LEASE = 'coalesce(e.lease_expires_at, 0)'
+/** A lease that ends after this counts as over as well. */
+const ahead = (now: string): string => `${now} + ${LEASE_AHEAD_MAX_MS}`
+
+const firstLease = (where: string): string =>
+  `(select ${LEASE} from executions e where ${OPEN} and ${where} order by ${LEASE} limit 1)`
+
+/** The leases that are over, one step along the index for each. */
+const LEASES = `leases (lease) as (
+  select coalesce(${firstLease(`${LEASE} <= :now::bigint`)}, ${firstLease(`${LEASE} > ${ahead(':now::bigint')}`)})
+  union all
+  select coalesce(${firstLease(`${LEASE} > leases.lease and ${LEASE} <= :now`)},
+    ${firstLease(`${LEASE} > greatest(leases.lease, ${ahead(':now')})`)})
+  from leases where leases.lease is not null)`
+
+/** Leases follow the order of creation, as polls did, and what was never delivered is the youngest. */
+const RANKED = `ranked as (
+  select lease, row_number() over (order by lease = 0, lease) as place from leases where lease is not null)`
+/** The oldest are taken from this many leases; from the others, only what is older still, which is little. */
+const NEAR = 4
+
+const under = (lease: string, bound = ''): string => `
+  select e.created_at, e.execution_id from executions e
+  where ${OPEN} and ${LEASE} = ${lease} ${bound}
+  order by e.created_at, e.execution_id limit :limit`
+/** Older than the last of those found, or anything when they are too few. */
+const OLDER = `and (e.created_at, e.execution_id) <
+  (coalesce(last.created_at, ${2n ** 62n}), coalesce(last.execution_id, ''))`
+
+const FIRST = query<ExecutionRow>(`
+  with recursive ${LEASES}, ${RANKED},
+  near as materialized (
+    select o.* from ranked r cross join lateral (${under('r.lease')}) o where r.place <= ${NEAR}
+    order by o.created_at, o.execution_id limit :limit),
+  last as materialized (
+    select * from near order by created_at, execution_id offset greatest(:limit - 1, 0) limit 1),
+  far as (
+    select o.* from ranked r left join last on true cross join lateral (${under('r.lease', OLDER)}) o
+    where r.place > ${NEAR}),
+  found as (
+    select execution_id from (select * from near union all select * from far) o
+    order by created_at, execution_id limit :limit)
+  ${SELECT_EXECUTION}
+  where e.execution_id = any(array(select execution_id from found)) and +e.tenant_id = :tenant and ${IS_OPEN} and ${unleasedAt(':now')}
+  order by e.execution_id
+  for no key update of e`)
+
+// Both orders are only for the planner: without them, it may scan the table, most of which is history.
+const overdue = (where: string): string =>
+  `(select from executions e where ${OPEN} and ${LEASE} ${where} order by ${LEASE} limit ${REMAINING_MAX})`
+const COUNT = query<{ n: bigint }>(`
+  select least(count(*), ${REMAINING_MAX}) as n
+  from (${overdue('<= :now::bigint')} union all ${overdue(`> ${ahead(':now::bigint')}`)}) due`)
+
+/** The rows are locked in the order of their ids, as everywhere. */
+const byCreation = (a: ExecutionRow, b: ExecutionRow): number =>
+  Number(a.created_at - b.created_at) || (a.execution_id < b.execution_id ? -1 : 1)
+
+/** The last two are null in a database that takes writes; `lost` is whether answered writes are, and undecided. */
+type Look = {
+  clock: bigint
+  due: boolean
+  lost: boolean
+  sealed_at: bigint | null
+  moved_to: string | null
+}
+// Read from the two ends of the index instead of with `exists`: a planner that expects many matches would search the
+// table itself for one.
+const endOf = (order: 'asc' | 'desc'): string =>
+  `(select ${LEASE} from executions e where ${OPEN} order by ${LEASE} ${order} limit 1)`
+const LOOK = query<Look>(`
+  with t as materialized (${TENANT_NOW_SQL})
+  select t.clock, coalesce(${endOf('asc')} <= t.now or ${endOf('desc')} > ${ahead('t.now')}, false) as due, s.at as sealed_at, s.moved_to,
+    exists (select from lost_writes where decided_at is null) as lost
+  from t left join sealed s on true`)
+
+const dueList = {
+  /** Whether anything is due, and what the clock says; `clock` is the time of a test's clock. */
+  look: (tx: Tx, { tenantId }: Tenant, clock: Instant | null): Promise<Look | undefined> =>
+    tx.get(LOOK, { tenant: tenantId, clock }),
+
+  /**
+   * The oldest of what is due, in the order of creation, locked. It waits for rows that somebody else holds: only then
+   * is it known whether they are still due (docs/decisions/commits.md#a-poll-waits-for-what-it-would-hand-out).
+   */
+  first: async (tx: Tx, { tenantId }: Tenant, now: Instant, limit: number) =>
+    (await tx.all(FIRST, { tenant: tenantId, now, limit })).sort(byCreation),
+
+  /** How many are due, up to REMAINING_MAX. */
+  count: async (tx: Tx, { tenantId }: Tenant, now: Instant): Promise<number> =>
+    Number((await tx.get(COUNT, { tenant: tenantId, now }))?.n),
+}
+
+// A poll: first looks without locks, because most find nothing; then takes its tenant's turn, and leases what is due.
+
+type DuePage = { executions: Execution[]; remaining: number }
+type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution }
+
+const TURN = query(`select pg_advisory_xact_lock(${LOCK.poll}, :tenant::int)`)
+
+const LEASED = {
+  execution_id: 'text',
+  status: 'text',
+  delivered_count: 'bigint',
+  lease_expires_at: 'bigint',
+} satisfies Columns
+const LEASE_DUE = query(
+  `update executions
+   set status = r.status, delivered_count = r.delivered_count, lease_expires_at = r.lease_expires_at
+   from ${rowsIn(LEASED, 'r')}
+   where executions.execution_id = r.execution_id and +executions.tenant_id = :tenant`,
+)
+const leasedRow = (one: Execution) => ({
+  execution_id: one.executionId,
+  status: one.status,
+  delivered_count: one.deliveredCount,
+  lease_expires_at: one.leaseExpiresAt,
+})
+
+function createPoll(
+  connection: Connection,
+  { stops, notes }: { stops: ReturnType<typeof createStops>; notes: PollNotes },
+) {
+  const { clock, look, write } = connection
+
+  /** Leases the first `limit` of what is due, and counts the rest. Null when a user is just being disabled. */
+  async function hand(tx: WriteTx, tenant: Tenant, { limit, deliver }: Handing): Promise<DuePage | null> {
+    const { tenantId } = tenant
+    const [times] = await Promise.all([tx.times, tx.run(TURN, { tenant: tenantId })])
+    const now = times.of(tenantId)
+    // Checked once the rows are locked: a disable that comes later finds them delivered, and cancels them.
+    const [due, isStopping] = await Promise.all([
+      dueList.first(tx, tenant, now, limit),
+      stops.isAnyStopping(tx, tenant),
+    ])
+    if (isStopping) return null
+    // Nobody buys on the word of a row that is damaged. The check names it, and it stays where it is.
+    const sound = due.filter((row) => isIntact('executions', row))
+    const executions = sound.map((row) => deliver(executionOf(row), now))
+    const leased = { tenant: tenantId, ...arraysOf(LEASED, executions.map(leasedRow)) }
+    if (executions.length > 0) tx.unwaited(tx.run(LEASE_DUE, leased))
+    return { executions, remaining: (await dueList.count(tx, tenant, now)) - (due.length - sound.length) }
+  }
+
+  return async (tenant: Caller, handing: Handing): Promise<DuePage> => {
+    for (;;) {
+      const [seen, isStopping] = await look(
+        (tx) => Promise.all([dueList.look(tx, tenant, clock.parameter()), stops.isAnyStopping(tx, tenant)]),
+        callOf(tenant),
+      )
+      if (seen) notes.note(tenant, instant(seen.clock))
+      // A poll that finds nothing would write nothing, and so would not learn of it.
+      if (seen?.moved_to != null && seen.sealed_at !== null)
+        throw sealedProblem({ at: instant(seen.sealed_at), movedTo: seen.moved_to })
+      if (seen?.lost) throw writesLost()
+      // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
+      if (isStopping) await stops.finishAll(tenant)
+      else if (!seen?.due) return { executions: [], remaining: 0 }
+      const page = await write((tx) => hand(tx, tenant, handing), callOf(tenant))
+      if (page) return page
+    }
+  }
+}
+
+// Writes when tenants last polled (../../last-polls.ts).
+
+const POLLED = { tenant_id: 'bigint', polled_at: 'bigint' } satisfies Columns
+const PUT = query(
+  `insert into polls (tenant_id, polled_at) select * from ${rowsIn(POLLED, 'r')} order by tenant_id
+   on conflict (tenant_id) do update set polled_at = excluded.polled_at`,
+)
+
+export function pollNotesOf({ write }: Connection): PollNotes {
+  return createPollNotes((polls) => {
+    const rows = polls.map(([tenant_id, polled_at]) => ({ tenant_id, polled_at }))
+    return write((tx) => tx.run(PUT, arraysOf(POLLED, rows)))
+  })
+}

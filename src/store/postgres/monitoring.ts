@@ -1,0 +1,252 @@
+// Monitoring's reads, each along an index, and none of them a lock.
+
+import type { LostWrites } from '../../core/clock.ts'
+import type { ExecutionId } from '../../core/execution.ts'
+import { Problem } from '../../core/problem.ts'
+import { HOUR_MS } from '../../core/time.ts'
+import {
+  marksReader,
+  NEWEST_EXECUTION,
+  type OpsSql,
+  opsPageReader,
+  recentReader,
+  TRANCHE,
+} from '../health/ops-page.ts'
+import {
+  backlogReader,
+  firstAwake,
+  lateFills,
+  metricsReader,
+  type OpenRow,
+  type PartnerSql,
+  partnersPage,
+  partnersReader,
+  schedulerReader,
+  stockTaker,
+  type VitalParts,
+  vitalsReader,
+} from '../health/vitals.ts'
+import type { MonitoringStore, OpsPageStore, StatusStore } from '../monitoring.ts'
+import { instant, sql } from '../reader.ts'
+import { sealReader } from '../seal.ts'
+import { IS_OPEN, OWN_NOW, unleasedAt } from '../sql/ledger.ts'
+import type { LostWriteStore } from '../store.ts'
+import { addAudit } from './audit.ts'
+import { type Connection, queryOf, readerOf, UNKNOWN } from './server/connection.ts'
+import { LOCK } from './server/locks.ts'
+import { HISTORY_SQL, type History } from './server/month-gate.ts'
+import { query } from './server/statement.ts'
+
+// Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
+// are kept by their numbers, and load balancers ask every second.
+const PROBE = query('insert into ticks (tick_id, at) values (-pg_backend_pid(), 0)')
+const TAKE_BACK = query('delete from ticks where tick_id = -pg_backend_pid()')
+
+export function createMonitoringStore(connection: Connection): MonitoringStore {
+  const reader = readerOf(connection)
+  const parts = vitalParts(connection)
+  return {
+    // Written and deleted in a transaction that commits: it goes to the log and to the disk, so that a full disk shows,
+    // and nobody ever sees it.
+    probeWrite: () =>
+      connection.probe(async (tx) => {
+        await Promise.all([tx.run(PROBE), tx.run(TAKE_BACK)])
+      }),
+
+    ...marksReader(reader, () => settledExecution(connection)),
+    ...metricsReader(reader),
+    readScheduler: parts.readScheduler,
+    readBacklog: backlogReader(reader, OPEN_BY_TENANT),
+    takeStock: stockTaker(reader),
+    readVitals: vitalsReader(reader, parts),
+    // A server looks after its log itself, and keeps more of it than would alarm anybody on a file.
+    walBytes: async () => null,
+  }
+}
+
+/** What the vitals are read with, for the check as well. */
+export function vitalParts(connection: Connection): VitalParts {
+  const reader = readerOf(connection)
+  return {
+    readScheduler: schedulerReader(reader, FIRST_AWAKE),
+    readPartners: partnersReader(reader, PARTNER_SQL),
+    readLost: () => recordedLoss(connection),
+    // The disk of a server is for its own monitoring to see.
+    readDisk: async () => null,
+  }
+}
+
+// What monitoring asks in PostgreSQL's own SQL. No counts are kept there: what is open, and what became of orders, is
+// counted along indexes.
+
+const IS_DUE = unleasedAt(OWN_NOW)
+
+const OPEN_BY_TENANT = sql<OpenRow>(
+  `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
+     min(e.created_at) filter (where ${IS_DUE}) as oldest_at
+   from executions e join tenants t on t.tenant_id = e.tenant_id left join sandboxes s on s.tenant_id = e.tenant_id
+   where ${IS_OPEN} group by e.tenant_id, t.environment`,
+)
+
+const FIRST_AWAKE = firstAwake('schedules s')
+
+const PARTNER_SQL: PartnerSql = {
+  open: OPEN_BY_TENANT,
+  page: partnersPage({
+    filled: 'o.filled',
+    failed: 'o.failed',
+    from: `cross join lateral (
+      select count(d.usd_amount) as filled, count(*) - count(d.usd_amount) as failed from trades d
+      where d.tenant_id = t.tenant_id and d.recorded_at >= (:hour::bigint + 1) * ${HOUR_MS}) o`,
+  }),
+  lateFills: lateFills('executions'),
+}
+
+const OPS_SQL: OpsSql = {
+  // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
+  // each of the N tenants that fired last.
+  latest: sql(
+    `select ${TRANCHE}
+     from (select l.tenant_id, (select max(x.created_at) from executions x where x.tenant_id = l.tenant_id) as fired_at
+           from tenants l where l.environment = 'live' order by fired_at desc nulls last limit :limit) n
+       cross join lateral (select x.* from executions x where x.tenant_id = n.tenant_id
+                           order by x.created_at desc, x.execution_id desc limit :limit) e
+       join plans p on p.plan_id = e.plan_id join tenants t on t.tenant_id = n.tenant_id
+     order by e.created_at desc, e.execution_id desc limit :limit`,
+  ),
+  prices: sql(
+    `select distinct on (at / :step::bigint) at, price from prices where at >= :since
+     order by at / :step::bigint, at desc`,
+  ),
+}
+
+// What a screen shows beside the vitals: what happened lately, and the version of the schema.
+
+const MIGRATIONS = query<{ n: bigint }>('select count(*) as n from migrations')
+
+export const createStatusStore = (connection: Connection): StatusStore => ({
+  readRecent: recentReader(readerOf(connection)),
+  schemaVersion: async () => Number((await connection.look((tx) => tx.get(MIGRATIONS)))?.n),
+  readSeal: sealReader(readerOf(connection)),
+})
+
+// The reads of the page of the operator.
+
+export const createOpsPageStore = (connection: Connection): OpsPageStore =>
+  opsPageReader(readerOf(connection), OPS_SQL)
+
+// Up to which execution none is missing any more. Ids ascend with time, but are not committed in order: a write reads
+// the newest id behind the gate of months (../server/month-gate.ts), and assigns higher ones. So once every write that
+// was behind the gate when an id was seen has ended, everything up to that id is there.
+
+/** A write takes milliseconds. This is how often to check whether the last one has ended, for half a second in all. */
+const LOOKS_MAX = 20
+const LOOK_AGAIN_MS = 25
+
+const NEWEST = queryOf(NEWEST_EXECUTION)
+/** Any user may see these, no matter whose transaction it is. */
+const BEHIND_GATE = `select virtualtransaction as writer from pg_locks
+  where locktype = 'advisory' and classid = ${LOCK.all} and objid = 0 and granted
+    and database = (select oid from pg_database where datname = current_database())`
+const WRITERS = query<{ writer: string }>(BEHIND_GATE)
+const STILL = query<{ n: bigint }>(
+  `select count(*) as n from (${BEHIND_GATE}) w where w.writer = any(:writers::text[])`,
+)
+
+/** Null when there is none; undefined when a write that may give lower ids takes too long. */
+async function settledExecution({ look }: Connection): Promise<ExecutionId | null | undefined> {
+  const newest = (await look((tx) => tx.get(NEWEST)))?.newest ?? null
+  // Asked afterwards: a write that was behind the gate then either still is, or has ended.
+  const writers = (await look((tx) => tx.all(WRITERS))).map(({ writer }) => writer)
+  for (let looks = 0; writers.length > 0; looks++) {
+    if ((await look((tx) => tx.get(STILL, { writers })))?.n === 0n) break
+    if (looks === LOOKS_MAX) return undefined
+    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
+  }
+  return newest
+}
+
+// Writes that the server has lost after they were answered: what is on record of them, and the decision to go on.
+
+type Row = {
+  lost_id: bigint
+  found_at: bigint
+  writes: bigint
+  first_at: bigint
+  last_at: bigint
+  tenants: string
+  server: string
+}
+
+type Seen = History & { at: bigint | null; xid: string | null }
+
+// What another process has committed is visible only once it is answered, so the newest entry of the audit log stands
+// for what operators were told. Of its transaction's number, a row keeps the lower half.
+const SEEN = query<Seen>(
+  `select ${HISTORY_SQL}, a.at, (s.top - (s.top - a.half) % (1::bigint << 32))::text as xid
+   from (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as top) s
+   left join (select at, xmin::text::bigint as half from audit order by audit_id desc limit 1) a on true`,
+)
+const UNDECIDED = query<Row>('select * from lost_writes where decided_at is null order by lost_id')
+const DECIDE = query<Row>('update lost_writes set decided_at = :now where decided_at is null returning *')
+
+/** What is on record, without asking what became of the server. */
+const recordedLoss = async ({ look }: Connection): Promise<LostWrites | null> =>
+  inAll(await look((tx) => tx.all(UNDECIDED)))
+
+/** Remembers the newest entry of the audit log as if this process had written it. */
+function noteAudit({ acknowledged }: Connection): (seen: Seen) => void {
+  let noted: string | null = null
+  return ({ at, xid, timeline, memory }) => {
+    if (at === null || xid === null || xid === noted) return
+    noted = xid
+    acknowledged.note({ mark: { xid, position: UNKNOWN, timeline, memory }, at: instant(at), tenants: [] })
+  }
+}
+
+export const createLostWriteStore = (connection: Connection): LostWriteStore => ({
+  readLostWrites: lossReader(connection),
+
+  resume: (entry) =>
+    connection.write(
+      async (tx) => {
+        const { real } = await tx.times
+        const lost = inAll(await tx.all(DECIDE, { now: real }))
+        if (!lost) throw new Problem('usage', 'Nothing stands still: there are no lost writes to decide on.')
+        const { writes, tenants, server } = lost
+        await addAudit(tx, { ...entry, detail: { ...entry.detail, writes, tenants, server } }, real)
+        return lost
+      },
+      // Whoever has begun to fire or to hand out has seen what was undecided.
+      { alone: 'all' },
+    ),
+})
+
+function lossReader(connection: Connection): LostWriteStore['readLostWrites'] {
+  const { acknowledged, look } = connection
+  const note = noteAudit(connection)
+  return async () => {
+    const seen = await look((tx) => tx.get(SEEN))
+    if (seen && acknowledged.isInDoubt(seen)) await acknowledged.examine()
+    if (seen) note(seen)
+    return recordedLoss(connection)
+  }
+}
+
+/** Several processes find the same loss, each what it was told itself. */
+function inAll(rows: readonly Row[]): LostWrites | null {
+  const [newest] = rows.toSorted((a, b) => Number(b.lost_id - a.lost_id))
+  if (!newest) return null
+  const tenants = rows.flatMap(({ tenants }) => (tenants === '' ? [] : tenants.split(', ')))
+  return {
+    lostId: Number(newest.lost_id),
+    foundAt: instant(newest.found_at),
+    writes: rows.reduce((sum, { writes }) => sum + Number(writes), 0),
+    firstAt: instant(least(rows.map(({ first_at }) => first_at))),
+    lastAt: instant(-least(rows.map(({ last_at }) => -last_at))),
+    tenants: [...new Set(tenants)].sort().join(', '),
+    server: newest.server,
+  }
+}
+
+const least = (numbers: readonly bigint[]): bigint => numbers.reduce((a, b) => (a < b ? a : b))

@@ -1,0 +1,440 @@
+// Passes: recorded, shared out in pages, and deleted after a week; and what a pass would do now.
+
+import type { ExecutionId } from '../../core/execution.ts'
+import type { Tenant } from '../../core/partner.ts'
+import type { Instant } from '../../core/time.ts'
+import { PASS_GAPS_SEEN } from '../../core/window.ts'
+import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
+import { instant, instantOrNull } from '../reader.ts'
+import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
+import { isDueAt, nextStop } from '../sql/sandboxes.ts'
+import {
+  type DueRanges,
+  type Fired,
+  type PassCounts,
+  type PassHand,
+  type PassStart,
+  type PassStore,
+  type Preview,
+  type StopSearch,
+  type WakeUpStore,
+  wakeUpsOf,
+} from '../store.ts'
+import { createFollowing } from './accounts.ts'
+import { PAGE_PLANS, runPage } from './plan-page.ts'
+import { book } from './prices.ts'
+import { type Connection, onceMore, type Session } from './server/connection.ts'
+import { explained, isOutage } from './server/errors.ts'
+import { LOCK } from './server/locks.ts'
+import { commit } from './server/month-gate.ts'
+import { firstError, type Pipeline, PRESENT_SQL, pipelineOn, type Tx } from './server/pipeline.ts'
+import { PATIENCE } from './server/session.ts'
+import { arraysOf, query, rowsIn } from './server/statement.ts'
+
+// Which plans of a sandbox a pass must look at: they are checked one by one.
+
+const DUE_IN_SANDBOX = query<{ plan_id: bigint }>(
+  `select p.plan_id from plans p join schedules s on s.plan_id = p.plan_id
+   where p.tenant_id = :tenant and ${isDueAt(':now::bigint')} order by p.plan_id`,
+)
+const STOP = query<{ at: bigint | null }>(nextStop('least'))
+
+/** The due plans of every sandbox, each by its own time when the real one is `:now`. */
+const ALL_SANDBOX_DUE = `
+  select p.plan_id from sandboxes b join plans p on p.tenant_id = b.tenant_id join schedules s on s.plan_id = p.plan_id
+  where ${isDueAt('greatest(:now::bigint + b.offset_ms, b.reported_until)')}`
+
+/** The plans of one sandbox that are due at an instant of its own time. */
+export const listSandboxDue = (
+  connection: Connection,
+  { tenantId }: Tenant,
+  { now, livePrice, leadMs }: DueRanges,
+): Promise<number[]> =>
+  connection.look(async (tx) => {
+    const rows = await tx.all(DUE_IN_SANDBOX, { tenant: tenantId, now, lead: leadMs, price: livePrice })
+    return rows.map(({ plan_id }) => Number(plan_id))
+  })
+
+export const findNextStop = (
+  connection: Connection,
+  { tenantId }: Tenant,
+  { after, leadMs, togetherMs }: StopSearch,
+): Promise<Instant | null> =>
+  connection.look(async (tx) => {
+    const row = await tx.get(STOP, { tenant: tenantId, after, lead: leadMs, together: togetherMs })
+    return instantOrNull(row?.at ?? null)
+  })
+
+const BEGIN = query<TickRow>(
+  `insert into ticks (at, price, feed, feed_failure, database_bytes)
+   values (:at, :price, :feed, :feed_failure, pg_database_size(current_database())) returning tick_id, at`,
+)
+const FORGET_PASSES = query('delete from ticks where tick_id <= :before')
+const FORGET_EVENTS = query('delete from webhook_events where tick_id <= :before')
+const TIMES = query<{ at: bigint }>(
+  `select at from ticks where tick_id <= coalesce(:tick_id::bigint, tick_id) order by tick_id desc limit :limit`,
+)
+const TENANTS = query<{ tenant_id: bigint }>(
+  'select distinct tenant_id from plans where plan_id = any(:plan_ids::bigint[])',
+)
+const NAMES = query<{ plan_id: bigint; partner_plan_id: string }>(
+  'select plan_id, partner_plan_id from plans where plan_id = any(:plan_ids::bigint[])',
+)
+
+const STOPS = { stopsWhenLost: true }
+
+/** What all hands of a pass know. */
+async function knownOf(tx: Tx, tick: TickRow): Promise<PassStart> {
+  const at = instant(tick.at)
+  const [times, price, volatility] = await Promise.all([
+    tx.all(TIMES, { tick_id: tick.tick_id, limit: PASS_GAPS_SEEN + 1 }),
+    book.newest(tx, at),
+    book.volatility(tx),
+  ])
+  return {
+    passId: Number(tick.tick_id),
+    at,
+    price,
+    volatility,
+    passGapsMs: gapsMs(times.map(({ at }) => at)),
+  }
+}
+
+export function createPassStore(connection: Connection): PassStore {
+  const { clock, look, read, write } = connection
+  const following = createFollowing(connection)
+
+  const tenantsOf = async (planIds: readonly number[]): Promise<number[]> => {
+    const rows = await look((tx) => tx.all(TENANTS, { plan_ids: planIds }))
+    return rows.map(({ tenant_id }) => Number(tenant_id))
+  }
+
+  return {
+    joinPass: () => joinPass(connection, knownOf),
+
+    async beginPass(observed, asked = null) {
+      await following.finishLeft()
+      return write(async (tx) => {
+        const { real } = await tx.times
+        if (observed) await book.add(tx, real, observed)
+        const tick = await tx.get(BEGIN, {
+          at: real,
+          price: observed?.price ?? null,
+          feed: asked?.name ?? null,
+          feed_failure: asked?.failure?.slice(0, FAILURE_MAX) ?? null,
+        })
+        if (!tick) throw new Error('a pass was noted without a number')
+        const before = Number(tick.tick_id) - PASSES_KEPT
+        const [known] = await Promise.all([
+          knownOf(tx, tick),
+          tx.run(FORGET_PASSES, { before }),
+          tx.run(FORGET_EVENTS, { before }),
+        ])
+        return known
+      }, STOPS)
+    },
+
+    peekPass: () =>
+      read(async (tx) => {
+        // Includes the gap that a pass at this moment would end: it helps decide how early the failsafe begins.
+        const at = await clock.now(tx)
+        const [times, price, volatility] = await Promise.all([
+          tx.all(TIMES, { tick_id: null, limit: PASS_GAPS_SEEN }),
+          book.newest(tx, at),
+          book.volatility(tx),
+        ])
+        return { at, price, volatility, passGapsMs: gapsMs([at, ...times.map(({ at }) => at)]) }
+      }),
+
+    listDuePlans: (due) => listDuePlans(connection, due),
+
+    async *duePages(passId, due, pageMax) {
+      if (due) await fillPages(connection, passId, due, Math.min(pageMax, PAGE_PLANS))
+      for (;;) {
+        const page = await claimPage(connection, passId)
+        if (!page) return
+        yield page
+      }
+    },
+
+    async changeDuePlans(passId, planIds, decisions) {
+      const tenants = await tenantsOf(planIds)
+      // If another hand has created the same id at the same moment, new ones are drawn.
+      return onceMore(() =>
+        write(
+          async (tx) => {
+            const { fired, written, ...counts } = await runPage(tx, planIds, decisions, tx.times)
+            tx.unwaited(writeWakeUps(tx, passId, fired, (await tx.times).real))
+            return counts
+          },
+          { tenants, stopsWhenLost: true },
+        ),
+      )
+    },
+
+    async previewDuePlans(planIds, decisions) {
+      // Done for real and then undone, so that what is shown cannot differ from what would happen.
+      const undo = new Undo<Preview[]>()
+      const tenants = await tenantsOf(planIds)
+      const work = write(
+        async (tx) => {
+          const { fired, written } = await runPage(tx, planIds, decisions, tx.times)
+          const [names] = await Promise.all([tx.all(NAMES, { plan_ids: planIds }), written])
+          const nameOf = new Map(names.map((row) => [Number(row.plan_id), row.partner_plan_id]))
+          undo.value = fired.map((one) => ({ ...one, partnerPlanId: nameOf.get(one.planId) ?? '' }))
+          throw undo
+        },
+        { tenants, stopsWhenLost: true },
+      )
+      await work.catch((error) => {
+        if (error !== undo) throw error
+      })
+      return undo.value ?? []
+    },
+
+    isOutage,
+  }
+}
+
+class Undo<T> extends Error {
+  value: T | undefined
+}
+
+// The hands of a pass. Each holds a shared lock in a session of its own. Only one hand at a time may join or leave, so
+// that it is certain which was first and which is last. A hand that dies leaves with its session.
+
+type TickRow = { tick_id: bigint; at: bigint }
+
+const DOOR = query(`select pg_advisory_xact_lock(${LOCK.passDoor}, 0)`)
+/** True when nobody else holds the lock of a pass; nobody can then take it before the end of the transaction. */
+const IS_ALONE = `pg_try_advisory_xact_lock(${LOCK.pass}, 0)`
+const ALONE = query<{ alone: boolean }>(`select ${IS_ALONE} as alone`)
+const ENTER = query(`select pg_advisory_lock_shared(${LOCK.pass}, 0)`)
+const LEAVE = query<{ held: boolean }>(`select pg_advisory_unlock_shared(${LOCK.pass}, 0) as held`)
+const FORGET_PAGES = query('delete from pass_pages')
+// The list always belongs to the present hands' pass: the first of them has removed any other. A pass that has nothing
+// left to do, or whose list is not ready yet, has no use for another hand.
+const LISTED = query<TickRow>(
+  `select tick_id, at from ticks
+   where tick_id = (select max(tick_id) from pass_pages) and finished_at is null`,
+)
+type CountsRow = { plans_evaluated: bigint; executions_created: bigint; windows_rolled: bigint }
+const FINISH = query<CountsRow & { finished_at: bigint | null }>(
+  `update ticks set plans_evaluated = plans_evaluated + :plans_evaluated,
+     executions_created = executions_created + :executions_created,
+     windows_rolled = windows_rolled + :windows_rolled,
+     finished_at = case when ${IS_ALONE} then ${PRESENT_SQL} end
+   where tick_id = :tick_id returning *`,
+)
+
+/** Joins the running pass, or begins one; null when the running pass has no use for another hand. */
+async function joinPass(
+  connection: Connection,
+  known: (tx: Tx, tick: TickRow) => Promise<PassStart>,
+): Promise<PassHand | null> {
+  const session = await connection.session()
+  const seen = await atTheDoor(session, connection, async (tx) => {
+    const first = (await tx.get(ALONE))?.alone
+    if (first) {
+      await Promise.all([tx.run(ENTER), tx.run(FORGET_PAGES)])
+      return { joined: null }
+    }
+    const tick = await tx.get(LISTED)
+    if (!tick) return null
+    const [, joined] = await Promise.all([tx.run(ENTER), known(tx, tick)])
+    return { joined }
+  })
+  if (!seen) {
+    session.giveBack()
+    return null
+  }
+  return { ...seen, ...partOf(session, connection) }
+}
+
+/** How a hand leaves. Its session is given back, or ended when it is unknown whether it still holds the lock. */
+function partOf(session: Session, connection: Connection): Pick<PassHand, 'finish' | 'leave'> {
+  let isIn = true
+  return {
+    async finish(passId, counts) {
+      isIn = false
+      const row = await atTheDoor(session, connection, async (tx) => {
+        const [left, row] = await Promise.all([
+          tx.get(LEAVE),
+          tx.get(FINISH, { tick_id: passId, ...countsParams(counts), clock: connection.clock.parameter() }),
+        ])
+        if (!left?.held || !row) throw new Error(`this process has lost its part in pass ${passId}`)
+        return row
+      })
+      session.giveBack()
+      return row.finished_at === null ? null : countsOf(row)
+    },
+
+    async leave() {
+      if (!isIn) return
+      isIn = false
+      const left = await pipelineOn(session.client, PATIENCE.work)
+        .get(LEAVE)
+        .catch(() => undefined)
+      session.giveBack(left === undefined)
+    },
+  }
+}
+
+/** Runs one transaction while no other hand can join or leave. If it fails, ends the session and with it the lock. */
+async function atTheDoor<T>(
+  { client, giveBack }: Session,
+  { server, schema }: Connection,
+  work: (tx: Pipeline) => Promise<T>,
+): Promise<T> {
+  const tx = pipelineOn(client, PATIENCE.work)
+  try {
+    tx.send('begin').catch(() => {})
+    tx.run(DOOR).catch(() => {})
+    await schema.look(tx)
+    const value = await work(tx)
+    await commit(tx)
+    return value
+  } catch (error) {
+    const first = await firstError(tx, error)
+    giveBack(true)
+    throw explained(first, server)
+  }
+}
+
+const countsParams = (counts: PassCounts) => ({
+  plans_evaluated: counts.plansEvaluated,
+  executions_created: counts.executionsCreated,
+  windows_rolled: counts.windowsRolled,
+})
+const countsOf = (row: CountsRow): PassCounts => ({
+  plansEvaluated: Number(row.plans_evaluated),
+  executionsCreated: Number(row.executions_created),
+  windowsRolled: Number(row.windows_rolled),
+})
+
+// Which plans a pass must look at, and how its hands share them: the first hand lists them once, on the server, and a
+// hand claims a page by deleting it from that list.
+
+// Four walks along four indexes, which cost only what they find; as a single condition, they would read all plans.
+const AWAKE = 'select plan_id from schedules where awake = 1 and'
+const DUE = `
+  ${AWAKE} next_run_at <= :now
+  union ${AWAKE} fireable >= floor and window_start <= :now and window_end <= :now::bigint + :lead::bigint
+  union ${AWAKE} clock_at <= :now and :price::bigint is null
+  union ${AWAKE} limit_price >= :price
+  union ${ALL_SANDBOX_DUE}`
+
+// Planned for the actual parameters: a generic plan would read the whole table. Sorted in memory.
+const PLAN_ANEW = query(
+  `select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('work_mem', '64MB', true)`,
+)
+const LIST = query<{ plan_id: bigint }>(`select plan_id from (${DUE}) due order by plan_id`)
+// By tenant, so that a page concerns few of them: hands that work at the same time do not wait for each other's locks.
+const FILL = query(
+  `insert into pass_pages (tick_id, page, plan_ids)
+   select :tick_id, page, array_agg(plan_id order by plan_id)
+   from (select plan_id, (row_number() over (order by tenant_id, plan_id) - 1) / :plans::bigint as page
+     from (${DUE}) due join plans using (plan_id)) numbered
+   group by page`,
+)
+// If a crash of the server forgets a claim, its page is looked at twice, and nothing on it is due the second time. So a
+// claim need not wait for the disk.
+const CLAIM = query<{ plan_ids: bigint[] }>(
+  `delete from pass_pages where tick_id = :tick_id and page = (
+     select page from pass_pages where tick_id = :tick_id order by page limit 1 for update skip locked)
+   returning plan_ids, set_config('synchronous_commit', 'off', true)`,
+)
+
+const rangesOf = ({ now, livePrice, leadMs }: DueRanges) => ({ now, price: livePrice, lead: leadMs })
+
+/** In the order of their numbers. */
+const listDuePlans = (connection: Connection, due: DueRanges): Promise<number[]> =>
+  connection.read(
+    async (tx) => {
+      const [, rows] = await Promise.all([tx.run(PLAN_ANEW), tx.all(LIST, rangesOf(due))])
+      return rows.map(({ plan_id }) => Number(plan_id))
+    },
+    { reads: 'large' },
+  )
+
+/** Lists the due plans of a pass for all its hands. */
+const fillPages = (connection: Connection, passId: number, due: DueRanges, plans: number): Promise<unknown> =>
+  connection.write(
+    (tx) => Promise.all([tx.run(PLAN_ANEW), tx.run(FILL, { ...rangesOf(due), tick_id: passId, plans })]),
+    { reads: 'large', isProvisional: true },
+  )
+
+/**
+ * Claims a page of a pass for this hand; undefined when there is none left. It is a write, whose outcome is known even
+ * if its answer is lost: a single statement would be run again, and the first page that it claimed would be nobody's.
+ */
+const claimPage = (connection: Connection, passId: number): Promise<number[] | undefined> =>
+  connection.write(async (tx) => (await tx.get(CLAIM, { tick_id: passId }))?.plan_ids.map(Number), {
+    isProvisional: true,
+  })
+
+// Wake-ups: written in the transaction of the executions they announce, and handed out once to be sent.
+
+const WAKE_UPS = { tenant_id: 'bigint', count: 'bigint', earliest: 'text' } as const
+// One event for each tenant and pass, however many pages and hands it took; none without an active webhook. Several
+// hands may fire for one tenant, and ids do not ascend from one page to the next. The tenants are in the order of
+// locks.
+const WRITE = query(
+  `insert into webhook_events (tick_id, tenant_id, count, earliest_execution_id, created_at)
+   select :tick_id::bigint, n.tenant_id, n.count, n.earliest, :now::bigint
+   from ${rowsIn(WAKE_UPS, 'n')} join webhooks w on w.tenant_id = n.tenant_id
+   where w.status = 'active' order by n.tenant_id
+   on conflict (tick_id, tenant_id) do update set count = webhook_events.count + excluded.count,
+     earliest_execution_id = least(webhook_events.earliest_execution_id, excluded.earliest_execution_id)`,
+)
+
+/**
+ * Of a pass and all earlier ones, whose hands may have died. Each advance of a sandbox has a number of its own, below
+ * zero.
+ */
+const UNCLAIMED = `claimed_at is null and tick_id <= :tick_id::bigint and (tick_id > 0 or tick_id = :tick_id)`
+const LEFT = query<{ is_left: boolean }>(
+  `select exists (select 1 from webhook_events where ${UNCLAIMED}) as is_left`,
+)
+/** When two processes claim the same one at once, the second waits for the first and then finds it claimed. */
+const CLAIM_WAKE_UPS = query<TenantRow & WebhookRow & { count: bigint; earliest_execution_id: string }>(
+  `with unclaimed as (
+     select tick_id, tenant_id from webhook_events where ${UNCLAIMED}
+     order by tick_id, tenant_id for no key update),
+   claimed as (
+     update webhook_events v set claimed_at = :now from unclaimed
+     where v.tick_id = unclaimed.tick_id and v.tenant_id = unclaimed.tenant_id
+     returning v.tick_id, v.tenant_id, v.count, v.earliest_execution_id)
+   select w.*, t.*, c.count, c.earliest_execution_id
+   from claimed c join tenants t using (tenant_id) join webhooks w using (tenant_id)
+   where w.status = 'active' order by c.tick_id, t.tenant_id`,
+)
+
+/** The last statement of its transaction, because the tenants' other pages wait from here until its commit. */
+export async function writeWakeUps(
+  tx: Tx,
+  passId: number,
+  fired: readonly Fired[],
+  now: Instant,
+): Promise<void> {
+  const wakeUps = wakeUpsOf(fired).map(({ tenant, ...rest }) => ({ tenant_id: tenant.tenantId, ...rest }))
+  if (wakeUps.length === 0) return
+  await tx.run(WRITE, { ...arraysOf(WAKE_UPS, wakeUps), tick_id: passId, now })
+}
+
+export const createWakeUpStore = (connection: Connection): WakeUpStore => ({
+  claimWakeUps: (passId) =>
+    connection.write(async (tx) => {
+      const { real } = await tx.times
+      const rows = await tx.all(CLAIM_WAKE_UPS, { tick_id: passId, now: real })
+      return rows.map((row) => ({
+        tenant: tenantOf(row),
+        webhook: webhookOf(row),
+        count: Number(row.count),
+        earliest: row.earliest_execution_id as ExecutionId,
+      }))
+    }),
+
+  hasLeftWakeUps: async (passId) =>
+    (await connection.look((tx) => tx.get(LEFT, { tick_id: passId })))?.is_left === true,
+})

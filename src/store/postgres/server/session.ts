@@ -1,0 +1,214 @@
+// What a session is set to before anything else, whatever its role, its database, its server or its address say.
+
+import { readFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import type { ClientBase, ClientConfig } from 'pg'
+import { Problem } from '../../../core/problem.ts'
+import { type AddressValues, addressValues, isPort, PORT_MAX, shownAddress } from '../../address.ts'
+import { refuseUnfit, type Seen, Silence, sharedSessions } from './errors.ts'
+
+// How long anything may take at a server.
+
+/** How long a statement waits for a lock, or for its own end, before the server gives it up: as long as on a file. */
+export const LOCK_WAIT_MAX_MS = 15_000
+const STATEMENT_MAX_MS = 60_000
+/** The same for one that reads all of a month or lists every plan that is due: a hundred million rows take minutes. */
+export const LARGE_STATEMENT_MAX_MS = 10 * 60_000
+/** How long a transaction that its process has forgotten holds its locks. */
+const IDLE_TRANSACTION_MAX_MS = 10_000
+/** How long anybody waits for a connection, new or in use by others. */
+export const CONNECT_MAX_MS = 10_000
+/**
+ * A host that loses power does not close its connections. What its sessions hold is released after half a minute of
+ * silence.
+ */
+export const SILENCE = { idle: 15, interval: 5, count: 3 }
+
+/** Allowance for the network, and for a busy server. */
+const SLACK_MS = 5_000
+
+/** How long a process waits for an answer; null for as long as it takes. */
+export type Patience = number | null
+export const PATIENCE = {
+  /** For what ends by itself. */
+  work: STATEMENT_MAX_MS + SLACK_MS,
+  large: LARGE_STATEMENT_MAX_MS + SLACK_MS,
+  /** For what a call waits for: the longest wait is for a lock. */
+  call: LOCK_WAIT_MAX_MS + SLACK_MS,
+  /**
+   * For a commit. If it were as long as for a statement, a server that waits for a standby would give up and report
+   * success.
+   */
+  commit: LOCK_WAIT_MAX_MS + SLACK_MS,
+  /** For what is asked on a new connection before anything else. */
+  first: CONNECT_MAX_MS,
+} as const
+
+const SETTINGS = {
+  lock_timeout: LOCK_WAIT_MAX_MS,
+  statement_timeout: STATEMENT_MAX_MS,
+  idle_in_transaction_session_timeout: IDLE_TRANSACTION_MAX_MS,
+  // A session that only holds a lock stays silent for as long as the work takes.
+  idle_session_timeout: 0,
+  tcp_keepalives_idle: SILENCE.idle,
+  tcp_keepalives_interval: SILENCE.interval,
+  tcp_keepalives_count: SILENCE.count,
+  default_transaction_isolation: 'read committed',
+  // A commit that somebody has cancelled says so in a warning, which a higher level would suppress (commit.ts).
+  client_min_messages: 'warning',
+  // With a lower value, some numbers are read back as different ones.
+  extra_float_digits: 1,
+  // With `off`, a null in an array of texts would be written as the word.
+  array_nulls: 'on',
+  standard_conforming_strings: 'on',
+  // Makes a statement fail if a policy hides rows: a ledger with hidden rows would add up to something else.
+  row_security: 'off',
+  // Statements here take milliseconds. Compiling one takes a hundred.
+  jit: 'off',
+}
+
+/** A mark that we leave in each session. If it is already in a new one, the session is shared with somebody. */
+const MARK = 'tranche.session'
+
+// The path is set before any name is looked up: the role's own path may lead to functions of the same names.
+const settingsFor = (schema: string): string => `set search_path to ${schema};
+  select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
+    current_setting('server_version_num')::int8 as version, current_setting('server_encoding') as encoding,
+    current_setting('session_replication_role') as replication, pg_backend_pid()::int8 as pid,
+    coalesce(current_setting('${MARK}', true), '') as mark,
+    coalesce(has_schema_privilege(to_regnamespace('${schema}'), 'usage'), true) as open,
+    ${Object.entries(SETTINGS)
+      .map(([name, value]) => `set_config('${name}', '${value}', false)`)
+      .join(', ')},
+    case when current_setting('server_version_num')::int8 >= 170000
+      then set_config('transaction_timeout', '0', false) end,
+    -- What waits for less than the disk of the standby that is asked for is as if there were none.
+    case when current_setting('synchronous_commit') in ('local', 'remote_write')
+      then set_config('synchronous_commit', 'on', false) end,
+    set_config('${MARK}', 'in use', false)`
+
+/**
+ * Sets up a session and checks its server. Returns whether there is something between this process and the server;
+ * `staysItself` throws when that gives this connection another session from one statement to the next.
+ */
+export async function settle(
+  client: ClientBase,
+  asked: Pick<ClientBase, 'query'>,
+  { server, schema }: { server: string; schema: string },
+): Promise<{ isPooled: boolean; staysItself: () => Promise<void> }> {
+  const answers = await asked.query(settingsFor(schema))
+  const [, said] = answers as unknown as { rows: (Seen & { pid: bigint })[] }[]
+  const seen = said?.rows[0]
+  if (!seen) throw new Error('the server said nothing of itself')
+  refuseUnfit(seen, server)
+  // A pool makes up process numbers of its own.
+  return {
+    isPooled: BigInt((client as unknown as { processID: number }).processID) !== seen.pid,
+    async staysItself() {
+      for (let i = 0; i < ASKS; i++) {
+        const { rows } = await asked.query('select pg_backend_pid()::int8 as pid')
+        if ((rows[0] as { pid: bigint }).pid !== seen.pid) throw sharedSessions(server)
+      }
+    },
+  }
+}
+
+/** How often: while others keep the sessions of a pool busy, a statement may by chance come to the one before. */
+const ASKS = 5
+
+// Cuts a connection whose server has been silent for too long (timeouts.ts). A healthy server ends what takes too long
+// and says so. One that hangs, or whose network is cut, does not, and its client would wait forever.
+
+type Watch = {
+  /** Something was asked, after everything that was asked before. */
+  asked: (patience: Patience) => void
+  /** The oldest question was answered. */
+  answered: () => void
+}
+
+/** Cuts a connection whose server has not answered the oldest question in time: all that was asked then fails. */
+export function watchOver(client: ClientBase): Watch {
+  const waiting: Patience[] = []
+  let timer: NodeJS.Timeout | undefined
+
+  function wait(): void {
+    clearTimeout(timer)
+    const [patience = null] = waiting
+    timer = patience === null ? undefined : setTimeout(() => cut(client, new Silence(patience)), patience)
+  }
+
+  return {
+    asked(patience) {
+      waiting.push(patience)
+      if (waiting.length === 1) wait()
+    },
+    answered() {
+      waiting.shift()
+      wait()
+    },
+  }
+}
+
+/** Not by closing it properly, which nobody would hear. */
+const cut = (client: ClientBase, why: Error): void => {
+  ;(client as unknown as { connection: { stream: Socket } }).connection.stream.destroy(why)
+}
+
+/** The same for the questions that are asked one by one, before anything else. */
+export const impatient = (asked: Pick<ClientBase, 'query'>): Pick<ClientBase, 'query'> => ({
+  query: ((text: string, values: unknown[] = []) =>
+    asked.query({ text, values, query_timeout: PATIENCE.first } as never)) as unknown as ClientBase['query'],
+})
+
+// Turns an address into what the driver is told. What the address leaves out, the driver takes from the variables of
+// PostgreSQL's own programs: PGHOST, PGPASSWORD and so on.
+
+/** Throws usage, and storage_failed for a file that the address names and that cannot be read. */
+export function destinationOf(url: string): ClientConfig {
+  const values = addressValues(url)
+  const { host, port, user, password, dbname, options } = values
+  // With such a value, the driver never answers.
+  if (port === null && !isPort(process.env.PGPORT || '5432'))
+    throw new Problem('usage', `PGPORT is not a number from 1 to ${PORT_MAX}.`)
+  return {
+    ...(host === null ? {} : { host }),
+    ...(port === null ? {} : { port: Number(port) }),
+    ...(user === null ? {} : { user }),
+    ...(password === null ? {} : { password }),
+    ...(dbname === null ? {} : { database: dbname }),
+    ...(options === null ? {} : { options }),
+    ...tlsOf(values, (file) => textOf(file, url)),
+  }
+}
+
+/**
+ * Every mode that asks for TLS has the certificate and its name checked: knowing who gets the password is the point of
+ * asking.
+ */
+function tlsOf(
+  { host, sslmode, sslrootcert, sslcert, sslkey }: AddressValues,
+  read: (file: string) => string,
+): Pick<ClientConfig, 'ssl'> {
+  // Nobody else sees what goes over a local socket, and the server offers no TLS there.
+  if (sslmode === 'disable' || host?.startsWith('/')) return { ssl: false }
+  if (sslmode === null && sslrootcert === null && sslcert === null && sslkey === null) return {}
+  return {
+    ssl: {
+      ...(sslrootcert === null ? {} : { ca: read(sslrootcert) }),
+      ...(sslcert === null ? {} : { cert: read(sslcert) }),
+      ...(sslkey === null ? {} : { key: read(sslkey) }),
+      ...(sslmode === 'no-verify' ? { rejectUnauthorized: false } : {}),
+    },
+  }
+}
+
+function textOf(file: string, url: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new Problem(
+      'storage_failed',
+      `A file that the address of ${shownAddress(url)} names cannot be read (${(error as Error).message}): put the right one into it.`,
+    )
+  }
+}

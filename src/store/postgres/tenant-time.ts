@@ -1,0 +1,78 @@
+// What time it is for a tenant, sandbox offsets included. Every tenant lives in real time except the test tenants that
+// are listed in `sandboxes`, whose time is the real one plus their offset.
+
+import type { Tenant } from '../../core/partner.ts'
+import { type Instant, later, plus } from '../../core/time.ts'
+import { instantOrNull } from '../reader.ts'
+import { IN_REAL_TIME } from '../sql/accounts.ts'
+import { callOf } from '../transaction.ts'
+import type { Connection, WriteTx } from './server/connection.ts'
+import { NOW_SQL, type Tx } from './server/pipeline.ts'
+import { query } from './server/statement.ts'
+
+type SandboxTime = { tenantId: number; offsetMs: number; now: Instant }
+type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
+
+const SHIFT = query<Shift>('select * from sandboxes where tenant_id = :tenant')
+const SHIFTS = query<Shift>('select * from sandboxes order by tenant_id')
+
+/** When a tenant's latest trade or adjustment was recorded: one step along an index of each table. */
+const latestOf = (tenant: string): string =>
+  `greatest((select max(recorded_at) from trades where tenant_id = ${tenant}),
+     (select max(recorded_at) from adjustments where tenant_id = ${tenant}))`
+const LATEST = query<{ at: bigint | null }>(
+  `select case
+     when exists (select 1 from sandboxes where tenant_id = :tenant::bigint) then ${latestOf(':tenant')}
+     when exists (select 1 from sandboxes)
+       then (select max(${latestOf('tenants.tenant_id')}) from tenants where ${IN_REAL_TIME})
+     else greatest((select max(recorded_at) from trades), (select max(recorded_at) from adjustments)) end as at`,
+)
+
+/** What its clock says and what time it is for `:tenant`, in one row: `clock` and `now`. With the parameter `clock`. */
+export const TENANT_NOW_SQL = `
+  select c.clock,
+    case when s.tenant_id is null then c.real else greatest(c.real + s.offset_ms, s.reported_until) end as now
+  from (select ${NOW_SQL} as clock, greatest(${NOW_SQL}, (select at from reported_until)) as real) c
+    left join sandboxes s on s.tenant_id = :tenant`
+
+const shifted = (shift: Shift, real: Instant): Instant =>
+  later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)
+
+/**
+ * A write that completes what a tenant's call has begun: its key has already been checked. `now` is the tenant's own.
+ */
+export const writeAs = <T>(
+  connection: Connection,
+  { tenantId }: Tenant,
+  work: (tx: WriteTx, now: Instant, real: Instant) => Promise<T>,
+): Promise<T> =>
+  connection.write(async (tx) => {
+    const times = await tx.times
+    return work(tx, times.of(tenantId), times.real)
+  }, callOf({ tenantId }))
+
+/** The tenant's time when the real one is `real`, for reads. A write asks its gate instead. */
+export async function timeOf(tx: Tx, tenantId: number, real: Instant): Promise<Instant> {
+  const shift = await tx.get(SHIFT, { tenant: tenantId })
+  return shift ? shifted(shift, real) : real
+}
+
+export const isSandbox = async (tx: Tx, tenantId: number): Promise<boolean> =>
+  (await tx.get(SHIFT, { tenant: tenantId })) !== undefined
+
+/** The tenants that live in a time of their own, and what it is. */
+export const sandboxTimes = async (tx: Tx, real: Instant): Promise<SandboxTime[]> =>
+  (await tx.all(SHIFTS)).map((shift) => ({
+    tenantId: Number(shift.tenant_id),
+    offsetMs: Number(shift.offset_ms),
+    now: shifted(shift, real),
+  }))
+
+/**
+ * The latest recorded_at among the tenants that share a time with this one; of all in real time for null. A sandbox is
+ * alone: what it has recorded lies in the future of all others and must not pull them there.
+ */
+export async function latestRecordedAt(tx: Tx, tenantId: number | null): Promise<Instant | null> {
+  const row = await tx.get(LATEST, { tenant: tenantId })
+  return instantOrNull(row?.at ?? null)
+}

@@ -1,0 +1,289 @@
+// A partner: the row and the value.
+
+import type { Tier } from '../../core/fees.ts'
+import type { ApiKey, KeySeen } from '../../core/key.ts'
+import type { Usd } from '../../core/money.ts'
+import type { Environment, Partner, PartnerStatus, Tenant } from '../../core/partner.ts'
+import { type Instant, plus } from '../../core/time.ts'
+import type { User, UserStatus } from '../../core/user.ts'
+import type { Webhook } from '../../core/webhook.ts'
+import { intact, withDigest } from '../digests.ts'
+import { instant, instantOrNull } from '../reader.ts'
+import type { AuditEntry, Consent, ListedAuditEntry, NewKey } from '../store.ts'
+
+export type PartnerRow = {
+  partner_slug: string
+  name: string
+  status: string
+  min_tranche: bigint
+  held: bigint
+  created_at: bigint
+  updated_at: bigint
+}
+export const partnerOf = (row: PartnerRow): Partner => ({
+  partnerSlug: row.partner_slug,
+  name: row.name,
+  status: row.status as PartnerStatus,
+  minTranche: row.min_tranche as Usd,
+  held: row.held === 1n,
+  createdAt: instant(row.created_at),
+  updatedAt: instant(row.updated_at),
+})
+/** Of a partner whose row was read as `row`. Throws DamagedRow. */
+export const changedPartnerParams = (row: PartnerRow, partner: Partner) =>
+  withDigest('partners', {
+    ...intact('partners', row),
+    name: partner.name,
+    status: partner.status,
+    min_tranche: partner.minTranche,
+    held: partner.held ? 1 : 0,
+    updated_at: partner.updatedAt,
+  })
+/** Of a partner that is added at `now`. */
+export const newPartnerParams = (
+  partner: Pick<Partner, 'partnerSlug' | 'name' | 'minTranche'>,
+  now: Instant,
+) =>
+  withDigest('partners', {
+    partner_slug: partner.partnerSlug,
+    name: partner.name,
+    status: 'active',
+    min_tranche: partner.minTranche,
+    held: 0,
+    created_at: now,
+    updated_at: now,
+  })
+
+// A tenant: the row and the value.
+
+export type TenantRow = { tenant_id: bigint; partner_slug: string; environment: string }
+export const tenantOf = (row: TenantRow): Tenant => ({
+  tenantId: Number(row.tenant_id),
+  partnerSlug: row.partner_slug,
+  environment: row.environment as Environment,
+})
+
+// An API key: the row and the value, and back. The secret has no place in either.
+
+export type KeyRow = TenantRow & {
+  key_id: string
+  prefix: string
+  last_four: string
+  label: string | null
+  created_at: bigint
+  expires_at: bigint | null
+  revoked_at: bigint | null
+  last_used_at: bigint | null
+}
+export const keyOf = (row: KeyRow): ApiKey => ({
+  keyId: row.key_id,
+  tenant: tenantOf(row),
+  prefix: row.prefix,
+  lastFour: row.last_four,
+  label: row.label,
+  createdAt: instant(row.created_at),
+  expiresAt: instantOrNull(row.expires_at),
+  revokedAt: instantOrNull(row.revoked_at),
+  lastUsedAt: instantOrNull(row.last_used_at),
+})
+export type SeenKeyRow = KeyRow & { key_sha256: string; partner_name: string; partner_status: string }
+/** What authentication has to know of a key. Throws DamagedRow. */
+export const seenKeyOf = (row: SeenKeyRow): Omit<KeySeen, 'now'> => ({
+  key: keyOf(intact('api_keys', row)),
+  partnerName: row.partner_name,
+  partnerStatus: row.partner_status as PartnerStatus,
+})
+/** For a key that is added at `now`. */
+export const keyParams = (key: NewKey, now: Instant) =>
+  withDigest('api_keys', {
+    key_id: key.keyId,
+    tenant_id: key.tenant.tenantId,
+    key_sha256: key.sha256,
+    prefix: key.prefix,
+    last_four: key.lastFour,
+    label: key.label,
+    created_at: now,
+    expires_at: key.lifetimeMs === null ? null : plus(now, key.lifetimeMs),
+  })
+/** For a key that is changed, whose row was read as `row`. Throws DamagedRow. */
+export const changedKeyParams = (row: KeyRow, { label, expiresAt, revokedAt }: ApiKey) =>
+  withDigest('api_keys', {
+    ...intact('api_keys', row),
+    label,
+    expires_at: expiresAt,
+    revoked_at: revokedAt,
+  })
+
+// A user and its consents: the rows and the values, and back.
+
+export type UserRow = {
+  user_id: bigint
+  partner_user_id: string
+  email: string | null
+  auth_provider: string | null
+  consent_version: string
+  consent_timestamp: bigint
+  status: string
+  created_at: bigint
+  updated_at: bigint
+  erased_at: bigint | null
+}
+export const userOf = (row: UserRow): User => ({
+  partnerUserId: row.partner_user_id,
+  email: row.email,
+  authProvider: row.auth_provider,
+  consentVersion: row.consent_version,
+  consentTimestamp: instant(row.consent_timestamp),
+  status: row.status as UserStatus,
+  createdAt: instant(row.created_at),
+  updatedAt: instant(row.updated_at),
+})
+/** Of a tenant's user whose row, if there is one, was read as `row`. Throws DamagedRow. */
+export const userParams = (user: User, tenantId: number, row: UserRow | undefined) =>
+  withDigest('users', {
+    tenant_id: tenantId,
+    erased_at: row ? intact('users', row).erased_at : null,
+    partner_user_id: user.partnerUserId,
+    email: user.email,
+    auth_provider: user.authProvider,
+    consent_version: user.consentVersion,
+    consent_timestamp: user.consentTimestamp,
+    status: user.status,
+    created_at: user.createdAt,
+    updated_at: user.updatedAt,
+  })
+/** Of a user that is erased at `now`, whose row was read as `row`. Throws DamagedRow. */
+export const erasedParams = (row: UserRow, now: Instant) =>
+  withDigest('users', {
+    ...intact('users', row),
+    email: null,
+    auth_provider: null,
+    erased_at: now,
+    updated_at: now,
+  })
+export const consentParams = (user: User, userId: bigint, now: Instant) =>
+  withDigest('consents', {
+    user_id: userId,
+    consent_version: user.consentVersion,
+    consent_timestamp: user.consentTimestamp,
+    received_at: now,
+  })
+
+export type ListedUserRow = UserRow & TenantRow
+export const listedUserOf = (row: ListedUserRow) => ({
+  ...userOf(row),
+  tenant: tenantOf(row),
+  erasedAt: instantOrNull(row.erased_at),
+  cursor: Number(row.user_id),
+})
+
+export type ConsentRow = { consent_version: string; consent_timestamp: bigint; received_at: bigint }
+export const consentOf = (row: ConsentRow): Consent => ({
+  version: row.consent_version,
+  timestamp: instant(row.consent_timestamp),
+  receivedAt: instant(row.received_at),
+})
+
+// A tier: the row and the value, and back.
+
+export type TierRow = {
+  name: string
+  from_month: string
+  place: bigint
+  min_volume_usd: bigint | null
+  rate_bps: bigint
+  per_active_user_usd: bigint
+  monthly_minimum_usd: bigint
+}
+export const tierOf = (row: TierRow): Tier => ({
+  name: row.name,
+  fromMonth: row.from_month,
+  place: Number(row.place),
+  minVolume: row.min_volume_usd as Usd | null,
+  rateBps: Number(row.rate_bps),
+  perActiveUser: row.per_active_user_usd as Usd,
+  monthlyMinimum: row.monthly_minimum_usd as Usd,
+})
+export const tierParams = (tier: Tier) =>
+  withDigest('tiers', {
+    name: tier.name,
+    from_month: tier.fromMonth,
+    place: tier.place,
+    min_volume_usd: tier.minVolume,
+    rate_bps: tier.rateBps,
+    per_active_user_usd: tier.perActiveUser,
+    monthly_minimum_usd: tier.monthlyMinimum,
+  })
+/** For what is billed by it. Throws DamagedRow. */
+export const intactTier = (row: TierRow): Tier => tierOf(intact('tiers', row))
+
+export type OverrideRow = { partner_slug: string; from_month: string; tier_name: string | null }
+/** The tier of an override; null where there is none, or one that ends another. Throws DamagedRow. */
+export const overrideOf = (row: OverrideRow | undefined): string | null =>
+  row ? intact('tier_overrides', row).tier_name : null
+
+// A webhook: the row and the value, and back.
+
+export type WebhookRow = {
+  url: string
+  secret: string
+  status: string
+  created_at: bigint
+  updated_at: bigint
+  last_delivered_at: bigint | null
+  last_status_code: bigint | null
+  consecutive_failures: bigint
+  last_failed_at: bigint | null
+  last_failure_reason: string | null
+}
+export const webhookOf = (row: WebhookRow): Webhook => ({
+  url: row.url,
+  secret: row.secret,
+  status: row.status as Webhook['status'],
+  createdAt: instant(row.created_at),
+  updatedAt: instant(row.updated_at),
+  lastDeliveredAt: instantOrNull(row.last_delivered_at),
+  lastStatusCode: row.last_status_code === null ? null : Number(row.last_status_code),
+  consecutiveFailures: Number(row.consecutive_failures),
+  lastFailure:
+    row.last_failed_at === null || row.last_failure_reason === null
+      ? null
+      : { at: instant(row.last_failed_at), reason: row.last_failure_reason },
+})
+export const webhookParams = (tenantId: number, webhook: Webhook) =>
+  withDigest('webhooks', {
+    tenant_id: tenantId,
+    url: webhook.url,
+    secret: webhook.secret,
+    status: webhook.status,
+    created_at: webhook.createdAt,
+    updated_at: webhook.updatedAt,
+    last_delivered_at: webhook.lastDeliveredAt,
+    last_status_code: webhook.lastStatusCode,
+    consecutive_failures: webhook.consecutiveFailures,
+    last_failed_at: webhook.lastFailure?.at ?? null,
+    last_failure_reason: webhook.lastFailure?.reason ?? null,
+  })
+
+// An entry of the audit log: the row and the value.
+
+export type AuditRow = {
+  audit_id: bigint
+  at: bigint
+  os_user: string
+  action: string
+  subject: string
+  detail: string
+  partner_slug: string | null
+}
+export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({
+  auditId: Number(row.audit_id),
+  at: instant(row.at),
+  osUser: row.os_user,
+  action: row.action,
+  subject: row.subject,
+  detail: JSON.parse(row.detail),
+  partnerSlug: row.partner_slug,
+})
+export const auditParams = ({ osUser, action, subject, detail }: AuditEntry, now: Instant) =>
+  withDigest('audit', { at: now, os_user: osUser, action, subject, detail: JSON.stringify(detail) })

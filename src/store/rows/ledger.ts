@@ -1,0 +1,413 @@
+// A plan: the row and the value, and back.
+
+import type { KeptFor, LateFill } from '../../core/confirmation.ts'
+import type { Execution, ExecutionId, ExecutionStatus, Trigger } from '../../core/execution.ts'
+import type { Adjustment } from '../../core/late-fill.ts'
+import type { Btc, Price, Usd } from '../../core/money.ts'
+import type { Tenant } from '../../core/partner.ts'
+import type { Plan, PlanState, PlanStatus, PlanTerms } from '../../core/plan.ts'
+import { DamagedRow } from '../../core/problem.ts'
+import type { Frequency, Instant } from '../../core/time.ts'
+import type { Fill, Report, Trade } from '../../core/trade.ts'
+import type { CloseReason, Opening, Schedule, Window } from '../../core/window.ts'
+import { intact, reportDigest, withDigest } from '../digests.ts'
+import { instant, instantOrNull } from '../reader.ts'
+import type { ExecutionOfOrder, Fired, OrderIs } from '../store.ts'
+import { type TenantRow, tenantOf } from './accounts.ts'
+import { priceOrNull } from './prices.ts'
+
+export type PlanRow = {
+  plan_id: bigint
+  user_id: bigint
+  partner_user_id: string
+  partner_plan_id: string
+  amount_usd: bigint
+  frequency: string
+  smart_timing_enabled: bigint
+  start_date: bigint
+  status: string
+  created_at: bigint
+  updated_at: bigint
+}
+export const planOf = (row: PlanRow): Plan => ({
+  planId: Number(row.plan_id),
+  partnerUserId: row.partner_user_id,
+  partnerPlanId: row.partner_plan_id,
+  amount: row.amount_usd as Usd,
+  frequency: row.frequency as Frequency,
+  smartTimingEnabled: row.smart_timing_enabled === 1n,
+  startDate: instant(row.start_date),
+  status: row.status as PlanStatus,
+  createdAt: instant(row.created_at),
+  updatedAt: instant(row.updated_at),
+})
+/** Of the plan of a user, by the numbers of both rows. */
+export const planParams = (plan: PlanTerms, { tenantId, userId }: { tenantId: number; userId: bigint }) =>
+  withDigest('plans', {
+    tenant_id: tenantId,
+    user_id: userId,
+    partner_user_id: plan.partnerUserId,
+    partner_plan_id: plan.partnerPlanId,
+    amount_usd: plan.amount,
+    frequency: plan.frequency,
+    smart_timing_enabled: plan.smartTimingEnabled ? 1 : 0,
+    start_date: plan.startDate,
+    status: plan.status,
+    created_at: plan.createdAt,
+    updated_at: plan.updatedAt,
+  })
+
+// A plan with its user's status, its current window, and the part of its schedule that its next step depends on.
+
+/** The window's columns are all there or all null, and so are the schedule's. */
+export type PlanStateRow = PlanRow & {
+  user_status: string
+  s_next_run_at: bigint | null
+  s_fireable: bigint
+  s_floor: bigint
+} & (WindowRow | { window_id: null })
+
+export const planStateOf = (row: PlanStateRow): Omit<PlanState, 'held' | 'now'> => ({
+  ...planOf(row),
+  userStatus: row.user_status as PlanState['userStatus'],
+  window: row.window_id === null ? null : windowOf(row),
+  schedule:
+    row.s_next_run_at === null
+      ? null
+      : { nextRunAt: instant(row.s_next_run_at), fireable: row.s_fireable as Usd, floor: row.s_floor as Usd },
+})
+
+// A window: the row and the value, and back.
+
+export type WindowRow = {
+  window_id: bigint
+  plan_id: bigint
+  window_start: bigint
+  window_end: bigint
+  budget: bigint
+  reserved: bigint
+  spent: bigint
+  excess: bigint
+  released: bigint
+  closed_at: bigint | null
+  close_reason: string | null
+}
+export const windowOf = (row: WindowRow): Window => ({
+  windowId: Number(row.window_id),
+  planId: Number(row.plan_id),
+  start: instant(row.window_start),
+  end: instant(row.window_end),
+  budget: row.budget as Usd,
+  reserved: row.reserved as Usd,
+  spent: row.spent as Usd,
+  excess: row.excess as Usd,
+  released: row.released as Usd,
+  closed:
+    row.closed_at === null ? null : { at: instant(row.closed_at), reason: row.close_reason as CloseReason },
+})
+/** Of a window that is opened. */
+export const openingParams = (planId: number, { start, end, budget }: Opening) =>
+  withDigest('windows', { plan_id: planId, window_start: start, window_end: end, budget })
+export const amountParams = (window: Window) => ({
+  window_id: window.windowId,
+  reserved: window.reserved,
+  spent: window.spent,
+  excess: window.excess,
+  released: window.released,
+})
+export const closingParams = ({ at, reason }: NonNullable<Window['closed']>) => ({
+  closed_at: at,
+  close_reason: reason,
+})
+
+// A plan's schedule: the row and the value, and back.
+
+export type ScheduleRow = {
+  plan_id: bigint
+  window_id: bigint
+  next_run_at: bigint
+  limit_price: bigint | null
+  clock_at: bigint | null
+  window_start: bigint
+  window_end: bigint
+  budget: bigint
+  fireable: bigint
+  floor: bigint
+  tranche_index: bigint
+  slots: bigint | null
+  units_per_slot: bigint | null
+  units_fired: bigint | null
+  slot: bigint
+  reference_price: bigint | null
+  half_width: number | null
+  extras_left: bigint
+  next_extra_at: bigint
+  digest: bigint
+}
+export const scheduleOf = (row: ScheduleRow): Schedule => ({
+  planId: Number(row.plan_id),
+  windowId: Number(row.window_id),
+  windowStart: instant(row.window_start),
+  windowEnd: instant(row.window_end),
+  budget: row.budget as Usd,
+  fireable: row.fireable as Usd,
+  floor: row.floor as Usd,
+  trancheIndex: Number(row.tranche_index),
+  layout:
+    row.slots === null
+      ? null
+      : {
+          slots: Number(row.slots),
+          unitsPerSlot: Number(row.units_per_slot),
+          unitsFired: Number(row.units_fired),
+        },
+  slot: Number(row.slot),
+  reference:
+    row.reference_price === null || row.half_width === null
+      ? null
+      : { price: row.reference_price as Price, halfWidth: row.half_width },
+  nextRunAt: instant(row.next_run_at),
+  limitPrice: priceOrNull(row.limit_price),
+  clockAt: instantOrNull(row.clock_at),
+  extrasLeft: Number(row.extras_left),
+  nextExtraAt: instant(row.next_extra_at),
+})
+export const scheduleParams = (schedule: Schedule) =>
+  withDigest('schedules', {
+    plan_id: schedule.planId,
+    window_id: schedule.windowId,
+    next_run_at: schedule.nextRunAt,
+    limit_price: schedule.limitPrice,
+    clock_at: schedule.clockAt,
+    window_start: schedule.windowStart,
+    window_end: schedule.windowEnd,
+    budget: schedule.budget,
+    fireable: schedule.fireable,
+    floor: schedule.floor,
+    tranche_index: schedule.trancheIndex,
+    slots: schedule.layout?.slots ?? null,
+    units_per_slot: schedule.layout?.unitsPerSlot ?? null,
+    units_fired: schedule.layout?.unitsFired ?? null,
+    slot: schedule.slot,
+    reference_price: schedule.reference?.price ?? null,
+    half_width: schedule.reference?.halfWidth ?? null,
+    extras_left: schedule.extrasLeft,
+    next_extra_at: schedule.nextExtraAt,
+  })
+
+// An execution: the row, with the names its user and plan have at the partner, and the value.
+
+export type ExecutionRow = {
+  execution_id: string
+  plan_id: bigint
+  window_id: bigint
+  partner_user_id: string
+  partner_plan_id: string
+  window_start: bigint
+  tranche_index: bigint
+  amount_usd: bigint
+  trigger_kind: string
+  slot: bigint
+  units: bigint
+  price: bigint | null
+  reference_price: bigint | null
+  reservation_price: bigint | null
+  created_at: bigint
+  status: string
+  delivered_count: bigint
+  lease_expires_at: bigint | null
+  cancelled_at: bigint | null
+  cancel_reason: string | null
+}
+export const executionOf = (row: ExecutionRow): Execution => ({
+  executionId: row.execution_id as ExecutionId,
+  planId: Number(row.plan_id),
+  windowId: Number(row.window_id),
+  partnerUserId: row.partner_user_id,
+  partnerPlanId: row.partner_plan_id,
+  windowStart: instant(row.window_start),
+  trancheIndex: Number(row.tranche_index),
+  amount: row.amount_usd as Usd,
+  firing: {
+    trigger: row.trigger_kind as Trigger,
+    slot: Number(row.slot),
+    units: Number(row.units),
+    price: priceOrNull(row.price),
+    reference: priceOrNull(row.reference_price),
+    reservationPrice: priceOrNull(row.reservation_price),
+  },
+  createdAt: instant(row.created_at),
+  deliveredCount: Number(row.delivered_count),
+  leaseExpiresAt: instantOrNull(row.lease_expires_at),
+  status: row.status as ExecutionStatus,
+  cancelledAt: instantOrNull(row.cancelled_at),
+  cancelReason: row.cancel_reason,
+})
+
+export type ListedExecutionRow = ExecutionRow & TenantRow
+
+export type OrderRow = ListedExecutionRow & { order_is: OrderIs }
+
+/** Rows of the same execution, which follow each other, make one. */
+export function executionsOfOrder(rows: readonly OrderRow[]): ExecutionOfOrder[] {
+  const byId = Map.groupBy(rows, ({ execution_id }) => execution_id)
+  return [...byId.values()].flatMap((of) => {
+    const [row] = of
+    return row ? { execution: listedExecution(row), orderIs: of.map(({ order_is }) => order_is) } : []
+  })
+}
+
+export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: Tenant } => ({
+  ...executionOf(row),
+  tenant: tenantOf(row),
+})
+
+// What a pass fires, as the row of its execution.
+
+/** `at` is the time of the plan's tenant. */
+export type FiredRow = Fired & { at: Instant }
+
+export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at }: FiredRow) =>
+  withDigest('executions', {
+    execution_id: executionId,
+    tenant_id: tenant.tenantId,
+    plan_id: planId,
+    window_id: schedule.windowId,
+    window_start: schedule.windowStart,
+    tranche_index: schedule.trancheIndex - 1,
+    amount_usd: tranche.amount,
+    trigger_kind: tranche.trigger,
+    slot: tranche.slot,
+    units: tranche.units,
+    price: tranche.price,
+    reference_price: tranche.reference,
+    reservation_price: tranche.reservationPrice,
+    created_at: at,
+    status: 'pending',
+  })
+
+// A trade: the row and the value.
+
+export type TradeRow = ReportRow & { execution_id: string; recorded_at: bigint; received_at: bigint | null }
+export const tradeOf = (row: TradeRow): Trade => ({
+  executionId: row.execution_id as ExecutionId,
+  recordedAt: instant(row.recorded_at),
+  receivedAt: instantOrNull(row.received_at),
+  report: reportOf(row),
+})
+
+// What a partner reported, in time or late: the columns and the value, and back.
+
+export type ReportRow = {
+  partner_order_id: string
+  status: string
+  usd_amount: bigint | null
+  btc_amount: bigint | null
+  execution_price: bigint | null
+  partner_fee_usd: bigint | null
+  executed_at: bigint | null
+  failure_reason: string | null
+}
+export function reportOf(row: ReportRow): Report {
+  const common = { partnerOrderId: row.partner_order_id, executedAt: instantOrNull(row.executed_at) }
+  if (row.status === 'failed' || row.status === 'cancelled') {
+    return { status: row.status, ...common, failureReason: row.failure_reason }
+  }
+  return {
+    status: row.status as 'filled' | 'partial',
+    ...common,
+    usdAmount: row.usd_amount as Usd,
+    btcAmount: row.btc_amount as Btc,
+    executionPrice: row.execution_price as Price,
+    partnerFee: row.partner_fee_usd as Usd | null,
+  }
+}
+export function reportParams(report: Report) {
+  const fill = 'usdAmount' in report ? report : null
+  return {
+    partner_order_id: report.partnerOrderId,
+    status: report.status,
+    usd_amount: fill?.usdAmount ?? null,
+    btc_amount: fill?.btcAmount ?? null,
+    execution_price: fill?.executionPrice ?? null,
+    partner_fee_usd: fill?.partnerFee ?? null,
+    executed_at: report.executedAt,
+    failure_reason: 'failureReason' in report ? report.failureReason : null,
+  }
+}
+
+// An adjustment: the row and the value, and back.
+
+export type AdjustmentRow = {
+  adjustment_id: bigint
+  execution_id: string
+  usd_amount: bigint
+  btc_amount: bigint
+  reason: string
+  recorded_at: bigint
+  report_id: bigint | null
+  partner_order_id: string | null
+  partner_fee_usd: bigint | null
+  execution_price: bigint | null
+  executed_at: bigint | null
+}
+export const adjustmentOf = (row: AdjustmentRow): Adjustment => ({
+  adjustmentId: Number(row.adjustment_id),
+  executionId: row.execution_id as ExecutionId,
+  usd: row.usd_amount as Usd,
+  btc: row.btc_amount as Btc,
+  reason: row.reason,
+  recordedAt: instant(row.recorded_at),
+  reportId: row.report_id === null ? null : Number(row.report_id),
+  partnerOrderId: row.partner_order_id,
+  fill:
+    row.execution_price === null || row.executed_at === null
+      ? null
+      : {
+          partnerFee: row.partner_fee_usd as Usd | null,
+          executionPrice: row.execution_price as Price,
+          executedAt: instant(row.executed_at),
+        },
+})
+export const adjustmentParams = (adjustment: Adjustment) => ({
+  adjustment_id: adjustment.adjustmentId,
+  execution_id: adjustment.executionId,
+  usd_amount: adjustment.usd,
+  btc_amount: adjustment.btc,
+  reason: adjustment.reason,
+  recorded_at: adjustment.recordedAt,
+  report_id: adjustment.reportId,
+  partner_order_id: adjustment.partnerOrderId,
+  partner_fee_usd: adjustment.fill?.partnerFee ?? null,
+  execution_price: adjustment.fill?.executionPrice ?? null,
+  executed_at: adjustment.fill?.executedAt ?? null,
+})
+
+// A late fill: the row and the value.
+
+export type LateFillRow = ReportRow & {
+  report_id: bigint
+  execution_id: string
+  fingerprint: string
+  reason: string
+  received_at: bigint
+  accepted_at: bigint | null
+  decided_at: bigint | null
+  decision_reason: string | null
+}
+export const lateFillOf = (row: LateFillRow): LateFill => ({
+  reportId: Number(row.report_id),
+  report: reportOf(row) as Fill,
+  reason: row.reason as KeptFor,
+  receivedAt: instant(row.received_at),
+  acceptedAt: instantOrNull(row.accepted_at),
+  decidedAt: instantOrNull(row.decided_at),
+  decisionReason: row.decision_reason,
+})
+
+/** One that is what the partner reported: its digest and its fingerprint agree. Throws DamagedRow. */
+export function intactReport(row: LateFillRow): LateFillRow {
+  if (reportDigest(reportOf(intact('late_reports', row))) !== row.fingerprint)
+    throw new DamagedRow('late_reports', `late_reports row ${row.report_id}`)
+  return row
+}

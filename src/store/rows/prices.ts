@@ -1,0 +1,49 @@
+// A price: the row and the value.
+
+import type { Dispute } from '../../core/clock.ts'
+import type { Price } from '../../core/money.ts'
+import { FIRST_VOLATILITY, type Volatility } from '../../core/price.ts'
+import { instant } from '../reader.ts'
+import type { ListedPrice } from '../store.ts'
+
+export const priceOrNull = (value: bigint | null): Price | null => value as Price | null
+
+export type PriceRow = { at: bigint; price: bigint; source: string }
+export const priceOf = (row: PriceRow): ListedPrice => ({
+  at: instant(row.at),
+  price: row.price as Price,
+  source: row.source,
+})
+
+// The volatility: the row and the value, and back.
+
+export type VolatilityRow = {
+  variance: number
+  hours: number
+  last_price: bigint | null
+  last_at: bigint | null
+}
+
+export function volatilityOf(row: VolatilityRow | undefined): Volatility {
+  if (!row) return FIRST_VOLATILITY
+  const { variance, hours, last_price: price, last_at: at } = row
+  return {
+    variance,
+    hours,
+    last: price === null || at === null ? null : { price: price as Price, at: instant(at) },
+  }
+}
+export const volatilityParams = ({ variance, hours, last }: Volatility) => ({
+  variance,
+  hours,
+  last_price: last?.price ?? null,
+  last_at: last?.at ?? null,
+})
+
+// What disputes the clock: the row and the value.
+
+export type DisputeRow = { clock_at: bigint; witness_at: bigint; source: string }
+export const disputeOf = (row: DisputeRow): Dispute => ({
+  clockAt: instant(row.clock_at),
+  witness: { source: row.source, at: instant(row.witness_at) },
+})

@@ -1,0 +1,265 @@
+// Plans as both stores read and write them.
+
+import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
+import type { Instant } from '../../core/time.ts'
+import type { ExecutionFilter } from '../store.ts'
+import { IN_REAL_TIME, OF_TENANT } from './accounts.ts'
+
+// The least that an instruction of a window may be, in SQL: the rule of src/core/window.ts.
+
+/** Of two SQL expressions. One store calls the function `least`, the other `min`: both know `case`. */
+export const leastInstructionOf = (minTranche: string, budget: string): string =>
+  `case when ${minTranche} < ${budget} then ${minTranche} else ${budget} end`
+
+// Which plans the scheduler may fire at all. On PostgreSQL a page of a pass asks the partner itself once more, because
+// its schedules follow it later (../postgres/pass/plan-page.ts).
+
+/**
+ * 1 when the scheduler may fire a plan `p` of a partner `r`: both active, its smart timing on, the partner not held.
+ */
+export const IS_AWAKE = `case when p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active'
+    and r.held = 0 then 1 else 0 end`
+
+/** The same of the plan of a row of `schedules`. */
+export const AWAKE = `(
+  select ${IS_AWAKE}
+  from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
+  where p.plan_id = schedules.plan_id)`
+
+// What counts as open, due, late or stuck of an execution: polls, status, metrics and alarms go by the same rules.
+
+/** Whether an execution `e` still waits for its confirmation. Phrased exactly like the condition of an index. */
+export const IS_OPEN = `e.status in ('pending', 'sent')`
+
+/** Whether it was delivered so often without a confirmation that somebody has to look into it. */
+export const IS_STUCK = `${IS_OPEN} and e.delivered_count >= ${STUCK_DELIVERIES}`
+
+/**
+ * Whether an execution `e` may be handed out at `now` (an SQL expression): it was never delivered, or its lease is
+ * over, or ends so late that the clock has been set back since. What a poll asks, status and metrics count by the same
+ * rule.
+ */
+export const unleasedAt = (now: string): string =>
+  `(e.lease_expires_at is null or e.lease_expires_at <= ${now} or e.lease_expires_at > ${now} + ${LEASE_AHEAD_MAX_MS})`
+
+/** What time it is for a tenant: `s` is its row of `sandboxes`, if it has one. */
+export const OWN_NOW = '(:now + coalesce(s.offset_ms, 0))'
+/** Whether it is due by that time, and has been there for too long: the rule for the backlog's finding. */
+const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
+
+/** A plan with the name of its user; a condition on `p` follows. */
+const SELECT_PLAN = 'select p.*, u.partner_user_id from plans p join users u on u.user_id = p.user_id'
+
+export const PLAN_BY_NAME = `
+  ${SELECT_PLAN} where p.tenant_id = :tenant and p.partner_plan_id = :partner_plan_id`
+
+const SELECT_LISTED_PLAN = `
+  select p.*, u.partner_user_id, t.partner_slug, t.environment
+  from plans p join users u on u.user_id = p.user_id join tenants t on t.tenant_id = p.tenant_id`
+
+export const LIST_PLANS = `
+  ${SELECT_LISTED_PLAN} where p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit`
+
+export const PLANS_NAMED = `${SELECT_LISTED_PLAN} where p.partner_plan_id = :partner_plan_id order by p.plan_id`
+
+/** What planStateOf (../rows/plan-state.ts) reads. */
+const SELECT_PLAN_STATE = `
+  select w.*, s.next_run_at as s_next_run_at, s.fireable as s_fireable, s.floor as s_floor,
+    p.*, u.partner_user_id, u.status as user_status
+  from plans p join users u on u.user_id = p.user_id
+    left join windows w on w.plan_id = p.plan_id and w.closed_at is null left join schedules s on s.plan_id = p.plan_id
+  where p.tenant_id = :tenant`
+
+export const PLAN_STATES = `
+  ${SELECT_PLAN_STATE} and p.partner_plan_id > :after order by p.partner_plan_id limit :limit`
+
+export const PLAN_STATE = `${SELECT_PLAN_STATE} and p.partner_plan_id = :partner_plan_id`
+
+export const USED_STARTS = `
+  select distinct window_start from executions where plan_id = :plan_id and window_start >= :now
+  order by window_start`
+
+/** The latest start that a plan's name may have had in executions that a reset of its sandbox has removed. */
+export const USED_BEFORE_RESET = `
+  select max(x.used) as used from (
+    select window_start as used from used_before_reset
+    where tenant_id = :tenant and partner_plan_id = :partner_plan_id
+    union all select used_until from sandboxes where tenant_id = :tenant) x`
+
+export const MIN_TRANCHE =
+  'select min_tranche from partners join tenants using (partner_slug) where tenant_id = :tenant'
+
+export const IS_HELD = 'select held from partners join tenants using (partner_slug) where tenant_id = :tenant'
+
+export const INSERT_PLAN = `
+  insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled,
+    start_date, status, created_at, updated_at, digest)
+  values (:tenant_id, :user_id, :partner_plan_id, :amount_usd, :frequency, :smart_timing_enabled, :start_date,
+    :status, :created_at, :updated_at, :digest)`
+
+export const UPDATE_PLAN = `
+  update plans set amount_usd = :amount_usd, frequency = :frequency, status = :status,
+    smart_timing_enabled = :smart_timing_enabled, start_date = :start_date, updated_at = :updated_at,
+    digest = :digest
+  where tenant_id = :tenant_id and plan_id = :plan_id`
+
+export const WINDOWS_OF_PLAN =
+  'select * from windows where plan_id = :plan_id order by window_start, window_id'
+
+/**
+ * Every current window that starts in the future and after its plan's start_date, rightly or not, with its plan; a
+ * condition on `p` may follow.
+ */
+export const SELECT_FUTURE_WINDOW = `
+  select w.*, p.*, u.partner_user_id, t.partner_slug, t.environment, r.min_tranche
+  from windows w join plans p on p.plan_id = w.plan_id join users u on u.user_id = p.user_id
+    join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
+  where w.closed_at is null and w.window_start > :now and w.window_start > p.start_date and t.${IN_REAL_TIME}`
+
+// Windows and schedules as both stores write them.
+
+const SCHEDULE_COLUMNS =
+  `next_run_at limit_price clock_at window_start window_end budget fireable floor tranche_index
+  slots units_per_slot units_fired slot reference_price half_width extras_left next_extra_at
+  digest`.split(/\s+/)
+
+/** A plan's schedule for its new window, asleep, replacing the one before. */
+export const PUT_SCHEDULE = `
+  insert into schedules (plan_id, window_id, awake, ${SCHEDULE_COLUMNS.join(', ')})
+  values (:plan_id, :window_id, 0, ${SCHEDULE_COLUMNS.map((column) => `:${column}`).join(', ')})
+  on conflict (plan_id) do update set window_id = excluded.window_id, awake = 0,
+    ${SCHEDULE_COLUMNS.map((column) => `${column} = excluded.${column}`).join(', ')}`
+
+/** How much of a slot a plan's windows that start in it have used, and the latest start that executions carry. */
+export function slotUse({
+  planId,
+  start,
+  end,
+}: Readonly<Record<'planId' | 'start' | 'end', string>>): string {
+  const inSlot = `plan_id = ${planId} and window_start >= ${start} and window_start < ${end}`
+  return `
+    select (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows where ${inSlot}) as claimed,
+      (select max(window_start) from executions where ${inSlot}) as used`
+}
+export const SLOT_USE = slotUse({ planId: ':plan_id', start: ':start', end: ':end' })
+
+/** An open window stays open here, and its place among the open ones does not change. */
+export const WRITE_OPEN_WINDOW = `
+  update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released
+  where window_id = :window_id and closed_at is null`
+
+export const WRITE_CLOSED_WINDOW = `
+  update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released,
+    closed_at = :closed_at, close_reason = :close_reason
+  where window_id = :window_id`
+
+// How executions are read, listed and cancelled, by both stores.
+
+const EXECUTION_COLUMNS = 'e.*, p.partner_plan_id, u.partner_user_id'
+const EXECUTION_TABLES = `
+  executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id`
+
+/** Everything of an execution, with its plan's and user's ids. */
+export const SELECT_EXECUTION = `select ${EXECUTION_COLUMNS} from ${EXECUTION_TABLES}`
+
+/** The same with the name of its tenant. */
+export const SELECT_LISTED_EXECUTION = `
+  select ${EXECUTION_COLUMNS}, t.partner_slug, t.environment
+  from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id`
+
+const OF_ORDER = `partner_order_id = :order
+  and tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`
+
+/** The executions of an order, a row for each way in which it is theirs. */
+export const EXECUTIONS_OF_ORDER = `
+  select ${EXECUTION_COLUMNS}, t.partner_slug, t.environment, o.order_is
+  from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id
+    join (select execution_id, 'trade' as order_is, 1 as place from trades where ${OF_ORDER}
+      union select execution_id, 'further_purchase', 2 from adjustments where ${OF_ORDER}
+      union select execution_id, 'late_fill', 3 from late_reports
+        where substr(partner_order_id, 1, 32) = substr(cast(:order as text), 1, 32) and ${OF_ORDER}) o
+    on o.execution_id = e.execution_id
+  order by e.execution_id, o.place`
+
+const JOIN_SANDBOX = 'left join sandboxes s on s.tenant_id = e.tenant_id'
+// The plus makes it go by ids, the order of the table: a page is read from where it begins, and nothing is sorted.
+const IS_LISTED = `e.execution_id > :after and (cast(:status as text) is null or e.status = :status)
+  and (:stuck = 0 or (${IS_STUCK}) or (${IS_DUE_LATE})) and (cast(:since as bigint) is null or e.created_at >= :since)
+  and +e.tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`
+
+/** The parameters of a filter. */
+export const listingParams = ({ stuck, since, ...filter }: ExecutionFilter, now: Instant) => ({
+  ...filter,
+  now,
+  stuck: Number(stuck),
+  since: since ?? null,
+})
+
+export const LIST_EXECUTIONS = `
+  ${SELECT_LISTED_EXECUTION} ${JOIN_SANDBOX} where ${IS_LISTED} order by e.execution_id limit :limit`
+
+/** The newest of a listing but for `:skipped` of them. */
+export const NEWEST_EXECUTION = `
+  select e.execution_id from executions e ${JOIN_SANDBOX}
+  where ${IS_LISTED} order by e.execution_id desc limit 1 offset :skipped`
+
+export const EXECUTIONS_OF_TENANT = `
+  ${SELECT_EXECUTION} where e.tenant_id = :tenant and (e.created_at, e.execution_id) > (:at, :id)
+  order by e.created_at, e.execution_id limit :limit`
+
+/** Ends an execution by an operator's word. */
+export const CANCEL_EXECUTION = `
+  update executions set status = 'cancelled', cancelled_at = :cancelled_at, cancel_reason = :cancel_reason
+  where execution_id = :execution_id`
+
+// Trades, adjustments and late reports as both stores read and write them.
+
+export const TRADE = 'select * from trades where execution_id = :execution_id'
+
+/** In the order they were made. */
+export const ADJUSTMENTS =
+  'select * from adjustments where execution_id = :execution_id order by adjustment_id'
+
+/** Its tenant, plan and user are those of the trade. */
+export const INSERT_ADJUSTMENT = `
+  insert into adjustments (adjustment_id, execution_id, tenant_id, plan_id, user_id, usd_amount, btc_amount,
+    reason, recorded_at, report_id, partner_order_id, partner_fee_usd, execution_price, executed_at, digest)
+  select :adjustment_id, execution_id, tenant_id, plan_id, user_id, :usd_amount, :btc_amount,
+    :reason, :recorded_at, :report_id, :partner_order_id, :partner_fee_usd, :execution_price, :executed_at, :digest
+  from trades where execution_id = :execution_id`
+
+export const LATE_REPORTS = 'select * from late_reports where execution_id = :execution_id order by report_id'
+
+export const LATE_REPORT = 'select * from late_reports where report_id = :report_id'
+
+export const LIST_LATE_REPORTS = `
+  select l.*, e.unkept_reports from late_reports l join executions e on e.execution_id = l.execution_id
+  where l.report_id > :after order by l.report_id limit :limit`
+
+/** One that was dismissed and is accepted after all has its last reason. */
+export const ACCEPT_REPORT = `
+  update late_reports set accepted_at = :now,
+    decision_reason = case when decided_at is null then decision_reason else :reason end
+  where report_id = :report_id`
+
+const DECIDE = `update late_reports set decided_at = :now, decision_reason = :reason
+  where decided_at is null and`
+
+/** Those that say the same of its order as one that was accepted: what says something else is for an operator. */
+export const DECIDE_EQUAL = `
+  update late_reports set decided_at = :now,
+    decision_reason = 'says the same as report ' || cast(:report_id as bigint) || ', which was accepted'
+  where decided_at is null and exists (
+    select 1 from late_reports l
+    where l.report_id = cast(:report_id as bigint) and l.report_id <> late_reports.report_id
+      and l.execution_id = late_reports.execution_id and l.partner_order_id = late_reports.partner_order_id
+      and l.usd_amount = late_reports.usd_amount and l.btc_amount = late_reports.btc_amount
+      and l.partner_fee_usd is not distinct from late_reports.partner_fee_usd)`
+
+export const DECIDE_REPORT = `${DECIDE} report_id = :report_id`
+
+export const DECIDE_REPORTS = `${DECIDE} execution_id = :execution_id`
+
+export const COUNT_NO_REPORTS =
+  'update executions set unkept_reports = 0 where execution_id = :execution_id and unkept_reports > 0'

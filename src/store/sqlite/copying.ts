@@ -1,0 +1,278 @@
+// A file that holds still while it is copied.
+
+import { existsSync, rmSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
+import { createPrivate } from '../../plain-file.ts'
+import { giveName, nameAside, sync } from '../../whole-file.ts'
+import {
+  type Block,
+  type FileHistory,
+  type HeldSource,
+  type HoldOptions,
+  lineOf,
+  type NewTarget,
+  type Rows,
+  rowsOf,
+  selectAll,
+  type Table,
+  type TargetOptions,
+  type Value,
+} from '../copying.ts'
+import { isPending } from '../database.ts'
+import { instant } from '../reader.ts'
+import type { Seal } from '../seal.ts'
+import type { AuditEntry } from '../store.ts'
+import { type Database, insertRows, openFile, whenFree } from './file/connection.ts'
+import { explained, isUnreadable, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
+import { BESIDE, isMissing, lockFile, realName, refuseNetworkFile, walBytes, walFile } from './file/files.ts'
+import { acquireLock, haltPasses } from './file/locks.ts'
+import { migrate, migrationStates } from './file/migrate.ts'
+import { damagedLog, hasForeignLog, refuseDoubtfulLog } from './file/wal.ts'
+import { copyTo } from './file/whole-copy.ts'
+import { openStore } from './open.ts'
+import { addAuditFromOutside, auditThroughSeal, breakSeal, sealOf, setSeal } from './seal.ts'
+
+const ROWS_PER_BLOCK = 2_000
+
+/** Throws database_not_found, schema_newer, database_locked, usage for an untouched file of an earlier schema. */
+export async function holdFile(
+  file: string,
+  clock: () => Instant,
+  { fromWriters, untouched = false }: HoldOptions,
+): Promise<HeldSource> {
+  refuseUnreachable(file)
+  if (isMissing(file)) throw notThere(file)
+  refuseDoubtfulLog(file)
+  const playedIn = [walFile(file), `${file}-journal`].filter(hasContent)
+  const store = untouched ? null : await openStore(file, { clock, create: false })
+  let letPassesOn = () => {}
+  const db = openFile(file)
+  const release = async () => {
+    if (db.inTransaction) db.exec('rollback')
+    db.close()
+    letPassesOn()
+    await store?.close()
+  }
+  try {
+    if (fromWriters) letPassesOn = await haltPasses(file, 'The database is to be sealed')
+    await whenFree(() => db.exec(fromWriters ? 'begin immediate' : 'begin'))
+    // The first read is the moment at which everything is read.
+    await whenFree(() => refuseOlder(db, file))
+  } catch (error) {
+    await release()
+    throw error
+  }
+  return {
+    ...rowsIn(db),
+    playedIn,
+    async fileHistory() {
+      const rows = db.prepare<[], MigrationRow>('select * from migrations order by name').all()
+      const migrations = rows.map(({ applied_at, ...row }) => ({ ...row, appliedAt: instant(applied_at) }))
+      return { begunAt: instant(rows[0]?.applied_at ?? 0n), migrations }
+    },
+    seal: async () => sealOf(db),
+    async setSeal(seal) {
+      setSeal(db, seal)
+      db.exec('commit')
+    },
+    async keepSeal() {
+      // A kill may have come after a commit was written and before it reached the disk.
+      const log = walFile(file)
+      if (existsSync(log)) sync(log)
+    },
+    store,
+    release,
+  }
+}
+
+const hasContent = (name: string): boolean => (statSync(name, { throwIfNoEntry: false })?.size ?? 0) > 0
+
+type MigrationRow = { name: string; sha256: string; applied_at: bigint }
+
+function refuseOlder(db: Database, file: string): void {
+  if (!migrationStates(db).some(isPending)) return
+  throw new Problem(
+    'usage',
+    `${file} has the schema of an earlier version: bring a copy of it up with \`tranche --db COPY migrate\`, and take that.`,
+  )
+}
+
+/** Reading gives the event loop a turn between two blocks, and nothing else may use `db` meanwhile. */
+export const rowsIn = (db: Database): Rows => ({
+  count: async ({ name }) => Number(db.prepare<[], bigint>(`select count(*) from ${name}`).pluck().get()),
+  blocks: (table) => blocksOf(db, table),
+})
+
+async function* blocksOf(db: Database, table: Table): AsyncGenerator<Block> {
+  let text = ''
+  let rows = 0
+  for (const row of db.prepare(selectAll(table)).raw().iterate() as Iterable<Value[]>) {
+    text += `${lineOf(row, table)}\n`
+    rows += 1
+    if (rows < ROWS_PER_BLOCK) continue
+    yield { text, rows }
+    text = ''
+    rows = 0
+  }
+  if (rows > 0) yield { text, rows }
+}
+
+// A file under construction: filled under a temporary name, packed into another file, and given its name when it is
+// verified. Its bytes depend on its rows alone, so the same rows give the same bytes, whichever way they came.
+
+/** What is derived from the rows (sql/0010_open_counts.sql and 0011_findings.sql), as in a database without a past. */
+const MAKE_COUNTS = `
+  delete from open_counts;
+  insert into open_counts
+    select tenant_id, coalesce(lease_expires_at, 0), count(*) from executions
+    where status in ('pending', 'sent') group by 1, 2 order by 1, 2;
+  delete from outcomes;
+  insert into outcomes
+    select d.tenant_id, d.recorded_at / 3600000, sum(d.usd_amount is not null), sum(d.usd_amount is null)
+    from trades d join (select tenant_id, max(recorded_at) / 3600000 as hour from trades group by 1) n using (tenant_id)
+    where d.recorded_at / 3600000 >= n.hour - 24 group by 1, 2 order by 1, 2;
+`
+
+/** Throws database_exists for a name that is taken, bad_file for one that cannot be written. */
+export async function newFile(
+  fileName: string,
+  clock: () => Instant,
+  { now, replace }: TargetOptions,
+): Promise<NewTarget> {
+  refuseNetworkFile(fileName)
+  refuseUnreachable(fileName)
+  refuseClosedFolder(fileName)
+  const file = realName(fileName)
+  if (!replace) refuseTaken(file)
+  const loading = nameAside(file)
+  const packed = `${loading}-packed`
+  // Private from the first byte.
+  const refuseOther = createPrivate(loading)
+  const db = openFile(loading, { fileMustExist: true })
+  let result: Database | null = null
+  const close = async () => {
+    result?.close()
+    db.close()
+    for (const name of [loading, packed])
+      for (const suffix of ['', ...BESIDE]) rmSync(name + suffix, { force: true })
+  }
+  try {
+    refuseOther()
+    // Nobody else knows of it, and what a crash leaves of it is thrown away.
+    for (const setting of ['journal_mode = memory', 'synchronous = off', 'cache_size = -65536'])
+      db.pragma(setting)
+    // Under its temporary name, there are no locks to take and there is nothing to back up.
+    await migrate(db, ':memory:', () => now)
+    db.pragma('foreign_keys = off')
+    db.exec('begin; delete from tiers')
+  } catch (error) {
+    await close()
+    throw error
+  }
+  const reading = () => rowsIn(result ?? db)
+
+  return {
+    load: (table, blocks) => load(db, table, blocks),
+    async settle({ fileHistory, seal }) {
+      db.exec(MAKE_COUNTS)
+      sayMigrations(db, fileHistory)
+      db.exec('commit')
+      if (seal) db.transaction(() => setSeal(db, seal))()
+      copyTo(db, packed, { replace: false })
+      db.close()
+      result = openFile(packed, { fileMustExist: true })
+    },
+    count: (table) => reading().count(table),
+    blocks: (table) => reading().blocks(table),
+    // Never the packed file: opening a file through a store changes it.
+    openStore: () => openStore(loading, { clock, create: false }),
+    async publish(audit) {
+      if (result && audit) auditThroughSeal(result, audit, now)
+      result?.close()
+      if (!replace) refuseTaken(file)
+      giveName(packed, file, { replace: replace || existsSync(file) })
+      sync(dirname(file))
+      return { replaced: null, bytes: statSync(file).size }
+    },
+    close,
+  }
+}
+
+async function load(db: Database, table: Table, blocks: AsyncIterable<Block>): Promise<void> {
+  const names = table.columns.map(({ name }) => name)
+  const insert = insertRows(db, table.name, names)
+  for await (const block of blocks)
+    insert(
+      rowsOf(block, table).map((row) =>
+        Object.fromEntries(row.map((value, at) => [names[at] as string, value])),
+      ),
+    )
+}
+
+function sayMigrations(db: Database, { begunAt, migrations }: FileHistory): void {
+  db.prepare('update migrations set applied_at = ?').run(begunAt)
+  const say = db.prepare('update migrations set applied_at = ? where name = ? and sha256 = ?')
+  for (const { name, sha256, appliedAt } of migrations) say.run(appliedAt, name, sha256)
+}
+
+/** An empty file does not count as a database, nor does a log without one. */
+function refuseTaken(file: string): void {
+  if (isMissing(file) && walBytes(file) === 0) return
+  throw new Problem(
+    'database_exists',
+    `${existsSync(file) ? file : walFile(file)} already exists, and a copy never replaces anything: name another file.`,
+  )
+}
+
+// Reads the seal of a file from outside, and takes it off.
+
+/**
+ * The seal of whatever is there; also null for a file that cannot be read, or that would be read wrongly with its log.
+ */
+export function seenSeal(file: string): Seal | null {
+  if (isMissing(file) || hasForeignLog(file) || damagedLog(file) !== null) return null
+  let db: Database | undefined
+  try {
+    db = openFile(file, { fileMustExist: true })
+    return sealOf(db)
+  } catch (error) {
+    if (isUnreadable(error)) return null
+    throw explained(error, file)
+  } finally {
+    db?.close()
+  }
+}
+
+/** Throws usage for a file without a seal, database_not_found, database_in_use, schema_newer, database_locked. */
+export async function unseal(
+  file: string,
+  { now, audit }: { now: Instant; audit: (seal: Seal) => AuditEntry },
+): Promise<Seal> {
+  refuseUnreachable(file)
+  if (isMissing(file)) throw notThere(file)
+  refuseDoubtfulLog(file)
+  const db = openFile(file)
+  let letOn: (() => void) | null = null
+  try {
+    // A copy that is still without its name would get it afterwards, and two databases would take writes.
+    letOn = acquireLock(lockFile(file, 'pass'))
+    if (!letOn)
+      throw new Problem('database_in_use', `${file} is being copied, or a tick is running: wait for its end.`)
+    await whenFree(() => migrationStates(db))
+    await whenFree(() => db.exec('begin immediate'))
+    const seal = sealOf(db)
+    if (!seal) throw new Problem('usage', `${file} is not sealed.`)
+    breakSeal(db)
+    addAuditFromOutside(db, audit(seal), now)
+    db.exec('commit')
+    return seal
+  } catch (error) {
+    throw explained(error, file)
+  } finally {
+    if (db.inTransaction) db.exec('rollback')
+    db.close()
+    letOn?.()
+  }
+}

@@ -1,0 +1,261 @@
+// What keeps a command from its database, in one sentence each: the path, its owner, and what to do.
+
+import { accessSync, closeSync, constants, openSync, readFileSync, statSync } from 'node:fs'
+import { devNull } from 'node:os'
+import { dirname, resolve } from 'node:path'
+import SQLite from 'better-sqlite3'
+import { Problem } from '../../../core/problem.ts'
+import { quoted } from '../../../core/text.ts'
+import { refuseStrange } from '../../../plain-file.ts'
+import { isSealedWords } from '../../seal.ts'
+import { freeOn, realName, refusePlantedBeside } from './files.ts'
+
+/**
+ * Throws bad_file for a name that cannot be a database: a folder, a pipe, or a path through a folder that may not be
+ * entered.
+ */
+export function refuseUnreachable(file: string): void {
+  if (isReachableFolder(file))
+    throw new Problem(
+      'bad_file',
+      `${file} is a folder: --db takes the file in it, such as ${file}/tranche.db.`,
+    )
+  refuseStrange(realName(file))
+}
+
+/** Where init puts the settings of a service that root installs, and its database. */
+export const INSTALLED = { settings: '/etc/tranche/tranche.env', folder: '/var/lib/tranche' }
+
+/**
+ * For a name at which there is nothing. It gives the full path: a command may run in another folder than its caller
+ * thinks. Where a service is installed, its database is most likely meant, and to begin another would mislead.
+ */
+export function notThere(file: string): Problem {
+  const path = resolve(file)
+  const isElsewhere = dirname(path) !== INSTALLED.folder && isInstalled()
+  const command = `sudo sh -c 'set -a; . ${INSTALLED.settings}; exec runuser -u tranche -- tranche "$@"' sh status`
+  const begin = 'begin one with `tranche partner create SLUG --name NAME`'
+  // Whoever has set it has chosen, perhaps by loading these very settings: to load them again would lead here again.
+  const isInVariable = path === resolve(process.env.TRANCHE_DB ?? '')
+  const settings = isElsewhere ? `; the service installed here has its settings in ${INSTALLED.settings}` : ''
+  const hint = isInVariable
+    ? `TRANCHE_DB names it: put the right one there, or ${begin}${settings}`
+    : isElsewhere
+      ? `the service installed here has its settings in ${INSTALLED.settings}; for its database run \`${command}\`, or the command that you need in place of status`
+      : `name the right one with --db, or ${begin}`
+  return new Problem('database_not_found', `There is no database at ${path}: ${hint}.`)
+}
+
+/** Its folder may be closed to this user, which shows that it is there. */
+function isInstalled(): boolean {
+  try {
+    return statSync(INSTALLED.settings).isFile()
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EACCES'
+  }
+}
+
+/** Throws bad_file for a copy that cannot be read: a folder, a path through a closed folder, somebody else's file. */
+export function refuseUnreadable(copy: string): void {
+  if (isReachableFolder(copy)) throw new Problem('bad_file', `${copy} is a folder: name the copy in it.`)
+  refuseStrange(realName(copy))
+  if (!isDenied(copy, constants.R_OK)) return
+  throw new Problem(
+    'bad_file',
+    `${copy} cannot be read: it belongs to ${ownerOf(copy)}; ${runAs(copy)}${orAsRoot(copy)}.`,
+  )
+}
+
+/**
+ * Throws bad_file when no file can be created beside `file`: its folder does not exist, or this user may not write in
+ * it.
+ */
+export function refuseClosedFolder(file: string): void {
+  const folder = dirname(resolve(file))
+  if (!isReachableFolder(folder))
+    throw new Problem('bad_file', `There is no folder ${folder}: make it, or name another file.`)
+  if (!isDenied(folder, constants.W_OK | constants.X_OK)) return
+  throw new Problem(
+    'bad_file',
+    `${file} cannot be written: the folder ${folder} belongs to ${ownerOf(folder)}, and this user may not write in it; ${runAs(folder)}${orAsRoot(folder)}.`,
+  )
+}
+
+function isReachableFolder(name: string): boolean {
+  try {
+    return statSync(name).isDirectory()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') return false
+    const closed = closedFolder(name)
+    throw new Problem(
+      'bad_file',
+      `${name} cannot be reached: the folder ${closed} belongs to ${ownerOf(closed)} and may not be entered; ${runAs(closed)}.`,
+    )
+  }
+}
+
+/** Whether the file exists, but this user has no right to it. */
+function isDenied(name: string, right: number): boolean {
+  try {
+    accessSync(name, right)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EACCES'
+  }
+}
+
+/** The outermost folder on the way to the file that this user may not enter. */
+function closedFolder(file: string): string {
+  const folders: string[] = []
+  for (let at = dirname(resolve(file)); ; at = dirname(at)) {
+    folders.unshift(at)
+    if (at === dirname(at)) break
+  }
+  const closed = folders.find((folder) => {
+    try {
+      accessSync(folder, constants.X_OK)
+      return false
+    } catch {
+      return true
+    }
+  })
+  return closed ?? dirname(file)
+}
+
+function ownerOf(name: string): string {
+  try {
+    const { uid, mode } = statSync(name)
+    return `${userName(uid) ?? `user ${uid}`} (mode ${(mode & 0o777).toString(8)})`
+  } catch {
+    return 'another user'
+  }
+}
+
+/** What to do about somebody else's file. */
+function runAs(name: string): string {
+  const owner = ownerId(name)
+  if (owner === null) return 'run the command as that user'
+  // Which database is meant would be forgotten on the way.
+  const inVariable = process.env.TRANCHE_DB && resolve(process.env.TRANCHE_DB)
+  const isForgotten = inVariable && `${inVariable}/`.startsWith(`${resolve(name)}/`)
+  const named = isForgotten ? ` and \`--db ${quoted(inVariable)}\` after it, for sudo drops TRANCHE_DB` : ''
+  if (owner === 0) return `run the command as root, with \`sudo\` before it${named}`
+  return `run the command as that user, with \`sudo -u ${userName(owner) ?? `'#${owner}'`}\` before it${named}`
+}
+
+const orAsRoot = (name: string): string => (ownerId(name) === 0 ? '' : ', or as root')
+
+function ownerId(name: string): number | null {
+  try {
+    return statSync(name).uid
+  } catch {
+    return null
+  }
+}
+
+/** The system's name for a user; null for one that is not in its list. */
+export function userName(uid: number): string | null {
+  try {
+    const users = readFileSync('/etc/passwd', 'utf8').split('\n')
+    return users.map((line) => line.split(':')).find((user) => user[2] === String(uid))?.[0] ?? null
+  } catch {
+    return null
+  }
+}
+
+/**
+ * An error of SQLite about the file as a whole, as database_damaged, database_sealed or storage_failed; any other as it
+ * is.
+ */
+export function explained(error: unknown, file: string): unknown {
+  if ((error as { code?: unknown }).code === 'EMFILE') return new Problem('storage_failed', TOO_MANY_FILES)
+  if (!(error instanceof SQLite.SqliteError)) return error
+  if (isSealedWords(error.message)) return new Problem('database_sealed', error.message)
+  const [kind = ''] = /^SQLITE_[A-Z]+/.exec(error.code) ?? []
+  const planted = plantedBeside(file)
+  if (planted) return planted
+  const folder = dirname(resolve(file))
+  if (['SQLITE_CANTOPEN', 'SQLITE_IOERR'].includes(kind) && !canOpenMore())
+    return new Problem('storage_failed', TOO_MANY_FILES)
+  if (kind === 'SQLITE_CORRUPT')
+    return new Problem(
+      'database_damaged',
+      `${file} is damaged: keep it, and see "When the database file is damaged" in \`tranche docs operations\`.`,
+    )
+  const sentence = {
+    SQLITE_NOTADB: `${file} is not a database, or its beginning is damaged: name the right file with --db, or see "When the database file is damaged" in \`tranche docs operations\`.`,
+    SQLITE_FULL: unusable(file, folder),
+    SQLITE_IOERR: unusable(file, folder),
+    SQLITE_READONLY: unwritable(file, folder),
+    SQLITE_CANTOPEN: unwritable(file, folder),
+  }[kind]
+  return sentence === undefined ? error : new Problem('storage_failed', sentence)
+}
+
+/** SQLite would only say that something failed: a journal of somebody else cannot be removed, for example. */
+function plantedBeside(file: string): Problem | null {
+  try {
+    refusePlantedBeside(file)
+    return null
+  } catch (error) {
+    return error instanceof Problem ? error : null
+  }
+}
+
+/**
+ * Whether this process can get the descriptors that a database needs: if one is missing, SQLite only says that it
+ * cannot open.
+ */
+function canOpenMore(): boolean {
+  const opened: number[] = []
+  try {
+    for (let n = 0; n < DATABASE_DESCRIPTORS; n++) opened.push(openSync(devNull, 'r'))
+    return true
+  } catch {
+    return false
+  } finally {
+    for (const descriptor of opened) closeSync(descriptor)
+  }
+}
+
+/** The file, its log, the index of the log, and the folder while it is brought to disk. */
+const DATABASE_DESCRIPTORS = 4
+
+const TOO_MANY_FILES =
+  'This process may open no more files: raise the limit (`ulimit -n`, or LimitNOFILE of systemd), and run the command again.'
+
+function unusable(file: string, folder: string): string {
+  return (
+    `The disk of ${file} is full or has failed${freeOn(folder)}, so what was under way is not recorded: ` +
+    `make room in ${folder}, but never delete a -wal or -shm file.`
+  )
+}
+
+const unwritable = (file: string, folder: string): string =>
+  `${file} cannot be written, and even a reader has to write the log beside it: ${folder} belongs to ${ownerOf(folder)}, ` +
+  `the file to ${ownerOf(file)}; ${runAs(file)}, ` +
+  'or on a read-only disk copy the file and its -wal to a folder of yours and name the copy with --db.'
+
+// Which kind of error SQLite has thrown: the file is locked, damaged, or not a database.
+
+/** The error that SQLite would have thrown, where it only reports it in a row. */
+export const busy = (): Error => new SQLite.SqliteError('database is locked', 'SQLITE_BUSY')
+
+export const isBusy = (error: unknown): boolean =>
+  error instanceof SQLite.SqliteError &&
+  (error.code.startsWith('SQLITE_BUSY') || error.code === 'SQLITE_LOCKED')
+
+/** Whether the file itself is damaged, rather than what is stored in it. */
+export const isCorrupt = (error: unknown): boolean =>
+  error instanceof SQLite.SqliteError && error.code.startsWith('SQLITE_CORRUPT')
+
+/** Whether the file is not an SQLite database, or has lost its beginning. */
+export const isNoDatabase = (error: unknown): boolean =>
+  error instanceof SQLite.SqliteError && error.code === 'SQLITE_NOTADB'
+
+/** Whether SQLite cannot make sense of the file at all, or of a part it needed. */
+export const isUnreadable = (error: unknown): boolean => isCorrupt(error) || isNoDatabase(error)
+
+/** SQLite puts a heading line before its first finding. */
+export const inOneLine = (fault: string): string =>
+  fault.replace(/^\*{3} in database main \*{3}\n/, '').replaceAll('\n', '; ')

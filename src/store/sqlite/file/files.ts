@@ -1,0 +1,252 @@
+// The files that a database consists of, and the guard against writing anything else over them.
+
+import {
+  existsSync,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  readlinkSync,
+  realpathSync,
+  statfsSync,
+  statSync,
+} from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import SQLite from 'better-sqlite3'
+import { Problem } from '../../../core/problem.ts'
+import { refuseForeignBeside, withPlain } from '../../../plain-file.ts'
+
+/** What SQLite may lay beside a database under its name. */
+export const BESIDE = ['-wal', '-shm', '-journal'] as const
+
+/** The locks between processes that lie beside a database, each an empty file. */
+const LOCK_SUFFIX = { pass: '-tick', import: '-import', advance: '-advance' } as const
+
+/** Where it is noted which file the log belongs to (wal-owner.ts). */
+const OWNER_SUFFIX = '-owner'
+
+/**
+ * The name of the file itself, whatever links lead there: SQLite puts its log beside it, as we do our locks, and a link
+ * must not be replaced.
+ */
+export function realName(file: string): string {
+  if (file === ':memory:') return file
+  if (existsSync(file)) return realpathSync(file)
+  // A link whose file is gone: what lay beside that file is still there, and a new one would be made there.
+  const target = readLink(file)
+  return target === null ? resolve(file) : realName(resolve(dirname(file), target))
+}
+
+function readLink(file: string): string | null {
+  try {
+    return readlinkSync(file)
+  } catch {
+    return null
+  }
+}
+
+/**
+ * Throws bad_file when SQLite would play back, or write into, a log, an index or a journal that somebody else may have
+ * put there. They are looked at, not opened: closing one again would give up the locks of this process on it.
+ */
+export function refusePlantedBeside(database: string): void {
+  const file = realName(database)
+  for (const suffix of BESIDE) refuseForeignBeside(file, file + suffix)
+}
+
+/** Whether there is no database. An empty file does not count as one: a mistyped redirection leaves such a file. */
+export const isMissing = (file: string): boolean =>
+  (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0
+
+/** The write-ahead log of a database: its name, and its size, which is 0 when there is none. */
+export const walFile = (database: string): string => `${realName(database)}-wal`
+export const walBytes = (database: string): number =>
+  statSync(walFile(database), { throwIfNoEntry: false })?.size ?? 0
+
+/** The index of that log, which all who have the database open share. */
+export const indexFile = (database: string): string => `${realName(database)}-shm`
+
+export const ownerNote = (database: string): string => realName(database) + OWNER_SUFFIX
+
+export const lockFile = (database: string, lock: keyof typeof LOCK_SUFFIX): string =>
+  realName(database) + LOCK_SUFFIX[lock]
+
+/** Device and inode; null for a name that leads nowhere, or nowhere that this process may look. */
+export function identityOf(file: string): string | null {
+  try {
+    const { dev, ino } = statSync(file, { bigint: true })
+    return `${dev} ${ino}`
+  } catch {
+    return null
+  }
+}
+
+export function isSameFile(a: string, b: string): boolean {
+  const identity = identityOf(a)
+  return identity !== null && identity === identityOf(b)
+}
+
+type Owner = { uid: number; gid: number }
+
+/**
+ * Gives a file of ours to `owner`, with the mode if one is given. Root may do this in a folder in which somebody else
+ * can put links, so nothing is changed through a link: it throws instead, as it does when this user may not change the
+ * owner.
+ */
+export function handOver(file: string, { uid, gid }: Owner, mode?: number): void {
+  withPlain(file, { ownedBy: () => ownersBeside(file) }, (descriptor) => {
+    const mine = fstatSync(descriptor)
+    if (mine.uid !== uid || mine.gid !== gid) fchownSync(descriptor, uid, gid)
+    if (mode !== undefined) fchmodSync(descriptor, mode)
+  })
+}
+
+/** Whose a file of ours may be, beside root's and this user's own: the folder's owner, or that of its database. */
+export function ownersBeside(file: string): number[] {
+  const beside = [OWNER_SUFFIX, ...Object.values(LOCK_SUFFIX)].find((suffix) => file.endsWith(suffix))
+  const database = beside === undefined ? file : file.slice(0, -beside.length)
+  return [dirname(file), database].flatMap((name) => statSync(name, { throwIfNoEntry: false })?.uid ?? [])
+}
+
+/**
+ * What root creates beside a database goes to the owner of the folder, as SQLite's own files do, because the service
+ * opens it.
+ */
+export function giveToFolderOwner(file: string): void {
+  if (process.getuid?.() === 0) handOver(file, statSync(dirname(file)))
+}
+
+/** Throws a usage Problem for an output that is the database, its log or one of its locks, forced or not. */
+export function refuseDatabaseFile(output: string, database: string): void {
+  for (const suffix of ['', OWNER_SUFFIX, ...Object.values(LOCK_SUFFIX), ...BESIDE]) {
+    const own = realName(database) + suffix
+    if (resolve(output) !== resolve(own) && !isSameFile(output, own)) continue
+    throw new Problem('usage', `${output} belongs to the database itself: give another name.`)
+  }
+}
+
+// Whether the open files are still what their names lead to: a database that was removed or replaced takes every write
+// and loses it.
+
+/** How long a read trusts the last look: a read loses nothing, so it need not look itself. */
+const LOOK_MS = 100
+
+export type NameWatch = {
+  /** Looks. Once it has thrown database_gone, it always does: in between, others may have written elsewhere. */
+  look: () => void
+  /** The same, unless the last look was just now. */
+  lookNowAndThen: () => void
+}
+
+type Watched = { name: string; identity: string }
+
+export const UNWATCHED: NameWatch = { look: () => {}, lookNowAndThen: () => {} }
+
+/**
+ * Watches the database that was just opened under the name `file`. What lies beside it is watched from the call of
+ * `besideToo`: the log and its index are there once the log was read, and stay for as long as the database is open.
+ */
+export function watchFileName(file: string): NameWatch & { besideToo: () => void } {
+  if (file === ':memory:') return { ...UNWATCHED, besideToo: () => {} }
+  const beside = [walFile(file), indexFile(file)]
+  const watched = identified([file])
+  let gone: Problem | null = null
+  let lookedAt = Number.NEGATIVE_INFINITY
+
+  function look(): void {
+    const lost = gone ? undefined : watched.find(({ name, identity }) => identityOf(name) !== identity)
+    if (lost) gone = goneFrom(lost.name)
+    if (gone) throw gone
+    lookedAt = performance.now()
+  }
+
+  return {
+    look,
+    lookNowAndThen() {
+      if (gone || performance.now() - lookedAt >= LOOK_MS) look()
+    },
+    besideToo: () => void watched.push(...identified(beside)),
+  }
+}
+
+const identified = (names: readonly string[]): Watched[] =>
+  names.flatMap((name) => {
+    const identity = identityOf(name)
+    return identity === null ? [] : [{ name, identity }]
+  })
+
+const goneFrom = (name: string): Problem =>
+  new Problem(
+    'database_gone',
+    `${name} was removed or replaced while it was open, so nothing more is stored: ` +
+      'see "When the database is gone" in `tranche docs operations` before you stop this process.',
+  )
+
+// Where a database may live: on a disk of this machine.
+
+/** File systems whose locks and shared memory do not reach across machines (statfs magic numbers of Linux). */
+const NETWORK = new Map([
+  [0x6969, 'NFS'],
+  [0x517b, 'SMB'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB2'],
+  [0x01021997, '9p'],
+  [0x5346414f, 'AFS'],
+  [0x00c36400, 'Ceph'],
+  [0x0bd00bd0, 'Lustre'],
+  [0x47504653, 'GPFS'],
+  [0x01161970, 'GFS2'],
+  [0x7461636f, 'OCFS2'],
+  [0x786f4256, 'a VirtualBox shared folder'],
+])
+
+/**
+ * Throws a usage Problem for a file on a network file system: two machines would write to it at once and lose money.
+ */
+export function refuseNetworkFile(file: string, typeOf: (folder: string) => number = fileSystemType): void {
+  if (file === ':memory:') return
+  // Through a link, it is the file at its end that counts.
+  const name = NETWORK.get(typeOf(dirname(existsSync(file) ? realpathSync(file) : file)) >>> 0)
+  if (!name) return
+  throw new Problem(
+    'usage',
+    `${file} is on a network file system (${name}), where SQLite's locks cannot be relied on: keep it on a local disk.`,
+  )
+}
+
+function fileSystemType(folder: string): number {
+  try {
+    return process.platform === 'linux' ? statfsSync(folder).type : 0
+  } catch {
+    // A folder that is not there gets its own message when the file is opened.
+    return 0
+  }
+}
+
+// When a disk counts as full, and how much of it is free.
+
+/** Whether there was no room for a write, or for the index of the log. */
+export const isDiskFull = (error: unknown): boolean =>
+  error instanceof SQLite.SqliteError && /^SQLITE_(FULL|IOERR_SHMSIZE)$/.test(error.code)
+
+/** With less, some writes succeed and others do not. */
+const ROOM_MIN_BYTES = 1_048_576
+
+/** Whether there is room for a write beside the file; true where that cannot be determined. */
+export function hasRoom(file: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(dirname(resolve(file)))
+    return bavail * bsize >= ROOM_MIN_BYTES
+  } catch {
+    return true
+  }
+}
+
+/** In words, in brackets; empty where it cannot be determined. */
+export function freeOn(folder: string): string {
+  try {
+    const { bavail, bsize } = statfsSync(folder)
+    return ` (${Math.floor((bavail * bsize) / 1024)} KiB are free)`
+  } catch {
+    return ''
+  }
+}

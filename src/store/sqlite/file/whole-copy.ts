@@ -1,0 +1,62 @@
+// A copy of a database under a name of its own: whole, private and on disk before anybody can see it there.
+
+import { rmSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { Problem } from '../../../core/problem.ts'
+import { createPrivate } from '../../../plain-file.ts'
+import { giveName, nameAside, sync } from '../../../whole-file.ts'
+import { type Database, openFile } from './connection.ts'
+import { inOneLine, isBusy, isCorrupt, isNoDatabase, isUnreadable } from './errors.ts'
+import { BESIDE } from './files.ts'
+
+/**
+ * Writes one consistent moment of `db` under the name `copy`, which appears only when the copy is complete, verified
+ * and on disk. Throws file_exists when the name is taken and may not be replaced, and storage_failed. Whatever fails
+ * leaves nothing behind; a kill leaves at most a `.partial-` file, which the next copy to that name removes.
+ */
+export function copyTo(db: Database, copy: string, { replace }: { replace: boolean }): void {
+  const aside = nameAside(copy)
+  try {
+    // Private from the first byte: SQLite fills an empty file that already exists.
+    const refuseOther = createPrivate(aside)
+    // A read transaction of its own: it waits for nobody, and nobody waits for it.
+    db.prepare('vacuum into ?').run(aside)
+    assertWhole(aside, 'The copy')
+    sync(aside)
+    refuseOther()
+    giveName(aside, copy, { replace })
+    sync(dirname(copy))
+  } catch (error) {
+    if (error instanceof Problem || isBusy(error) || isUnreadable(error)) throw error
+    const { message } = error as Error
+    throw new Problem(
+      'storage_failed',
+      `${copy} could not be made (${message}): make room for it, or copy to another disk.`,
+    )
+  } finally {
+    for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
+  }
+}
+
+// Whether a file is a whole database: a backup as it is made, and before it is restored.
+
+/**
+ * Throws bad_file when SQLite finds anything wrong with the file, and errors of the disk unchanged. `name` is the name
+ * that the user knows it by.
+ */
+export function assertWhole(file: string, name = file): void {
+  let found: unknown
+  try {
+    const db = openFile(file)
+    try {
+      ;[found] = db.prepare('pragma integrity_check(1)').pluck().all()
+    } finally {
+      db.close()
+    }
+  } catch (error) {
+    if (isNoDatabase(error)) throw new Problem('bad_file', `${name} is not a database.`)
+    if (!isCorrupt(error)) throw error
+    found = (error as Error).message
+  }
+  if (found !== 'ok') throw new Problem('bad_file', `${name} is damaged: ${inOneLine(String(found))}`)
+}

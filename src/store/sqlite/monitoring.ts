@@ -1,0 +1,166 @@
+// Monitoring's reads. Each goes along an index or a range of the primary key, in pages: between two pages, other
+// requests get their turn, however many rows there are.
+
+import { statfsSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import { DAY_MS, type Instant, plus } from '../../core/time.ts'
+import type { DiskSeen } from '../../core/vitals.ts'
+import {
+  marksReader,
+  NEWEST_EXECUTION,
+  type OpsSql,
+  opsPageReader,
+  recentReader,
+  TRANCHE,
+} from '../health/ops-page.ts'
+import {
+  backlogReader,
+  firstAwake,
+  lateFills,
+  metricsReader,
+  type OpenRow,
+  type PartnerSql,
+  partnersPage,
+  partnersReader,
+  schedulerReader,
+  stockTaker,
+  type VitalParts,
+  vitalsReader,
+} from '../health/vitals.ts'
+import type { MonitoringStore, OpsPageStore, StatusStore } from '../monitoring.ts'
+import { sql } from '../reader.ts'
+import { sealReader } from '../seal.ts'
+import { IS_OPEN, OWN_NOW } from '../sql/ledger.ts'
+import { type Connection, databaseBytes, readerOf } from './file/connection.ts'
+import { realName, walBytes } from './file/files.ts'
+
+export function createMonitoringStore(connection: Connection): MonitoringStore {
+  const { db, probe } = connection
+  const reader = readerOf(connection)
+  const sql = {
+    save: db.prepare('savepoint probe'),
+    probe: db.prepare('insert into ticks (at) values (0)'),
+    undo: db.prepare('rollback to probe'),
+    release: db.prepare('release probe'),
+  }
+  const parts = vitalParts(connection)
+  return {
+    // A savepoint that is undone inside a transaction that commits: the page still goes to the log and to the disk, so
+    // a full disk is noticed, but the row was never there.
+    probeWrite: () =>
+      probe(() => {
+        sql.save.run()
+        sql.probe.run()
+        sql.undo.run()
+        sql.release.run()
+      }),
+
+    // Only one process writes at a time, and each write assigns higher ids than the one before.
+    ...marksReader(reader, async () => (await reader.get(NEWEST_EXECUTION))?.newest ?? null),
+    ...metricsReader(reader),
+    readScheduler: parts.readScheduler,
+    readBacklog: backlogReader(reader, OPEN_BY_TENANT),
+    takeStock: stockTaker(reader),
+    readVitals: vitalsReader(reader, parts),
+    walBytes: async () => walBytes(db.name),
+  }
+}
+
+/** What the vitals are read with; the check uses it too. */
+export function vitalParts(connection: Connection): VitalParts {
+  const reader = readerOf(connection)
+  return {
+    readScheduler: schedulerReader(reader, FIRST_AWAKE),
+    readPartners: partnersReader(reader, PARTNER_SQL),
+    readLost: async () => null,
+    readDisk: diskReader(connection),
+  }
+}
+
+// What monitoring asks in SQLite's own SQL: it uses the counts that are kept in a file (sql/0010_open_counts.sql and
+// 0011_findings.sql), and hints where SQLite would plan badly.
+
+/** `unleasedAt` for a row of open_counts, where 0 stands for never delivered: that lease is over at any time. */
+const IS_DUE = `(c.lease_expires_at <= ${OWN_NOW} or c.lease_expires_at > ${OWN_NOW} + ${LEASE_AHEAD_MAX_MS})`
+
+/** A step along an index for each end of a lease, however many executions wait. */
+const OPEN_BY_TENANT = sql<OpenRow>(
+  `select c.tenant_id, t.environment, sum(c.n) as open, sum(case when ${IS_DUE} then c.n else 0 end) as due,
+     min(case when ${IS_DUE} then (
+       select e.created_at from executions e
+       where e.tenant_id = c.tenant_id and ${IS_OPEN} and e.lease_expires_at is nullif(c.lease_expires_at, 0)
+       order by e.created_at limit 1) end) as oldest_at
+   from open_counts c join tenants t using (tenant_id) left join sandboxes s using (tenant_id)
+   where c.n > 0 group by c.tenant_id`,
+)
+
+// "Not indexed" makes SQLite walk along the primary key. With the index of awake plans, it would read and sort them
+// all.
+const FIRST_AWAKE = firstAwake('schedules s not indexed')
+
+const ordersOf = (outcome: string): string =>
+  `(select sum(o.${outcome}) from outcomes o where o.tenant_id = t.tenant_id and o.hour > :hour)`
+
+const PARTNER_SQL: PartnerSql = {
+  open: OPEN_BY_TENANT,
+  page: partnersPage({ filled: ordersOf('filled'), failed: ordersOf('failed') }),
+  lateFills: lateFills('executions indexed by executions_unkept'),
+}
+
+const OPS_SQL: OpsSql = {
+  // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
+  // each of the N tenants that fired last.
+  latest: sql(
+    `select ${TRANCHE}
+     from (select tenant_id, (select max(created_at) from executions x where x.tenant_id = l.tenant_id) as fired_at
+           from tenants l where environment = 'live' order by fired_at desc limit :limit) n
+       cross join executions e join plans p using (plan_id) join tenants t on t.tenant_id = n.tenant_id
+     where e.execution_id in (select execution_id from executions x where x.tenant_id = n.tenant_id
+                              order by created_at desc, execution_id desc limit :limit)
+     order by e.created_at desc, e.execution_id desc limit :limit`,
+  ),
+  // SQLite takes the other columns from the row that has the maximum.
+  prices: sql('select max(at) as at, price from prices where at >= :since group by at / :step order by at'),
+}
+
+// What a screen shows beside the vitals: what happened lately, and the version of the schema.
+
+export function createStatusStore(connection: Connection): StatusStore {
+  const migrations = connection.db.prepare<[], bigint>('select count(*) from migrations').pluck()
+  return {
+    readRecent: recentReader(readerOf(connection)),
+    schemaVersion: async () => Number(migrations.get()),
+    readSeal: sealReader(readerOf(connection)),
+  }
+}
+
+// The reads of the page of the operator.
+
+export const createOpsPageStore = (connection: Connection): OpsPageStore =>
+  opsPageReader(readerOf(connection), OPS_SQL)
+
+// The disk that the file is on, and how fast the file grows.
+
+function diskReader({ db, read }: Connection): (now: Instant) => Promise<DiskSeen | null> {
+  const bytesSince = db
+    .prepare<object, bigint>(
+      'select database_bytes from ticks where at >= :since and database_bytes is not null order by tick_id limit 1',
+    )
+    .pluck()
+  return async (now) => {
+    if (db.memory) return null
+    const folder = dirname(realName(db.name))
+    const { bavail, bfree, blocks, bsize } = statfsSync(folder)
+    const dayGrowthBytes = await read(() => {
+      const before = bytesSince.get({ since: plus(now, -DAY_MS) })
+      return before === undefined ? 0 : Math.max(0, databaseBytes(db) - Number(before))
+    })
+    return {
+      folder,
+      freeBytes: bavail * bsize,
+      totalBytes: (blocks - bfree + bavail) * bsize,
+      dayGrowthBytes,
+    }
+  }
+}

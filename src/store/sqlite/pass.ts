@@ -1,0 +1,345 @@
+// Passes: recorded, done page by page, and deleted after a week; and what a pass would do now.
+
+import SQLite from 'better-sqlite3'
+import type { ExecutionId } from '../../core/execution.ts'
+import type { Tenant } from '../../core/partner.ts'
+import type { Instant } from '../../core/time.ts'
+import { PASS_GAPS_SEEN } from '../../core/window.ts'
+import { intact } from '../digests.ts'
+import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
+import { instantOrNull } from '../reader.ts'
+import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
+import { isDueAt, nextStop } from '../sql/sandboxes.ts'
+import {
+  type DueRanges,
+  type Fired,
+  type PassCounts,
+  type PassStart,
+  type PassStore,
+  type Preview,
+  type StopSearch,
+  type WakeUpStore,
+  wakeUpsOf,
+} from '../store.ts'
+import { type Connection, type Database, databaseBytes, watchOthers } from './file/connection.ts'
+import { lockFile } from './file/files.ts'
+import { acquireLock } from './file/locks.ts'
+import { createPageSize, type RunPage } from './plan-page.ts'
+import type { PriceBook } from './prices.ts'
+import type { TenantTime } from './tenant-time.ts'
+
+/** How long the write lock is left to others between two pages. */
+const YIELD_MS = 2
+
+type Parts = {
+  book: PriceBook
+  runPage: RunPage
+  writeWakeUps: WriteWakeUps
+  sandboxDue: SandboxDue
+  file: string
+}
+
+export function createPassStore(connection: Connection, parts: Parts): PassStore {
+  const { book, runPage, writeWakeUps, sandboxDue, file } = parts
+  const { db, read, write } = connection
+  const sql = prepare(connection)
+  const dueInRealTime = createDuePlans(connection)
+  const pageSize = createPageSize()
+
+  /** What is known to a pass at `now`, whose own row is the last of the table. */
+  function known(now: Instant): Omit<PassStart, 'passId'> {
+    return knownAfter(now, sql.passTimes.all({ limit: PASS_GAPS_SEEN + 1 }))
+  }
+
+  const knownAfter = (now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'passId'> => ({
+    at: now,
+    price: book.newest(now),
+    volatility: book.volatility(),
+    passGapsMs: gapsMs(latestFirst),
+  })
+
+  async function listDuePlans(due: DueRanges): Promise<PlanIds> {
+    const [real, sandboxes] = [await dueInRealTime(due), await sandboxDue.all(due)]
+    return eachOnce([...real, Float64Array.from(sandboxes)])
+  }
+
+  const finish = (
+    passId: number,
+    { plansEvaluated, executionsCreated, windowsRolled }: PassCounts,
+  ): Promise<PassCounts> =>
+    write((now) => {
+      sql.finishPassRow.run({
+        tick_id: passId,
+        plans_evaluated: plansEvaluated,
+        executions_created: executionsCreated,
+        windows_rolled: windowsRolled,
+        finished_at: now,
+      })
+      return { plansEvaluated, executionsCreated, windowsRolled }
+    })
+
+  return {
+    async joinPass() {
+      const leave = acquireLock(lockFile(file, 'pass'))
+      // A pass belongs to one process: with a single writer, a second process would be no help.
+      return (
+        leave && {
+          joined: null,
+          finish: (passId, counts) => finish(passId, counts).finally(leave),
+          leave: async () => leave(),
+        }
+      )
+    },
+
+    beginPass: (observed, asked = null) =>
+      write((now) => {
+        if (observed) book.add(now, observed.price, observed.source)
+        const { lastInsertRowid } = sql.addPass.run({
+          at: now,
+          price: observed?.price ?? null,
+          feed: asked?.name ?? null,
+          feed_failure: asked?.failure?.slice(0, FAILURE_MAX) ?? null,
+          database_bytes: databaseBytes(db),
+        })
+        const before = Number(lastInsertRowid) - PASSES_KEPT
+        sql.forgetPasses.run({ before })
+        sql.forgetEvents.run({ before })
+        return { passId: Number(lastInsertRowid), ...known(now) }
+      }),
+
+    peekPass: () =>
+      read(() => {
+        // Includes the gap that a pass at this moment would end: it helps decide how early the failsafe begins.
+        const now = connection.clock()
+        return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_SEEN })])
+      }),
+
+    listDuePlans: async (due) => [...(await listDuePlans(due))],
+
+    async *duePages(_passId, due, pageMax) {
+      const planIds = due ? await listDuePlans(due) : eachOnce([])
+      const haveOthersWritten = watchOthers(db)
+      for (let from = 0; from < planIds.length; ) {
+        // Between pages, so that another process waiting for the write lock gets its turn.
+        if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
+        const until = from + pageSize.next(pageMax, haveOthersWritten())
+        yield [...planIds.subarray(from, until)]
+        from = until
+      }
+    },
+
+    changeDuePlans: (passId, planIds, decisions) =>
+      write((now) => {
+        const from = performance.now()
+        const { fired, ...counts } = runPage(planIds, decisions, now)
+        writeWakeUps(passId, fired, now)
+        pageSize.note({ plans: planIds.length, ms: performance.now() - from })
+        return counts
+      }),
+
+    async previewDuePlans(planIds, decisions) {
+      // Done for real and then undone, so that what is shown cannot differ from what would happen.
+      const undo = new Undo<Preview[]>()
+      await write((now) => {
+        const { fired } = runPage(planIds, decisions, now)
+        undo.value = fired.map((one) => ({ ...one, partnerPlanId: sql.planName.get(one.planId) ?? '' }))
+        throw undo
+      }).catch((error) => {
+        if (error !== undo) throw error
+      })
+      return undo.value ?? []
+    },
+
+    // A row that the schema refuses says nothing about the others; a disk that is locked, full or broken concerns them
+    // all.
+    isOutage: (error) => error instanceof SQLite.SqliteError && !error.code.startsWith('SQLITE_CONSTRAINT'),
+  }
+}
+
+class Undo<T> extends Error {
+  value: T | undefined
+}
+
+function prepare({ db }: Connection) {
+  return {
+    planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
+    addPass: db.prepare(
+      `insert into ticks (at, price, feed, feed_failure, database_bytes)
+       values (:at, :price, :feed, :feed_failure, :database_bytes)`,
+    ),
+    forgetPasses: db.prepare('delete from ticks where tick_id <= :before'),
+    passTimes: db.prepare<object, bigint>('select at from ticks order by tick_id desc limit :limit').pluck(),
+    forgetEvents: db.prepare('delete from webhook_events where tick_id <= :before'),
+    finishPassRow: db.prepare(
+      `update ticks set plans_evaluated = :plans_evaluated, executions_created = :executions_created,
+         windows_rolled = :windows_rolled, finished_at = :finished_at
+       where tick_id = :tick_id`,
+    ),
+  }
+}
+
+// Which plans a pass must look at: four walks along four indexes, which cost only what they find.
+
+/** How many ids are read in one go, so that the event loop never waits long. */
+const DUE_READ_MAX = 10_000
+/** Below and above every instant and every price. */
+const FIRST = -(2n ** 62n)
+const LAST = 2n ** 62n
+
+type DueRow = { at: bigint; plan_id: bigint }
+/** From one value of a column to another, both included. */
+type Walk = { from: bigint; until: bigint | number; now: Instant }
+
+/** Lists the plans in each of the due ranges, read by read: in no order, and a plan once for each range it is in. */
+export function createDuePlans(connection: Connection): (due: DueRanges) => Promise<PlanIds[]> {
+  const ranges = prepareWalks(connection)
+
+  /** Walks one range in short reads, so that serve goes on answering. */
+  async function collect(name: keyof typeof ranges, walk: Walk, into: PlanIds[]): Promise<void> {
+    const { alike, beyond } = ranges[name]
+    let place: DueRow = { at: walk.from, plan_id: -1n }
+    for (;;) {
+      const bounds = { ...walk, ...place }
+      const rows = await connection.read(() => {
+        const first = alike.all({ ...bounds, page: DUE_READ_MAX })
+        return [...first, ...beyond.all({ ...bounds, page: DUE_READ_MAX - first.length })]
+      })
+      into.push(Float64Array.from(rows, (row) => Number(row.plan_id)))
+      const end = rows.at(-1)
+      if (!end || rows.length < DUE_READ_MAX) return
+      place = end
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
+  return async ({ now, livePrice, leadMs }) => {
+    const due: PlanIds[] = []
+    await collect('nextRun', { from: FIRST, until: now, now }, due)
+    await collect('failsafe', { from: FIRST, until: now + leadMs, now }, due)
+    if (livePrice === null) await collect('clock', { from: FIRST, until: now, now }, due)
+    else await collect('limit', { from: livePrice, until: LAST, now }, due)
+    return due
+  }
+}
+
+function prepareWalks({ db }: Connection) {
+  // A page goes on after the last row of the page before in two steps, each of which is one walk along the index. With
+  // a single comparison of (column, plan_id), SQLite would step over all rows with that same value again for each page,
+  // and thousands of plans share the instant at which their slots end.
+  const range = (column: string, condition: string) => {
+    const select = `select ${column} as at, plan_id from schedules where awake = 1 and ${condition}`
+    return {
+      alike: db.prepare<object, DueRow>(
+        `${select} and ${column} = :at and plan_id > :plan_id order by plan_id limit :page`,
+      ),
+      beyond: db.prepare<object, DueRow>(
+        `${select} and ${column} > :at and ${column} <= :until order by ${column}, plan_id limit :page`,
+      ),
+    }
+  }
+  return {
+    nextRun: range('next_run_at', 'next_run_at is not null'),
+    failsafe: range('window_end', 'fireable >= floor and window_start <= :now'),
+    limit: range('limit_price', 'limit_price is not null'),
+    clock: range('clock_at', 'clock_at is not null'),
+  }
+}
+
+// Which plans of a sandbox a pass must look at. Their instants are in their tenant's time, so the ranges along the
+// indexes of the scheduler, which are in real time, do not find them all. The plans of a sandbox are checked one by
+// one, which takes a third of a microsecond each, and without sandboxes there is nothing to check.
+
+export type SandboxDue = ReturnType<typeof createSandboxDue>
+
+export function createSandboxDue({ db, clock, read }: Connection, time: TenantTime) {
+  const sql = {
+    due: db
+      .prepare<object, bigint>(
+        `select p.plan_id from plans p join schedules s on s.plan_id = p.plan_id
+         where p.tenant_id = :tenant and ${isDueAt(':now')} order by p.plan_id`,
+      )
+      .pluck(),
+    nextStop: db.prepare<object, bigint | null>(nextStop('min')).pluck(),
+  }
+  const dueAt = (tenantId: number, { now, livePrice, leadMs }: DueRanges): number[] =>
+    sql.due.all({ tenant: tenantId, now, lead: leadMs, price: livePrice }).map(Number)
+
+  return {
+    /** The plans of one sandbox that are due at an instant of its own time. */
+    of: (tenant: Tenant, due: DueRanges): Promise<number[]> => read(() => dueAt(tenant.tenantId, due)),
+
+    /** The due plans of every sandbox, each at its present time. */
+    all: (due: DueRanges): Promise<number[]> =>
+      read(() => time.sandboxes(clock()).flatMap(({ tenantId, now }) => dueAt(tenantId, { ...due, now }))),
+
+    nextStop: ({ tenantId }: Tenant, { after, leadMs, togetherMs }: StopSearch): Promise<Instant | null> =>
+      read(() => {
+        const of = { tenant: tenantId, after, lead: leadMs, together: togetherMs }
+        return instantOrNull(sql.nextStop.get(of) ?? null)
+      }),
+  }
+}
+
+// Lists of plan ids that may be tens of millions long: every plan is due after a long outage. They take eight bytes an
+// id; a Set takes five times as much, and cannot hold more than 2^24.
+
+type PlanIds = Float64Array
+
+/** The ids of all lists in ascending order, each of them once. */
+export function eachOnce(lists: readonly PlanIds[]): PlanIds {
+  const ids = new Float64Array(lists.reduce((total, list) => total + list.length, 0))
+  let end = 0
+  for (const list of lists) {
+    ids.set(list, end)
+    end += list.length
+  }
+  ids.sort()
+  let kept = 0
+  for (const id of ids) if (kept === 0 || id !== ids[kept - 1]) ids[kept++] = id
+  return ids.subarray(0, kept)
+}
+
+// Wake-ups: written in the transaction of the executions they announce, and handed out once to be sent.
+
+export type WriteWakeUps = (passId: number, fired: readonly Fired[], now: Instant) => void
+
+export function createWakeUpWriter(db: Database): WriteWakeUps {
+  // One event for each tenant and pass, however many pages it took; none without an active webhook.
+  const write = db.prepare(
+    `insert into webhook_events (tick_id, tenant_id, count, earliest_execution_id, created_at)
+     select :tick_id, tenant_id, :count, :earliest, :now from webhooks
+     where tenant_id = :tenant and status = 'active'
+     on conflict do update set count = count + excluded.count`,
+  )
+  return (passId, fired, now) => {
+    for (const { tenant, count, earliest } of wakeUpsOf(fired)) {
+      write.run({ tick_id: passId, tenant: tenant.tenantId, count, earliest, now })
+    }
+  }
+}
+
+export function createWakeUpStore({ db, write }: Connection): WakeUpStore {
+  const claim = db.prepare<object, { tenant_id: bigint; count: bigint; earliest_execution_id: string }>(
+    `update webhook_events set claimed_at = :now where tick_id = :tick_id and claimed_at is null
+     returning tenant_id, count, earliest_execution_id`,
+  )
+  const active = db.prepare<[bigint], TenantRow & WebhookRow>(
+    `select w.*, t.partner_slug, t.environment from webhooks w join tenants t using (tenant_id)
+     where tenant_id = ? and w.status = 'active'`,
+  )
+  return {
+    claimWakeUps: (passId) =>
+      write((now) =>
+        claim.all({ tick_id: passId, now }).flatMap((row) => {
+          const seen = active.get(row.tenant_id)
+          if (!seen) return []
+          const webhook = webhookOf(intact('webhooks', seen))
+          const earliest = row.earliest_execution_id as ExecutionId
+          return [{ tenant: tenantOf(seen), webhook, count: Number(row.count), earliest }]
+        }),
+      ),
+
+    // A pass belongs to one process: wake-ups that it had not sent when it died would come too late.
+    hasLeftWakeUps: async () => false,
+  }
+}

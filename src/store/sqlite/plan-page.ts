@@ -1,0 +1,179 @@
+// One page of a scheduler pass, for a transaction of the scheduler's: each plan is rolled, decided and stored.
+
+import type { ExecutionId } from '../../core/execution.ts'
+import type { Usd } from '../../core/money.ts'
+import type { Tenant } from '../../core/partner.ts'
+import type { Frequency, Instant } from '../../core/time.ts'
+import { leastInstruction, type Schedule } from '../../core/window.ts'
+import { intact } from '../digests.ts'
+import { type TenantRow, tenantOf } from '../rows/accounts.ts'
+import { type FiredRow, firedParams, type ScheduleRow, scheduleOf, scheduleParams } from '../rows/ledger.ts'
+import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
+import { type Database, insertRows } from './file/connection.ts'
+import type { Ledger, Stops } from './plans.ts'
+import type { TenantTime } from './tenant-time.ts'
+
+type TermsRow = { plan_id: bigint; frequency: string; amount_usd: bigint; min_tranche: bigint }
+
+export type RunPage = ReturnType<typeof createPageRunner>
+
+type Parts = { ledger: Ledger; stops: Stops; time: TenantTime }
+
+export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
+  const sql = prepare(db)
+  const tenants = new Map<number, Tenant>()
+
+  function tenantById(tenantId: number): Tenant {
+    const tenant = tenants.get(tenantId) ?? tenantOf(sql.tenant.get(tenantId) as TenantRow)
+    tenants.set(tenantId, tenant)
+    return tenant
+  }
+
+  /** What a plan wants, once its row is known to be what was stored. */
+  const termsOf = (planId: number): TermsRow => intact('plans', sql.terms.get(planId) as TermsRow)
+
+  /** The schedule of the window that follows, when the one seen is over. */
+  function rollIfOver(schedule: Schedule, roll: PlanDecisions['roll'], now: Instant): Schedule | null {
+    if (now < schedule.windowEnd) return null
+    const plan = termsOf(schedule.planId)
+    const over = {
+      start: schedule.windowStart,
+      end: schedule.windowEnd,
+      frequency: plan.frequency as Frequency,
+      amount: plan.amount_usd as Usd,
+    }
+    const next = roll(over, now)
+    if (!next) return null
+    ledger.closeCurrent(schedule.planId, 'ended', now)
+    const minTranche = plan.min_tranche as Usd
+    const free = ledger.freeSlot(schedule.planId, next, leastInstruction(minTranche, over.amount))
+    return ledger.open(schedule.planId, free, minTranche)
+  }
+
+  /** What fired, as a page writes it at its end: in a few statements, each prepared for many rows. */
+  function writeFired(fired: readonly FiredRow[]): void {
+    sql.addExecutions(fired.map(firedParams))
+    ledger.reserve(fired.map(({ schedule, tranche }) => [schedule.windowId, tranche.amount]))
+  }
+
+  return (
+    planIds: readonly number[],
+    { roll, decide, newExecutionId }: PlanDecisions,
+    real: Instant,
+  ): PassCounts & { fired: Fired[] } => {
+    const counts: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
+    const fired: FiredRow[] = []
+    let executionId = (sql.latestId.get() ?? null) as ExecutionId | null
+    const timeOf = time.ofTenants(real)
+    const isStopping = stops.ofPlans()
+    for (const row of sql.awake.all({ plans: JSON.stringify(planIds) })) {
+      const seen = scheduleOf(intact('schedules', row))
+      const { planId } = seen
+      if (isStopping(planId)) continue
+      const tenant = tenantById(Number(row.tenant_id))
+      const now = timeOf(tenant.tenantId)
+      counts.plansEvaluated += 1
+      const rolled = rollIfOver(seen, roll, now)
+      if (rolled) counts.windowsRolled += 1
+      const { schedule, tranche } = decide(rolled ?? seen, now, real)
+      const sameSlot = !rolled && schedule.nextRunAt === seen.nextRunAt
+      const put = sameSlot ? sql.putInSlot : sql.putSchedule
+      put.run(scheduleParams(schedule))
+      if (!tranche) continue
+      if (!rolled) intact('plans', row, row.plan_digest)
+      executionId = newExecutionId(executionId, real)
+      fired.push({ tenant, executionId, planId, tranche, schedule, at: now })
+    }
+    counts.executionsCreated = fired.length
+    writeFired(fired)
+    return { ...counts, fired }
+  }
+}
+
+const EXECUTION_COLUMNS = [
+  'execution_id',
+  'tenant_id',
+  'plan_id',
+  'window_id',
+  'window_start',
+  'tranche_index',
+  'amount_usd',
+  'trigger_kind',
+  'slot',
+  'units',
+  'price',
+  'reference_price',
+  'reservation_price',
+  'created_at',
+  'status',
+  'digest',
+] as const
+
+/** What changes in a schedule while its plan waits in one slot. */
+const IN_SLOT = `limit_price = :limit_price, clock_at = :clock_at, fireable = :fireable,
+  tranche_index = :tranche_index, slots = :slots, units_per_slot = :units_per_slot, units_fired = :units_fired,
+  slot = :slot, reference_price = :reference_price, half_width = :half_width, extras_left = :extras_left,
+  next_extra_at = :next_extra_at, digest = :digest`
+
+function prepare(db: Database) {
+  return {
+    // In the order of the ids.
+    awake: db.prepare<object, ScheduleRow & { tenant_id: bigint; plan_digest: bigint }>(
+      `select s.*, p.tenant_id, p.user_id, p.partner_plan_id, p.amount_usd, p.frequency, p.smart_timing_enabled,
+         p.start_date, p.created_at, p.digest as plan_digest from json_each(:plans) due
+       cross join schedules s on s.plan_id = due.value cross join plans p on p.plan_id = s.plan_id
+       where s.awake = 1`,
+    ),
+    tenant: db.prepare<[number], TenantRow>('select * from tenants where tenant_id = ?'),
+    terms: db.prepare<[number], TermsRow>(
+      `select plans.*, min_tranche
+       from plans join tenants using (tenant_id) join partners using (partner_slug) where plan_id = ?`,
+    ),
+    putSchedule: db.prepare(
+      `update schedules set next_run_at = :next_run_at, awake = 1, ${IN_SLOT} where plan_id = :plan_id`,
+    ),
+    // A column that is not named causes no write to its index.
+    putInSlot: db.prepare(`update schedules set ${IN_SLOT} where plan_id = :plan_id`),
+    addExecutions: insertRows(db, 'executions', EXECUTION_COLUMNS),
+    latestId: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
+  }
+}
+
+// How many plans a page of a pass has: as many as keep the write lock no longer than others should wait for it. Over
+// few plans, a thousand take 20 ms with their commit; over a million, whose pages of the file are all new to the
+// cache, 40.
+
+/**
+ * How long the work on a page should take, without its commit: when nobody else writes, and when some do. What a commit
+ * waits for the disk is the same for every page: on a slow disk, smaller ones would only make it wait more often.
+ */
+const PAGE_MS = { alone: 15, shared: 4 }
+/** Fewer plans would cost the pass more in commits than they spare others in waiting. */
+const PLANS_MIN = 100
+/** In the first page, of which nothing is known. */
+const PLANS_AT_FIRST = 250
+
+type PageSize = {
+  /** How many plans the next page has, `max` at most. */
+  next(max: number, isShared: boolean): number
+  /** To be told of each page, without its commit. */
+  note(page: { plans: number; ms: number }): void
+}
+
+export function createPageSize(): PageSize {
+  let msPerPlan: number | null = null
+  let plansBefore = PLANS_AT_FIRST
+
+  return {
+    next(max, isShared) {
+      const fit = msPerPlan === null ? plansBefore : PAGE_MS[isShared ? 'shared' : 'alone'] / msPerPlan
+      // No more than twice the page before: one that was quick by chance says little of those that come.
+      plansBefore = Math.min(max, Math.max(PLANS_MIN, Math.floor(Math.min(fit, 2 * plansBefore))))
+      return plansBefore
+    },
+    note({ plans, ms }) {
+      // A few plans alone, as after a page that failed, say more of a commit than of plans.
+      if (plans >= PLANS_MIN) msPerPlan = ms / plans
+    },
+  }
+}

@@ -1,0 +1,70 @@
+// The seal of a file: a row that says where the database has moved to, and a trigger on every table that refuses each
+// write. SQLite itself enforces them, so every writer is refused: a process that already had the file open, a program
+// of another version, an SQL shell.
+
+import type { Instant } from '../../core/time.ts'
+import { instant } from '../reader.ts'
+import { auditParams } from '../rows/accounts.ts'
+import { type Seal, sealedWords } from '../seal.ts'
+import { INSERT_AUDIT } from '../shared/audit.ts'
+import type { AuditEntry } from '../store.ts'
+import type { Database } from './file/connection.ts'
+
+const PREFIX = 'sealed_'
+const WRITES = ['insert', 'update', 'delete'] as const
+
+/** Null for a database without a seal, and for one from before there were seals. */
+export function sealOf(db: Database): Seal | null {
+  if (!tablesOf(db).includes('sealed')) return null
+  const row = db.prepare<[], { at: bigint; moved_to: string }>('select at, moved_to from sealed').get()
+  return row ? { at: instant(row.at), movedTo: row.moved_to } : null
+}
+
+/** To be called inside a transaction. */
+export function setSeal(db: Database, seal: Seal): void {
+  db.prepare('insert or replace into sealed (one, at, moved_to) values (1, ?, ?)').run(seal.at, seal.movedTo)
+  const words = sealedWords(seal).replaceAll("'", "''")
+  for (const table of tablesOf(db))
+    for (const write of WRITES)
+      db.exec(
+        `create trigger ${PREFIX}${table}_${write} before ${write} on ${table} begin select raise(abort, '${words}'); end`,
+      )
+}
+
+/** To be called inside a transaction. */
+export function breakSeal(db: Database): void {
+  const triggers = db
+    .prepare("select name from sqlite_schema where type = 'trigger' and substr(name, 1, ?) = ?")
+    .pluck()
+    .all(PREFIX.length, PREFIX)
+  for (const trigger of triggers) db.exec(`drop trigger ${trigger}`)
+  db.prepare('delete from sealed').run()
+}
+
+/** Records an audit entry, even in a database that is sealed and stays so. */
+export function auditThroughSeal(db: Database, entry: AuditEntry, now: Instant): void {
+  const add = () => addAuditFromOutside(db, entry, now)
+  const seal = sealOf(db)
+  if (!seal) {
+    add()
+    return
+  }
+  db.transaction(() => {
+    breakSeal(db)
+    add()
+    setSeal(db, seal)
+  })()
+}
+
+/**
+ * Records an audit entry in a database that is not open as a store. A backup that was just put back keeps its schema
+ * until somebody opens it, and its migration then makes the digest.
+ */
+export function addAuditFromOutside(db: Database, entry: AuditEntry, now: Instant): void {
+  const hasDigest = db.prepare(`select 1 from pragma_table_info('audit') where name = 'digest'`).get()
+  const insert = hasDigest ? INSERT_AUDIT : INSERT_AUDIT.replaceAll(/, :?digest/g, '')
+  db.prepare(insert).run(auditParams(entry, now))
+}
+
+const tablesOf = (db: Database): string[] =>
+  db.prepare("select name from sqlite_schema where type = 'table' order by name").pluck().all() as string[]

@@ -1,0 +1,121 @@
+// How writes that arrive together come to share a commit.
+
+/** The most writes that share a commit: enough to spread the cost of a sync. */
+export const COMMIT_SHARE_MAX = 64
+/** How long writes that arrive together wait for more writes: a fraction of a sync, which they then share. */
+export const GATHER_MS = 2
+/**
+ * A call reaches its write after a few turns of the event loop: after so many turns without a new write, the wait ends.
+ */
+const IDLE_TURNS_MAX = 2
+
+export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+/** Waits while turns of the event loop bring further writes to a queue. A write that came alone waits for nobody. */
+export async function gather(queue: { readonly size: number }): Promise<void> {
+  const end = performance.now() + GATHER_MS
+  let idleTurns = 0
+  for (let seen = 1; queue.size > 1 && queue.size < COMMIT_SHARE_MAX && idleTurns < IDLE_TURNS_MAX; ) {
+    if (performance.now() >= end) return
+    idleTurns = queue.size > seen ? 0 : idleTurns + 1
+    seen = queue.size
+    await nextTurn()
+  }
+}
+
+// Remembers a write that the disk had no room for: a probe of a single row may still find a place where that write did
+// not.
+
+/** How long a refusal counts when nothing is written after it. */
+const REMEMBERED_MS = 60_000
+
+type RefusedWrites = {
+  /** Throws the refusal of a recent write, unless another one has succeeded since. */
+  throwRecent: () => void
+  /** Follows a write to its end, and notes its error if that `isFull`. */
+  follow<T>(writing: Promise<T>): Promise<T>
+}
+
+type Given = {
+  isFull: (error: unknown) => boolean
+  /** Whether there is still next to no room, if that can be seen. */
+  isStillFull?: () => boolean
+  elapsed?: () => number
+}
+
+export function createRefusedWrites({
+  isFull,
+  isStillFull = () => false,
+  elapsed = () => performance.now(),
+}: Given): RefusedWrites {
+  let refused: { at: number; error: unknown } | null = null
+  return {
+    throwRecent() {
+      if (refused && elapsed() - refused.at >= REMEMBERED_MS && !isStillFull()) refused = null
+      if (refused) throw refused.error
+    },
+    follow: (writing) =>
+      writing.then(
+        (value) => {
+          // A small one may have succeeded in the last free corner.
+          if (refused && !isStillFull()) refused = null
+          return value
+        },
+        (error) => {
+          if (isFull(error)) refused = { at: elapsed(), error }
+          throw error
+        },
+      ),
+  }
+}
+
+// Questions that arrive in one turn of the event loop, answered together: looking once costs as much for one as for
+// many.
+
+type Asked<Q, A> = { question: Q; resolve: (answer: A) => void; reject: (error: unknown) => void }
+
+/**
+ * Each question is answered by what `answer` finds after it was asked, never before. `answer` gives as many answers as
+ * there are questions, in their order; what it throws, all of them throw.
+ */
+export function askTogether<Q, A>(
+  answer: (questions: readonly Q[]) => Promise<readonly A[]>,
+): (question: Q) => Promise<A> {
+  let waiting: Asked<Q, A>[] = []
+
+  async function answerAll(): Promise<void> {
+    const asked = waiting
+    waiting = []
+    try {
+      const answers = await answer(asked.map(({ question }) => question))
+      for (const [i, { resolve }] of asked.entries()) resolve(answers[i] as A)
+    } catch (error) {
+      for (const { reject } of asked) reject(error)
+    }
+  }
+
+  return (question) =>
+    new Promise((resolve, reject) => {
+      if (waiting.length === 0) setImmediate(answerAll)
+      waiting.push({ question, resolve, reject })
+    })
+}
+
+// What a store still has to write when it is closed: it waits for that, but not for long.
+
+/** Neither a lock that others hold nor a server that does not answer may keep a process that is told to stop. */
+const WAIT_MAX_MS = 3_000
+
+export async function waitAtClose(written: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, WAIT_MAX_MS)
+  })
+  await Promise.race([written, late])
+  clearTimeout(timer)
+}
+
+// How many plans of a user one transaction of a disable stops, in both stores.
+
+/** On SQLite some ten milliseconds of work; on PostgreSQL, their rows stay locked meanwhile. */
+export const PLANS_PER_PAGE = 250
