@@ -13,14 +13,14 @@ import { importsOf } from '../support/imports.ts'
 import { isHeavy, isWaiting, needsServer } from '../support/kinds.ts'
 import { minutes, optionsOrExit, runner, wholeFrom } from '../support/runner.ts'
 import { type Change, changesOf, compilerOf } from './changes.ts'
-import { STILLBORN } from './finders.ts'
+import { CONTRACT, STILLBORN } from './finders.ts'
 import { ROOT } from './rows.ts'
 import { copyTree, runNode } from './tree.ts'
 
 const ROOMS = ['billing', 'core', 'engine', 'http', 'price', 'store', 'webhook']
 /** What only reads the program as text would notice any change. */
 const READ_AS_TEXT = /^test\/(?:tidy|mutants\/)/
-const NEAREST = 8
+const NEAREST = 20
 /** Of tests that fail by themselves, or by chance, so many are passed over for one bug. */
 const PASSED_OVER_MAX = 20
 
@@ -63,7 +63,7 @@ const made = createHash('sha256')
   .update(JSON.stringify([...sources]))
   .digest('hex')
 const judged = readList()
-/** Tests that fail without a bug too, and files whose tests pass. */
+/** Tests that fail without a bug too, and files of tests that pass. */
 const failsAnyway = new Set<string>()
 const passes = new Set<string>()
 
@@ -117,9 +117,14 @@ function plantedAt(file: string, { start, end, text, what }: Change): Planted {
   const from = source.lastIndexOf('\n', start - 1) + 1
   const to = source.indexOf('\n', end)
   const line = source.slice(0, start).split('\n').length
-  const before = source.slice(from, to).trim()
-  const after = (source.slice(from, start) + text + source.slice(end, to)).trim()
+  const before = shown(source.slice(from, to))
+  const after = shown(source.slice(from, start) + text + source.slice(end, to))
   return { file, line, what, before, after, text: source.slice(0, start) + text + source.slice(end) }
+}
+
+function shown(lines: string): string {
+  const [first = '', ...others] = lines.trim().split('\n')
+  return others.length > 2 ? `${first} …` : [first, ...others].map((line) => line.trim()).join(' ')
 }
 
 async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by: string }> {
@@ -138,7 +143,11 @@ async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by
       restore(bug, tree)
       if (found === null) break
       if (typeof found === 'string') return { verdict: found, by: '' }
-      if (await isTheBugs(found, bug, tree)) return { verdict: 'killed', by: found.test }
+      // The contract's tests are in files that it imports. To run all tests again takes too long.
+      const again = found.file === null ? near : [found.file]
+      const isSure = found.file === null && args === all
+      if (isSure || (await isTheBugs(found.test, again, bug, tree)))
+        return { verdict: 'killed', by: found.test }
       passedOver.add(found.test)
       if (passedOver.size - failsAnyway.size > PASSED_OVER_MAX)
         return { verdict: 'stuck', by: 'too many tests fail by chance' }
@@ -147,16 +156,21 @@ async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by
   return { verdict: options.near ? 'near' : 'lived', by: '' }
 }
 
-/** Whether a test fails once more with the bug when it runs in peace, and does not without it. */
-async function isTheBugs({ test, file }: Failure, bug: Planted, tree: string): Promise<boolean> {
-  if (file === null) return true
+/** Whether a run of few tests, `args`, fails once more with the bug, and does not without it. */
+async function isTheBugs(
+  test: string,
+  args: readonly string[],
+  bug: Planted,
+  tree: string,
+): Promise<boolean> {
   plant(bug, tree)
-  const again = await failureOf(tree, [file], failsAnyway)
+  const again = await failureOf(tree, args, failsAnyway)
   restore(bug, tree)
   if (again === null) return false
-  if (passes.has(file)) return true
-  const without = await failureOf(tree, [file], failsAnyway)
-  if (without === null) passes.add(file)
+  const which = args.join()
+  if (passes.has(which)) return true
+  const without = await failureOf(tree, args, failsAnyway)
+  if (without === null) passes.add(which)
   else failsAnyway.add(test)
   return without === null
 }
@@ -182,9 +196,10 @@ function failuresIn(output: string, tree: string): Failure[] {
   return [...output.matchAll(/^( *)not ok \d+ - (.*)\n\1 {2}---\n([\s\S]*?)\n\1 {2}\.\.\.$/gm)]
     .filter(([, , , details = '']) => !details.includes("failureType: 'subtestsFailed'"))
     .map(([, , name = '', details = '']) => {
-      const path = /location: '(.*?\.test\.ts):/.exec(details)?.[1]
-      const file = path === undefined ? null : relative(tree, path)
-      return { test: file === null ? name : `${file}: ${name}`, file, details }
+      const path = /location: '(.*?\.ts):/.exec(details)?.[1]
+      if (path === undefined) return { test: name, file: null, details }
+      const file = relative(tree, path)
+      return { test: `${file}: ${name}`, file: file.endsWith('.test.ts') ? file : null, details }
     })
 }
 
@@ -196,25 +211,34 @@ function restore({ file }: Planted, tree: string): void {
   writeFileSync(join(tree, file), sources.get(file) ?? '')
 }
 
-/** The tests with the shortest way of imports to a file, and of these the ones that take least. */
+/** The contract of its store, then the tests with the shortest way of imports to a file, and of these the quickest. */
 function nearest(file: string): string[] {
-  const distance = new Map([[file, 0]])
-  for (const [seen, steps] of distance)
-    for (const importer of importers.get(seen) ?? [])
-      if (!distance.has(importer)) distance.set(importer, steps + 1)
+  const steps = new Map([[file, 0]])
+  for (const [seen, so] of steps)
+    for (const importer of importers.get(seen) ?? []) if (!steps.has(importer)) steps.set(importer, so + 1)
+  // These build the executable first, which takes longer than most others do.
+  const wayOf = (test: string): number => (steps.get(test) ?? 0) + (test.endsWith('.process.test.ts') ? 3 : 0)
+  const isContract = (test: string): boolean =>
+    file.startsWith('src/store/') && Object.values(CONTRACT).includes(test)
   const costOf = (test: string): number => (costs as Record<string, number>)[test] ?? 0
   return tests
-    .filter((test) => distance.has(test) && !isWaiting(test))
+    .filter((test) => (steps.has(test) && !isWaiting(test)) || isContract(test))
     .filter((test) => file.includes('/postgres/') || !needsServer(test))
-    .sort((a, b) => (distance.get(a) ?? 0) - (distance.get(b) ?? 0) || costOf(a) - costOf(b))
+    .sort(
+      (a, b) => Number(isContract(b)) - Number(isContract(a)) || wayOf(a) - wayOf(b) || costOf(a) - costOf(b),
+    )
     .slice(0, NEAREST)
 }
 
 function importersOf(files: readonly string[]): Map<string, string[]> {
   const found = new Map<string, string[]>()
-  for (const file of files)
-    for (const { target, typesOnly } of importsOf(file))
-      if (!typesOnly) found.set(target, [...(found.get(target) ?? []), file])
+  const note = (target: string, file: string) => found.set(target, [...(found.get(target) ?? []), file])
+  for (const file of files) {
+    for (const { target, typesOnly } of importsOf(file)) if (!typesOnly) note(target, file)
+    // The contract loads what it tests by its address, and so does a thread.
+    const addresses = readFileSync(join(ROOT, file), 'utf8').matchAll(/new URL\('(\.[^']+\.ts)'/g)
+    for (const [, address = ''] of addresses) note(join(dirname(file), address), file)
+  }
   return found
 }
 

@@ -24,7 +24,7 @@ const LIMIT_MS = 60_000
 /** The simulator ends a little before its time, so that it can say what it found. */
 const SIMULATED = 0.9
 
-const CONTRACT: Record<Store, string> = {
+export const CONTRACT: Record<Store, string> = {
   sqlite: 'test/store/sqlite.test.ts',
   postgres: 'test/store/postgres.server.test.ts',
 }
