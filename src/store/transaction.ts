@@ -20,8 +20,8 @@ type Answer<S> = S extends Step<infer T> ? T : never
 
 /** What the two databases spell differently. */
 export type Dialect = {
-  /** That a column is one of the integers of a parameter: `among('plan_id', 'plan_ids')`. */
-  among: (column: string, parameter: string) => string
+  /** That a column is one of the values of a parameter: `among('plan_id', 'plan_ids')`. */
+  among: (column: string, parameter: string, type?: 'bigint' | 'text') => string
   /** A field of JSON that is kept as text. */
   field: (json: string, name: string) => string
   /** What stands before the first space of a text. */
@@ -56,6 +56,8 @@ export interface Tx {
   run(query: Query<unknown>, params?: Params): Step<number>
   /** Asks for locks. A file needs none: its only writer runs to its end. */
   lock(query: Query<unknown>, params?: Params): Step<void>
+  /** A number for a row to add: asked for together with other things, it costs no extra wait. */
+  nextId(table: Numbered): Step<number>
   /** Waits for the transactions that took the same turn before: until each of them has ended. A file needs none. */
   turn(of: Turn): Step<void>
   /** All their answers. */
@@ -65,6 +67,7 @@ export interface Tx {
   when<T>(condition: boolean, step: () => Step<T>): Step<T | undefined>
 }
 export type Turn = 'audit'
+export type Numbered = 'windows'
 
 export interface ReadTx extends Tx {
   /** What the clock says. */
@@ -151,6 +154,10 @@ export function createTally() {
           return begin()
         },
       }
+    },
+    /** For a transaction that begins where another one may have thrown. */
+    begin(): void {
+      waiting = 0
     },
     /** Throws while there are steps that nothing has reached. */
     complete(): void {

@@ -2,9 +2,10 @@
 
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { configure, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { cancelOpen } from '../../src/store/shared/ledger.ts'
+import { createDriver } from '../../src/store/sqlite/driver.ts'
+import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
-import { createCancelOpen } from '../../src/store/sqlite/plans.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { proveCancelling } from './cancel-open.ts'
 import { T0 } from './world.ts'
@@ -16,10 +17,11 @@ test('cancelling a set of plans is cancelling each of their open executions', as
   configure(db)
   await migrate(db, file, () => T0)
   db.pragma('synchronous = off')
-  const cancelOpen = createCancelOpen(db)
+  const clock = () => T0
+  const { write } = createDriver(connect(db, clock), { of: (_, real) => real })
   await proveCancelling({
     exec: async (sql) => db.exec(sql),
     all: async <Row>(sql: string) => db.prepare<[], Row>(sql).all(),
-    cancelOpen: async (planIds, now) => cancelOpen(planIds, now),
+    cancelOpen: (planIds, now) => write((tx) => cancelOpen(tx, planIds, now)),
   })
 })

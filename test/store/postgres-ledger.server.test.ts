@@ -3,9 +3,10 @@
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { QueryResult } from 'pg'
-import { cancelOpen } from '../../src/store/postgres/plans.ts'
+import { createDriver } from '../../src/store/postgres/driver.ts'
 import { connect } from '../../src/store/postgres/server/connection.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
+import { cancelOpen } from '../../src/store/shared/ledger.ts'
 import { ownDatabase } from '../support/postgres-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { proveCancelling } from './cancel-open.ts'
@@ -19,6 +20,6 @@ test('cancelling a set of plans is cancelling each of their open executions', as
   await proveCancelling({
     exec: ask,
     all: async <Row>(sql: string) => (await ask(sql)).rows as Row[],
-    cancelOpen: (planIds, now) => connection.write((tx) => cancelOpen(tx, planIds, now)),
+    cancelOpen: (planIds, now) => createDriver(connection).write((tx) => cancelOpen(tx, planIds, now)),
   })
 })

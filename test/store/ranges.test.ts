@@ -6,6 +6,7 @@ import { type TestContext, test } from 'node:test'
 import type { Price } from '../../src/core/money.ts'
 import type { Instant } from '../../src/core/time.ts'
 import { ANY_PRICE } from '../../src/core/window.ts'
+import { createDriver } from '../../src/store/sqlite/driver.ts'
 import type { Database } from '../../src/store/sqlite/file/connection.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
@@ -28,7 +29,7 @@ async function prepared(t: TestContext): Promise<{ db: Database; scheduler: Pass
   await migrate(db, file, () => T0)
   const connection = connect(db, () => T0)
   const time = createTenantTime(connection)
-  const ledger = createLedger(db)
+  const ledger = createLedger(db, createDriver(connection, time))
   const stops = createStops(connection, ledger, time)
   const parts = {
     book: createPriceBook(db),

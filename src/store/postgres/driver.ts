@@ -6,6 +6,7 @@ import {
   createTally,
   type Dialect,
   NOTHING,
+  type Numbered,
   type Query,
   type ReadTx,
   type Step,
@@ -20,7 +21,7 @@ import type { Tx as ServerTx } from './server/pipeline.ts'
 import { query, type Query as ServerQuery } from './server/statement.ts'
 
 const DIALECT: Dialect = {
-  among: (column, parameter) => `${column} = any(:${parameter}::bigint[])`,
+  among: (column, parameter, type = 'bigint') => `${column} = any(:${parameter}::${type}[])`,
   field: (json, name) => `${json}::json ->> '${name}'`,
   firstWord: (text) => `split_part(${text}, ' ', 1)`,
 }
@@ -34,6 +35,10 @@ function ready<Row>({ id, text }: Query<Row>): ServerQuery<Row> {
 
 const TURNS: Record<Turn, ServerQuery<unknown>> = {
   audit: query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`),
+}
+
+const NEXT_IDS: Record<Numbered, ServerQuery<{ id: bigint }>> = {
+  windows: query(`select nextval(pg_get_serial_sequence('windows', 'window_id')) as id`),
 }
 
 export function createDriver({ clock, look, read, write }: Connection): Base {
@@ -73,6 +78,7 @@ function transactionOn(pipe: ServerTx, tally: Tally): Tx {
     get: (query, params) => step(() => pipe.get(ready(query), params)),
     run: (query, params) => step(() => pipe.run(ready(query), params)),
     lock: (query, params) => step(async () => void (await pipe.run(ready(query), params))),
+    nextId: (table) => step(async () => Number((await pipe.get(NEXT_IDS[table]))?.id)),
     turn: (of) => step(async () => void (await pipe.run(TURNS[of]))),
     together: (...steps) => step(() => Promise.all(steps.map(finished)) as Promise<never>),
     when: (condition, made) => (condition ? made() : NOTHING),

@@ -4,26 +4,11 @@ import type { Usd } from '../../core/money.ts'
 import type { Caller, Tenant } from '../../core/partner.ts'
 import type { PlanChange, PlanState } from '../../core/plan.ts'
 import type { Instant } from '../../core/time.ts'
-import {
-  type CloseReason,
-  close,
-  freshSchedule,
-  leastInstruction,
-  type Opening,
-  opened,
-  openSlot,
-  slotAfter,
-  slotDue,
-  unreserved,
-  type Window,
-} from '../../core/window.ts'
+import { leastInstruction, type Opening, slotDue, type Window } from '../../core/window.ts'
 import { intact } from '../digests.ts'
 import { instant, instantOrNull } from '../reader.ts'
 import { type TenantRow, tenantOf, type UserRow, userOf } from '../rows/accounts.ts'
 import {
-  amountParams,
-  closingParams,
-  openingParams,
   type PlanRow,
   type PlanStateRow,
   planOf,
@@ -31,36 +16,32 @@ import {
   planStateOf,
   type ScheduleRow,
   scheduleOf,
-  scheduleParams,
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
+import * as shared from '../shared/ledger.ts'
 import { BEGIN_STOP, NOTE_STOP, OF_TENANT, SELECT_USER, UNDER_WAY } from '../sql/accounts.ts'
 import {
   AWAKE,
   INSERT_PLAN,
   IS_HELD,
-  IS_OPEN,
   LIST_PLANS,
   MIN_TRANCHE,
   PLAN_BY_NAME,
   PLAN_STATE,
   PLAN_STATES,
   PLANS_NAMED,
-  PUT_SCHEDULE,
   SELECT_FUTURE_WINDOW,
-  SLOT_USE,
   UPDATE_PLAN,
   USED_BEFORE_RESET,
   USED_STARTS,
   WINDOWS_OF_PLAN,
-  WRITE_CLOSED_WINDOW,
-  WRITE_OPEN_WINDOW,
 } from '../sql/ledger.ts'
 import type { ListedPlan, PlanAhead, PlanStore, WindowStore } from '../store.ts'
 import { callOf, ofTenant } from '../transaction.ts'
 import { PLANS_PER_PAGE } from '../writes.ts'
 import { addAudit } from './audit.ts'
+import { within } from './driver.ts'
 import { type Connection, onceMore } from './server/connection.ts'
 import type { Tx } from './server/pipeline.ts'
 import { query } from './server/statement.ts'
@@ -203,177 +184,42 @@ async function follow(
   { cancelsExecutions, close, open }: PlanChange,
   { now, minTranche }: { now: Instant; minTranche: Usd },
 ): Promise<void> {
-  if (cancelsExecutions) await cancelOpen(tx, [planId], now)
+  if (cancelsExecutions) await ledger.cancelOpen(tx, [planId], now)
   if (close && open)
     await ledger.replaceCurrent(tx, { reason: close, now }, { planId, windowId, opening: open, minTranche })
-  else if (close) await ledger.closeCurrent(tx, planId, close, now)
+  else if (close) await ledger.closeCurrent(tx, planId, { reason: close, now })
   else if (open) tx.unwaited(ledger.open(tx, { planId, windowId, opening: open, minTranche }))
   tx.unwaited(ledger.wake(tx, [planId]))
 }
 
-// The rows that a write of the ledger depends on, locked in the order of ../server/locks.ts. Each table has a statement
-// of its own, by ascending ids. The reading is done by later statements, which see what was committed meanwhile.
+// The parts of the ledger that both stores share (../shared/ledger.ts), for the transactions that this store writes by
+// itself.
 
-const OF_PLANS = 'plan_id = any(:plan_ids::bigint[])'
-const PLANS = query(`select from plans where ${OF_PLANS} order by plan_id for no key update`)
-const SCHEDULES = query(`select from schedules where ${OF_PLANS} order by plan_id for no key update`)
-const LOCK_CURRENT_WINDOWS = query(
-  `select from windows where ${OF_PLANS} and closed_at is null order by window_id for no key update`,
-)
-
-// An execution keeps its plan and its window forever. The plus keeps the planner to the ids that are asked for.
-const asked = (column: string): string =>
-  `(select ${column} from executions where execution_id = any(:execution_ids::text[]) and +tenant_id = :tenant)`
-const THEIR_SCHEDULES = query(
-  `select from schedules where plan_id in ${asked('plan_id')} order by plan_id for no key update`,
-)
-const THEIR_WINDOWS = query(
-  `select from windows where window_id in ${asked('window_id')} order by window_id for no key update`,
-)
-const EXECUTIONS = query(
-  `select from executions where execution_id = any(:execution_ids::text[]) and +tenant_id = :tenant
-   order by execution_id for no key update`,
-)
-
-/** Locks executions of a tenant with the windows and schedules that they change. */
-export async function lockExecutions(
-  tx: Tx,
-  tenantId: number,
-  executionIds: readonly string[],
-): Promise<void> {
-  const asked = { tenant: tenantId, execution_ids: executionIds }
-  await Promise.all([tx.run(THEIR_SCHEDULES, asked), tx.run(THEIR_WINDOWS, asked), tx.run(EXECUTIONS, asked)])
-}
-
-/** Locks the schedules of plans that are locked, or that need not be. */
-export const lockSchedules = (tx: Tx, planIds: readonly number[]): Promise<unknown> =>
-  tx.run(SCHEDULES, { plan_ids: planIds })
-
-/** Locks plans with their schedules and current windows. */
-async function lockPlans(tx: Tx, planIds: readonly number[]): Promise<void> {
-  const plans = { plan_ids: planIds }
-  await Promise.all([tx.run(PLANS, plans), tx.run(SCHEDULES, plans), tx.run(LOCK_CURRENT_WINDOWS, plans)])
-}
-
-const NAMED_PLAN =
-  '(select plan_id from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id)'
-const LOCK_USER = query(
-  'select from users where tenant_id = :tenant and partner_user_id = :partner_user_id for no key update',
-)
-const PLAN = query(
-  'select from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id for no key update',
-)
-const ITS_SCHEDULE = query(`select from schedules where plan_id = ${NAMED_PLAN} for no key update`)
-// Locks everything that a cancel may give money back to, at once: locked later, it would not be in the order of ids.
-const ITS_WINDOWS = query(
-  `select from windows where plan_id = ${NAMED_PLAN} and (closed_at is null or reserved > 0)
-   order by window_id for no key update`,
-)
-
-/** Locks a plan that may not exist yet, and the user who would have it. */
-async function lockPlanByName(
-  tx: Tx,
-  named: { tenant: number; partner_user_id: string; partner_plan_id: string },
-): Promise<void> {
-  await Promise.all([LOCK_USER, PLAN, ITS_SCHEDULE, ITS_WINDOWS].map((which) => tx.run(which, named)))
-}
-
-// Windows and what depends on them, for the transactions of the other files: it begins none of its own. The caller has
-// locked the plan's schedule and window (row-locks.ts).
-
-const WINDOW = query<WindowRow>('select * from windows where window_id = :window_id')
-const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
-const NEXT_ID = query<{ window_id: bigint }>(
-  `select nextval(pg_get_serial_sequence('windows', 'window_id')) as window_id`,
-)
-const OPEN = query(
-  `insert into windows (window_id, plan_id, window_start, window_end, budget, digest)
-   values (:window_id, :plan_id, :window_start, :window_end, :budget, :digest)`,
-)
-const SLOT = query<{ claimed: bigint; used: bigint | null }>(SLOT_USE)
-const WRITE_OPEN = query(WRITE_OPEN_WINDOW)
-const WRITE_CLOSED = query(WRITE_CLOSED_WINDOW)
-const REFUND = query(
-  'update schedules set fireable = :fireable where plan_id = :plan_id and window_id = :window_id',
-)
-const PUT = query(PUT_SCHEDULE)
-const DROP_SCHEDULE = query('delete from schedules where plan_id = :plan_id')
-const WAKE = query(`update schedules set awake = ${AWAKE} where plan_id = any(:plan_ids::bigint[])`)
-
-type NewWindow = { planId: number; windowId: number; opening: Opening; minTranche: Usd }
-
-const windowOrNull = (row: WindowRow | undefined): Window | null =>
-  row ? windowOf(intact('windows', row)) : null
-
-async function closeWindow(tx: Tx, planId: number, reason: CloseReason, now: Instant): Promise<void> {
-  const window = await ledger.current(tx, planId)
-  if (window) await ledger.write(tx, close(window, now, reason))
-}
+export const lockExecutions = (tx: Tx, tenantId: number, executionIds: readonly string[]) =>
+  within(tx, (steps) => shared.lockExecutions(steps, tenantId, executionIds))
+export const lockSchedules = (tx: Tx, planIds: readonly number[]) =>
+  within(tx, (steps) => shared.lockSchedules(steps, planIds))
+const lockPlans = (tx: Tx, planIds: readonly number[]) =>
+  within(tx, (steps) => shared.lockPlans(steps, planIds))
+const lockPlanByName = (tx: Tx, named: shared.NamedPlan) =>
+  within(tx, (steps) => shared.lockPlanByName(steps, named))
 
 export const ledger = {
-  find: async (tx: Tx, windowId: number | bigint): Promise<Window | null> =>
-    windowOrNull(await tx.get(WINDOW, { window_id: windowId })),
-
-  current: async (tx: Tx, planId: number | bigint): Promise<Window | null> =>
-    windowOrNull(await tx.get(CURRENT, { plan_id: planId })),
-
-  /** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */
-  async write(tx: Tx, window: Window): Promise<void> {
-    const amounts = amountParams(window)
-    if (window.closed) {
-      await tx.run(WRITE_CLOSED, { ...amounts, ...closingParams(window.closed) })
-      return
-    }
-    const { planId, windowId } = window
-    await Promise.all([
-      tx.run(WRITE_OPEN, amounts),
-      tx.run(REFUND, { fireable: unreserved(window), plan_id: planId, window_id: windowId }),
-    ])
-  },
-
-  /** The first slot from `slot` on that has money left, as a window to open: nearly always that very slot. */
-  async freeSlot(tx: Tx, planId: number, slot: Opening, floor: Usd): Promise<Opening> {
-    for (let next = slot; ; next = slotAfter(next)) {
-      const use = await tx.get(SLOT, { plan_id: planId, start: next.start, end: next.end })
-      if (!use) throw new Error('a sum has no row')
-      const usedStart = instantOrNull(use.used)
-      const found = openSlot(next, { claimed: use.claimed as Usd, usedStart }, floor)
-      if (found) return found
-    }
-  },
-
-  /** A number for a window to open: asked for together with other things, it costs no extra wait. */
-  nextId: async (tx: Tx): Promise<number> => Number((await tx.get(NEXT_ID))?.window_id),
-
+  /** Throws DamagedRow. */
+  current: (tx: Tx, planId: number) => within(tx, (steps) => shared.soundCurrent(steps, planId)),
+  write: (tx: Tx, window: Window) => within(tx, (steps) => shared.writeWindow(steps, window)),
+  freeSlot: (tx: Tx, planId: number, slot: Opening, floor: Usd) =>
+    within(tx, (steps) => shared.freeSlot(steps, planId, slot, floor)),
+  nextId: (tx: Tx) => within(tx, (steps) => steps.nextId('windows')),
   /** Both of its statements are sent at once: what follows them need not wait for their answers. */
-  async open(tx: Tx, window: NewWindow): Promise<void> {
-    const { planId, windowId, opening, minTranche } = window
-    const row = { window_id: windowId, ...openingParams(planId, opening) }
-    const schedule = freshSchedule(opened(opening, { planId, windowId }), minTranche)
-    await Promise.all([tx.run(OPEN, row), tx.run(PUT, scheduleParams(schedule))])
-  },
-
-  async closeCurrent(tx: Tx, planId: number, reason: CloseReason, now: Instant): Promise<void> {
-    await Promise.all([closeWindow(tx, planId, reason, now), tx.run(DROP_SCHEDULE, { plan_id: planId })])
-  },
-
-  /**
-   * Closes the current window and opens another. The schedule's row is updated in place, never deleted and inserted: a
-   * transaction that waits for the row then gets the new version.
-   */
-  async replaceCurrent(
-    tx: Tx,
-    closing: { reason: CloseReason; now: Instant },
-    next: NewWindow,
-  ): Promise<void> {
-    await closeWindow(tx, next.planId, closing.reason, closing.now)
-    await ledger.open(tx, next)
-  },
-
-  /** Puts schedules into the due set or takes them out, by what their plans and partners now are. */
-  async wake(tx: Tx, planIds: readonly number[]): Promise<void> {
-    await tx.run(WAKE, { plan_ids: planIds })
-  },
+  open: (tx: Tx, window: shared.NewWindow) => within(tx, (steps) => shared.openWindow(steps, window)),
+  closeCurrent: (tx: Tx, planId: number, closing: shared.Closing) =>
+    within(tx, (steps) => shared.closeCurrent(steps, planId, closing)),
+  replaceCurrent: (tx: Tx, closing: shared.Closing, next: shared.NewWindow) =>
+    within(tx, (steps) => shared.replaceCurrent(steps, closing, next)),
+  wake: (tx: Tx, planIds: readonly number[]) => within(tx, (steps) => shared.wake(steps, planIds)),
+  cancelOpen: (tx: Tx, planIds: readonly number[], now: Instant) =>
+    within(tx, (steps) => shared.cancelOpen(steps, planIds, now)),
 }
 
 // Windows that were rolled ahead by a wrong clock: found plan by plan, and brought back to their place on the grid.
@@ -484,7 +330,7 @@ async function stopPage(
   const plans = { plan_ids: planIds }
   const [, executionsCancelled, plansPaused] = await Promise.all([
     lockSchedules(tx, planIds),
-    cancelOpen(tx, planIds, now),
+    ledger.cancelOpen(tx, planIds, now),
     tx.run(PAUSE, { ...plans, now }),
     tx.run(SLEEP, plans),
   ])
@@ -562,50 +408,4 @@ export function createStops(connection: Connection) {
       }
     },
   }
-}
-
-// Cancelling the open executions of many plans in a few statements, for the transactions of the other files. What they
-// write is what core's `cancel` decides for each execution by itself, which a test proves.
-
-/** Found through the windows, which are few compared with all executions that a plan ever had. */
-const RESERVING = 'w.plan_id = any(:plan_ids::bigint[]) and w.reserved > 0'
-const OPEN_IN = `e.plan_id = w.plan_id and e.window_start = w.window_start and e.window_id = w.window_id and ${IS_OPEN}`
-
-const LOCK_WINDOWS = query(`select from windows w where ${RESERVING} order by w.window_id for no key update`)
-const LOCK_EXECUTIONS = query(
-  `select from windows w join executions e on ${OPEN_IN}
-   where ${RESERVING} order by e.execution_id for no key update of e`,
-)
-const CANCEL = query<{ cancelled: bigint }>(
-  `with ended as (
-     update executions e set status = 'cancelled', cancelled_at = :now
-     from windows w where ${RESERVING} and ${OPEN_IN} returning e.window_id, e.amount_usd),
-   given_back as (
-     -- What comes back covers an excess first, as in core's settle.
-     update windows w set reserved = reserved - o.usd, spent = spent + least(o.usd, excess),
-       excess = excess - least(o.usd, excess),
-       released = released + case when closed_at is null then 0 else o.usd - least(o.usd, excess) end
-     from (select window_id, sum(amount_usd)::bigint as usd from ended group by window_id) o
-     where w.window_id = o.window_id)
-   select count(*) as cancelled from ended`,
-)
-const REFUND_WINDOWS = query(
-  `update schedules s set fireable = w.budget - w.reserved - w.spent from windows w
-   where w.window_id = s.window_id and s.plan_id = any(:plan_ids::bigint[])
-     and s.fireable <> w.budget - w.reserved - w.spent`,
-)
-
-/**
- * Ends every open execution of the plans; each reservation goes back to its own window. Returns how many. The caller
- * has locked the plans and their schedules, so nothing more is reserved meanwhile.
- */
-export async function cancelOpen(tx: Tx, planIds: readonly number[], now: Instant): Promise<number> {
-  const plans = { plan_ids: planIds }
-  const [, , row] = await Promise.all([
-    tx.run(LOCK_WINDOWS, plans),
-    tx.run(LOCK_EXECUTIONS, plans),
-    tx.get(CANCEL, { ...plans, now }),
-    tx.run(REFUND_WINDOWS, plans),
-  ])
-  return Number(row?.cancelled)
 }

@@ -96,7 +96,7 @@ function assemble(
   // Closed last: closing a file gives up all locks of the process on it.
   let descriptor: number | null = null
   const held = () => (descriptor ??= openPlain(file))
-  const ledger = createLedger(db)
+  const ledger = createLedger(db, driver)
   const stops = createStops(connection, ledger, time)
   const lateReports = createLateReports(db)
   const confirmations = createConfirmations(db, { ledger, time, lateReports })

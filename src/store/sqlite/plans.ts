@@ -6,26 +6,17 @@ import type { PlanState } from '../../core/plan.ts'
 import type { Instant } from '../../core/time.ts'
 import {
   type CloseReason,
-  close,
-  freshSchedule,
   leastInstruction,
   type Opening,
-  opened,
-  openSlot,
   reserve,
   type Schedule,
-  slotAfter,
   slotDue,
-  unreserved,
   type Window,
 } from '../../core/window.ts'
 import { intact } from '../digests.ts'
 import { instant, instantOrNull } from '../reader.ts'
 import { type TenantRow, tenantOf, type UserRow, userOf } from '../rows/accounts.ts'
 import {
-  amountParams,
-  closingParams,
-  openingParams,
   type PlanRow,
   type PlanStateRow,
   planOf,
@@ -33,35 +24,31 @@ import {
   planStateOf,
   type ScheduleRow,
   scheduleOf,
-  scheduleParams,
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
+import * as shared from '../shared/ledger.ts'
 import { BEGIN_STOP, NOTE_STOP, OF_TENANT, SELECT_USER, UNDER_WAY } from '../sql/accounts.ts'
 import {
   AWAKE,
   INSERT_PLAN,
   IS_HELD,
-  IS_OPEN,
   LIST_PLANS,
   MIN_TRANCHE,
   PLAN_BY_NAME,
   PLAN_STATE,
   PLAN_STATES,
   PLANS_NAMED,
-  PUT_SCHEDULE,
   SELECT_FUTURE_WINDOW,
-  SLOT_USE,
   UPDATE_PLAN,
   USED_BEFORE_RESET,
   USED_STARTS,
   WINDOWS_OF_PLAN,
-  WRITE_CLOSED_WINDOW,
-  WRITE_OPEN_WINDOW,
 } from '../sql/ledger.ts'
 import type { PlanAhead, PlanStore, WindowStore } from '../store.ts'
 import { PLANS_PER_PAGE } from '../writes.ts'
 import type { AuditLog } from './audit.ts'
+import type { Driver } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'
 import type { TenantTime } from './tenant-time.ts'
 
@@ -92,7 +79,7 @@ export function createPlanStore(connection: Connection, ledger: Ledger, time: Te
           {
             user: userRow ? userOf(intact('users', userRow)) : null,
             plan,
-            window: plan && ledger.current(plan.planId),
+            window: plan && ledger.soundCurrent(plan.planId),
             usedStarts: plan ? sql.usedStarts.all({ plan_id: plan.planId, now }).map(instant) : [],
             usedBeforeReset: instantOrNull(before ?? null),
           },
@@ -161,61 +148,30 @@ function prepare({ db }: Connection) {
   }
 }
 
-// Windows and what depends on them, for the transactions of the other files: it begins none of its own.
+// The parts of the ledger that both stores share (../shared/ledger.ts), for the transactions that this store writes
+// by itself, and what a page of a pass reserves at once.
 
 export type Ledger = ReturnType<typeof createLedger>
 
-export function createLedger(db: Database) {
+export function createLedger(db: Database, { within }: Driver) {
   const sql = {
-    window: db.prepare<[number | bigint], WindowRow>('select * from windows where window_id = ?'),
     // In the order of the ids; the last are missing when any is.
     windows: db.prepare<object, WindowRow>(
       'select w.* from json_each(:windows) asked cross join windows w on w.window_id = asked.value',
     ),
-    current: db.prepare<[number], WindowRow>('select * from windows where plan_id = ? and closed_at is null'),
-    openWindow: db.prepare(
-      `insert into windows (plan_id, window_start, window_end, budget, digest)
-       values (:plan_id, :window_start, :window_end, :budget, :digest)`,
-    ),
-    slotUse: db.prepare<object, { claimed: bigint; used: bigint | null }>(SLOT_USE),
-    writeOpen: db.prepare(WRITE_OPEN_WINDOW),
-    writeClosed: db.prepare(WRITE_CLOSED_WINDOW),
     reserve: db.prepare<[bigint, number]>('update windows set reserved = ? where window_id = ?'),
-    refund: db.prepare<[bigint, number, number]>(
-      'update schedules set fireable = ? where plan_id = ? and window_id = ?',
-    ),
-    putSchedule: db.prepare(PUT_SCHEDULE),
-    dropSchedule: db.prepare('delete from schedules where plan_id = ?'),
-    wake: db.prepare(`update schedules set awake = ${AWAKE} where plan_id = ?`),
   }
 
-  const ledger = {
+  return {
     /** As it is stored, for a listing. */
-    find(windowId: number | bigint): Window | null {
-      const row = sql.window.get(windowId)
-      return row ? windowOf(row) : null
-    },
-
+    find: (windowId: number | bigint): Window | null => within((tx) => shared.findWindow(tx, windowId)),
     /** To be acted on. Throws DamagedRow. */
-    sound(windowId: number | bigint): Window | null {
-      const row = sql.window.get(windowId)
-      return row ? windowOf(intact('windows', row)) : null
-    },
-
-    current(planId: number): Window | null {
-      const row = sql.current.get(planId)
-      return row ? windowOf(row) : null
-    },
-
-    /** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */
-    write(window: Window): void {
-      if (window.closed) {
-        sql.writeClosed.run({ ...amountParams(window), ...closingParams(window.closed) })
-        return
-      }
-      sql.writeOpen.run(amountParams(window))
-      sql.refund.run(unreserved(window), window.planId, window.windowId)
-    },
+    sound: (windowId: number | bigint): Window | null => within((tx) => shared.soundWindow(tx, windowId)),
+    /** As it is stored. */
+    current: (planId: number): Window | null => within((tx) => shared.currentWindow(tx, planId)),
+    /** To be acted on. Throws DamagedRow. */
+    soundCurrent: (planId: number): Window | null => within((tx) => shared.soundCurrent(tx, planId)),
+    write: (window: Window): unknown => within((tx) => shared.writeWindow(tx, window)),
 
     /** Reserves amounts in current windows. The schedules that asked for them have already counted them. */
     reserve(amounts: readonly (readonly [windowId: number, amount: Usd])[]): void {
@@ -227,40 +183,19 @@ export function createLedger(db: Database) {
       })
     },
 
-    /** The first slot from `slot` on that has money left, as a window to open: nearly always that very slot. */
-    freeSlot(planId: number, slot: Opening, floor: Usd): Opening {
-      for (let next = slot; ; next = slotAfter(next)) {
-        const { claimed, used } = sql.slotUse.get({ plan_id: planId, start: next.start, end: next.end }) as {
-          claimed: bigint
-          used: bigint | null
-        }
-        const found = openSlot(next, { claimed: claimed as Usd, usedStart: instantOrNull(used) }, floor)
-        if (found) return found
-      }
-    },
-
-    open(planId: number, opening: Opening, minTranche: Usd): Schedule {
-      const { lastInsertRowid } = sql.openWindow.run(openingParams(planId, opening))
-      const window = opened(opening, { planId, windowId: Number(lastInsertRowid) })
-      const schedule = freshSchedule(window, minTranche)
-      sql.putSchedule.run(scheduleParams(schedule))
-      return schedule
-    },
-
-    closeCurrent(planId: number, reason: CloseReason, now: Instant): void {
-      const window = ledger.current(planId)
-      if (window) ledger.write(close(window, now, reason))
-      sql.dropSchedule.run(planId)
-    },
-
-    /** Puts a plan's schedule into the due set or takes it out, by what its plan and partner now are. */
-    wake(planId: number): void {
-      sql.wake.run(planId)
-    },
-
-    cancelOpen: createCancelOpen(db),
+    freeSlot: (planId: number, slot: Opening, floor: Usd): Opening =>
+      within((tx) => shared.freeSlot(tx, planId, slot, floor)),
+    open: (planId: number, opening: Opening, minTranche: Usd): Schedule =>
+      within(function* (tx) {
+        const windowId = yield* tx.nextId('windows')
+        return yield* shared.openWindow(tx, { planId, windowId, opening, minTranche })
+      }),
+    closeCurrent: (planId: number, reason: CloseReason, now: Instant): unknown =>
+      within((tx) => shared.closeCurrent(tx, planId, { reason, now })),
+    wake: (planId: number): unknown => within((tx) => shared.wake(tx, [planId])),
+    cancelOpen: (planIds: readonly number[], now: Instant): number =>
+      within((tx) => shared.cancelOpen(tx, planIds, now)),
   }
-  return ledger
 }
 
 // Windows that were rolled ahead by a wrong clock: found plan by plan, and brought back to their place on the grid.
@@ -346,7 +281,7 @@ export function createStops({ db }: Connection, ledger: Ledger, time: TenantTime
   function stopPage(userId: bigint, after: bigint, now: Instant): StopCounts & { last: bigint | null } {
     const planIds = sql.plans.all({ user_id: userId, after, limit: PLANS_PER_PAGE })
     const plans = JSON.stringify(planIds.map(Number))
-    const executionsCancelled = ledger.cancelOpen(planIds, now)
+    const executionsCancelled = ledger.cancelOpen(planIds.map(Number), now)
     const plansPaused = sql.pause.run({ plans, now }).changes
     sql.sleep.run({ plans })
     const last = planIds.length < PLANS_PER_PAGE ? null : (planIds.at(-1) ?? null)
@@ -449,53 +384,5 @@ function prepareStops(db: Connection['db']) {
     counts: db.prepare<object, StopRow>('select * from stops where user_id = :user_id'),
     users: db.prepare<[], bigint>(`select user_id from stops where ${UNDER_WAY}`).pluck(),
     userOfPlan: db.prepare<[number], bigint>('select user_id from plans where plan_id = ?').pluck(),
-  }
-}
-
-// Cancelling the open executions of many plans in a few statements, for the transactions of the other files. What they
-// write is what core's `cancel` decides for each execution by itself, which a test proves.
-
-type CancelOpen = (planIds: readonly (number | bigint)[], now: Instant) => number
-
-/** Ends every open execution of the plans; each reservation goes back to its own window. Returns how many. */
-export function createCancelOpen(db: Database): CancelOpen {
-  const sql = {
-    // Found through the windows, which are few compared with all executions that a plan ever had.
-    open: db
-      .prepare<object, string>(
-        `select e.execution_id from json_each(:plans) p
-         join windows w on w.plan_id = p.value and w.reserved > 0
-         join executions e on e.plan_id = w.plan_id and e.window_start = w.window_start
-         where e.window_id = w.window_id and ${IS_OPEN}`,
-      )
-      .pluck(),
-    giveBack: db.prepare(
-      // Money that comes back covers an excess first, as in core's settle.
-      `update windows set reserved = reserved - o.usd, spent = spent + min(o.usd, excess),
-         excess = excess - min(o.usd, excess),
-         released = released + iif(closed_at is null, 0, o.usd - min(o.usd, excess))
-       from (select e.window_id, sum(e.amount_usd) as usd
-             from json_each(:executions) x join executions e on e.execution_id = x.value group by e.window_id) o
-       where windows.window_id = o.window_id`,
-    ),
-    cancel: db.prepare(
-      `update executions as e set status = 'cancelled', cancelled_at = :now
-       where e.execution_id in (select value from json_each(:executions)) and ${IS_OPEN}`,
-    ),
-    refund: db.prepare(
-      `update schedules set fireable = w.budget - w.reserved - w.spent from windows w
-       where w.window_id = schedules.window_id and schedules.plan_id in (select value from json_each(:plans))
-         and fireable <> w.budget - w.reserved - w.spent`,
-    ),
-  }
-
-  return (planIds, now) => {
-    const plans = JSON.stringify(planIds.map(Number))
-    const executions = sql.open.all({ plans })
-    if (executions.length === 0) return 0
-    const ended = { executions: JSON.stringify(executions) }
-    sql.giveBack.run(ended)
-    sql.refund.run({ plans })
-    return sql.cancel.run({ ...ended, now }).changes
   }
 }

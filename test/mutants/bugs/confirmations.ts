@@ -105,8 +105,8 @@ export const CONFIRMATIONS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A cancel ends only what was never delivered. An execution that is out stays open on a plan that is over, and is delivered again.',
-    find: 'where e.window_id = w.window_id and ${IS_OPEN}',
-    replace: "where e.window_id = w.window_id and ${IS_OPEN} and e.status = 'pending'",
+    find: 'e.window_id = w.window_id and ${IS_OPEN}`',
+    replace: "e.window_id = w.window_id and ${IS_OPEN} and e.status = 'pending'`",
   },
   {
     name: 'cancel-keeps-the-reservation',
@@ -228,12 +228,11 @@ export const CONFIRMATIONS: readonly Row[] = [
     replace: 'fireable.length > fireable.length && tx.run(REFUND, arraysOf(FIREABLE, fireable))',
   },
   {
-    name: 'server-cancelled-money-lost',
-    by: ['simulate'],
-    on: 'postgres',
+    name: 'cancelled-money-not-released',
+    by: ['contract', 'simulate'],
     breaks:
-      'On a server what a cancelled execution gives back to a closed window is not released. The books of the window do not add up.',
-    find: 'released = released + case when closed_at is null then 0 else o.usd - least(o.usd, excess) end',
+      'What a cancelled execution gives back to a closed window is not released. The books of the window do not add up.',
+    find: 'released = released + case when closed_at is null then 0 else o.usd - ${COVERED} end',
     replace: 'released = released + case when closed_at is null then 0 else 0 * o.usd end',
   },
 ]

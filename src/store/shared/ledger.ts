@@ -1,0 +1,276 @@
+// Parts of the transactions that write the ledger: the locks that they take, windows and the schedules that depend on
+// them, and cancelling the open executions of many plans.
+
+import type { Usd } from '../../core/money.ts'
+import type { Instant } from '../../core/time.ts'
+import {
+  type CloseReason,
+  close,
+  freshSchedule,
+  type Opening,
+  opened,
+  openSlot,
+  type Schedule,
+  slotAfter,
+  unreserved,
+  type Window,
+} from '../../core/window.ts'
+import { intact } from '../digests.ts'
+import { instantOrNull } from '../reader.ts'
+import {
+  amountParams,
+  closingParams,
+  openingParams,
+  scheduleParams,
+  type WindowRow,
+  windowOf,
+} from '../rows/ledger.ts'
+import { AWAKE, IS_OPEN, SLOT_USE } from '../sql/ledger.ts'
+import { query, type Step, type Steps, type Tx } from '../transaction.ts'
+
+const WINDOW = query<WindowRow>('select * from windows where window_id = :window_id')
+const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
+const OPEN = query(
+  `insert into windows (window_id, plan_id, window_start, window_end, budget, digest)
+   values (:window_id, :plan_id, :window_start, :window_end, :budget, :digest)`,
+)
+const SLOT = query<{ claimed: bigint; used: bigint | null }>(SLOT_USE)
+/** An open window stays open here, and its place among the open ones does not change. */
+const WRITE_OPEN = query(
+  `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released
+   where window_id = :window_id and closed_at is null`,
+)
+const WRITE_CLOSED = query(
+  `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released,
+     closed_at = :closed_at, close_reason = :close_reason
+   where window_id = :window_id`,
+)
+const REFUND = query(
+  'update schedules set fireable = :fireable where plan_id = :plan_id and window_id = :window_id',
+)
+const SCHEDULE_COLUMNS =
+  `next_run_at limit_price clock_at window_start window_end budget fireable floor tranche_index
+  slots units_per_slot units_fired slot reference_price half_width extras_left next_extra_at
+  digest`.split(/\s+/)
+
+/** A plan's schedule for its new window, asleep, replacing the one before. */
+const PUT = query(`
+  insert into schedules (plan_id, window_id, awake, ${SCHEDULE_COLUMNS.join(', ')})
+  values (:plan_id, :window_id, 0, ${SCHEDULE_COLUMNS.map((column) => `:${column}`).join(', ')})
+  on conflict (plan_id) do update set window_id = excluded.window_id, awake = 0,
+    ${SCHEDULE_COLUMNS.map((column) => `${column} = excluded.${column}`).join(', ')}`)
+const DROP_SCHEDULE = query('delete from schedules where plan_id = :plan_id')
+const WAKE = query(
+  ({ among }) => `update schedules set awake = ${AWAKE} where ${among('plan_id', 'plan_ids')}`,
+)
+
+/** As it is stored, for a listing. */
+export function* findWindow(tx: Tx, windowId: number | bigint): Steps<Window | null> {
+  const row = yield* tx.get(WINDOW, { window_id: windowId })
+  return row ? windowOf(row) : null
+}
+
+/** To be acted on. Throws DamagedRow. */
+export function* soundWindow(tx: Tx, windowId: number | bigint): Steps<Window | null> {
+  const row = yield* tx.get(WINDOW, { window_id: windowId })
+  return row ? windowOf(intact('windows', row)) : null
+}
+
+/** As it is stored. */
+export function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
+  const row = yield* tx.get(CURRENT, { plan_id: planId })
+  return row ? windowOf(row) : null
+}
+
+/** To be acted on. Throws DamagedRow. */
+export function* soundCurrent(tx: Tx, planId: number): Steps<Window | null> {
+  const row = yield* tx.get(CURRENT, { plan_id: planId })
+  return row ? windowOf(intact('windows', row)) : null
+}
+
+/** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */
+export function writeWindow(tx: Tx, window: Window): Step<unknown> {
+  const amounts = amountParams(window)
+  if (window.closed) return tx.run(WRITE_CLOSED, { ...amounts, ...closingParams(window.closed) })
+  const { planId, windowId } = window
+  return tx.together(
+    tx.run(WRITE_OPEN, amounts),
+    tx.run(REFUND, { fireable: unreserved(window), plan_id: planId, window_id: windowId }),
+  )
+}
+
+/** The first slot from `slot` on that has money left, as a window to open: nearly always that very slot. */
+export function* freeSlot(tx: Tx, planId: number, slot: Opening, floor: Usd): Steps<Opening> {
+  for (let next = slot; ; next = slotAfter(next)) {
+    const use = yield* tx.get(SLOT, { plan_id: planId, start: next.start, end: next.end })
+    if (!use) throw new Error('a sum has no row')
+    const usedStart = instantOrNull(use.used)
+    const found = openSlot(next, { claimed: use.claimed as Usd, usedStart }, floor)
+    if (found) return found
+  }
+}
+
+/** `windowId` is a number that nobody else has. */
+export type NewWindow = { planId: number; windowId: number; opening: Opening; minTranche: Usd }
+
+export function* openWindow(tx: Tx, { planId, windowId, opening, minTranche }: NewWindow): Steps<Schedule> {
+  const schedule = freshSchedule(opened(opening, { planId, windowId }), minTranche)
+  yield* tx.together(
+    tx.run(OPEN, { window_id: windowId, ...openingParams(planId, opening) }),
+    tx.run(PUT, scheduleParams(schedule)),
+  )
+  return schedule
+}
+
+export type Closing = { reason: CloseReason; now: Instant }
+
+export const closeCurrent = (tx: Tx, planId: number, closing: Closing): Step<unknown> =>
+  tx.together(closeWindow(tx, planId, closing), tx.run(DROP_SCHEDULE, { plan_id: planId }))
+
+/**
+ * Closes the current window and opens another. The schedule's row is updated in place, never deleted and inserted: a
+ * transaction that waits for the row then gets the new version.
+ */
+export function* replaceCurrent(tx: Tx, closing: Closing, next: NewWindow): Steps<Schedule> {
+  yield* closeWindow(tx, next.planId, closing)
+  return yield* openWindow(tx, next)
+}
+
+function* closeWindow(tx: Tx, planId: number, { reason, now }: Closing): Steps<void> {
+  const window = yield* currentWindow(tx, planId)
+  if (window) yield* writeWindow(tx, close(window, now, reason))
+}
+
+/** Puts schedules into the due set or takes them out, by what their plans and partners now are. */
+export const wake = (tx: Tx, planIds: readonly number[]): Step<unknown> => tx.run(WAKE, { plan_ids: planIds })
+
+/** Found through the windows, which are few compared with all executions that a plan ever had. */
+const OPEN_EXECUTIONS = `from windows w cross join executions e
+  where w.reserved > 0 and e.plan_id = w.plan_id and e.window_start = w.window_start and e.window_id = w.window_id
+    and ${IS_OPEN}`
+const LOCK_WINDOWS = query(
+  `select from windows where plan_id = any(:plan_ids::bigint[]) and reserved > 0 order by window_id
+   for no key update`,
+)
+const LOCK_EXECUTIONS = query(
+  `select ${OPEN_EXECUTIONS} and w.plan_id = any(:plan_ids::bigint[]) order by e.execution_id
+   for no key update of e`,
+)
+const FIND_OPEN = query<{ execution_id: string }>(
+  ({ among }) => `select e.execution_id ${OPEN_EXECUTIONS} and ${among('w.plan_id', 'plan_ids')}`,
+)
+/** What comes back covers an excess first, as in core's settle. */
+const COVERED = 'case when o.usd < excess then o.usd else excess end'
+const GIVE_BACK = query(
+  ({ among }) =>
+    `update windows set reserved = reserved - o.usd, spent = spent + ${COVERED}, excess = excess - ${COVERED},
+       released = released + case when closed_at is null then 0 else o.usd - ${COVERED} end
+     from (select window_id, cast(sum(amount_usd) as bigint) as usd from executions
+           where ${among('execution_id', 'execution_ids', 'text')} group by window_id) o
+     where windows.window_id = o.window_id`,
+)
+const CANCEL = query(
+  ({ among }) =>
+    `update executions set status = 'cancelled', cancelled_at = :now
+     where ${among('execution_id', 'execution_ids', 'text')}`,
+)
+const REFUND_ALL = query(
+  ({ among }) =>
+    `update schedules set fireable = w.budget - w.reserved - w.spent from windows w
+     where w.window_id = schedules.window_id and ${among('schedules.plan_id', 'plan_ids')}
+       and fireable <> w.budget - w.reserved - w.spent`,
+)
+
+/**
+ * Ends every open execution of the plans; each reservation goes back to its own window. Returns how many. What it
+ * writes is what core's `cancel` decides for each execution by itself, which a test proves. The caller has locked the
+ * plans and their schedules, so nothing more is reserved meanwhile.
+ */
+export function* cancelOpen(tx: Tx, planIds: readonly number[], now: Instant): Steps<number> {
+  const plans = { plan_ids: planIds }
+  const [, , open] = yield* tx.together(
+    tx.lock(LOCK_WINDOWS, plans),
+    tx.lock(LOCK_EXECUTIONS, plans),
+    tx.all(FIND_OPEN, plans),
+  )
+  if (open.length === 0) return 0
+  const executions = { execution_ids: open.map(({ execution_id }) => execution_id) }
+  const [, cancelled] = yield* tx.together(
+    tx.run(GIVE_BACK, executions),
+    tx.run(CANCEL, { ...executions, now }),
+    tx.run(REFUND_ALL, plans),
+  )
+  return cancelled
+}
+
+// The rows that a write of the ledger depends on, locked on a server in the order of postgres/server/locks.ts. Each
+// table has a statement of its own, by ascending ids. The reading is done by later statements, which see what was
+// committed meanwhile. A file needs none of it.
+
+const OF_PLANS = 'plan_id = any(:plan_ids::bigint[])'
+const LOCK_PLANS = query(`select from plans where ${OF_PLANS} order by plan_id for no key update`)
+const LOCK_SCHEDULES = query(`select from schedules where ${OF_PLANS} order by plan_id for no key update`)
+const LOCK_CURRENT_WINDOWS = query(
+  `select from windows where ${OF_PLANS} and closed_at is null order by window_id for no key update`,
+)
+
+// An execution keeps its plan and its window forever. The plus keeps the planner to the ids that are asked for.
+const asked = (column: string): string =>
+  `(select ${column} from executions where execution_id = any(:execution_ids::text[]) and +tenant_id = :tenant)`
+const LOCK_THEIR_SCHEDULES = query(
+  `select from schedules where plan_id in ${asked('plan_id')} order by plan_id for no key update`,
+)
+const LOCK_THEIR_WINDOWS = query(
+  `select from windows where window_id in ${asked('window_id')} order by window_id for no key update`,
+)
+const LOCK_THEM = query(
+  `select from executions where execution_id = any(:execution_ids::text[]) and +tenant_id = :tenant
+   order by execution_id for no key update`,
+)
+
+/** Locks executions of a tenant with the windows and schedules that they change. */
+export function lockExecutions(tx: Tx, tenantId: number, executionIds: readonly string[]): Step<unknown> {
+  const asked = { tenant: tenantId, execution_ids: executionIds }
+  return tx.together(
+    tx.lock(LOCK_THEIR_SCHEDULES, asked),
+    tx.lock(LOCK_THEIR_WINDOWS, asked),
+    tx.lock(LOCK_THEM, asked),
+  )
+}
+
+/** Locks the schedules of plans that are locked, or that need not be. */
+export const lockSchedules = (tx: Tx, planIds: readonly number[]): Step<void> =>
+  tx.lock(LOCK_SCHEDULES, { plan_ids: planIds })
+
+/** Locks plans with their schedules and current windows. */
+export function lockPlans(tx: Tx, planIds: readonly number[]): Step<unknown> {
+  const plans = { plan_ids: planIds }
+  return tx.together(
+    tx.lock(LOCK_PLANS, plans),
+    tx.lock(LOCK_SCHEDULES, plans),
+    tx.lock(LOCK_CURRENT_WINDOWS, plans),
+  )
+}
+
+const NAMED_PLAN =
+  '(select plan_id from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id)'
+const LOCK_USER = query(
+  'select from users where tenant_id = :tenant and partner_user_id = :partner_user_id for no key update',
+)
+const LOCK_PLAN = query(
+  'select from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id for no key update',
+)
+const LOCK_ITS_SCHEDULE = query(`select from schedules where plan_id = ${NAMED_PLAN} for no key update`)
+// Locks everything that a cancel may give money back to, at once: locked later, it would not be in the order of ids.
+const LOCK_ITS_WINDOWS = query(
+  `select from windows where plan_id = ${NAMED_PLAN} and (closed_at is null or reserved > 0)
+   order by window_id for no key update`,
+)
+
+export type NamedPlan = { tenant: number; partner_user_id: string; partner_plan_id: string }
+
+/** Locks a plan that may not exist yet, and the user who would have it. */
+export const lockPlanByName = (tx: Tx, named: NamedPlan): Step<unknown> =>
+  tx.together(
+    ...[LOCK_USER, LOCK_PLAN, LOCK_ITS_SCHEDULE, LOCK_ITS_WINDOWS].map((which) => tx.lock(which, named)),
+  )
