@@ -196,10 +196,10 @@ export const ACCOUNTS: readonly Row[] = [
     breaks:
       'A stop that the disk has brought back pauses the plans of a user who is linked. They buy nothing any more, and nobody asked for that.',
     find: [
-      'export const UNDER_WAY = `stops.ended_at is null and exists (',
+      'const UNDER_WAY = `stops.ended_at is null and exists (',
       "  select 1 from users u where u.user_id = stops.user_id and u.status = 'disabled')`",
     ],
-    replace: 'export const UNDER_WAY = `stops.ended_at is null`',
+    replace: 'const UNDER_WAY = `stops.ended_at is null`',
   },
   {
     name: 'key-cached-after-revocation',

@@ -89,9 +89,9 @@ export const MONTHS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A month is final as soon as the clock says so. A clock that is ahead closes months that are not over.',
-    find: 'export const isConfirmed = ({ end }: Period, reached: Instant): boolean => reached >= end',
+    find: 'const isConfirmed = ({ end }: Period, reached: Instant): boolean => reached >= end',
     replace:
-      'export const isConfirmed = ({ end }: Period, reached: Instant): boolean => reached >= Math.min(end, 0)',
+      'const isConfirmed = ({ end }: Period, reached: Instant): boolean => reached >= Math.min(end, 0)',
   },
   {
     name: 'sandbox-closes-months-for-all',
@@ -243,8 +243,8 @@ export const MONTHS: readonly Row[] = [
     on: 'postgres',
     breaks:
       'On a server a write goes by the clock alone and not by what has been reported. A clock set back dates a trade into a month that was reported as final.',
-    find: 'export const PRESENT_SQL = `greatest(${NOW_SQL}, (select at from reported_until))`',
-    replace: 'export const PRESENT_SQL = `greatest(${NOW_SQL}, (select 0 from reported_until))`',
+    find: 'const PRESENT_SQL = `greatest(${NOW_SQL}, (select at from reported_until))`',
+    replace: 'const PRESENT_SQL = `greatest(${NOW_SQL}, (select 0 from reported_until))`',
   },
   {
     name: 'of-equal-tiers-the-youngest',
