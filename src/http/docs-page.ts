@@ -28,7 +28,7 @@ const PAGE = `<!doctype html>
 `
 
 // The viewer only shows, without a field for a key or a choice of a server
-// (docs/decisions/edge.md#the-page-of-the-api-only-shows).
+// (docs/decisions/edge.md#the-api-page).
 const START = `const dark = matchMedia('(prefers-color-scheme: dark)')
 const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches)
 follow()

@@ -1,6 +1,6 @@
 // The digest that a row must have: kept beside it, so that a row whose bytes have changed on the disk, or behind the
 // program's back, is told from one that was stored like this. The check compares every row with its digest, and whoever
-// acts on a row asks `intact` first (docs/decisions/file.md#a-row-is-believed-while-its-digest-agrees).
+// acts on a row asks `intact` first (docs/decisions/file.md#row-digests).
 
 import { hash } from 'node:crypto'
 import type { Adjustment } from '../core/late-fill.ts'

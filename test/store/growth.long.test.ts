@@ -62,7 +62,7 @@ test('a thousand reports on one cancelled execution add a few kB, and are counte
 })
 
 type World = Awaited<ReturnType<typeof worldOnDisk>>
-// The bounds that docs/decisions/file.md#what-a-partner-can-add states.
+// The bounds that docs/decisions/file.md#bounds-on-growth states.
 const COSTS: Record<string, { call: (world: World, n: number) => Promise<unknown>; bytesMax: number }> = {
   'a new user': {
     call: ({ store, acme }, n) => link(store, acme, longest(n), longest(n)),

@@ -243,7 +243,7 @@ const dueList = {
 
   /**
    * The oldest of what is due, in the order of creation, locked. It waits for rows that somebody else holds: only then
-   * is it known whether they are still due (docs/decisions/commits.md#a-poll-waits-for-what-it-would-hand-out).
+   * is it known whether they are still due (docs/decisions/commits.md#polls-wait-for-locked-rows).
    */
   first: async (tx: Tx, { tenantId }: Tenant, now: Instant, limit: number) =>
     (await tx.all(FIRST, { tenant: tenantId, now, limit })).sort(byCreation),
