@@ -1,4 +1,4 @@
-// What plans, tranches and trades take of a PostgreSQL server's disk and of its log: docs/postgres.md has the figures.
+// What plans, tranches and trades take of a PostgreSQL server's disk and log: docs/performance.md has the figures.
 //
 //   node bin/with-node.mjs --import tsx test/bench/postgres-sizes.ts [PLANS] [DAYS] [CHECKPOINTS]
 //
