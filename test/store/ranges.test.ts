@@ -29,8 +29,9 @@ async function prepared(t: TestContext): Promise<{ db: Database; scheduler: Pass
   await migrate(db, file, () => T0)
   const connection = connect(db, () => T0)
   const time = createTenantTime(connection)
-  const ledger = createLedger(db, createDriver(connection, time))
-  const stops = createStops(connection, ledger, time)
+  const driver = createDriver(connection, time)
+  const ledger = createLedger(db, driver)
+  const stops = createStops(driver)
   const parts = {
     book: createPriceBook(db),
     runPage: createPageRunner(db, { ledger, stops, time }),

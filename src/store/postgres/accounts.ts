@@ -1,44 +1,22 @@
-// Brings a partner's schedules, of which there may be a million, in line with its status, hold and minimum, page by
-// page. A change is in force at once, because every page of a pass reads the partner itself (../pass/plan-page.ts);
-// what is done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so
-// that if the process dies, the next pass goes on (docs/decisions/commits.md#a-hold-of-many-plans).
+// What of partners, keys and users is written for a server alone: how a partner's schedules follow it, how a call finds
+// its key, and what becomes of an erased e-mail.
 
-import type { Tenant } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
-import type { Instant } from '../../core/time.ts'
-import type { User } from '../../core/user.ts'
-import {
-  type ConsentRow,
-  consentOf,
-  consentParams,
-  erasedParams,
-  type ListedUserRow,
-  listedUserOf,
-  type SeenKeyRow,
-  seenKeyOf,
-  type UserRow,
-  userOf,
-  userParams,
-} from '../rows/accounts.ts'
-import { type PlanRow, planOf } from '../rows/ledger.ts'
+import { type SeenKeyRow, seenKeyOf } from '../rows/accounts.ts'
 import type { Following } from '../shared/accounts.ts'
-import {
-  ERASE_USER,
-  KEEP_CONSENT,
-  LISTED_USER,
-  LISTED_USERS,
-  SELECT_SEEN_KEY,
-  SELECT_USER,
-} from '../sql/accounts.ts'
+import { SELECT_SEEN_KEY } from '../sql/accounts.ts'
 import { IS_AWAKE, leastInstructionOf } from '../sql/ledger.ts'
-import type { KeyStore, UserStore } from '../store.ts'
-import { callOf, ofTenant, query as sharedQuery } from '../transaction.ts'
+import type { KeyStore, Remains } from '../store.ts'
+import { query as sharedQuery } from '../transaction.ts'
 import { askTogether } from '../writes.ts'
-import { addAudit } from './audit.ts'
-import { createStops, lockSchedules, type StopCounts } from './plans.ts'
-import type { Connection, WriteTx } from './server/connection.ts'
+import { lockSchedules } from './plans.ts'
+import type { Connection } from './server/connection.ts'
 import type { Tx } from './server/pipeline.ts'
 import { query } from './server/statement.ts'
+
+// Brings a partner's schedules, of which there may be a million, in line with its status, hold and minimum, page by
+// page. A change is in force at once, because every page of a pass reads the partner itself (plan-page.ts); what is
+// done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so that if
+// the process dies, the next pass goes on (docs/decisions/commits.md#a-hold-of-many-plans).
 
 /** Plans in one transaction, which holds their schedules for so long. */
 const PLANS_PER_PAGE = 500
@@ -121,7 +99,7 @@ export function createFollowing({ look, write }: Connection): Following & {
 }
 
 // How a call finds its key on a server, by the hash of its secret: the secret itself is stored nowhere. Nothing is
-// remembered, as a file does it (../../sqlite/accounts/keys.ts): when a key is revoked or its partner disabled on any
+// remembered, as a file does it (../sqlite/accounts.ts): when a key is revoked or its partner disabled on any
 // host, the next call on every host is refused.
 
 const BY_SECRET = query<SeenKeyRow>(`${SELECT_SEEN_KEY} where k.key_sha256 = any(:hashes::text[])`)
@@ -138,131 +116,10 @@ export const createKeyFinder = ({ look, clock }: Connection): KeyStore['findKey'
     })
   })
 
-// The users of a tenant. Every change of a user, its plans or its stop holds a lock on the user's row.
-
-type Decide = Parameters<UserStore['changeUser']>[2]
-type Scope = { tenant: number; partner_user_id: string }
-type Step = { stopping: bigint | null; changed: ({ user: User } & StopCounts) | null }
-
-const LOCK_USER = query<UserRow>(`${SELECT_USER} for no key update`)
-const INSERT_USER = query<{ user_id: bigint }>(
-  `insert into users (tenant_id, partner_user_id, email, auth_provider, consent_version, consent_timestamp,
-     status, created_at, updated_at, digest)
-   values (:tenant_id, :partner_user_id, :email, :auth_provider, :consent_version, :consent_timestamp,
-     :status, :created_at, :updated_at, :digest)
-   on conflict do nothing returning user_id`,
-)
-const UPDATE_USER = query(
-  `update users set email = :email, auth_provider = :auth_provider, consent_version = :consent_version,
-     consent_timestamp = :consent_timestamp, status = :status, updated_at = :updated_at,
-     digest = :digest
-   where tenant_id = :tenant_id and partner_user_id = :partner_user_id`,
-)
-const KEEP = query(KEEP_CONSENT)
-const LIST_USERS = query<ListedUserRow>(LISTED_USERS)
-const ONE = query<ListedUserRow>(LISTED_USER)
-const THIS_USER =
-  '(select user_id from users where tenant_id = :tenant and partner_user_id = :partner_user_id)'
-const CONSENTS = query<ConsentRow>(
-  `select * from consents where user_id = ${THIS_USER} order by received_at, consent_id`,
-)
-const PLANS = query<PlanRow>(
-  `select p.*, u.partner_user_id from plans p join users u using (user_id)
-   where p.user_id = ${THIS_USER} order by p.plan_id`,
-)
-
-/** Stores a user that was seen as `row`. Null when somebody else has linked it since. */
-async function put(tx: Tx, user: User, seen: { row: UserRow | undefined; scope: Scope }, now: Instant) {
-  const { row, scope } = seen
-  const params = userParams(user, scope.tenant, row)
-  const userId = row?.user_id ?? (await tx.get(INSERT_USER, params))?.user_id ?? null
-  if (userId === null) return null
-  await Promise.all([row && tx.run(UPDATE_USER, params), tx.run(KEEP, consentParams(user, userId, now))])
-  return userId
-}
-
-export function createUserStore(connection: Connection): UserStore {
-  const stops = createStops(connection)
-
-  /** One transaction of a change. What is left of a disable under way, `stopping`, is finished before the answer. */
-  async function change(tx: WriteTx, tenant: Tenant, scope: Scope, decide: Decide): Promise<Step> {
-    const [row, times] = await Promise.all([tx.get(LOCK_USER, scope), tx.times])
-    const now = times.of(tenant.tenantId)
-    const seen = row ? userOf(row) : null
-    const { user, stopsPlans } = decide(seen, now)
-    const isStopping = row?.status === 'disabled' && (await stops.isStopping(tx, row.user_id))
-    // Linked again only when all of the user's plans are stopped.
-    if (isStopping && user.status === 'linked') return { stopping: row.user_id, changed: null }
-    const userId = user === seen ? row?.user_id : await put(tx, user, { row, scope }, now)
-    // Decided again, by the state in which the other transaction left the user.
-    if (userId === null || userId === undefined) return change(tx, tenant, scope, decide)
-    const changed = { user, plansPaused: 0, executionsCancelled: 0 }
-    if (!stopsPlans) return { stopping: null, changed }
-    if (seen?.status === 'disabled') return { stopping: isStopping ? userId : null, changed }
-    const stopped = await stops.begin(tx, tenant, userId, now)
-    return { stopping: stopped ? null : userId, changed: { ...changed, ...stopped } }
-  }
-
-  return {
-    async changeUser(tenant, partnerUserId, decide) {
-      const scope = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
-      for (;;) {
-        const { stopping, changed } = await connection.write(
-          (tx) => change(tx, tenant, scope, decide),
-          callOf(tenant),
-        )
-        const stopped = stopping === null ? null : await stops.finish(tenant, stopping)
-        if (changed) return { ...changed, ...stopped }
-      }
-    },
-
-    listUsers: async ({ tenantId }, { after, limit }) => {
-      const rows = await connection.look((tx) =>
-        tx.all(LIST_USERS, { tenant: tenantId, after: after ?? 0, limit }),
-      )
-      return rows.map(listedUserOf)
-    },
-
-    async findUser({ tenantId }, partnerUserId) {
-      const scope = { tenant: tenantId, partner_user_id: partnerUserId }
-      const [row, consents, plans] = await connection.read((tx) =>
-        Promise.all([tx.get(ONE, scope), tx.all(CONSENTS, scope), tx.all(PLANS, scope)]),
-      )
-      return row
-        ? { ...listedUserOf(row), consents: consents.map(consentOf), plans: plans.map(planOf) }
-        : null
-    },
-
-    eraseUser: createEraser(connection),
-  }
-}
-
-// Erases a user's personal data from its row: what a server has on its disk is not the store's to overwrite.
-
-const LOCK_ERASED = query<UserRow>(`${SELECT_USER} for no key update`)
-const ERASE = query(ERASE_USER)
-const ELSEWHERE = query<{ one: bigint }>(
-  'select 1 as one from users where email = :text or strpos(partner_user_id, :text) > 0 limit 1',
-)
-
 /**
- * From the commit on, no query finds the e-mail. The bytes stay for a while: in the dead row until autovacuum frees its
- * place and another row takes it, in the log until its segment is reused, on every standby and in every archive. A
- * vacuum here would not help: it frees the place without overwriting it, and the log would keep the text anyway. So
- * `remains` is never 'nowhere'.
+ * From the commit on, no query finds an erased e-mail. The bytes stay for a while: in the dead row until autovacuum
+ * frees its place and another row takes it, in the log until its segment is reused, on every standby and in every
+ * archive. A vacuum here would not help: it frees the place without overwriting it, and the log would keep the text
+ * anyway. So nothing says 'nowhere'.
  */
-function createEraser(connection: Connection): UserStore['eraseUser'] {
-  return async (tenant, partnerUserId, entry) => {
-    const scope = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
-    const { before, now } = await connection.write(async (tx) => {
-      const [row, { real }] = await Promise.all([tx.get(LOCK_ERASED, scope), tx.times])
-      if (!row) throw new Problem('user_not_found', `User ${partnerUserId} not found.`)
-      await Promise.all([tx.run(ERASE, erasedParams(row, real)), addAudit(tx, entry, real)])
-      return { before: userOf(row), now: real }
-    }, ofTenant(tenant))
-    const text = before.email
-    const elsewhere = text !== null && (await connection.look((tx) => tx.get(ELSEWHERE, { text })))
-    const user = { ...before, email: null, authProvider: null, updatedAt: now }
-    return { user, erasedAt: now, remains: elsewhere ? 'other_row' : 'server' }
-  }
-}
+export const overwriteNothing = async (): Promise<Remains> => 'server'

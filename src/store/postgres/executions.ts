@@ -16,6 +16,7 @@ import {
   type OrderRow,
 } from '../rows/ledger.ts'
 import { sealedProblem } from '../seal.ts'
+import { finishStops, isAnyStopping } from '../shared/users.ts'
 import { OF_TENANT } from '../sql/accounts.ts'
 import {
   CANCEL_EXECUTION,
@@ -29,10 +30,12 @@ import {
   unleasedAt,
 } from '../sql/ledger.ts'
 import type { ExecutionStore, ExecutionsPage } from '../store.ts'
+import type { Base } from '../transaction.ts'
 import { callOf } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { createConfirm } from './confirmations.ts'
-import { createStops, ledger } from './plans.ts'
+import { within } from './driver.ts'
+import { ledger } from './plans.ts'
 import type { Connection, WriteTx } from './server/connection.ts'
 import { LOCK } from './server/locks.ts'
 import type { Tx } from './server/pipeline.ts'
@@ -57,9 +60,9 @@ const EARLIEST = query<{ first: string | null }>(
 /** No write takes longer than this: nothing more is added among what was created before. */
 const WRITE_MAX_MS = 5 * MINUTE_MS
 
-export function createExecutionStore(connection: Connection, notes: PollNotes): ExecutionStore {
+export function createExecutionStore(connection: Connection, driver: Base, notes: PollNotes): ExecutionStore {
   const { clock, read, write } = connection
-  const poll = createPoll(connection, { stops: createStops(connection), notes })
+  const poll = createPoll(connection, { driver, notes })
   const confirm = createConfirm(connection)
 
   return {
@@ -279,10 +282,7 @@ const leasedRow = (one: Execution) => ({
   lease_expires_at: one.leaseExpiresAt,
 })
 
-function createPoll(
-  connection: Connection,
-  { stops, notes }: { stops: ReturnType<typeof createStops>; notes: PollNotes },
-) {
+function createPoll(connection: Connection, { driver, notes }: { driver: Base; notes: PollNotes }) {
   const { clock, look, write } = connection
 
   /** Leases the first `limit` of what is due, and counts the rest. Null when a user is just being disabled. */
@@ -293,7 +293,7 @@ function createPoll(
     // Checked once the rows are locked: a disable that comes later finds them delivered, and cancels them.
     const [due, isStopping] = await Promise.all([
       dueList.first(tx, tenant, now, limit),
-      stops.isAnyStopping(tx, tenant),
+      within(tx, (steps) => isAnyStopping(steps, tenant)),
     ])
     if (isStopping) return null
     // Nobody buys on the word of a row that is damaged. The check names it, and it stays where it is.
@@ -307,7 +307,11 @@ function createPoll(
   return async (tenant: Caller, handing: Handing): Promise<DuePage> => {
     for (;;) {
       const [seen, isStopping] = await look(
-        (tx) => Promise.all([dueList.look(tx, tenant, clock.parameter()), stops.isAnyStopping(tx, tenant)]),
+        (tx) =>
+          Promise.all([
+            dueList.look(tx, tenant, clock.parameter()),
+            within(tx, (steps) => isAnyStopping(steps, tenant)),
+          ]),
         callOf(tenant),
       )
       if (seen) notes.note(tenant, instant(seen.clock))
@@ -316,7 +320,7 @@ function createPoll(
         throw sealedProblem({ at: instant(seen.sealed_at), movedTo: seen.moved_to })
       if (seen?.lost) throw writesLost()
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
-      if (isStopping) await stops.finishAll(tenant)
+      if (isStopping) await finishStops(driver, tenant)
       else if (!seen?.due) return { executions: [], remaining: 0 }
       const page = await write((tx) => hand(tx, tenant, handing), callOf(tenant))
       if (page) return page

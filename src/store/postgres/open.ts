@@ -6,10 +6,12 @@ import { shownAddress } from '../address.ts'
 import type { MigrationState } from '../database.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore } from '../shared/audit.ts'
+import { createPlanReader, createWindowStore } from '../shared/plans.ts'
 import { createTierStore } from '../shared/tiers.ts'
+import { createUserStore } from '../shared/users.ts'
 import type { Store } from '../store.ts'
 import { waitAtClose } from '../writes.ts'
-import { createFollowing, createKeyFinder, createUserStore } from './accounts.ts'
+import { createFollowing, createKeyFinder, overwriteNothing } from './accounts.ts'
 import { createCheckStore } from './check.ts'
 import { createDriver } from './driver.ts'
 import { createExecutionStore, pollNotesOf } from './executions.ts'
@@ -21,7 +23,7 @@ import {
 } from './monitoring.ts'
 import { createMonthStore } from './months.ts'
 import { createPassStore, createWakeUpStore } from './pass.ts'
-import { createPlanStore, createWindowStore } from './plans.ts'
+import { createPlanWriter } from './plans.ts'
 import { createClockStore, createPriceStore } from './prices.ts'
 import { createSandboxStore } from './sandbox.ts'
 import { type Connection, connect } from './server/connection.ts'
@@ -93,20 +95,21 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
 const NOTHING_REMEMBERED = { forget: () => {} }
 
 function assemble(connection: Connection): Store {
-  const windows = createWindowStore(connection)
   const polls = pollNotesOf(connection)
   const driver = createDriver(connection)
+  const windows = createWindowStore(driver)
   return {
     ...createPartnerStore(driver, { following: createFollowing(connection), ...NOTHING_REMEMBERED }),
     ...createKeyStore(driver, NOTHING_REMEMBERED),
     findKey: createKeyFinder(connection),
     ...createTierStore(driver),
-    ...createUserStore(connection),
+    ...createUserStore(driver, { overwrite: overwriteNothing }),
     ...createWebhookStore(driver),
     ...createWakeUpStore(connection),
-    ...createPlanStore(connection),
+    ...createPlanReader(driver),
+    ...createPlanWriter(connection),
     ...windows,
-    ...createExecutionStore(connection, polls),
+    ...createExecutionStore(connection, driver, polls),
     ...createTradeStore(connection),
     ...createPassStore(connection),
     ...createClockStore(connection),

@@ -1,10 +1,10 @@
 // Partners, their tenants, keys and webhooks. How a call finds its key is written for each store
-// (sqlite/accounts/keys.ts, postgres/accounts/keys.ts), because every call does it.
+// (sqlite/accounts.ts, postgres/accounts.ts), because every call does it.
 
 import type { ApiKey } from '../../core/key.ts'
 import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT, type Partner, type Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, later, plus } from '../../core/time.ts'
 import type { Webhook } from '../../core/webhook.ts'
 import { intact, withDigest } from '../digests.ts'
 import {
@@ -30,6 +30,7 @@ import {
   NOTHING,
   ofTenant,
   query,
+  type ReadTx,
   type Step,
   type Steps,
   type Tx,
@@ -139,6 +140,16 @@ export function createPartnerStore(
     listTenants: async (filter, before) =>
       (await look((tx) => tx.all(TENANTS, { ...filter, before }))).map(tenantOf),
   }
+}
+
+type Shift = { offset_ms: bigint; reported_until: bigint }
+const SHIFT = query<Shift>('select * from sandboxes where tenant_id = :tenant')
+
+/** What time it is for a tenant, for reads: a write asks for its `times`. */
+export function* timeOf(tx: ReadTx, tenantId: number): Steps<Instant> {
+  const [real, shift] = yield* tx.together(tx.present, tx.get(SHIFT, { tenant: tenantId }))
+  if (!shift) return real
+  return later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)
 }
 
 export function* tenantById(tx: Tx, tenantId: number): Steps<Tenant> {

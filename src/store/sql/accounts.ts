@@ -30,35 +30,6 @@ export const SELECT_SEEN_KEY = `
 export const SELECT_USER =
   'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id'
 
-export const KEEP_CONSENT = `
-  insert into consents (user_id, consent_version, consent_timestamp, received_at, digest)
-  values (:user_id, :consent_version, :consent_timestamp, :received_at, :digest) on conflict do nothing`
-
-export const ERASE_USER = `
-  update users set email = null, auth_provider = null, erased_at = :erased_at, updated_at = :updated_at,
-    digest = :digest
-  where tenant_id = :tenant_id and partner_user_id = :partner_user_id`
-
-const SELECT_LISTED_USER = `
-  select u.*, t.partner_slug, t.environment from users u join tenants t using (tenant_id)
-  where u.tenant_id = :tenant`
-export const LISTED_USERS = `${SELECT_LISTED_USER} and u.user_id > :after order by u.user_id limit :limit`
-export const LISTED_USER = `${SELECT_LISTED_USER} and u.partner_user_id = :partner_user_id`
-
-// The stop that a disable begins, and how far it has come, where both stores use the same SQL.
-
 /** That a row of stops is under way. A damaged one of a user who is not disabled stops nobody's plans. */
 export const UNDER_WAY = `stops.ended_at is null and exists (
   select 1 from users u where u.user_id = stops.user_id and u.status = 'disabled')`
-
-export const BEGIN_STOP = `
-  insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
-  values (:user_id, :tenant, :plan_id, :plans_paused, :executions_cancelled, :now)
-  on conflict (user_id) do update set tenant_id = excluded.tenant_id, plan_id = excluded.plan_id,
-    plans_paused = excluded.plans_paused, executions_cancelled = excluded.executions_cancelled,
-    begun_at = excluded.begun_at, ended_at = null`
-
-export const NOTE_STOP = `
-  update stops set plan_id = :plan_id, plans_paused = plans_paused + :plans_paused,
-    executions_cancelled = executions_cancelled + :executions_cancelled, ended_at = :ended_at
-  where user_id = :user_id`

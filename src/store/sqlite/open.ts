@@ -7,10 +7,12 @@ import { openPlain, withPlain } from '../../plain-file.ts'
 import type { MigrationState } from '../database.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore } from '../shared/audit.ts'
+import { createPlanReader, createWindowStore } from '../shared/plans.ts'
 import { createTierStore } from '../shared/tiers.ts'
+import { createUserStore } from '../shared/users.ts'
 import type { LostWriteStore, Store } from '../store.ts'
 import { waitAtClose } from '../writes.ts'
-import { createKeyFinder, createKeyMemory, createUserStore, FOLLOWING } from './accounts.ts'
+import { createKeyFinder, createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
 import { createAuditLog } from './audit.ts'
 import { createCheckStore } from './check.ts'
 import { createDriver } from './driver.ts'
@@ -40,7 +42,7 @@ import { createMonitoringStore, createOpsPageStore, createStatusStore } from './
 import { createMonthStore, reportedUntil } from './months.ts'
 import { createPassStore, createSandboxDue, createWakeUpStore, createWakeUpWriter } from './pass.ts'
 import { createPageRunner } from './plan-page.ts'
-import { createLedger, createPlanStore, createStops, createWindowStore } from './plans.ts'
+import { createLedger, createPlanWriter, createStops } from './plans.ts'
 import { createClockStore, createPriceBook, createPriceStore } from './prices.ts'
 import { createSandboxStore } from './sandbox.ts'
 import { createTenantTime } from './tenant-time.ts'
@@ -97,7 +99,7 @@ function assemble(
   let descriptor: number | null = null
   const held = () => (descriptor ??= openPlain(file))
   const ledger = createLedger(db, driver)
-  const stops = createStops(connection, ledger, time)
+  const stops = createStops(driver)
   const lateReports = createLateReports(db)
   const confirmations = createConfirmations(db, { ledger, time, lateReports })
   const records = createRecords(db, ledger)
@@ -107,14 +109,15 @@ function assemble(
   const writeWakeUps = createWakeUpWriter(db)
   const runPage = createPageRunner(db, { ledger, stops, time })
   const sandboxDue = createSandboxDue(connection, time)
-  const windows = createWindowStore(connection, ledger, audit)
+  const windows = createWindowStore(driver)
   return {
     ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
     ...createKeyStore(driver, memory),
     findKey: createKeyFinder(connection, memory),
     ...createTierStore(driver),
-    ...createUserStore(connection, { stops, audit, time, file, held }),
-    ...createPlanStore(connection, ledger, time),
+    ...createUserStore(driver, { overwrite: createOverwriter(connection, { file, held }) }),
+    ...createPlanReader(driver),
+    ...createPlanWriter(connection, ledger, time),
     ...windows,
     ...createExecutionStore(connection, trading),
     ...createTradeStore(connection, trading),

@@ -65,11 +65,11 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
     const fired: FiredRow[] = []
     let executionId = (sql.latestId.get() ?? null) as ExecutionId | null
     const timeOf = time.ofTenants(real)
-    const isStopping = stops.ofPlans()
+    const stopping = stops.users()
     for (const row of sql.awake.all({ plans: JSON.stringify(planIds) })) {
       const seen = scheduleOf(intact('schedules', row))
       const { planId } = seen
-      if (isStopping(planId)) continue
+      if (stopping.has(row.user_id)) continue
       const tenant = tenantById(Number(row.tenant_id))
       const now = timeOf(tenant.tenantId)
       counts.plansEvaluated += 1
@@ -118,7 +118,7 @@ const IN_SLOT = `limit_price = :limit_price, clock_at = :clock_at, fireable = :f
 function prepare(db: Database) {
   return {
     // In the order of the ids.
-    awake: db.prepare<object, ScheduleRow & { tenant_id: bigint; plan_digest: bigint }>(
+    awake: db.prepare<object, ScheduleRow & { tenant_id: bigint; user_id: bigint; plan_digest: bigint }>(
       `select s.*, p.tenant_id, p.user_id, p.partner_plan_id, p.amount_usd, p.frequency, p.smart_timing_enabled,
          p.start_date, p.created_at, p.digest as plan_digest from json_each(:plans) due
        cross join schedules s on s.plan_id = due.value cross join plans p on p.plan_id = s.plan_id

@@ -15,26 +15,17 @@ export const ACCOUNTS: readonly Row[] = [
     name: 'users-of-every-tenant',
     by: ['contract'],
     breaks: 'The listing of users shows those of every tenant: personal data of strangers.',
-    find: '${SELECT_LISTED_USER} and u.user_id > :after order by u.user_id limit :limit',
-    replace: '${SELECT_LISTED_USER} or u.user_id > :after order by u.user_id limit :limit',
+    find: '${SELECT_LISTED} and u.user_id > :after order by u.user_id limit :limit',
+    replace: '${SELECT_LISTED} or u.user_id > :after order by u.user_id limit :limit',
   },
   {
     name: 'user-id-not-unique',
     by: ['contract'],
     breaks:
       'A user whose creation is dated anew becomes a second one. A disable then stops the plans of one of them, and the other goes on buying.',
-    edits: [
-      {
-        find: 'unique (tenant_id, partner_user_id)',
-        replace: 'unique (tenant_id, partner_user_id, created_at)',
-        in: 'sqlite',
-      },
-      {
-        find: 'on conflict (tenant_id, partner_user_id) do update set email = :email, auth_provider = :auth_provider',
-        replace:
-          'on conflict (tenant_id, partner_user_id, created_at) do update set email = :email, auth_provider = :auth_provider',
-      },
-    ],
+    find: 'unique (tenant_id, partner_user_id)',
+    replace: 'unique (tenant_id, partner_user_id, created_at)',
+    in: 'sqlite',
   },
   {
     name: 'key-hash-not-unique',
@@ -49,14 +40,15 @@ export const ACCOUNTS: readonly Row[] = [
     by: ['contract', 'simulate'],
     breaks:
       'A disable passes over plans that are paused. Their open executions are still delivered for a user who has left.',
-    find: "'select plan_id from plans where user_id = :user_id and plan_id > :after order by plan_id limit :limit'",
-    replace: `"select plan_id from plans where user_id = :user_id and plan_id > :after and status = 'active' order by plan_id limit :limit"`,
+    find: 'from plans where user_id = :user_id and plan_id > :after order by plan_id limit :limit`',
+    replace:
+      "from plans where user_id = :user_id and plan_id > :after and status = 'active' order by plan_id limit :limit`",
   },
   {
     name: 'disable-leaves-plans-awake',
     by: ['contract', 'simulate'],
     breaks: 'A disable leaves the schedules in the due set. The next pass buys for a user who has left.',
-    find: 'sql.sleep.run({ plans })',
+    find: 'tx.run(SLEEP, plans),',
     replace: '',
   },
   {
@@ -65,7 +57,7 @@ export const ACCOUNTS: readonly Row[] = [
     breaks:
       'A disable ends with its first page of plans. A user with many plans goes on buying with the rest.',
     find: [
-      'const last = planIds.length < PLANS_PER_PAGE ? null : (planIds.at(-1) ?? null)',
+      'const last = rows.length < PLANS_PER_PAGE ? null : (rows.at(-1)?.plan_id ?? null)',
       'return { plansPaused, executionsCancelled, last }',
     ],
     replace: 'return { plansPaused, executionsCancelled, last: null }',
@@ -75,8 +67,8 @@ export const ACCOUNTS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'Only the first consent of a user is kept. There is no evidence of what the user agreed to later.',
-    find: 'sql.keepConsent.run(consentParams(user, user_id, now))',
-    replace: 'if (!row) sql.keepConsent.run(consentParams(user, user_id, now))',
+    find: 'tx.run(KEEP_CONSENT, consentParams(user, userId, now)),',
+    replace: 'tx.when(row === undefined, () => tx.run(KEEP_CONSENT, consentParams(user, userId, now))),',
   },
   {
     name: 'erase-leaves-the-email',
@@ -139,9 +131,9 @@ export const ACCOUNTS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A page of plans leaves out the plan behind the cursor. An operator does not see that it goes on buying.',
-    find: '${SELECT_LISTED_PLAN} where p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit',
+    find: '${SELECT_LISTED} where p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit',
     replace:
-      '${SELECT_LISTED_PLAN} where p.plan_id > :after + (:after > 0) and ${OF_TENANT} order by p.plan_id limit :limit',
+      '${SELECT_LISTED} where p.plan_id > :after + case when :after > 0 then 1 else 0 end and ${OF_TENANT} order by p.plan_id limit :limit',
   },
   {
     name: 'key-judged-by-the-clock',

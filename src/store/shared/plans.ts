@@ -1,0 +1,177 @@
+// Plans as they are read, and windows that a wrong clock rolled ahead, which an operator brings back. How a partner
+// changes a plan is written for each store (sqlite/plans.ts, postgres/plans.ts), because it is a call like any other.
+
+import type { Usd } from '../../core/money.ts'
+import type { Tenant } from '../../core/partner.ts'
+import type { PlanState } from '../../core/plan.ts'
+import type { Instant } from '../../core/time.ts'
+import { leastInstruction, slotDue } from '../../core/window.ts'
+import { type TenantRow, tenantOf } from '../rows/accounts.ts'
+import {
+  type PlanRow,
+  type PlanStateRow,
+  planOf,
+  planStateOf,
+  type ScheduleRow,
+  scheduleOf,
+  type WindowRow,
+  windowOf,
+} from '../rows/ledger.ts'
+import { IN_REAL_TIME, OF_TENANT } from '../sql/accounts.ts'
+import type { ListedPlan, PlanAhead, PlanStore, WindowStore } from '../store.ts'
+import { type Base, callOf, ofTenant, query, type ReadTx, type Steps, type Tx } from '../transaction.ts'
+import { timeOf } from './accounts.ts'
+import { addAudit } from './audit.ts'
+import { freeSlot, lockPlans, replaceCurrent, soundCurrent, wake } from './ledger.ts'
+
+type ListedRow = PlanRow & TenantRow
+
+const SELECT_LISTED = `
+  select p.*, u.partner_user_id, t.partner_slug, t.environment
+  from plans p join users u on u.user_id = p.user_id join tenants t on t.tenant_id = p.tenant_id`
+const LIST = query<ListedRow>(
+  `${SELECT_LISTED} where p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit`,
+)
+const NAMED = query<ListedRow>(
+  `${SELECT_LISTED} where p.partner_plan_id = :partner_plan_id order by p.plan_id`,
+)
+/** What planStateOf (../rows/ledger.ts) reads. */
+const SELECT_STATE = `
+  select w.*, s.next_run_at as s_next_run_at, s.fireable as s_fireable, s.floor as s_floor,
+    p.*, u.partner_user_id, u.status as user_status
+  from plans p join users u on u.user_id = p.user_id
+    left join windows w on w.plan_id = p.plan_id and w.closed_at is null left join schedules s on s.plan_id = p.plan_id
+  where p.tenant_id = :tenant`
+const STATES = query<PlanStateRow>(
+  `${SELECT_STATE} and p.partner_plan_id > :after order by p.partner_plan_id limit :limit`,
+)
+const STATE = query<PlanStateRow>(`${SELECT_STATE} and p.partner_plan_id = :partner_plan_id`)
+const HELD = query<{ held: bigint }>(
+  'select held from partners join tenants using (partner_slug) where tenant_id = :tenant',
+)
+const CURRENT_WINDOWS = query<WindowRow>(
+  ({ among }) => `select * from windows where ${among('plan_id', 'plan_ids')} and closed_at is null`,
+)
+const WINDOWS = query<WindowRow>(
+  'select * from windows where plan_id = :plan_id order by window_start, window_id',
+)
+const SCHEDULE = query<ScheduleRow>('select * from schedules where plan_id = :plan_id')
+
+export const createPlanReader = ({ read }: Base): Omit<PlanStore, 'changePlan'> => ({
+  readPlans: (tenant, { after, limit }) =>
+    read(function* (tx) {
+      const [rows, state] = yield* tx.together(
+        tx.all(STATES, { tenant: tenant.tenantId, after: after ?? '', limit }),
+        stateIn(tx, tenant),
+      )
+      return rows.map(state)
+    }, callOf(tenant)),
+
+  readPlan: (tenant, partnerPlanId) =>
+    read(function* (tx) {
+      const row = yield* tx.get(STATE, { tenant: tenant.tenantId, partner_plan_id: partnerPlanId })
+      return row ? (yield* stateIn(tx, tenant))(row) : null
+    }, callOf(tenant)),
+
+  listPlans: (filter, { after, limit }) =>
+    read(function* (tx) {
+      return yield* listed(tx, yield* tx.all(LIST, { ...filter, after: after ?? 0, limit }))
+    }),
+
+  findPlans: (partnerPlanId) =>
+    read(function* (tx) {
+      const plans = yield* listed(tx, yield* tx.all(NAMED, { partner_plan_id: partnerPlanId }))
+      const parts = yield* tx.together(
+        ...plans.map(({ planId }) =>
+          tx.together(tx.all(WINDOWS, { plan_id: planId }), tx.get(SCHEDULE, { plan_id: planId })),
+        ),
+      )
+      return plans.map((plan, i) => {
+        const [windows, schedule] = parts[i] ?? [[], undefined]
+        return { ...plan, windows: windows.map(windowOf), schedule: schedule ? scheduleOf(schedule) : null }
+      })
+    }),
+})
+
+function* stateIn(tx: ReadTx, { tenantId }: Tenant): Steps<(row: PlanStateRow) => PlanState> {
+  const [partner, now] = yield* tx.together(tx.get(HELD, { tenant: tenantId }), timeOf(tx, tenantId))
+  return (row) => ({ ...planStateOf(row), held: partner?.held === 1n, now })
+}
+
+/** Plans as they are listed, each with its current window. */
+function* listed(tx: Tx, rows: readonly ListedRow[]): Steps<ListedPlan[]> {
+  const current = yield* tx.all(CURRENT_WINDOWS, { plan_ids: rows.map(({ plan_id }) => Number(plan_id)) })
+  const windows = new Map(current.map((row) => [row.plan_id, windowOf(row)]))
+  return rows.map((row) => ({
+    ...planOf(row),
+    tenant: tenantOf(row),
+    window: windows.get(row.plan_id) ?? null,
+  }))
+}
+
+type AheadRow = PlanRow & TenantRow & WindowRow & { min_tranche: bigint }
+
+/** Every current window that starts in the future and after its plan's start_date, rightly or not, with its plan. */
+const SELECT_AHEAD = `
+  select w.*, p.*, u.partner_user_id, t.partner_slug, t.environment, r.min_tranche
+  from windows w join plans p on p.plan_id = w.plan_id join users u on u.user_id = p.user_id
+    join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
+  where w.closed_at is null and w.window_start > :now and w.window_start > p.start_date and t.${IN_REAL_TIME}`
+const AHEAD = query<AheadRow>(
+  `${SELECT_AHEAD} and p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit`,
+)
+const ONE_AHEAD = query<AheadRow>(`${SELECT_AHEAD} and p.plan_id = :plan_id`)
+const TENANT_OF = query<{ tenant_id: bigint }>('select tenant_id from plans where plan_id = :plan_id')
+
+export const createWindowStore = ({ look, read, write }: Base): WindowStore => ({
+  listAhead: (filter, { after, limit }) =>
+    read(function* (tx) {
+      const now = yield* tx.clock
+      const rows = yield* tx.all(AHEAD, { ...filter, after: after ?? 0, limit, now })
+      const plans = yield* tx.together(...rows.map((row) => judge(tx, row, now)))
+      const last = rows.at(-1)
+      return {
+        plans: plans.filter((plan) => plan !== null),
+        cursor: last && rows.length === limit ? Number(last.plan_id) : null,
+      }
+    }),
+
+  async bringBack(planId, entryOf) {
+    const owner = await look((tx) => tx.get(TENANT_OF, { plan_id: planId }))
+    if (!owner) return null
+    return write(
+      function* (tx) {
+        const [{ real }] = yield* tx.together(tx.times, lockPlans(tx, [planId]))
+        const [row] = yield* tx.together(
+          tx.get(ONE_AHEAD, { plan_id: planId, now: real }),
+          soundCurrent(tx, planId),
+        )
+        const plan = row ? yield* judge(tx, row, real) : null
+        if (!row || !plan) return null
+        const next = {
+          planId,
+          windowId: yield* tx.nextId('windows'),
+          opening: plan.place,
+          minTranche: row.min_tranche as Usd,
+        }
+        // Not `ended`: it never ran its course, and nobody missed the money that it leaves.
+        yield* replaceCurrent(tx, { reason: 'reset', now: real }, next)
+        yield* wake(tx, [planId])
+        yield* addAudit(tx, entryOf(plan, real), real)
+        return plan
+      },
+      ofTenant({ tenantId: Number(owner.tenant_id) }),
+    )
+  },
+})
+
+/** Null for a window that is where it belongs: the slots before it have no money left. */
+function* judge(tx: Tx, row: AheadRow, now: Instant): Steps<PlanAhead | null> {
+  const [plan, window] = [planOf(row), windowOf(row)]
+  const slot = slotDue({ ...window, ...plan }, plan.startDate, now)
+  const floor = leastInstruction(row.min_tranche as Usd, plan.amount)
+  const place = yield* freeSlot(tx, plan.planId, slot, floor)
+  return place.start < window.start && place.end < window.end
+    ? { ...plan, tenant: tenantOf(row), window, place }
+    : null
+}

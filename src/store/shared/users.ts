@@ -1,0 +1,310 @@
+// The users of a tenant: linked and changed, disabled, erased. On a server every change of a user, its plans or its
+// stop holds a lock on the user's row.
+
+import type { Caller, Tenant } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
+import type { User } from '../../core/user.ts'
+import {
+  type ConsentRow,
+  consentOf,
+  consentParams,
+  erasedParams,
+  type ListedUserRow,
+  listedUserOf,
+  type UserRow,
+  userOf,
+  userParams,
+} from '../rows/accounts.ts'
+import { type PlanRow, planOf } from '../rows/ledger.ts'
+import { SELECT_USER, UNDER_WAY } from '../sql/accounts.ts'
+import { AWAKE } from '../sql/ledger.ts'
+import type { Remains, UserStore } from '../store.ts'
+import {
+  type Base,
+  callOf,
+  ofTenant,
+  query,
+  type Step,
+  type Steps,
+  type Tx,
+  type WriteTx,
+} from '../transaction.ts'
+import { PLANS_PER_PAGE } from '../writes.ts'
+import { addAudit } from './audit.ts'
+import { cancelOpen, lockSchedules } from './ledger.ts'
+
+type Decide = Parameters<UserStore['changeUser']>[2]
+type Named = { tenant: number; partner_user_id: string }
+
+const USER = query<UserRow>(SELECT_USER)
+const LOCK_USER = query(
+  'select from users where tenant_id = :tenant and partner_user_id = :partner_user_id for no key update',
+)
+const INSERT = query<{ user_id: bigint }>(
+  `insert into users (tenant_id, partner_user_id, email, auth_provider, consent_version, consent_timestamp,
+     status, created_at, updated_at, digest)
+   values (:tenant_id, :partner_user_id, :email, :auth_provider, :consent_version, :consent_timestamp,
+     :status, :created_at, :updated_at, :digest)
+   on conflict do nothing returning user_id`,
+)
+const UPDATE = query(
+  `update users set email = :email, auth_provider = :auth_provider, consent_version = :consent_version,
+     consent_timestamp = :consent_timestamp, status = :status, updated_at = :updated_at,
+     digest = :digest
+   where tenant_id = :tenant_id and partner_user_id = :partner_user_id`,
+)
+const KEEP_CONSENT = query(
+  `insert into consents (user_id, consent_version, consent_timestamp, received_at, digest)
+   values (:user_id, :consent_version, :consent_timestamp, :received_at, :digest) on conflict do nothing`,
+)
+const SELECT_LISTED = `select u.*, t.partner_slug, t.environment from users u join tenants t using (tenant_id)
+  where u.tenant_id = :tenant`
+const LIST = query<ListedUserRow>(`${SELECT_LISTED} and u.user_id > :after order by u.user_id limit :limit`)
+const ONE = query<ListedUserRow>(`${SELECT_LISTED} and u.partner_user_id = :partner_user_id`)
+const THIS_USER =
+  '(select user_id from users where tenant_id = :tenant and partner_user_id = :partner_user_id)'
+const CONSENTS = query<ConsentRow>(
+  `select * from consents where user_id = ${THIS_USER} order by received_at, consent_id`,
+)
+const PLANS_OF = query<PlanRow>(
+  `select p.*, u.partner_user_id from plans p join users u using (user_id)
+   where p.user_id = ${THIS_USER} order by p.plan_id`,
+)
+const ERASE = query(
+  `update users set email = null, auth_provider = null, erased_at = :erased_at, updated_at = :updated_at,
+     digest = :digest
+   where tenant_id = :tenant_id and partner_user_id = :partner_user_id`,
+)
+const ELSEWHERE = query<{ one: bigint }>(
+  `select 1 as one from users
+   where email = :text or replace(partner_user_id, :text, '') <> partner_user_id limit 1`,
+)
+
+/**
+ * `overwrite` does what a store can about the bytes of an erased e-mail that is in no other row (null for none), and
+ * says where they may still be.
+ */
+export function createUserStore(
+  base: Base,
+  { overwrite }: { overwrite: (text: string | null) => Promise<Remains> },
+): UserStore {
+  const { look, read, write } = base
+  return {
+    async changeUser(tenant, partnerUserId, decide) {
+      const named = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
+      for (;;) {
+        const { stopping, changed } = await write(
+          (tx) => change(tx, { tenant, named }, decide),
+          callOf(tenant),
+        )
+        const stopped = stopping === null ? null : await finishStop(base, tenant, stopping)
+        if (changed) return { ...changed, ...stopped }
+      }
+    },
+
+    async listUsers({ tenantId }, { after, limit }) {
+      const rows = await look((tx) => tx.all(LIST, { tenant: tenantId, after: after ?? 0, limit }))
+      return rows.map(listedUserOf)
+    },
+
+    findUser: ({ tenantId }, partnerUserId) =>
+      read(function* (tx) {
+        const named = { tenant: tenantId, partner_user_id: partnerUserId }
+        const [row, consents, plans] = yield* tx.together(
+          tx.get(ONE, named),
+          tx.all(CONSENTS, named),
+          tx.all(PLANS_OF, named),
+        )
+        if (!row) return null
+        return { ...listedUserOf(row), consents: consents.map(consentOf), plans: plans.map(planOf) }
+      }),
+
+    async eraseUser(tenant, partnerUserId, entry) {
+      const named = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
+      const { before, now } = await write(function* (tx) {
+        const [, row, { real }] = yield* tx.together(tx.lock(LOCK_USER, named), tx.get(USER, named), tx.times)
+        if (!row) throw new Problem('user_not_found', `User ${partnerUserId} not found.`)
+        yield* tx.together(tx.run(ERASE, erasedParams(row, real)), addAudit(tx, entry, real))
+        return { before: userOf(row), now: real }
+      }, ofTenant(tenant))
+      const text = before.email
+      // Text that another row holds as well stays on the disk, however that is written.
+      const elsewhere = text !== null && (await look((tx) => tx.get(ELSEWHERE, { text }))) !== undefined
+      const remains = await overwrite(elsewhere ? null : text)
+      const user = { ...before, email: null, authProvider: null, updatedAt: now }
+      return { user, erasedAt: now, remains: elsewhere ? 'other_row' : remains }
+    },
+  }
+}
+
+export type StopCounts = { plansPaused: number; executionsCancelled: number }
+type Changed = { stopping: bigint | null; changed: ({ user: User } & StopCounts) | null }
+
+/** One transaction of a change. What is left of a disable under way, `stopping`, is finished before the answer. */
+function* change(tx: WriteTx, whose: { tenant: Caller; named: Named }, decide: Decide): Steps<Changed> {
+  const { tenant, named } = whose
+  const [, row, times] = yield* tx.together(tx.lock(LOCK_USER, named), tx.get(USER, named), tx.times)
+  const now = times.of(tenant.tenantId)
+  const seen = row ? userOf(row) : null
+  const { user, stopsPlans } = decide(seen, now)
+  const isUnderWay = row?.status === 'disabled' && (yield* isStopping(tx, row.user_id))
+  // Linked again only when all of the user's plans are stopped.
+  if (isUnderWay && user.status === 'linked') return { stopping: row.user_id, changed: null }
+  const userId = user === seen ? row?.user_id : yield* put(tx, user, { row, named }, now)
+  // Decided again, by the state in which another transaction of a server has just left the user.
+  if (userId === undefined) return yield* change(tx, whose, decide)
+  const changed = { user, plansPaused: 0, executionsCancelled: 0 }
+  if (!stopsPlans) return { stopping: null, changed }
+  if (seen?.status === 'disabled') return { stopping: isUnderWay ? userId : null, changed }
+  const stopped = yield* beginStop(tx, tenant, userId, now)
+  return { stopping: stopped ? null : userId, changed: { ...changed, ...stopped } }
+}
+
+/** Stores a user that was seen as `row`. Undefined when somebody else has linked it since. */
+function* put(
+  tx: Tx,
+  user: User,
+  { row, named }: { row: UserRow | undefined; named: Named },
+  now: Instant,
+): Steps<bigint | undefined> {
+  const params = userParams(user, named.tenant, row)
+  const userId = row?.user_id ?? (yield* tx.get(INSERT, params))?.user_id
+  if (userId === undefined) return undefined
+  yield* tx.together(
+    tx.when(row !== undefined, () => tx.run(UPDATE, params)),
+    tx.run(KEEP_CONSENT, consentParams(user, userId, now)),
+  )
+  return userId
+}
+
+// Disables of users. Whatever its user's plans, a disable is in force from its first transaction on: the user is
+// disabled in it, and so are the first plans. A user with more plans than one transaction should hold has the others
+// stopped page by page, and until then nothing fires for the user and nothing of the user's tenant is handed out
+// (docs/decisions/commits.md#a-disable-of-many-plans). A process that goes on with a stop, on whatever host, holds a
+// lock on its user's row.
+
+type StopRow = { user_id: bigint; plan_id: bigint; plans_paused: bigint; executions_cancelled: bigint }
+
+const LOCK_STOPPED = query('select from users where user_id = :user_id for no key update')
+const SELECT_PLANS = `from plans where user_id = :user_id and plan_id > :after order by plan_id limit :limit`
+const PLANS = query<{ plan_id: bigint }>(`select plan_id ${SELECT_PLANS}`)
+const LOCK_PLANS = query(`select ${SELECT_PLANS} for no key update`)
+const PAUSE = query(
+  ({ among }) =>
+    `update plans set status = 'paused', updated_at = :now
+     where ${among('plan_id', 'plan_ids')} and status = 'active'`,
+)
+const SLEEP = query(
+  ({ among }) =>
+    `update schedules set awake = 0 where ${among('plan_id', 'plan_ids')} and awake = 1 and ${AWAKE} = 0`,
+)
+const BEGIN = query(
+  `insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
+   values (:user_id, :tenant, :plan_id, :plans_paused, :executions_cancelled, :now)
+   on conflict (user_id) do update set tenant_id = excluded.tenant_id, plan_id = excluded.plan_id,
+     plans_paused = excluded.plans_paused, executions_cancelled = excluded.executions_cancelled,
+     begun_at = excluded.begun_at, ended_at = null`,
+)
+const NOTE = query(
+  `update stops set plan_id = :plan_id, plans_paused = plans_paused + :plans_paused,
+     executions_cancelled = executions_cancelled + :executions_cancelled, ended_at = :ended_at
+   where user_id = :user_id`,
+)
+const OF_USER = query<StopRow>(`select * from stops where user_id = :user_id and ${UNDER_WAY}`)
+const OF_TENANT = query<StopRow>(`select * from stops where tenant_id = :tenant and ${UNDER_WAY} limit 1`)
+const COUNTS = query<StopRow>('select * from stops where user_id = :user_id')
+const USERS = query<{ user_id: bigint }>(`select user_id from stops where ${UNDER_WAY}`)
+
+/**
+ * In the transaction that disables a user and has locked its row. Returns null when there is more to do, which
+ * `finishStop` does.
+ */
+function* beginStop(tx: Tx, { tenantId }: Tenant, userId: bigint, now: Instant): Steps<StopCounts | null> {
+  const { last, plansPaused, executionsCancelled } = yield* stopPage(tx, userId, 0n, now)
+  if (last === null) return { plansPaused, executionsCancelled }
+  yield* tx.run(BEGIN, {
+    user_id: userId,
+    tenant: tenantId,
+    plan_id: last,
+    plans_paused: plansPaused,
+    executions_cancelled: executionsCancelled,
+    now,
+  })
+  return null
+}
+
+/** Stops the plans that follow `after`. `last` is null when there are no more. */
+function* stopPage(
+  tx: Tx,
+  userId: bigint,
+  after: bigint,
+  now: Instant,
+): Steps<StopCounts & { last: bigint | null }> {
+  const page = { user_id: userId, after, limit: PLANS_PER_PAGE }
+  const [, rows] = yield* tx.together(tx.lock(LOCK_PLANS, page), tx.all(PLANS, page))
+  const planIds = rows.map(({ plan_id }) => Number(plan_id))
+  const plans = { plan_ids: planIds }
+  const [, executionsCancelled, plansPaused] = yield* tx.together(
+    lockSchedules(tx, planIds),
+    cancelOpen(tx, planIds, now),
+    tx.run(PAUSE, { ...plans, now }),
+    tx.run(SLEEP, plans),
+  )
+  const last = rows.length < PLANS_PER_PAGE ? null : (rows.at(-1)?.plan_id ?? null)
+  return { plansPaused, executionsCancelled, last }
+}
+
+/** Does one more page of a user's stop, if the stop is still under way. */
+function* goOn(tx: WriteTx, { tenantId }: Tenant, userId: bigint): Steps<boolean> {
+  const user = { user_id: userId }
+  const [times, , stop] = yield* tx.together(tx.times, tx.lock(LOCK_STOPPED, user), tx.get(OF_USER, user))
+  if (!stop) return false
+  const now = times.of(tenantId)
+  const page = yield* stopPage(tx, userId, stop.plan_id, now)
+  yield* tx.run(NOTE, {
+    ...user,
+    plan_id: page.last ?? stop.plan_id,
+    plans_paused: page.plansPaused,
+    executions_cancelled: page.executionsCancelled,
+    ended_at: page.last === null ? now : null,
+  })
+  return true
+}
+
+/** Whether a user's plans are still being stopped. */
+function* isStopping(tx: Tx, userId: bigint): Steps<boolean> {
+  return (yield* tx.get(OF_USER, { user_id: userId })) !== undefined
+}
+
+/** Whether those of any of a tenant's users are. */
+export function* isAnyStopping(tx: Tx, { tenantId }: Tenant): Steps<boolean> {
+  return (yield* tx.get(OF_TENANT, { tenant: tenantId })) !== undefined
+}
+
+/** The users whose plans are still being stopped. */
+export const usersStopping = (tx: Tx): Step<{ user_id: bigint }[]> => tx.all(USERS)
+
+/**
+ * Stops the rest of a user's plans, and returns what the whole stop came to. The key of the call that asked for it has
+ * been checked.
+ */
+async function finishStop({ look, write }: Base, tenant: Tenant, userId: bigint): Promise<StopCounts> {
+  const call = callOf({ tenantId: tenant.tenantId })
+  while (await write((tx) => goOn(tx, tenant, userId), call));
+  const counts = await look((tx) => tx.get(COUNTS, { user_id: userId }), call)
+  return {
+    plansPaused: Number(counts?.plans_paused ?? 0),
+    executionsCancelled: Number(counts?.executions_cancelled ?? 0),
+  }
+}
+
+/** Completes every disable in a tenant, including one whose process ended in the middle of it. */
+export async function finishStops({ look, write }: Base, tenant: Tenant): Promise<void> {
+  const call = callOf({ tenantId: tenant.tenantId })
+  for (;;) {
+    const stop = await look((tx) => tx.get(OF_TENANT, { tenant: tenant.tenantId }), call)
+    if (!stop) return
+    await write((tx) => goOn(tx, tenant, stop.user_id), call)
+  }
+}
