@@ -1,7 +1,7 @@
 // A queue in which nobody waits behind somebody else's crowd: first come, first served within a lane, and the lanes
 // take turns.
 
-export type Lanes<T extends object> = {
+type Lanes<T extends object> = {
   readonly size: number
   /** Opens a lane, and returns what adds an item to it. */
   open: () => (item: T) => void

@@ -13,7 +13,7 @@ export type Log = {
   error(fields: object, message: string): void
 }
 
-export type LogFormat = 'json' | 'pretty'
+type LogFormat = 'json' | 'pretty'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 

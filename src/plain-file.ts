@@ -28,7 +28,7 @@ export const isLinkRefused = (error: unknown): boolean =>
 /** Opens what a person named, links included, and does not wait either. */
 export const openNamed = (path: string): number => openSync(path, O_RDONLY | O_NONBLOCK)
 
-export type PlainOptions = {
+type PlainOptions = {
   /** As of open(2); to read, unless given. A file that this creates is private. */
   flags?: number
   /** The users besides root and this one that it may belong to. Then it must also have one name, and one writer. */

@@ -1,5 +1,5 @@
-// The columns of the reports, which are the members of the billing answers too. Frozen: the
-// checksums of closed months are filed. A new column is a new version of the report, under a name of its own.
+// The columns of the reports, which are the members of the billing answers too, how they are added up, and CSV. Frozen:
+// the checksums of closed months are filed. A new column is a new version of the report, under a name of its own.
 
 import { btc, formatBtc, formatUsd, type Usd, usd } from '../core/money.ts'
 

@@ -1,4 +1,4 @@
-// Exports of a month: the rows of the reports, read without holding many of them.
+// Exports: the rows of the reports, read without holding many of them, and their text.
 
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
 import { type FixedPeriod, periodOf } from '../core/month.ts'

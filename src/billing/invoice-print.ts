@@ -1,4 +1,4 @@
-// An invoice as one HTML file that prints on A4: no script, no address outside, nothing to load.
+// An invoice as it is sent: HTML that prints, Markdown, or JSON.
 
 import { formatBtc, formatUsd } from '../core/money.ts'
 import { htmlText, visibleCell } from '../core/text.ts'
@@ -15,6 +15,8 @@ import {
   tierReason,
   type Words,
 } from './invoice.ts'
+
+// As one HTML file that prints on A4: no script, no address outside, nothing to load.
 
 const STYLE = `
 :root { color-scheme: light; }
@@ -71,8 +73,8 @@ ${words.parties.map(party).join('\n')}
 ${facts(words.facts)}
 <div class="fees"><h2>Fees</h2>
 <table>
-${row(['Item', 'Arithmetic', 'USD'], 'th', 1)}
-${words.fees.map((cells) => row(cells, 'td', 1)).join('\n')}
+${htmlRow(['Item', 'Arithmetic', 'USD'], 'th', 1)}
+${words.fees.map((cells) => htmlRow(cells, 'td', 1)).join('\n')}
 <tr class="total"><td colspan="2">${htmlText(words.total[0])}</td><td class="amount">${htmlText(words.total[1])}</td></tr>
 </table>
 <div class="terms">
@@ -80,17 +82,17 @@ ${words.terms.map((line) => `<p>${htmlText(line)}</p>`).join('\n')}
 </div></div>
 <h2>Volume</h2>
 <table>
-${words.volume.map((cells, at) => row(cells, 'td', 1, at === words.volume.length - 1 ? 'sum' : '')).join('\n')}
+${words.volume.map((cells, at) => htmlRow(cells, 'td', 1, at === words.volume.length - 1 ? 'sum' : '')).join('\n')}
 </table>
 <section><h2>${htmlText(words.evidence.heading)}</h2>
 <p>${htmlText(words.evidence.text)}</p>
 ${words.evidence.facts.length === 0 ? '' : facts(words.evidence.facts, 'code')}
 </section>
 <h2>${htmlText(words.adjustments.heading)}</h2>
-${hasAdjustments ? `<table class="small">\n<thead>${row(words.adjustments.columns, 'th', 2)}</thead>` : `<p>${words.adjustments.none}</p>`}
+${hasAdjustments ? `<table class="small">\n<thead>${htmlRow(words.adjustments.columns, 'th', 2)}</thead>` : `<p>${words.adjustments.none}</p>`}
 `,
 
-  adjustment: (cells) => `${row(cells, 'td', 2)}\n`,
+  adjustment: (cells) => `${htmlRow(cells, 'td', 2)}\n`,
 
   foot: (hasAdjustments) => `${hasAdjustments ? '</table>\n' : ''}</body>
 </html>
@@ -114,7 +116,7 @@ const facts = (rows: Words['facts'], tag: 'code' | 'span' = 'span'): string =>
     .join('\n')}\n</table>`
 
 /** A row whose last `amounts` cells are on the right. */
-function row(cells: readonly string[], tag: 'td' | 'th', amounts: number, kind = ''): string {
+function htmlRow(cells: readonly string[], tag: 'td' | 'th', amounts: number, kind = ''): string {
   const written = cells.map((cell, at) => {
     const right = at >= cells.length - amounts ? ' class="amount"' : ''
     return `<${tag}${right}>${htmlText(cell)}</${tag}>`
@@ -122,7 +124,7 @@ function row(cells: readonly string[], tag: 'td' | 'th', amounts: number, kind =
   return `<tr${kind === '' ? '' : ` class="${kind}"`}>${written.join('')}</tr>`
 }
 
-// An invoice as Markdown: for a mail, a ticket, a repository.
+// As Markdown: for a mail, a ticket, a repository.
 
 export const MARKDOWN: Layout = {
   head: (words, hasAdjustments) =>
@@ -173,9 +175,9 @@ const escapedLine = (text: string): string =>
     .replace(/^[#+=-]/, '\\$&')
     .replace(/^(\d+)([.)])/, '$1\\$2')
 
-// An invoice as JSON, for programs.
+// As JSON, for programs.
 
-/** The invoice for programs, without its adjustments, which follow one by one. */
+/** Without its adjustments, which follow one by one. */
 export function invoiceJson(invoice: Invoice) {
   const { statement, period, parties, adjusted, evidence } = invoice
   const { tenant, tier, activity, fees } = statement

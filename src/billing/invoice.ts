@@ -1,4 +1,5 @@
-// An invoice drawn from what is on record: the statement of the month, its adjustments, and the checksum of its trades.
+// Invoices: drawn from what is on record, the statement of the month, its adjustments and the checksum of its trades,
+// and put into words.
 
 import { createHash } from 'node:crypto'
 import { BPS_ONE, type Statement } from '../core/fees.ts'
@@ -77,8 +78,8 @@ export async function* pageOf(scope: OrdersScope, invoice: Invoice, layout: Layo
   yield layout.foot(hasAdjustments)
 }
 
-// An invoice: one partner's live month with everything that explains its total. It is drawn from what never changes
-// once the month is over, and from the names and addresses it is given.
+// What an invoice holds: one partner's live month with everything that explains its total. It is drawn from what never
+// changes once the month is over, and from the names and addresses it is given.
 
 /** The sender or the recipient of an invoice: lines as they are printed. */
 export type Party = { name: string; address: readonly string[]; taxId: string | null }

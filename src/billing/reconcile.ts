@@ -26,7 +26,7 @@ export type ReconciledMonth = {
 }
 
 /** `faults` concern the whole file, whatever the months. */
-export type Reconciled = { tenants: number; months: ReconciledMonth[]; faults: Fault[] }
+type Reconciled = { tenants: number; months: ReconciledMonth[]; faults: Fault[] }
 
 /**
  * Proves users = trades = summary for every tenant and month, that each is charged by the tier and at the fee which the

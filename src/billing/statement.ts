@@ -1,4 +1,5 @@
-// Drawing up a month: from what the store recorded to the statement and each user's share of it.
+// Statements: a month drawn up from what the store recorded, each user's share of it, and what it must cost by the
+// guide.
 
 import {
   chooseTier,
@@ -157,7 +158,7 @@ export function createListings(): Listings {
 }
 
 // What a month must cost by the words of the guide, worked out from the tiers and overrides as they are stored. It is
-// written apart from core/tier.ts and core/fees.ts on purpose: a fault in one of them is not made here again.
+// written apart from core/fees.ts on purpose: a fault there is not made here again.
 
 /** `overrides` are all of the partner, in any order. `isDue` says whether the partner was there in that month. */
 export type Stored = { tiers: readonly Tier[]; overrides: readonly OverrideStart[]; isDue: boolean }

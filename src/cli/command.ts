@@ -1,4 +1,5 @@
-// How a command line begins when it is not for the default database.
+// What commands share: the partner that is named, the entry in the audit log, findings as they are shown, and the
+// command line that a message tells one to run.
 
 import type { Finding } from '../core/findings.ts'
 import type { Environment, Partner, Tenant } from '../core/partner.ts'
@@ -7,6 +8,8 @@ import { quoted, visible } from '../core/text.ts'
 import { holdsSecret, IN_VARIABLE } from '../store/address.ts'
 import type { AuditEntry, Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
+
+// How a command line begins when it is not for the default database.
 
 /** A password stays in the variable: on a command line, every user of the machine could read it. */
 export const onDatabase = (program: string, db: string): string =>

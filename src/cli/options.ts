@@ -1,4 +1,5 @@
-// Readers of option values: each turns a word into a value or says what it should have been.
+// What commands take as options: readers that turn a word into a value or say what it should have been, and the options
+// that several commands share.
 
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { isMonth } from '../core/month.ts'
@@ -93,7 +94,7 @@ export const dbOption = () =>
 export const seenByAll = (flag: string): string =>
   `everybody on this machine can read the password in ${flag}: put the address into the variable TRANCHE_DB, or the password into ~/.pgpass`
 
-// Readers of option values that say how long something lasts: 60s, 15m, 24h, 90d.
+// How long something lasts: 60s, 15m, 24h, 90d.
 
 const DURATION_UNIT_MS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
 

@@ -1,9 +1,11 @@
-// A file that a command line names for its text: a key, a secret, a certificate.
+// What a command reads from a file it is given, and prints where a shell sends that into a file.
 
 import { closeSync, fstatSync, readFileSync, readSync, writeSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import { unreadable } from '../core/text.ts'
 import { openNamed } from '../plain-file.ts'
+
+// A file that a command line names for its text: a key, a secret, a certificate.
 
 /** A secret in a file. One written by an editor or `echo` ends in a line break that is not part of it. */
 export const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')
@@ -75,7 +77,7 @@ function readNow(descriptor: number, into: Buffer): number | null {
   }
 }
 
-// What a command prints where a shell sends that into a file: all of it, or an error.
+// Output that goes into a file: all of it, or an error.
 
 /**
  * The stream to print to in place of `usual`, which is that of the file descriptor. For a file, Node's own stream takes

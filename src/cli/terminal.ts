@@ -1,4 +1,5 @@
-// What a command prints: results on stdout, remarks and warnings on stderr, each as text or as JSON.
+// The terminal, or what stands for one: results on stdout, remarks and warnings on stderr, as text or as JSON; tables,
+// colours, progress, questions, the pager, and signals to stop.
 
 import { spawn } from 'node:child_process'
 import { stripVTControlCharacters, styleText } from 'node:util'

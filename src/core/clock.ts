@@ -1,8 +1,11 @@
-// The machine's clock against a second witness: whether a pass may act on the time it is told.
+// What the service must notice about time: a clock that a witness contradicts, a scheduler that is late, and writes
+// that the database has lost since.
 
 import { Problem } from './problem.ts'
 import { counted } from './text.ts'
 import { formatInstant, HOUR_MS, type Instant, MINUTE_MS, plus, spellSpan } from './time.ts'
+
+// The machine's clock against a second witness: whether a pass may act on the time it is told.
 
 /** How far a clock and its witness may be apart before neither is believed. */
 export const CLOCK_DIFFERENCE_MAX_MS = 10 * MINUTE_MS

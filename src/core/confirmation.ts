@@ -1,4 +1,5 @@
-// Confirmations: what a partner's report makes of an execution, and every reason to refuse one, in words.
+// Confirmations: what a partner's report makes of an execution, every reason to refuse one, in words, and what becomes
+// of an execution that nobody confirms.
 
 import { type Execution, type ExecutionId, isOpen } from './execution.ts'
 import { formatUsd, LEDGER_MAX, ZERO_USD } from './money.ts'

@@ -1,4 +1,4 @@
-// Executions: what they are.
+// Executions: what they are, their ids and idempotency keys, and their delivery under a lease.
 
 import type { Price, Usd } from './money.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from './time.ts'

@@ -1,4 +1,4 @@
-// Fees: what a month costs a partner. Integers throughout; rounded once.
+// Fees and pricing tiers: what a month costs a partner. Integers throughout; rounded once.
 
 import { type Btc, CENT, roundToCents, type Usd, ZERO_USD } from './money.ts'
 import type { Period } from './month.ts'

@@ -1,4 +1,5 @@
-// API keys. The whole key exists once, in the answer that issues it; what is kept cannot be turned back into it.
+// API keys: made, ended, and judged at every call. The whole key exists once, in the answer that issues it; what is
+// kept cannot be turned back into it.
 
 import type { Environment, PartnerStatus, Tenant } from './partner.ts'
 import { Problem } from './problem.ts'

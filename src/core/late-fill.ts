@@ -1,5 +1,5 @@
-// Late fills: which one an operator means, and the decision that a report which was refused and kept tells of a real
-// purchase.
+// Late fills and adjustments: the decision that a report which was refused and kept tells of a real purchase, and how a
+// fill that was recorded wrongly is set right.
 
 import { type ExecutionSeen, type LateFill, orderTaken, type Recorded } from './confirmation.ts'
 import { type Execution, type ExecutionId, isOpen } from './execution.ts'

@@ -1,4 +1,4 @@
-// Plans: the state table of POST /plans.
+// Plans: the state table of POST /plans, and what has to happen before a plan buys again.
 
 import { type Usd, usd } from './money.ts'
 import { Problem } from './problem.ts'

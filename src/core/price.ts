@@ -1,4 +1,4 @@
-// When a price is live: fresh enough that a tranche may be timed by it.
+// Prices: which is live, how much they moved lately, and which fill fits none.
 
 import { averagePrice, type Btc, type Price, priceAsNumber, UNITS, type Usd } from './money.ts'
 import { tenantName } from './partner.ts'
@@ -17,7 +17,7 @@ export const livePriceOf = (newest: { price: Price; at: Instant } | null, now: I
 export const BY_HAND = 'manual'
 export const IMPORTED = 'import'
 
-// Recent volatility: an exponentially weighted variance of log returns per hour, updated price by price.
+// Volatility: an exponentially weighted variance of log returns per hour, updated price by price.
 
 export type Volatility = {
   /** Variance of log returns per hour. */

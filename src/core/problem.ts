@@ -1,4 +1,4 @@
-// Refusals: everything the service says no to, as a closed list. What is not in it is a bug.
+// Problems: everything the service says no to, as a closed list. What is not in it is a bug, and is asserted.
 
 export type ProblemCode =
   | 'consent_required'

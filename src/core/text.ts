@@ -1,6 +1,8 @@
-// How long a text may be, in characters, and how a longer one is cut.
+// Text: how long it may be, how somebody else's is made safe to show, and how numbers are put in words.
 
 import { Problem } from './problem.ts'
+
+// How long a text may be, in characters, and how a longer one is cut.
 
 /** An id that a partner chooses: of a user, a plan, an order. */
 export const ID_MAX = 255

@@ -1,4 +1,5 @@
-// Instants: whole milliseconds since 1970-01-01T00:00:00Z. Everything is UTC, so no day has 23 or 25 hours.
+// Time: instants, which are whole milliseconds since 1970-01-01T00:00:00Z, the calendar, spans, and how often a plan
+// buys. Everything is UTC, so no day has 23 or 25 hours.
 
 import { assert } from './problem.ts'
 

@@ -1,4 +1,4 @@
-// A trade: the record of a report that was accepted, and how it is dated.
+// Trades and the reports they record: what a partner reports, when two reports are the same, and how a trade is dated.
 
 import type { Execution, ExecutionId } from './execution.ts'
 import { type Btc, btc, type Price, price, type Usd, usd, ZERO_USD } from './money.ts'

@@ -73,7 +73,7 @@ export type DiskSeen = {
   dayGrowthBytes: number
 }
 
-export type SealSeen = { at: Instant; movedTo: string }
+type SealSeen = { at: Instant; movedTo: string }
 
 export type Vitals = {
   scheduler: SchedulerSeen

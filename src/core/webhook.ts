@@ -1,4 +1,4 @@
-// Webhook registrations: what one holds, and how one is registered, with a new secret.
+// Webhooks: their registration, with a new secret, the pause after failures, and the one event they are sent.
 
 import type { ExecutionId } from './execution.ts'
 import type { Tenant } from './partner.ts'

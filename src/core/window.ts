@@ -1,5 +1,6 @@
-// Buying windows and their ledger. A window is opened with a budget; tranches reserve from it, confirmations turn
-// reservations into spending or give them back. All amounts stay with the window that reserved them.
+// Buying windows: their ledger, which one follows, and the schedule that a pass reads. A window is opened with a
+// budget; tranches reserve from it, confirmations turn reservations into spending or give them back. All amounts stay
+// with the window that reserved them.
 
 import { lesser, type Price, type Usd, ZERO_USD } from './money.ts'
 import { assert } from './problem.ts'
@@ -251,7 +252,7 @@ export type Schedule = {
   budget: Usd
   /** What is neither reserved nor spent. */
   fireable: Usd
-  /** The least an instruction may be (least-instruction.ts). */
+  /** The least that an instruction may be. */
   floor: Usd
   trancheIndex: number
   /** Null until the first pass of the window. */

@@ -1,4 +1,5 @@
-// The timing engine over history: the very decisions of the scheduler, one pass a bar, one window every seven hours.
+// The timing engine over history: the very decisions of the scheduler, one pass a bar, one window every seven hours,
+// and what they saved.
 
 import type { Trigger } from '../core/execution.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../core/money.ts'

@@ -16,7 +16,7 @@ const CADENCE_MS = HOUR_MS
 /** In an environment with more plans than this, the stops of a minute are one, as they are for a tick every minute. */
 export const EXACT_PLANS_MAX = 1_000
 
-export type AdvanceOptions = {
+type AdvanceOptions = {
   store: Store
   machine: Machine
   tenant: Tenant
@@ -123,7 +123,7 @@ async function visit({ store, tenant, wakeUpId }: Walk, { due, byMs, decide }: V
   }
 }
 
-export type FireOptions = Pick<AdvanceOptions, 'store' | 'machine' | 'tenant' | 'price' | 'audit'>
+type FireOptions = Pick<AdvanceOptions, 'store' | 'machine' | 'tenant' | 'price' | 'audit'>
 
 /** Fires the next tranche of a plan of a test environment now. Throws plan_not_found, sandbox_refused. */
 export async function fireInSandbox(

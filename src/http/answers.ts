@@ -13,12 +13,12 @@ import { REPORT_STATUSES } from '../core/trade.ts'
 import type { UserStatus } from '../core/user.ts'
 import { FAILURES_TO_PAUSE, WEBHOOK_URL_MAX, type Webhook } from '../core/webhook.ts'
 import {
-  answered,
-  answeredText,
+  checkedText,
   coinSum,
   count,
   createdAt,
   DUE_PAGE_MAX,
+  describeAnswer,
   dollarSum,
   dollars,
   environment,
@@ -41,18 +41,20 @@ const WEBHOOK_STATUSES = ['active', 'paused'] as const satisfies readonly Webhoo
 export const meAnswer = z.object({
   partner_slug: partnerSlug,
   partner_name: prose('Its name as shown.', 'Acme Exchange', TEXT_MAX),
-  status: z.enum(PARTNER_STATUSES).meta(answered('A disabled partner is answered 403 instead.', 'active')),
+  status: z
+    .enum(PARTNER_STATUSES)
+    .meta(describeAnswer('A disabled partner is answered 403 instead.', 'active')),
   environment,
 })
 
 export const userAnswer = z.object({
   partner_user_id: partnerUserId,
-  email: answeredText('Contact or relay address.', 'user@example.com', EMAIL_MAX).nullable(),
-  auth_provider: answeredText('Where the user signs in.', 'apple').nullable(),
-  consent_accepted: z.literal(true).meta(answered('A user exists only with consent.', true)),
-  consent_version: answeredText('The consent text that was accepted last.', '2026-01'),
+  email: checkedText('Contact or relay address.', 'user@example.com', EMAIL_MAX).nullable(),
+  auth_provider: checkedText('Where the user signs in.', 'apple').nullable(),
+  consent_accepted: z.literal(true).meta(describeAnswer('A user exists only with consent.', true)),
+  consent_version: checkedText('The consent text that was accepted last.', '2026-01'),
   consent_timestamp: instant('When it was accepted, as sent.', '2026-01-05T09:30:00.000Z'),
-  status: z.enum(USER_STATUSES).meta(answered('Plans of a disabled user do not fire.', 'linked')),
+  status: z.enum(USER_STATUSES).meta(describeAnswer('Plans of a disabled user do not fire.', 'linked')),
   created_at: createdAt,
   updated_at: updatedAt,
 })
@@ -66,10 +68,12 @@ export const planAnswer = z.object({
   partner_user_id: partnerUserId,
   partner_plan_id: partnerPlanId,
   amount_usd: dollars('Dollars per buying window.', '60.00'),
-  frequency: z.enum(FREQUENCIES).meta(answered('The length of a buying window.', 'daily')),
-  smart_timing_enabled: z.boolean().meta(answered('When false, the plan produces no executions.', true)),
+  frequency: z.enum(FREQUENCIES).meta(describeAnswer('The length of a buying window.', 'daily')),
+  smart_timing_enabled: z
+    .boolean()
+    .meta(describeAnswer('When false, the plan produces no executions.', true)),
   start_date: instant('No window begins before it.'),
-  status: z.enum(PLAN_STATUSES).meta(answered('A cancelled plan stays cancelled.', 'active')),
+  status: z.enum(PLAN_STATUSES).meta(describeAnswer('A cancelled plan stays cancelled.', 'active')),
   created_at: createdAt,
   updated_at: updatedAt,
 })
@@ -91,7 +95,7 @@ export const planStateAnswer = planAnswer.extend({
   next_step: z
     .enum(NEXT_STEPS)
     .meta(
-      answered(
+      describeAnswer(
         'What has to happen before it buys again. Yours: confirm an open execution (poll for it if you have not), ' +
           "link_user, activate, enable_smart_timing. The operator's: release_hold. The scheduler's: buy, next_window. " +
           'None for a cancelled plan.',
@@ -120,19 +124,19 @@ const dueAnswer = z.object({
   partner_slug: partnerSlug,
   partner_user_id: partnerUserId,
   partner_plan_id: partnerPlanId,
-  side: z.literal('buy').meta(answered('The only side there is.', 'buy')),
-  asset: z.literal('BTC').meta(answered('What to buy.', 'BTC')),
-  spend_currency: z.literal('USD').meta(answered('What to spend.', 'USD')),
+  side: z.literal('buy').meta(describeAnswer('The only side there is.', 'buy')),
+  asset: z.literal('BTC').meta(describeAnswer('What to buy.', 'BTC')),
+  spend_currency: z.literal('USD').meta(describeAnswer('What to spend.', 'USD')),
   amount_usd: dollars('The most to spend on this tranche.'),
-  reason: z.literal('smart_timing').meta(answered('The only reason there is.', 'smart_timing')),
-  idempotency_key: answeredText(
+  reason: z.literal('smart_timing').meta(describeAnswer('The only reason there is.', 'smart_timing')),
+  idempotency_key: checkedText(
     'Plan id, window start and tranche index. The same at every delivery; unique within its environment, while test and live may have equal ones.',
     'plan-1:2026-01-05T00:00:00.000Z:0',
     IDEMPOTENCY_KEY_MAX,
   ),
   created_at: createdAt,
   lease_expires_at: instant('Unconfirmed by then, it is delivered again.', '2026-01-05T00:05:00.000Z'),
-  delivered_count: z.int().min(1).meta(answered('1 on the first delivery.', 1)),
+  delivered_count: z.int().min(1).meta(describeAnswer('1 on the first delivery.', 1)),
 })
 
 export const duePageAnswer = z.array(dueAnswer).max(DUE_PAGE_MAX)
@@ -142,7 +146,7 @@ const executionAnswer = dueAnswer.extend({
   delivered_count: count('0 until it is delivered.'),
   status: z
     .enum(EXECUTION_STATUSES)
-    .meta(answered('Only one that a poll has handed you is yours to buy, whatever this says.', 'sent')),
+    .meta(describeAnswer('Only one that a poll has handed you is yours to buy, whatever this says.', 'sent')),
 })
 
 export const executionsAnswer = z.object({
@@ -156,9 +160,9 @@ export const executionsAnswer = z.object({
 export const confirmedAnswer = z.object({
   ok,
   execution_id: executionId,
-  status: z.enum(REPORT_STATUSES).meta(answered('The recorded outcome.', 'filled')),
-  partner_order_id: answeredText('The recorded order.', 'order-1', ID_MAX),
-  replayed: z.literal(true).meta(answered('Present when this was recorded before.', true)).optional(),
+  status: z.enum(REPORT_STATUSES).meta(describeAnswer('The recorded outcome.', 'filled')),
+  partner_order_id: checkedText('The recorded order.', 'order-1', ID_MAX),
+  replayed: z.literal(true).meta(describeAnswer('Present when this was recorded before.', true)).optional(),
 })
 
 export const webhookAnswer = z.object({
@@ -168,11 +172,11 @@ export const webhookAnswer = z.object({
     .string()
     .meta({ format: 'uri', maxLength: WEBHOOK_URL_MAX })
     .nullable()
-    .meta(answered('Null when none is registered.', 'https://partner.example/tranche')),
+    .meta(describeAnswer('Null when none is registered.', 'https://partner.example/tranche')),
   status: z
     .enum(WEBHOOK_STATUSES)
     .nullable()
-    .meta(answered(`Paused after ${FAILURES_TO_PAUSE} failures in a row.`, 'active')),
+    .meta(describeAnswer(`Paused after ${FAILURES_TO_PAUSE} failures in a row.`, 'active')),
   created_at: createdAt.nullable(),
   updated_at: updatedAt.nullable(),
   last_delivered_at: instant('The last delivery answered with a 2xx.').nullable(),
@@ -181,8 +185,12 @@ export const webhookAnswer = z.object({
     .min(100)
     .max(999)
     .nullable()
-    .meta(answered('The last status the receiver answered.', 204)),
-  consecutive_failures: z.int().min(0).nullable().meta(answered('Starts again at 0 after a success.', 0)),
+    .meta(describeAnswer('The last status the receiver answered.', 204)),
+  consecutive_failures: z
+    .int()
+    .min(0)
+    .nullable()
+    .meta(describeAnswer('Starts again at 0 after a success.', 0)),
   last_failed_at: instant(
     'The last delivery that failed, also when later ones did not; absent without one.',
   ).optional(),
@@ -197,7 +205,7 @@ export const webhookRegisteredAnswer = webhookAnswer.extend({
   secret: z.string().meta({
     pattern: '^sse_whsec_[A-Za-z0-9_-]{43}$',
     maxLength: 54,
-    ...answered(
+    ...describeAnswer(
       'Signs the wake-ups. Shown this once.',
       'sse_whsec_JkLh0cQ2vT5xYz8aB1dE4fG7hI0jK3lM6nO9pQ2rS5t',
     ),
@@ -208,7 +216,7 @@ export const webhookDeletedAnswer = z.object({
   ok,
   partner_slug: partnerSlug,
   environment,
-  deleted: z.boolean().meta(answered('False when there was none.', true)),
+  deleted: z.boolean().meta(describeAnswer('False when there was none.', true)),
 })
 
 export type UserJson = z.output<typeof userAnswer>
@@ -224,7 +232,7 @@ export type WebhookJson = z.output<typeof webhookAnswer>
 const averagePrice = dollarSum('Dollars per bitcoin; null without volume.', '64250.84').nullable()
 const month = z
   .string()
-  .meta({ pattern: MONTH_PATTERN.source, maxLength: 7, ...answered('The UTC month.', '2026-01') })
+  .meta({ pattern: MONTH_PATTERN.source, maxLength: 7, ...describeAnswer('The UTC month.', '2026-01') })
 
 export const monthlyAnswer = z.object({
   partner_slug: partnerSlug,
@@ -232,15 +240,17 @@ export const monthlyAnswer = z.object({
   month,
   period_start: instant('The first instant of the month.', '2026-01-01T00:00:00.000Z'),
   period_end: instant('The first instant after it.', '2026-02-01T00:00:00.000Z'),
-  currency: z.literal('USD').meta(answered('Of every amount.', 'USD')),
-  final: z.boolean().meta(answered('True once the month is over: it never changes again.', false)),
-  billable: z.boolean().meta(answered('False in the test environment, whose fees are 0.00.', true)),
+  currency: z.literal('USD').meta(describeAnswer('Of every amount.', 'USD')),
+  final: z.boolean().meta(describeAnswer('True once the month is over: it never changes again.', false)),
+  billable: z.boolean().meta(describeAnswer('False in the test environment, whose fees are 0.00.', true)),
   pricing_tier: z.string().meta({
     pattern: TIER_NAME_PATTERN.source,
     maxLength: TIER_NAME_MAX,
-    ...answered('The tier in force.', 'starter'),
+    ...describeAnswer('The tier in force.', 'starter'),
   }),
-  pricing_tier_source: z.enum(['override', 'volume']).meta(answered('How the tier was chosen.', 'volume')),
+  pricing_tier_source: z
+    .enum(['override', 'volume'])
+    .meta(describeAnswer('How the tier was chosen.', 'volume')),
   rate_bps: count('Of the volume, in hundredths of a percent.', 50),
   active_users: count('Users with a filled or partial trade.'),
   active_plans: count('Plans with a filled or partial trade.'),
@@ -289,11 +299,14 @@ export const tradeAnswer = z.object({
   partner_user_id: partnerUserId,
   partner_plan_id: partnerPlanId,
   execution_id: executionId,
-  partner_order_id: answeredText('Your order.', 'order-1', ID_MAX),
+  partner_order_id: checkedText('Your order.', 'order-1', ID_MAX),
   status: z
     .enum(LINE_STATUSES)
     .meta(
-      answered('An adjustment corrects the trade of the same execution by signed differences.', 'filled'),
+      describeAnswer(
+        'An adjustment corrects the trade of the same execution by signed differences.',
+        'filled',
+      ),
     ),
   usd_amount: dollarSum('Dollars spent; null when nothing was bought.', '10.00').nullable(),
   btc_amount: coinSum('Bitcoin bought; null when nothing was.', '0.00015564').nullable(),
@@ -319,7 +332,7 @@ export const tradesAnswer = z.object({
   partner_slug: partnerSlug,
   environment,
   month,
-  final: z.boolean().meta(answered('True once the month is over: it never changes again.', false)),
+  final: z.boolean().meta(describeAnswer('True once the month is over: it never changes again.', false)),
   trades: z
     .array(tradeAnswer)
     .max(PAGE_MAX)

@@ -1,4 +1,5 @@
-// Authentication: from the Authorization header to a partner and its environment.
+// Who calls, and how often: from the Authorization header to a partner and its environment, the limit of a key, and
+// calls whose key opens nothing.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { admit, isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'

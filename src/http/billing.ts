@@ -1,4 +1,4 @@
-// Billing over HTTP: a month's statement, and each user's share of it page by page.
+// Billing over HTTP: a month's statement, each user's share of it, and its trades, page by page.
 
 import { z } from 'zod'
 import { tradeRow } from '../billing/export.ts'
@@ -10,6 +10,7 @@ import type { LinePlace } from '../store/store.ts'
 import { monthlyAnswer, monthlyUsersAnswer, tradeAnswer, tradesAnswer } from './answers.ts'
 import {
   cursor,
+  describe,
   FieldError,
   field,
   limit,
@@ -17,7 +18,6 @@ import {
   PAGE_DEFAULT,
   type Places,
   pageOf,
-  said,
   wrap,
 } from './fields.ts'
 import { type CallStore, route } from './route.ts'
@@ -33,7 +33,7 @@ const month = field({ type: 'string', ...MONTH_TEXT }, (input) => {
 /** Where a listing goes on: the end of the period that it covers, and the last user of the page before. */
 type Place = { end: Instant; after: string }
 
-const places: Places<Place> = {
+const userPlaces: Places<Place> = {
   write: ({ end, after }) => `user ${end} ${after}`,
   read: (text) => {
     const [, end, after] = /^user (-?\d{1,15}) (.+)$/s.exec(text) ?? []
@@ -41,7 +41,7 @@ const places: Places<Place> = {
   },
 }
 
-const MONTH = said('The month, YYYY-MM, in UTC.', '2026-01')
+const MONTH = describe('The month, YYYY-MM, in UTC.', '2026-01')
 
 export const getMonthly = route({
   method: 'GET',
@@ -62,9 +62,11 @@ export const getMonthlyUsers = route({
   query: z
     .object({
       month: month.meta(MONTH),
-      limit: limit.meta(said(`The users of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
-      cursor: cursor(places)
-        .meta(said('The next_cursor of the page before.', 'dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'))
+      limit: limit
+        .meta(describe(`The users of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT))
+        .optional(),
+      cursor: cursor(userPlaces)
+        .meta(describe('The next_cursor of the page before.', 'dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'))
         .optional(),
     })
     .superRefine(ofItsMonth<Place>(({ end }, month) => end > month.start && end <= month.end)),
@@ -87,7 +89,7 @@ export const getMonthlyUsers = route({
       month: query.month.month,
       users: page.map(userLineJson),
       totals,
-      next_cursor: hasMore ? wrap(places.write({ end, after: last.partnerUserId })) : null,
+      next_cursor: hasMore ? wrap(userPlaces.write({ end, after: last.partnerUserId })) : null,
     }
   },
 })
@@ -126,10 +128,12 @@ export const getTrades = route({
   query: z
     .object({
       month: month.meta(MONTH),
-      limit: limit.meta(said(`The trades of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+      limit: limit
+        .meta(describe(`The trades of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT))
+        .optional(),
       cursor: cursor(tradePlaces)
         .meta(
-          said(
+          describe(
             'The next_cursor of the page before.',
             'MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA',
           ),

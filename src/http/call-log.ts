@@ -1,5 +1,6 @@
-// What the log says about calls: one line for each call with a key. Of other calls, and of errors that repeat, it logs
-// no more than a person can use, because a stranger decides how many there are.
+// What the log says about calls: one line for each call with a key, under the id that its answer has too. Of other
+// calls, and of errors that repeat, it logs no more than a person can use, because a stranger decides how many there
+// are.
 
 import type { H3Event } from 'h3'
 import { Problem } from '../core/problem.ts'

@@ -1,4 +1,4 @@
-// Executions over HTTP: the list of them, and how one is written.
+// Executions over HTTP: listed, polled and confirmed.
 
 import { z } from 'zod'
 import { confirm } from '../core/confirmation.ts'
@@ -23,6 +23,7 @@ import {
   DUE_PAGE_MAX,
   datetime,
   decimal,
+  describe,
   id,
   limit,
   oneOf,
@@ -30,7 +31,6 @@ import {
   type Places,
   pageOf,
   remark,
-  said,
 } from './fields.ts'
 import { route } from './route.ts'
 
@@ -49,12 +49,14 @@ export const getExecutions = route({
   path: '/partner/v1/executions',
   query: z.object({
     since: datetime()
-      .meta(said('Only those created then or later; by default all.', '2026-01-05T00:00:00Z'))
+      .meta(describe('Only those created then or later; by default all.', '2026-01-05T00:00:00Z'))
       .optional(),
-    limit: limit.meta(said(`The executions of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+    limit: limit
+      .meta(describe(`The executions of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT))
+      .optional(),
     cursor: cursor(places)
       .meta(
-        said(
+        describe(
           'The next_cursor of the page before; since need not be sent with it.',
           'MTc2NzU3MTIwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3Yzhk',
         ),
@@ -102,26 +104,28 @@ function executionJson(tenant: Tenant, execution: Execution): Omit<ExecutionJson
 
 // The order of the members is the order of errors in an answer; it is that of the contract's field table.
 const common = {
-  partner_order_id: id().meta(said('The order on your venue. Deduplicates retries.', 'order-1')),
+  partner_order_id: id().meta(describe('The order on your venue. Deduplicates retries.', 'order-1')),
 }
 const when = {
-  executed_at: datetime().meta(said('When it was filled; by default now.', '2026-01-05T00:00:30Z')).nullish(),
+  executed_at: datetime()
+    .meta(describe('When it was filled; by default now.', '2026-01-05T00:00:30Z'))
+    .nullish(),
 }
 export const fillBody = z.object({
   ...common,
   status: oneOf(REPORT_STATUSES),
   ...when,
   usd_amount: decimal(usd, { above: ZERO_USD }).meta(
-    said('Dollars spent: at most what was reserved.', '10.00'),
+    describe('Dollars spent: at most what was reserved.', '10.00'),
   ),
   btc_amount: decimal(btc, { above: 0n as Btc, atMost: FILL_BTC_MAX }).meta(
-    said('Bitcoin bought.', '0.00015564'),
+    describe('Bitcoin bought.', '0.00015564'),
   ),
   execution_price: decimal(price, { above: 0n as Price, atMost: FILL_PRICE_MAX }).meta(
-    said('Dollars per bitcoin.', '64250.50'),
+    describe('Dollars per bitcoin.', '64250.50'),
   ),
   partner_fee_usd: decimal(usd, { atLeast: ZERO_USD, atMost: FILL_FEE_MAX })
-    .meta(said('The fee you charged the user.', '0.05'))
+    .meta(describe('The fee you charged the user.', '0.05'))
     .nullish(),
 })
 export const noFillBody = z.object({
@@ -130,7 +134,7 @@ export const noFillBody = z.object({
   ...when,
   failure_reason: remark({ max: REASON_MAX })
     .meta(
-      said(
+      describe(
         `Why nothing was bought; recommended with failed. Kept to ${REASON_MAX} characters: line breaks and tabs stay, ` +
           'other control characters become spaces.',
         'insufficient funds',

@@ -1,5 +1,5 @@
-// Field types of request bodies, on zod. Each reports what is wrong in the words of pydantic v2, which clients of
-// such a service were written against; `params.type` carries its error type.
+// The fields of requests and answers, on zod. A field of a request reports what is wrong in the words of pydantic v2,
+// which clients of such a service were written against; `params.type` carries its error type.
 
 import { z } from 'zod'
 import { DECIMAL_PATTERN, formatUsd, type Usd } from '../core/money.ts'
@@ -53,7 +53,7 @@ export const remark = ({ max }: { max: number }) =>
  * What the API description says about a field: its text, and an example as it is sent. Under a name of our own, because
  * zod drops the examples of fields that it reads through a transform.
  */
-export const said = (description: string, example: unknown) => ({ description, [SAMPLE]: example })
+export const describe = (description: string, example: unknown) => ({ description, [SAMPLE]: example })
 export const SAMPLE = 'x-sample'
 
 export const id = () => text({ max: ID_MAX })
@@ -178,7 +178,7 @@ function spoken(values: readonly string[]): string {
 
 const DATE_TIME = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$'
 
-export const answered = (description: string, example?: unknown) => ({
+export const describeAnswer = (description: string, example?: unknown) => ({
   description,
   ...(example !== undefined && { examples: [example] }),
 })
@@ -186,54 +186,65 @@ export const answered = (description: string, example?: unknown) => ({
 export const instant = (description: string, example = '2026-01-05T00:00:00.000Z') =>
   z
     .string()
-    .meta({ format: 'date-time', pattern: DATE_TIME, maxLength: 24, ...answered(description, example) })
+    .meta({ format: 'date-time', pattern: DATE_TIME, maxLength: 24, ...describeAnswer(description, example) })
 
 /** Text that was checked when it came: one line, without control characters. */
-export const answeredText = (description: string, example: string, max = TEXT_MAX) =>
-  z.string().meta({ ...oneLine(max), ...answered(description, example) })
+export const checkedText = (description: string, example: string, max = TEXT_MAX) =>
+  z.string().meta({ ...oneLine(max), ...describeAnswer(description, example) })
 
 /** Text as somebody worded it. */
 export const prose = (description: string, example: string, max: number) =>
-  z.string().meta({ maxLength: max, ...answered(description, example) })
+  z.string().meta({ maxLength: max, ...describeAnswer(description, example) })
 
 /** The longest amount: one of the ledger has at most 20 digits and a point, a sum of a month may have more. */
 const AMOUNT_MAX = 32
 
 /** Dollars: at least two places, at most eight. */
 export const dollars = (description: string, example = '10.00') =>
-  z.string().meta({ pattern: '^\\d+\\.\\d{2,8}$', maxLength: AMOUNT_MAX, ...answered(description, example) })
+  z
+    .string()
+    .meta({ pattern: '^\\d+\\.\\d{2,8}$', maxLength: AMOUNT_MAX, ...describeAnswer(description, example) })
 
 /** Sums of a month, which may be negative: corrections of an earlier month may outweigh what was bought in this one. */
 export const dollarSum = (description: string, example: string) =>
   z
     .string()
-    .meta({ pattern: '^-?\\d+\\.\\d{2,8}$', maxLength: AMOUNT_MAX, ...answered(description, example) })
+    .meta({ pattern: '^-?\\d+\\.\\d{2,8}$', maxLength: AMOUNT_MAX, ...describeAnswer(description, example) })
 
 export const coinSum = (description: string, example: string) =>
-  z.string().meta({ pattern: '^-?\\d+\\.\\d{8}$', maxLength: AMOUNT_MAX, ...answered(description, example) })
+  z
+    .string()
+    .meta({ pattern: '^-?\\d+\\.\\d{8}$', maxLength: AMOUNT_MAX, ...describeAnswer(description, example) })
 
-export const count = (description: string, example = 1) => z.int().min(0).meta(answered(description, example))
+export const count = (description: string, example = 1) =>
+  z.int().min(0).meta(describeAnswer(description, example))
 
 export const partnerSlug = z.string().meta({
   pattern: PARTNER_SLUG_PATTERN.source,
   maxLength: PARTNER_SLUG_MAX,
-  ...answered('The partner the key belongs to.', 'acme'),
+  ...describeAnswer('The partner the key belongs to.', 'acme'),
 })
-export const environment = z.enum(ENVIRONMENTS).meta(answered('The environment the key belongs to.', 'test'))
-export const partnerUserId = answeredText("The partner's id of the user.", 'user-1', ID_MAX)
-export const partnerPlanId = answeredText("The partner's id of the plan.", 'plan-1', ID_MAX)
+export const environment = z
+  .enum(ENVIRONMENTS)
+  .meta(describeAnswer('The environment the key belongs to.', 'test'))
+export const partnerUserId = checkedText("The partner's id of the user.", 'user-1', ID_MAX)
+export const partnerPlanId = checkedText("The partner's id of the plan.", 'plan-1', ID_MAX)
 /** How the id of an execution is written. */
 export const EXECUTION_ID = { pattern: '^exec_[0-9a-f]{32}$', maxLength: 37 }
 export const executionId = z.string().meta({
   ...EXECUTION_ID,
-  ...answered('Stable across deliveries.', 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'),
+  ...describeAnswer('Stable across deliveries.', 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'),
 })
 export const createdAt = instant('When it was created.')
 export const updatedAt = instant('When it last changed.')
-export const ok = z.literal(true).meta(answered('Always true.', true))
+export const ok = z.literal(true).meta(describeAnswer('Always true.', true))
 
 export const nextCursor = (example: string) =>
-  z.string().meta(CURSOR).nullable().meta(answered('Gives the next page; null on the last one.', example))
+  z
+    .string()
+    .meta(CURSOR)
+    .nullable()
+    .meta(describeAnswer('Gives the next page; null on the last one.', example))
 
 // Lists in pages: how many rows a page has, and the cursor that says where the next one begins.
 

@@ -12,7 +12,7 @@ import type { MonitoringStore, PassSpan } from '../store/monitoring.ts'
 import type { ClockStore, Store } from '../store/store.ts'
 import { createStockTaker, STOCK_TAKEN_MS } from './ops/readiness.ts'
 
-export type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
+type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
 
 /** What is read for the metrics, and what time it is for the store: a host's own clock may be another. */
 type Read = MonitoringStore & Pick<ClockStore, 'readClock'>

@@ -18,6 +18,7 @@ import {
   cursor,
   datetime,
   decimal,
+  describe,
   id,
   limit,
   oneOf,
@@ -25,7 +26,6 @@ import {
   type Places,
   pageOf,
   pathId,
-  said,
 } from './fields.ts'
 import { planJson, planStateJson } from './resource-json.ts'
 import { route } from './route.ts'
@@ -35,32 +35,36 @@ const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format
 )
 
 export const planBody = z.object({
-  partner_user_id: pathId().meta(said('The owner: a linked user. It never changes.', 'user-1')),
-  partner_plan_id: id().meta(said('Your id of the plan.', 'plan-1')),
+  partner_user_id: pathId().meta(describe('The owner: a linked user. It never changes.', 'user-1')),
+  partner_plan_id: id().meta(describe('Your id of the plan.', 'plan-1')),
   amount_usd: decimal(usd, {
     placesMax: PLAN_AMOUNT_PLACES,
     atLeast: PLAN_AMOUNT_MIN,
     atMost: PLAN_AMOUNT_MAX,
   }).meta(
-    said(
+    describe(
       `Dollars per buying window, ${formatUsd(PLAN_AMOUNT_MIN)} to ${formatUsd(PLAN_AMOUNT_MAX)}.`,
       '60.00',
     ),
   ),
-  frequency: oneOf(FREQUENCIES).meta(said(`The length of a buying window: ${WINDOW_DAYS} days.`, 'daily')),
+  frequency: oneOf(FREQUENCIES).meta(
+    describe(`The length of a buying window: ${WINDOW_DAYS} days.`, 'daily'),
+  ),
   smart_timing_enabled: bool()
-    .meta(said('When false, the plan produces no executions. True for a new plan.', true))
+    .meta(describe('When false, the plan produces no executions. True for a new plan.', true))
     .optional(),
   start_date: datetime({ atMost: PLAN_START_MAX, beyond: 'windows must end before the year 10000' })
     .meta(
-      said(
+      describe(
         'No window begins before it; a date alone is midnight UTC. By default now. On a re-send it counts only when ' +
           'the window begins anew.',
         '2026-01-05T00:00:00Z',
       ),
     )
     .nullish(),
-  status: oneOf(PLAN_STATUSES).meta(said('Active for a new plan; left out, it stays.', 'active')).optional(),
+  status: oneOf(PLAN_STATUSES)
+    .meta(describe('Active for a new plan; left out, it stays.', 'active'))
+    .optional(),
 })
 
 export const postPlan = route({
@@ -92,8 +96,10 @@ export const getPlans = route({
   method: 'GET',
   path: '/partner/v1/plans',
   query: z.object({
-    limit: limit.meta(said(`The plans of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
-    cursor: cursor(places).meta(said('The next_cursor of the page before.', 'cGxhbiBwbGFuLTE')).optional(),
+    limit: limit.meta(describe(`The plans of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+    cursor: cursor(places)
+      .meta(describe('The next_cursor of the page before.', 'cGxhbiBwbGFuLTE'))
+      .optional(),
   }),
   answer: plansAnswer,
   handle: async ({ store, tenant, query }) => {

@@ -1,5 +1,5 @@
-// Checks what a request says before its body, whatever its route: the path as it was sent, its framing, Host and
-// Expect.
+// A request as it was sent: its path, its framing, its body and its query, what of it is ignored, and which network it
+// comes from.
 
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
@@ -9,6 +9,8 @@ import { parse as findJsonError, type ParseError } from 'jsonc-parser'
 import type { z } from 'zod'
 import { Refusal, type ValidationDetail } from './refusal.ts'
 import type { Route } from './route.ts'
+
+// What a request says before its body, whatever its route: the path, the framing, Host and Expect.
 
 /**
  * Tells whether a path was sent as its route is written, parameters aside. The router reads the path as URLs are read:

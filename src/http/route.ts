@@ -8,7 +8,7 @@ import type { Machine } from '../machine.ts'
 import type { Store } from '../store/store.ts'
 
 /** Where a webhook may be sent: `checkUrl` throws webhook_refused with the reason. */
-export type UrlGuard = { checkUrl: (url: string) => Promise<void> }
+type UrlGuard = { checkUrl: (url: string) => Promise<void> }
 
 /** The methods that act on behalf of a tenant, which they take first; no other can be called. */
 type AskedFor<S> = {

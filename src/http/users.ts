@@ -1,10 +1,10 @@
-// Users over HTTP: linking one, and disabling or re-linking it.
+// Users over HTTP: linking one, disabling or re-linking it, and whose key it is that does so.
 
 import { z } from 'zod'
 import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
 import { meAnswer, userAnswer, userChangedAnswer } from './answers.ts'
-import { bool, datetime, oneOf, pathId, said, text } from './fields.ts'
+import { bool, datetime, describe, oneOf, pathId, text } from './fields.ts'
 import { userJson } from './resource-json.ts'
 import { route } from './route.ts'
 
@@ -13,16 +13,16 @@ const PATCH_STATUSES = ['disabled', 'linked'] as const satisfies readonly UserSt
 
 const userBody = z.object({
   partner_user_id: pathId().meta(
-    said(
+    describe(
       'Your id of the user: permanent, never given to another one. Not `.` or `..`, which no client can send in a path.',
       'user-1',
     ),
   ),
-  email: text({ max: EMAIL_MAX }).meta(said('Contact or relay address.', 'user@example.com')).nullish(),
-  auth_provider: text().meta(said('Where the user signs in.', 'apple')).nullish(),
-  consent_accepted: bool().meta(said('Must be true.', true)),
-  consent_version: text().meta(said('Which consent text was shown. Every version is kept.', '2026-01')),
-  consent_timestamp: datetime().meta(said('When it was accepted.', '2026-01-05T09:30:00Z')),
+  email: text({ max: EMAIL_MAX }).meta(describe('Contact or relay address.', 'user@example.com')).nullish(),
+  auth_provider: text().meta(describe('Where the user signs in.', 'apple')).nullish(),
+  consent_accepted: bool().meta(describe('Must be true.', true)),
+  consent_version: text().meta(describe('Which consent text was shown. Every version is kept.', '2026-01')),
+  consent_timestamp: datetime().meta(describe('When it was accepted.', '2026-01-05T09:30:00Z')),
 })
 
 export const postUser = route({
@@ -47,7 +47,7 @@ export const postUser = route({
 })
 
 const userPatch = z.object({
-  status: oneOf(PATCH_STATUSES).meta(said('What the user is to be.', 'disabled')),
+  status: oneOf(PATCH_STATUSES).meta(describe('What the user is to be.', 'disabled')),
 })
 
 export const patchUser = route({

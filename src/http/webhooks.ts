@@ -1,24 +1,24 @@
-// Webhooks over HTTP: registering one, looking at it, ending it.
+// Webhooks over HTTP: registering one, looking at it, ending it, and the wake-up that it brings.
 
 import { z } from 'zod'
 import { EVENT_NAME, register, SECRET_BYTES, secretOf, WEBHOOK_URL_MAX } from '../core/webhook.ts'
 import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answers.ts'
 import {
-  answered,
+  describe,
+  describeAnswer,
   environment,
   executionId,
   FieldError,
   field,
   notText,
   partnerSlug,
-  said,
 } from './fields.ts'
 import { webhookJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 const webhookBody = z.object({
   url: field({ type: 'string', format: 'uri', maxLength: WEBHOOK_URL_MAX }, parseUrl).meta(
-    said('An https address on the public internet.', 'https://partner.example/tranche'),
+    describe('An https address on the public internet.', 'https://partner.example/tranche'),
   ),
 })
 
@@ -90,10 +90,10 @@ const UNPRINTABLE = /[\s\p{Cc}\p{Cf}]/u
 // The wake-up as the API description shows it: the one call that goes the other way.
 
 export const wakeUp = z.object({
-  event: z.literal(EVENT_NAME).meta(answered('The only event there is.', EVENT_NAME)),
+  event: z.literal(EVENT_NAME).meta(describeAnswer('The only event there is.', EVENT_NAME)),
   partner_slug: partnerSlug,
   environment,
-  count: z.int().min(1).meta(answered('How many executions one pass of the scheduler has created.', 3)),
+  count: z.int().min(1).meta(describeAnswer('How many executions one pass of the scheduler has created.', 3)),
   earliest_execution_id: executionId.meta({ description: 'The first of them.' }),
 })
 

@@ -1,4 +1,4 @@
-// Where a pass gets its price from: a SPEC on the command line becomes a feed.
+// Where a pass gets its price from: a SPEC on the command line becomes a feed, of one source or of the exchanges.
 
 import type { Testimony } from '../core/clock.ts'
 import { type Price, price, priceAsNumber } from '../core/money.ts'
@@ -12,7 +12,7 @@ import { fetchJson, isLoopback, majority, tell } from './fetch.ts'
  * What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. `asked`
  * is what an operator is told of it; nobody was asked for a price that is fixed.
  */
-export type Observation = { price: ObservedPrice | null; told: Testimony; asked?: AskedFeed }
+type Observation = { price: ObservedPrice | null; told: Testimony; asked?: AskedFeed }
 /** A feed that fails gives no price: it never stops a purchase. */
 export type Feed = () => Promise<Observation>
 

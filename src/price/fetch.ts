@@ -1,4 +1,5 @@
-// Asking a server for JSON: a time limit, a size limit, and numbers that stay the text they were written as.
+// Asking a server for JSON, within limits of time and size: numbers stay the text they were written as, and the answer
+// also tells the time.
 
 import { Decimal } from 'decimal.js'
 import { agree, type Testimony, type Witness } from '../core/clock.ts'

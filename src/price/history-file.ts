@@ -14,7 +14,7 @@ const HEADER = 'time,price'
 /** How much is read at a time: ten thousand of the shortest rows. */
 const CHUNK_BYTES = 128 * 1024
 
-export type PriceFile = {
+type PriceFile = {
   bytes: number
   bytesRead: () => number
   rows: () => number

@@ -7,13 +7,13 @@ import type { LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { Problem } from '../core/problem.ts'
 
-export type Cidr = [ipaddr.IPv4 | ipaddr.IPv6, number]
+type Cidr = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
 /** Public by the registries, yet answered by the cloud's own host: Azure's wire server. */
 const METADATA_ADDRESSES = ['168.63.129.16']
 const GLOBAL_UNICAST_V6: Cidr = [ipaddr.IPv6.parse('2000::'), 3]
 
-export type GuardOptions = {
+type GuardOptions = {
   allow: Cidr[]
   resolve?: Resolve
   /** For the operator's eyes: a refusal says which address of a name it is about, whatever it is. */

@@ -1,4 +1,4 @@
-// Delivering one wake-up: a single attempt, every step of it under a time limit.
+// Wake-ups on their way: those of a pass, each sent in a single attempt, every step of it under a time limit.
 
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -20,6 +20,8 @@ import type { WakeUpStore, WebhookStore } from '../store/store.ts'
 import type { Guard } from './address-guard.ts'
 import { signedHeaders } from './signature.ts'
 
+// One delivery.
+
 export const TOTAL_TIMEOUT_MS = 10_000
 export const CONNECT_TIMEOUT_MS = 5_000
 const ANSWER_BYTES_MAX = 1_024
@@ -29,7 +31,7 @@ export type Deliver = (delivery: Delivery) => Promise<Attempt>
 /** The same for a partner without a webhook on record. */
 export type Send = (delivery: Announcement & { webhook: Pick<Webhook, 'url' | 'secret'> }) => Promise<Attempt>
 
-export type DeliverOptions = {
+type DeliverOptions = {
   guard: Guard
   /** What the names of its own headers begin with, such as `X-Service`. */
   headerPrefix: string
@@ -146,7 +148,7 @@ function reasonOf(error: unknown): string {
 
 // After a pass: the wake-ups it wrote, each tried once, its outcome entered.
 
-export type WakeOptions = {
+type WakeOptions = {
   store: WakeUpStore & Pick<WebhookStore, 'noteAttempt'>
   /** Asked for only when there is something to announce: what it loads is what a pass without news goes without. */
   deliver: () => Promise<Deliver>

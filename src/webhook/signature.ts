@@ -1,9 +1,9 @@
-// Signatures of webhook bodies, and the headers that carry them.
+// Signatures of webhook bodies, the headers that carry them, and the mistakes that explain one that does not match.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { EVENT_NAME, PAYLOAD_FIELDS } from '../core/webhook.ts'
 
-export const SIGNATURE_PREFIX = 'sha256='
+const SIGNATURE_PREFIX = 'sha256='
 
 /** `sha256=` and the lower-case hex HMAC-SHA256 of the raw body, keyed with the whole secret, its prefix included. */
 export const signatureOf = (secret: string, body: string | Uint8Array): string =>
@@ -24,8 +24,6 @@ export function isSignature(given: string, secret: string, body: string | Uint8A
 
 export const hmac = (secret: string, body: string | Uint8Array): Buffer =>
   createHmac('sha256', secret).update(body).digest()
-
-// Which mistake explains a signature that does not match.
 
 /**
  * Which mistake explains a signature that does not match, from the likeliest on; null when none of the known ones does.

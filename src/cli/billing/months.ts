@@ -1,4 +1,4 @@
-// Which months a billing command is about: one, a range, or the year so far.
+// Which months a billing command is about, one, a range, or the year so far, and by whose time.
 
 import { type Command, Option } from 'commander'
 import { monthsFrom, periodOf } from '../../core/month.ts'

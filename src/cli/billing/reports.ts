@@ -1,4 +1,4 @@
-// billing show: what each partner's month comes to, and what explains its fee.
+// What billing show, reconcile, adjustments and export do, each over one month or several.
 
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
@@ -28,6 +28,8 @@ import {
 } from '../terminal.ts'
 import { timeFor } from './months.ts'
 
+// billing show: what each partner's month comes to, and what explains its fee.
+
 type StatementJson = ReturnType<typeof statementJson>
 /** A row of the table; the last one has only what can be added up. */
 type Shown = Row<keyof StatementJson | 'per_user_usd'>
@@ -55,7 +57,7 @@ export async function showMonths(
     shown.length === 0
       ? 'no partners'
       : await renderTable(
-          isRange ? [MONTH, ...COLUMNS] : COLUMNS,
+          isRange ? [STATEMENT_MONTH, ...STATEMENT_COLUMNS] : STATEMENT_COLUMNS,
           isRange ? withTotalsOfRange(shown) : withTotals(shown),
         )
   print(cli, statements, () => `${titleOf(periods)}\n\n${table}`)
@@ -70,30 +72,30 @@ function titleOf(periods: readonly Covered[]): string {
   return `${months}, ${last.final ? 'final' : until}`
 }
 
-const withTotals = (shown: Shown[]): Shown[] => (shown.length < 2 ? shown : [...shown, totalOf(shown)])
+const withTotals = (shown: Shown[]): Shown[] => (shown.length < 2 ? shown : [...shown, rowOfTotals(shown)])
 
 /** Of several months: a total for each partner, and where there are several of them, one of all. */
 function withTotalsOfRange(shown: Shown[]): Shown[] {
   const byPartner = Map.groupBy(shown, ({ partner_slug, environment }) => `${partner_slug} ${environment}`)
   const ofPartners = [...byPartner.values()].flatMap((rows) => {
     const [{ partner_slug, environment } = NOBODY] = rows
-    return { ...totalOf(rows), partner_slug, environment, month: TOTAL }
+    return { ...rowOfTotals(rows), partner_slug, environment, month: TOTAL }
   })
-  const ofAll = ofPartners.length < 2 ? [] : [{ ...totalOf(shown), partner_slug: '', month: TOTAL }]
+  const ofAll = ofPartners.length < 2 ? [] : [{ ...rowOfTotals(shown), partner_slug: '', month: TOTAL }]
   return [...shown, ...ofPartners, ...ofAll]
 }
 
 const NOBODY = { partner_slug: null, environment: null }
 
-function totalOf(rows: Shown[]): Shown {
+function rowOfTotals(rows: Shown[]): Shown {
   const totals = createTotals(Object.keys(rows[0] ?? {}) as (keyof Shown)[])
   for (const _ of totals.adding(rows));
   return totals.row()
 }
 
-const MONTH: Column<Shown> = { title: 'MONTH', of: (row) => row.month ?? '' }
+const STATEMENT_MONTH: Column<Shown> = { title: 'STATEMENT_MONTH', of: (row) => row.month ?? '' }
 
-const COLUMNS: Column<Shown>[] = [
+const STATEMENT_COLUMNS: Column<Shown>[] = [
   {
     title: 'PARTNER',
     of: (row) => (row.environment === null ? row.partner_slug : `${row.partner_slug} ${row.environment}`),
@@ -150,7 +152,7 @@ export async function proveMonths(
   const table = ok ? '' : await renderTable(FINDING_COLUMNS, findings)
   print(cli, json, () =>
     ok
-      ? inWords(
+      ? agreementInWords(
           isYear ? fromFirstTrade(proved) : proved,
           `${filter.environment}, ${counted(tenants, 'partner')}`,
         )
@@ -186,7 +188,7 @@ function fromFirstTrade(months: readonly ReconciledMonth[]): readonly Reconciled
 }
 
 /** A line for each month, and for several one of all. `who` says whose they are. */
-function inWords(months: readonly ReconciledMonth[], who: string): string {
+function agreementInWords(months: readonly ReconciledMonth[], who: string): string {
   const lines = months.map(
     ({ month, trades }) => `${month}: users, trades and summary agree (${who}, ${counted(trades, 'trade')}).`,
   )
@@ -244,7 +246,7 @@ async function* together<T>(pages: AsyncIterable<T[]>): AsyncGenerator<T[]> {
 type AdjustedOrder = ReturnType<typeof orderLineJson>
 
 const ADJUSTMENT_MONTH: Column<AdjustedOrder> = {
-  title: 'MONTH',
+  title: 'STATEMENT_MONTH',
   of: (row) => row.recorded_at.slice(0, 'YYYY-MM'.length),
 }
 
@@ -262,7 +264,7 @@ const ADJUSTMENT_COLUMNS: Column<AdjustedOrder>[] = [
   { title: 'CONFIRMED', of: (row) => row.original_recorded_at },
 ]
 
-// Writes an export row by row, to a pipe or to a file that appears only when it is complete.
+// billing export: row by row to a pipe, or to a file that appears only when it is complete.
 
 /** Where a result goes: null for stdout. */
 export type Target = { output: string | null; force?: boolean }
@@ -329,7 +331,7 @@ async function countLines({ store, periods, filter }: Reading): Promise<number> 
   return lines
 }
 
-// Fixes what a report of a month covers, and warns when that month is not final: its figures may still change.
+// What a report of a month covers, and a warning when that month is not final: its figures may still change.
 
 /** What a report of a month covers, and the state of that month: one that is final is over, whatever the clock says. */
 type Covered = FixedPeriod & { stage: Stage }

@@ -1,4 +1,4 @@
-// backup: a copy of the database, made while it is in use.
+// backup and restore: a copy of the database, made while it is in use, and put in its place.
 
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'

@@ -1,4 +1,4 @@
-// copy: a whole database to another file or server, verified; and the seal that completes a move.
+// copy and migrate: a whole database brought to another file or server, or to the schema of this version.
 
 import { Command } from 'commander'
 import type { Copied, CopyOptions } from '../../copy.ts'
@@ -116,8 +116,7 @@ export function migrateCommand(cli: Cli): Command {
     })
 }
 
-// Copies a database while a person watches: with a bar on a terminal, and with errors that name the side they come
-// from.
+// A copy that a person watches: with a bar on a terminal, and with errors that name the side they come from.
 
 /** Copies with a bar on a terminal. */
 export async function copyWatched(

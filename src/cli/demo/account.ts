@@ -1,5 +1,5 @@
 // The account of a demonstration: all of it is read back from the ledger or computed from it here. Its members are what
-// `demo --json` prints; show-account.ts puts the same into words.
+// `demo --json` prints; show.ts puts the same into words.
 
 import { EXECUTION_STATUSES, type ExecutionStatus, TRIGGERS, type Trigger } from '../../core/execution.ts'
 import {
@@ -50,7 +50,7 @@ export type PlanAccount = {
   windows: WindowAccount[]
 }
 
-export type LedgerAccount = {
+type LedgerAccount = {
   ok: boolean
   faults: Fault[]
   windows: number

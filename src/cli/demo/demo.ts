@@ -66,8 +66,7 @@ async function play(
 }
 
 async function tell(cli: Cli, account: Account, file: string | null): Promise<void> {
-  const { nextCommands, programName, started } = await import('./show.ts')
-  const { showAccount } = await import('./show.ts')
+  const { nextCommands, programName, showAccount, started } = await import('./show.ts')
   const { db, color } = cli.globals()
   const start = started()
   const commands = nextCommands(programName(start), { db, cwd: start.cwd })

@@ -1,4 +1,5 @@
-// Plays the story: weeks of scheduler passes against the real service, and a partner at the other end of HTTP.
+// The demonstration itself: weeks of scheduler passes against the real service, a partner at the other end of HTTP, and
+// what the store has of it afterwards.
 
 import type { Execution, ExecutionStatus, Trigger } from '../../core/execution.ts'
 import {
@@ -215,7 +216,7 @@ function priceAt(path: readonly Price[], at: Instant): Price {
   return price
 }
 
-// Reads a demonstration's plans back from the store: every window with its tranches, its trades and what was left.
+// The plans as they are read back from the store: every window with its tranches, its trades and what was left.
 
 type ReadTranche = Execution & { trade: Trade | null }
 

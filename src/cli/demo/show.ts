@@ -1,4 +1,4 @@
-// Puts the account into words, tables and drawings that fit an 80-column terminal.
+// The account in words, tables and drawings that fit an 80-column terminal, and the commands to go on with.
 
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { isSea } from 'node:sea'
@@ -25,7 +25,7 @@ import type { Account, PlanAccount, PriceComparison, WindowAccount } from './acc
 import { TIMELINE_COLUMNS, type Timeline, type TimelineTranche } from './play.ts'
 import { DAYS, dayOfMonth, PASS_EVERY_MS, shortDate, WEEKS, weekday } from './storyline.ts'
 
-export type ShowOptions = {
+type ShowOptions = {
   commands: readonly NextCommand[]
   /** Where the database was kept, null when it is gone. */
   file: string | null
@@ -221,7 +221,7 @@ const LINE_MAX = 79
 
 const paragraph = (text: string): string => wrapped(text, LINE_MAX).join('\n')
 
-// Draws a window over time: its prices, and under them a lane for each reason to fire.
+// A window over time: its prices, and under them a lane for each reason to fire.
 
 const MARK: Record<ExecutionStatus, { glyph: string; style: Style; name: string }> = {
   filled: { glyph: '●', style: 'green', name: 'filled' },
@@ -353,7 +353,7 @@ function row(label: string, cells: string, { paint, edge = '│', end = '' }: Ro
 
 // The commands that do the demonstration's work for real, named as this very program was started.
 
-export type ProgramName = {
+type ProgramName = {
   /** As the person would type it again. */
   typed: string
   /** For cron, which knows no working directory and little of a PATH. */

@@ -18,9 +18,9 @@ export const PATH_STEP_MS = MINUTE_MS
 export const TAIL_MS = 6 * HOUR_MS
 
 export const USERS = ['ana', 'ben', 'chloe', 'dan', 'eva'] as const
-export type UserName = (typeof USERS)[number]
+type UserName = (typeof USERS)[number]
 
-export type ScriptedPlan = { plan: string; user: UserName; amountUsd: string; frequency: Frequency }
+type ScriptedPlan = { plan: string; user: UserName; amountUsd: string; frequency: Frequency }
 
 export const PLANS: readonly ScriptedPlan[] = [
   { plan: 'ana-daily', user: 'ana', amountUsd: '60.00', frequency: 'daily' },

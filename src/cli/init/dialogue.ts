@@ -1,4 +1,4 @@
-// What init asks on a terminal: only what no flag has said, and again until the answer is usable.
+// What init asks and what it prints.
 
 import { existsSync } from 'node:fs'
 import { formatPrice } from '../../core/money.ts'
@@ -74,9 +74,9 @@ async function ask<T>(cli: Cli, question: string, read: (answer: string) => T): 
   }
 }
 
-// Asks the chosen feed once, and says what happens without one.
+// A trial of the chosen feed: asked once, before anything relies on it.
 
-export type Trial = { feed: string; price_usd: string | null; complaints: string[] }
+type Trial = { feed: string; price_usd: string | null; complaints: string[] }
 
 /** The feed that the settings name, or none. Throws bad_file as `readOwn` does. */
 export const readFeed = (place: Place): string => readSetting(place, 'TRANCHE_PRICE_FEED') ?? 'none'

@@ -44,10 +44,8 @@ async function placeOf(db: string | null): Promise<Place> {
 
 async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
   const { schedulerFor } = await import('./places.ts')
-  const { askForRest } = await import('./dialogue.ts')
-  const { readFeed, tryFeed } = await import('./dialogue.ts')
-  const { stepsFor } = await import('./steps.ts')
-  const { addFirstPartner } = await import('./steps.ts')
+  const { askForRest, readFeed, tryFeed } = await import('./dialogue.ts')
+  const { addFirstPartner, stepsFor } = await import('./steps.ts')
   const asks = mayAsk(cli) && !given.yes && !given.dryRun
   const options = asks ? await askForRest(cli, place, given) : given
   const partner = partnerOf(options)

@@ -1,4 +1,5 @@
-// Where init puts things: for root, the places that deploy/ names; for anybody else, a folder of their own.
+// Where init puts things, and what runs the jobs: for root, the places that deploy/ names; for anybody else, a folder
+// of their own.
 
 import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
 import { delimiter, dirname, join, resolve } from 'node:path'
@@ -95,7 +96,7 @@ function ownProgram(): string {
   return !isSea() && script?.endsWith('tranche.mjs') ? join(dirname(script), 'tranche') : process.execPath
 }
 
-// What runs the jobs: what this machine has, and what may be asked for instead.
+// The scheduler of the jobs: what this machine has, and what may be asked for instead.
 
 export type Scheduler = 'systemd' | 'cron' | 'none'
 

@@ -1,5 +1,4 @@
-// What init does, one step after the other; those for the program, its user and its folders are here. Each step knows
-// whether it is done, how to do it and how to undo it.
+// What init does, one step after the other. Each step knows whether it is done, how to do it and how to undo it.
 
 import { spawn, spawnSync } from 'node:child_process'
 import {
@@ -180,7 +179,7 @@ function currentCrontab(): string {
   }
 }
 
-// Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab (crontab-step.ts).
+// Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab.
 
 const UNITS = '/etc/systemd/system'
 const CRON_TABLE = '/etc/cron.d/tranche'

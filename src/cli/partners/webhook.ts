@@ -148,8 +148,7 @@ async function verify(
   cli: Cli,
   { signature, secretFile }: { signature: string; secretFile?: string },
 ): Promise<void> {
-  const { isSignature } = await import('../../webhook/signature.ts')
-  const { diagnose } = await import('../../webhook/signature.ts')
+  const { diagnose, isSignature } = await import('../../webhook/signature.ts')
   const secret = secretFile === undefined ? process.env.TRANCHE_WEBHOOK_SECRET : readSecret(secretFile)
   if (!secret) throw new Problem('usage', 'Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
   const body = await buffer(cli.streams.in)

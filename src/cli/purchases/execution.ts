@@ -1,4 +1,5 @@
-// execution: the instructions of the scheduler, listed, shown, cancelled, and their late fills.
+// execution and trade: the instructions of the scheduler, listed, shown and cancelled, their late fills, and what was
+// confirmed, set right.
 
 import { Command, Option } from 'commander'
 import { cancelByHand, type LateFill } from '../../core/confirmation.ts'
@@ -161,7 +162,7 @@ async function show(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<v
   const { trade, adjustments, late_fills, ...rest } = showJson(row, outcome)
   const tables = [
     await tableOf(ADJUSTMENT_COLUMNS, adjustments),
-    await tableOf(LATE_FILL_COLUMNS, late_fills),
+    await tableOf(KEPT_COLUMNS, late_fills),
   ].join('')
   print(
     cli,
@@ -221,7 +222,7 @@ const ADJUSTMENT_COLUMNS: Column<ReturnType<typeof adjustmentJson>>[] = [
   { title: 'REASON', of: (row) => row.reason },
 ]
 
-const LATE_FILL_COLUMNS: Column<KeptJson>[] = [
+const KEPT_COLUMNS: Column<KeptJson>[] = [
   { title: 'REPORT', of: (row) => row.report_id, right: true },
   { title: 'ORDER', of: (row) => row.partner_order_id },
   { title: 'USD', of: (row) => row.usd_amount, right: true },
@@ -349,7 +350,7 @@ const keptJson = (late: LateFill) => {
 }
 type KeptJson = ReturnType<typeof keptJson>
 
-const lateJson = (row: ListedLateFill) => {
+const lateFillJson = (row: ListedLateFill) => {
   const { status, ...report } = reportJson(row.report)
   return {
     execution_id: row.execution.executionId,
@@ -393,8 +394,8 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
         printList(cli, {
           read: (page) => store.listLateFills(page),
           cursor: (row) => row.reportId,
-          json: lateJson,
-          columns: LATE_COLUMNS,
+          json: lateFillJson,
+          columns: LATE_FILL_COLUMNS,
         }),
       ),
     )
@@ -475,7 +476,7 @@ const acceptanceJson = (executionId: string, made: Acceptance) =>
     ? { ...correctionJson(made), ...adjustmentFillJson(made.adjustment) }
     : { execution_id: executionId, ...tradeJson(made.trade) }
 
-const LATE_COLUMNS: Column<ReturnType<typeof lateJson>>[] = [
+const LATE_FILL_COLUMNS: Column<ReturnType<typeof lateFillJson>>[] = [
   { title: 'REPORT', of: (row) => row.report_id, right: true },
   { title: 'EXECUTION', of: (row) => row.execution_id },
   { title: 'PARTNER', of: (row) => row.partner_slug },
@@ -490,7 +491,7 @@ const LATE_COLUMNS: Column<ReturnType<typeof lateJson>>[] = [
   { title: 'DECIDED', of: (row) => row.decided_at },
 ]
 
-// trade: what partners confirmed, set right by hand.
+// trade adjust: what a partner confirmed, set right by hand.
 
 type AdjustOptions = { usd: string; btc: string; reason: string }
 

@@ -1,4 +1,4 @@
-// plan: the plans of partners, listed and shown.
+// plan: the plans of partners, listed, shown, and brought back to their place after a clock that was ahead.
 
 import { Command } from 'commander'
 import { clockDisputed } from '../../core/clock.ts'
@@ -152,7 +152,7 @@ const WINDOW_COLUMNS: Column<ReturnType<typeof ledgerJson>>[] = [
   { title: 'CLOSED', of: (row) => row.close_reason },
 ]
 
-// plan bring-back: moves windows that a clock that was ahead rolled into the future back to their place on the grid.
+// plan bring-back: windows that a clock that was ahead rolled into the future, put back in their place on the grid.
 
 /** Plans looked for in one read, and brought back in one go: their commits are shared. */
 const PAGE_PLANS = 500
@@ -165,13 +165,13 @@ async function bringBack(cli: Cli, filter: TenantFilter, dryRun: boolean): Promi
     if (filter.slug !== null) await partnerNamed(store, filter.slug)
     const { standing } = await store.readClock()
     if (standing) throw clockDisputed(standing)
-    const rows: ReturnType<typeof rowJson>[] = []
+    const rows: ReturnType<typeof planAheadJson>[] = []
     for await (const plans of pagesOf(store, filter)) {
       const moved = dryRun ? plans : await Promise.all(plans.map((plan) => moveBack(cli, store, plan)))
-      rows.push(...moved.filter((plan) => plan !== null).map(rowJson))
+      rows.push(...moved.filter((plan) => plan !== null).map(planAheadJson))
     }
     const json = { dry_run: dryRun, brought_back: dryRun ? 0 : rows.length, plans: rows }
-    const table = rows.length === 0 ? '' : `\n\n${await renderTable(AHEAD_COLUMNS, rows)}`
+    const table = rows.length === 0 ? '' : `\n\n${await renderTable(PLAN_AHEAD_COLUMNS, rows)}`
     const head = `${counted(rows.length, 'window')} ${dryRun ? 'to bring back' : 'brought back'}.`
     print(cli, json, () => head + table)
   })
@@ -187,7 +187,7 @@ async function* pagesOf(store: Store, filter: TenantFilter): AsyncGenerator<Plan
 
 const moveBack = (cli: Cli, store: Store, { planId }: PlanAhead): Promise<PlanAhead | null> =>
   store.bringBack(planId, (plan): AuditEntry => {
-    const { partner_slug, environment, partner_plan_id, ...detail } = rowJson(plan)
+    const { partner_slug, environment, partner_plan_id, ...detail } = planAheadJson(plan)
     return auditEntry(
       cli,
       'plan.bring-back',
@@ -196,7 +196,7 @@ const moveBack = (cli: Cli, store: Store, { planId }: PlanAhead): Promise<PlanAh
     )
   })
 
-const rowJson = ({ tenant, partnerPlanId, window, place }: PlanAhead) => ({
+const planAheadJson = ({ tenant, partnerPlanId, window, place }: PlanAhead) => ({
   partner_slug: tenant.partnerSlug,
   environment: tenant.environment,
   partner_plan_id: partnerPlanId,
@@ -206,7 +206,7 @@ const rowJson = ({ tenant, partnerPlanId, window, place }: PlanAhead) => ({
   budget_usd: formatUsd(place.budget),
 })
 
-const AHEAD_COLUMNS: Column<ReturnType<typeof rowJson>>[] = [
+const PLAN_AHEAD_COLUMNS: Column<ReturnType<typeof planAheadJson>>[] = [
   { title: 'PLAN', of: (row) => row.partner_plan_id },
   { title: 'PARTNER', of: (row) => `${row.partner_slug} ${row.environment}` },
   { title: 'WAS AT', of: (row) => row.was_start },

@@ -1,4 +1,5 @@
-// docs: the guides, read from the executable itself; also as man pages, together with those of the commands.
+// docs and openapi: the guides and the description of the API, read from the executable itself; the guides also as man
+// pages, together with those of the commands.
 
 import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'

@@ -14,7 +14,7 @@ import {
   plainText,
 } from './guides.ts'
 
-export type ManPage = { name: string; section: 1 | 7; text: string }
+type ManPage = { name: string; section: 1 | 7; text: string }
 
 export function manPages(program: Command, guides: readonly Page[]): ManPage[] {
   const topics = guides.filter(isListed)

@@ -1,4 +1,5 @@
-// check: faults in the database and the ledger, and what an operator should look after before it becomes a fault.
+// check and health: what is wrong with the database, what an operator should look after before it is, and whether the
+// service answers.
 
 import { Command, Option } from 'commander'
 import type { Finding } from '../../core/findings.ts'
@@ -89,7 +90,7 @@ function inWords(findings: FindingJson[]): string {
   return [...findings.map(findingInWords), counts].join('\n\n')
 }
 
-// health: whether the service answers, asked by the executable itself. For a container, which has no curl to ask with.
+// health is asked by the executable itself: a container has no curl to ask with.
 
 const ANSWER_WAIT_MS = 3_000
 

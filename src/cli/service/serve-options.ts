@@ -1,4 +1,4 @@
-// How many connections serve accepts: by default, as many as leave room for the files of the database.
+// Options of serve: how many connections it accepts, and who may see its operations.
 
 import { isIPv4, isIPv6 } from 'node:net'
 import { InvalidArgumentError, Option } from 'commander'
@@ -9,6 +9,8 @@ import type { Ops } from '../../http/ops/endpoints.ts'
 import type { Log } from '../../log.ts'
 import type { Cli } from '../context.ts'
 import { readInput } from '../streams.ts'
+
+// How many connections serve accepts: by default, as many as leave room for the files of the database.
 
 /**
  * Descriptors that connections must leave alone: the database and its log, fifty deliveries at once with the sockets of

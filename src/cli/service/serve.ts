@@ -151,11 +151,11 @@ type Parts = {
 } & Webhooks
 
 async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
-  const [{ createLog }, { createFeed }] = await Promise.all([
+  const [{ createLog }, { createFeed }, { tlsOf }] = await Promise.all([
     import('../../log.ts'),
     import('../../price/feed.ts'),
+    import('./serving.ts'),
   ])
-  const { tlsOf } = await import('./serving.ts')
   const { clock } = cli.machine
   const log = createLog(
     options.logFormat ?? (cli.streams.err.isTTY ? 'pretty' : 'json'),
@@ -177,17 +177,14 @@ async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
 /** Listens first and opens the database then: during a migration, or a wait for its lock, the process answers. */
 async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const { createApp } = await import('../../http/app.ts')
-  const { openListeners } = await import('./serving.ts')
-  const { keepHeapSmall } = await import('./serving.ts')
-  const { outliveSignals, stopSignal } = await import('./serving.ts')
-  const { noteSelfSigned, renewCertificate } = await import('./serving.ts')
+  const serving = await import('./serving.ts')
   const { log, tls } = options
   // An address that cannot be one is refused before there is anything to end.
   const database = await cli.database()
-  keepHeapSmall()
+  serving.keepHeapSmall()
   const renewal = { now: () => {} }
-  outliveSignals(() => renewal.now())
-  const stopped = stopSignal(cli)
+  serving.handleOtherSignals(() => renewal.now())
+  const stopped = serving.stopSignal(cli)
   const appOver = (store: Store | null) =>
     createApp({ ...options, store, machine: cli.machine, rateLimit: options.rateLimit ?? null })
   const front = { app: appOver(null) }
@@ -195,9 +192,9 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     fetch: (request) => front.app.fetch(request),
     knock: (request, response) => front.app.knock(request, response),
   }
-  const listeners = await openListeners(answering, { ...options, uuid: cli.machine.uuid })
-  if (tls && 'selfSignedFor' in tls) noteSelfSigned(log, listeners.api)
-  renewal.now = () => renewCertificate(log, listeners.api, options)
+  const listeners = await serving.openListeners(answering, { ...options, uuid: cli.machine.uuid })
+  if (tls && 'selfSignedFor' in tls) serving.noteSelfSigned(log, listeners.api)
+  renewal.now = () => serving.renewCertificate(log, listeners.api, options)
   const db = database.shownInFull
   // Usually, the first line says that all is ready. Only if there is a wait does the log say what for.
   const waiting = setTimeout(
@@ -211,8 +208,8 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     isStopping = true
   })
   const openAndRun = async (): Promise<void> => {
-    const { migrateAside } = await import('./serving.ts')
-    await migrateAside(database, cli.globals().db, { stopped, note: (message) => log.info({}, message) })
+    const note = (message: string): void => log.info({}, message)
+    await serving.migrateAside(database, cli.globals().db, { stopped, note })
     if (isStopping) return
     const isNew = await database.isMissing()
     await cli.withStore(

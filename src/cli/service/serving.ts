@@ -1,4 +1,5 @@
-// Where serve listens: for partners and, if it is told to, for those who run it.
+// What serve is made of: its listeners, its certificate, the scheduler beside it, and what it does at a signal. A start
+// of any other command loads none of it.
 
 import { spawn } from 'node:child_process'
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
@@ -19,6 +20,8 @@ import { readInput, readRegular } from '../streams.ts'
 import { stopGently } from '../terminal.ts'
 import { OPS_CONNECTIONS_MAX, type OpsPlace } from './serve-options.ts'
 import { nameFailures, type Ping, passJson } from './tick.ts'
+
+// The listeners: for partners and, if serve is told to, for those who run it.
 
 export type Listeners = { api: Listener; ops: Listener | null } & Pick<Listener, 'close' | 'end'>
 type ListenersOptions = {
@@ -139,7 +142,7 @@ const fingerprintOf = (cert: string): string => new X509Certificate(cert).finger
 
 // The scheduler inside serve: a pass at once and then at every interval.
 
-export type SchedulerOptions = PassOptions & { deliver: Deliver; log: Log; ping: Ping }
+type SchedulerOptions = PassOptions & { deliver: Deliver; log: Log; ping: Ping }
 
 /** A pass that fails is logged and the next one tries again. `stop` waits for what is under way. */
 export function startScheduler(options: SchedulerOptions, everyMs: number): { stop: () => Promise<void> } {
@@ -254,7 +257,7 @@ export function stopSignal(cli: Cli): Promise<NodeJS.Signals> {
 }
 
 /** Does `reload` at SIGHUP, which is also what a terminal sends when it is closed, and nothing at SIGUSR2. */
-export function outliveSignals(reload: () => void): void {
+export function handleOtherSignals(reload: () => void): void {
   process.on('SIGHUP', reload)
   process.on('SIGUSR2', () => {})
 }

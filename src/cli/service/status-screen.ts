@@ -225,7 +225,7 @@ function latest({ executions }: Recent, room: number, { width, paint }: Frame): 
 
 const since = (now: Instant, then: Instant): string => spellSpan(now - then)
 
-// status --watch: one screen that redraws itself on a terminal; elsewhere one status after the other.
+// The loop of status --watch: one screen that redraws itself on a terminal; elsewhere one status after the other.
 
 type Input = Streams['in'] & { setRawMode?: (raw: boolean) => unknown }
 type Output = Streams['out'] & { columns?: number; rows?: number }
@@ -239,7 +239,7 @@ export type Watched<T> = {
   /** What a person gets. `trouble` is why the latest look failed. */
   draw: (seen: T, screen: Screen) => string[]
 }
-export type Screen = {
+type Screen = {
   columns: number
   rows: number
   paint: ReturnType<typeof createPaint>

@@ -44,10 +44,7 @@ async function lookAtTest(cli: Cli): Promise<void> {
 }
 
 async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
-  const [{ watch }, { drawScreen, PASSES_SHOWN, EXECUTIONS_SHOWN }] = await Promise.all([
-    import('./status-screen.ts'),
-    import('./status-screen.ts'),
-  ])
+  const { drawScreen, EXECUTIONS_SHOWN, PASSES_SHOWN, watch } = await import('./status-screen.ts')
   const shown = { passes: PASSES_SHOWN, executions: EXECUTIONS_SHOWN }
   const takeStock = createStockTaker()
   // Opened anew for every look: a screen left running keeps nobody from restoring or upgrading.

@@ -78,7 +78,7 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
   for (const failure of failures) warn(cli, failure)
   if (json.plans_failed) cli.exitWith(EXIT.found)
   if (cli.globals().json) cli.streams.out.write(`${JSON.stringify(json)}\n`)
-  else if (cli.streams.out.isTTY) cli.streams.out.write(`${inWords(json)}\n`)
+  else if (cli.streams.out.isTTY) cli.streams.out.write(`${passInWords(json)}\n`)
   return report && { failure: failures.length > 0 ? failures.join('\n') : null }
 }
 
@@ -89,7 +89,7 @@ async function feedOf(cli: Cli, options: TickCommandOptions): Promise<Feed> {
   return createFeed(options.priceFeed, { clock: cli.machine.clock, warn: (message) => warn(cli, message) })
 }
 
-function inWords(json: ReturnType<typeof passJson>): string {
+function passInWords(json: ReturnType<typeof passJson>): string {
   if (json.skipped) return 'Another tick is running; this one did nothing.'
   const at = json.price_usd === null ? 'without a price' : `at ${json.price_usd} USD`
   return (
@@ -164,7 +164,7 @@ export function createPing(url: URL | undefined, warn: (message: string) => void
   if (url === undefined) return async () => {}
   return async (failure) => {
     try {
-      const status = await call(failure === null ? url : failUrl(url), failure)
+      const status = await callMonitor(failure === null ? url : failUrl(url), failure)
       if (status < 200 || status > 299) throw new Error(`HTTP ${status}`)
     } catch (error) {
       warn(`ping ${url.host}: ${(error as Error).message}`)
@@ -180,7 +180,7 @@ function failUrl(url: URL): URL {
 }
 
 /** Resolves with the status. A success is a GET; a failure is a POST of its message. */
-async function call(url: URL, message: string | null): Promise<number> {
+async function callMonitor(url: URL, message: string | null): Promise<number> {
   const { request } = await import('undici')
   const signal = AbortSignal.timeout(PING_TIMEOUT_MS)
   const sent =
@@ -204,7 +204,7 @@ async function call(url: URL, message: string | null): Promise<number> {
   return statusCode
 }
 
-// Wakes partners from a command: sends what a pass announced, and warns of what cannot be sent.
+// Partners woken from a command: it sends what a pass announced, and warns of what cannot be sent.
 
 type Waking = { store: Store; webhooks: () => Promise<Webhooks> }
 
@@ -231,7 +231,7 @@ async function showRehearsal(cli: Cli, rehearsal: Rehearsal): Promise<void> {
     dry_run: true,
     would_fire: rehearsal.fired.map((fired) => firedJson(fired, rehearsal.leadMs)),
   }
-  const table = await renderTable(COLUMNS, json.would_fire)
+  const table = await renderTable(PREVIEW_COLUMNS, json.would_fire)
   const head = `${json.would_fire.length} would fire of ${counted(json.plans_evaluated, 'plan')} looked at, price ${json.price_usd ?? 'not live'}.`
   print(cli, json, () => (json.would_fire.length === 0 ? head : `${head}\n\n${table}`))
 }
@@ -255,7 +255,7 @@ const firedJson = ({ tenant, partnerPlanId, tranche, schedule }: Preview, leadMs
   window_end: formatInstant(schedule.windowEnd),
 })
 
-const COLUMNS: Column<ReturnType<typeof firedJson>>[] = [
+const PREVIEW_COLUMNS: Column<ReturnType<typeof firedJson>>[] = [
   { title: 'PLAN', of: (row) => row.partner_plan_id },
   { title: 'PARTNER', of: (row) => `${row.partner_slug} ${row.environment}` },
   { title: 'USD', of: (row) => row.amount_usd, right: true },

@@ -30,8 +30,7 @@ function chartFile(text: string): string {
 }
 
 async function run(cli: Cli, file: string, { frequency, tranches, chart }: Options): Promise<void> {
-  const { backtest } = await import('../../engine/backtest.ts')
-  const { BLOCKS_MIN, reportOf } = await import('../../engine/backtest.ts')
+  const { BLOCKS_MIN, backtest, reportOf } = await import('../../engine/backtest.ts')
   const history = await readHistory(cli, file)
   const layout = tranches === undefined ? null : layoutOf(tranches)
   const runs = (frequency ? [frequency] : FREQUENCIES).map((each) => {

@@ -51,7 +51,8 @@ import {
   ticks,
 } from './svg.ts'
 
-// Panel 2: how the savings of single windows spread. The middle 98 % are drawn, and what lies outside is counted.
+// The distribution panel: how the savings of single windows spread. The middle 98 % are drawn, and what lies outside is
+// counted.
 
 const BINS = 44
 const DRAWN_SHARE = 0.98
@@ -157,8 +158,8 @@ function tails(
   ]
 }
 
-// Panel 1: what each way of buying cost against the time-weighted average price, as mean and interval, with the win
-// rate and the tails in words beside it: a win rate alone would promise more than the mean delivers.
+// The saving panel: what each way of buying cost against the time-weighted average price, as mean and interval, with
+// the win rate and the tails in words beside it: a win rate alone would promise more than the mean delivers.
 
 type Row = { name: string; mean: number; interval: [number, number] | null; summary: Summary | null }
 
@@ -298,8 +299,8 @@ function bar({ mean, interval, summary }: Row, { at, domain, left, right, y }: P
 const arrow = (x: number, y: number, direction: 1 | -1): string =>
   element('path', { d: `M${x},${y - 5} L${x + 8 * direction},${y} L${x},${y + 5} Z`, fill: POLICY })
 
-// Panel 3: one window as it was played: the price, the slots, every tranche where it fired and why, and the two
-// averages. It is the window with the median saving, so that it is not hand-picked.
+// The window panel: one window as it was played: the price, the slots, every tranche where it fired and why, and the
+// two averages. It is the window with the median saving, so that it is not hand-picked.
 
 const WINDOW_HEAD_PX = 66
 const WINDOW_FOOT_PX = 70

@@ -41,10 +41,7 @@ async function simulate(cli: Cli, partnerSlug: string, options: SimOptions): Pro
   const manners = mannersOf(options)
   const key = readKey(options)
   const ask = await askingPrice(cli, options)
-  const [{ createPartner }, { createChance }] = await Promise.all([
-    import('./simulated-partner.ts'),
-    import('./simulated-partner.ts'),
-  ])
+  const { createChance, createPartner } = await import('./simulated-partner.ts')
   const partner = createPartner({
     url: options.url,
     key,
@@ -145,7 +142,7 @@ const inWords = (tally: Readonly<Tally>): string =>
   `${counted(tally.delivered, 'instruction')}, ${tally.redelivered} delivered again: ${tally.filled} filled, ` +
   `${tally.partial} in part, ${tally.failed} failed, ${tally.silent} left unanswered.`
 
-// The options of partner-sim: shares, the address of the service, the file with the key.
+// The options as given, made into what the partner is played by.
 
 const LIVE_PREFIX = 'sse_live_'
 

@@ -1,5 +1,5 @@
 // A partner, played over HTTP as a real one would be: it polls, buys at the price it is quoted, and reports. It knows
-// the service by its URL and its key alone.
+// the service by its URL and its key alone. The prices it may be quoted are made up here too.
 
 import {
   type Btc,
@@ -16,7 +16,7 @@ import {
 } from '../../core/money.ts'
 import { seededRandom } from '../../engine/backtest.ts'
 
-export type PartnerOptions = {
+type PartnerOptions = {
   url: string
   key: string
   /** What the partner's venue asks for one bitcoin right now. */

@@ -1,4 +1,5 @@
-// A small SVG writer: elements with escaped text, linear scales, round ticks. Knows nothing of backtests.
+// A small SVG writer, elements with escaped text, linear scales and round ticks, and the style of the chart drawn with
+// it.
 
 import type { Trigger } from '../../core/execution.ts'
 import { assert } from '../../core/problem.ts'

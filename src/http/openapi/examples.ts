@@ -1,5 +1,5 @@
-// Examples of bodies: of requests, each with what it is for, and of answers, composed from the examples of their
-// fields.
+// Examples of bodies: of requests, each with what it is for, of answers, composed from the examples of their fields,
+// and of every refusal.
 
 import { formatUsd } from '../../core/money.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'

@@ -10,7 +10,7 @@ import { networkOf } from '../request.ts'
 /** The listener that a call came through: that of the partner API, or the one of operations. */
 export type Door = 'api' | 'ops'
 /** `too many`: this one is wrong, and so were too many before it from the same network, in the same minute. */
-export type SignIn = { outcome: 'wrong' | 'too many' } | { outcome: 'signed in'; cookie: string }
+type SignIn = { outcome: 'wrong' | 'too many' } | { outcome: 'signed in'; cookie: string }
 
 export type Access = {
   /** Whether the caller may see everything. */
@@ -21,7 +21,7 @@ export type Access = {
   hasToken: boolean
   signIn: (event: H3Event, door: Door, given: string) => SignIn
 }
-export type AccessOptions = {
+type AccessOptions = {
   clock: () => Instant
   /** Null: nobody is admitted at the API's listener, and everybody on this machine at the other. */
   token: string | null

@@ -105,15 +105,18 @@ const json = (status: number, body: unknown, headers: Record<string, string> = {
   body: JSON.stringify(body),
 })
 
-const NOT_ALLOWED = json(405, { detail: 'Method Not Allowed' }, { allow: 'GET' })
-const UNAUTHORIZED = json(
-  401,
-  { detail: 'Send the ops token: Authorization: Bearer TOKEN.' },
-  { 'www-authenticate': 'Bearer' },
-)
-const MISDIRECTED = json(421, {
-  detail: 'Without an ops token this listener answers only to localhost or a loopback address.',
+const refusal = (status: number, detail: unknown, headers: Record<string, string> = {}): OpsAnswer =>
+  json(status, { detail }, headers)
+
+const NOT_FOUND = refusal(404, 'Not Found')
+const NOT_ALLOWED = refusal(405, 'Method Not Allowed', { allow: 'GET' })
+const UNAUTHORIZED = refusal(401, 'Send the ops token: Authorization: Bearer TOKEN.', {
+  'www-authenticate': 'Bearer',
 })
+const MISDIRECTED = refusal(
+  421,
+  'Without an ops token this listener answers only to localhost or a loopback address.',
+)
 
 // The listener of operations, and how a call for operations is answered on either listener.
 
@@ -127,9 +130,9 @@ export async function sendOps(
 ): Promise<OpsAnswer['body']> {
   const requestId = openAnswer(event, uuid)
   const { status, headers, body } = await answer.catch((error) => {
-    if (error instanceof Refusal) return plainJson(error.status, error.detail, error.headers)
+    if (error instanceof Refusal) return refusal(error.status, error.detail, error.headers)
     log.error({ request_id: requestId, route: path, err: error }, 'ops request failed')
-    return plainJson(500, 'Internal Server Error')
+    return refusal(500, 'Internal Server Error')
   })
   for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value)
   event.res.status = status
@@ -140,11 +143,11 @@ export async function sendOps(
 /** The listener of operations. It has no partner API. */
 export function createOpsApp({ ops, log, uuid }: OpsParts): H3 {
   const app = new H3({ silent: true, onError: (_, event) => refuse(event, NOT_FOUND) })
-  const refuse = (event: H3Event, refusal: OpsAnswer) =>
-    sendOps(event, null, { answer: Promise.resolve(refusal), log, uuid })
+  const refuse = (event: H3Event, answer: OpsAnswer) =>
+    sendOps(event, null, { answer: Promise.resolve(answer), log, uuid })
   app.use((event, next) => {
     const flaw = flawOf(event.req)
-    return flaw ? refuse(event, plainJson(flaw.status, flaw.detail, flaw.headers)) : next()
+    return flaw ? refuse(event, refusal(flaw.status, flaw.detail, flaw.headers)) : next()
   })
   for (const path of OPS_PATHS) {
     const isWritten = writtenAs(path)
@@ -156,10 +159,3 @@ export function createOpsApp({ ops, log, uuid }: OpsParts): H3 {
   app.all('/**', (event) => refuse(event, NOT_FOUND))
   return app
 }
-
-const plainJson = (status: number, detail: unknown, headers: Record<string, string> = {}): OpsAnswer => ({
-  status,
-  headers: { 'content-type': 'application/json', ...headers },
-  body: JSON.stringify({ detail }),
-})
-const NOT_FOUND = plainJson(404, 'Not Found')

@@ -1,4 +1,4 @@
-// HTML from a template that escapes: whatever is put into it becomes text, unless it came from such a template itself.
+// How the operator's page is written: HTML from a template that escapes, the parts that repeat, the drawing, the style.
 
 import { createHash } from 'node:crypto'
 import type { Statement } from '../../core/fees.ts'

@@ -1,4 +1,5 @@
-// Whether the service is ready: its database takes writes, and passes run while there are plans to look at.
+// Whether the service is ready, its database takes writes and passes run while there are plans to look at; and how what
+// many ask for is worked out once.
 
 import { clockDisputed, latenessInWords, schedulerLateness, writesLost } from '../../core/clock.ts'
 import { Problem } from '../../core/problem.ts'
