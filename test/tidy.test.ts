@@ -1,6 +1,7 @@
 // The house rules, checked over the tree: who may import whom, what only the machine may call, how long things get.
 
 import assert from 'node:assert/strict'
+import { hash } from 'node:crypto'
 import { globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -183,6 +184,22 @@ test('a test file that starts processes is named so, and is not among the quick 
     starts(file) ? isQuick(file) : file.endsWith('.process.test.ts'),
   )
   assert.deepEqual(wrong, [])
+})
+
+test('a migration never changes once it is there: databases remember what they were migrated with', () => {
+  const known = new Map(
+    read('fixtures/migrations.txt')
+      .trim()
+      .split('\n')
+      .map((line) => line.split('  ').reverse() as [string, string]),
+  )
+  const found = list('sql/**/*.sql').map((file) => [file, hash('sha256', read(file))] as const)
+  assert.deepEqual(
+    found.filter(([file, digest]) => known.get(file) !== digest),
+    [],
+    'a new migration needs a line in fixtures/migrations.txt',
+  )
+  assert.equal(known.size, found.length)
 })
 
 test('imports name packages that package.json brings', () => {
