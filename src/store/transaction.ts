@@ -66,7 +66,7 @@ export interface Tx {
   ): Step<{ -readonly [K in keyof S]: Answer<S[K]> }>
   when<T>(condition: boolean, step: () => Step<T>): Step<T | undefined>
 }
-export type Turn = 'audit'
+export type Turn = 'audit' | 'numbering'
 export type Numbered = 'windows'
 
 export interface ReadTx extends Tx {

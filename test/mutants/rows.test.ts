@@ -106,7 +106,8 @@ function flawOf(row: Row, sources: Sources): string | null {
     for (const [file, text] of changed) {
       if (text === sources.get(file)) return `changes nothing in ${file}`
       if (file.endsWith('.ts')) stripTypeScriptTypes(text)
-      else migrate(new Map([...sources, ...changed]), file)
+      // What a server makes of its schema, the bug's finder sees.
+      else if (!file.startsWith('sql/postgres/')) migrate(new Map([...sources, ...changed]), file)
     }
     return editsOf(row).length > 0 ? null : 'changes nothing'
   } catch (error) {

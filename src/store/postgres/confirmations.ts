@@ -19,7 +19,6 @@ import {
   amountParams,
   type ExecutionRow,
   executionOf,
-  intactReport,
   type LateFillRow,
   lateFillOf,
   reportParams,
@@ -28,36 +27,19 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import {
-  ACCEPT_REPORT,
-  COUNT_NO_REPORTS,
-  DECIDE_EQUAL,
-  DECIDE_REPORT,
-  DECIDE_REPORTS,
-  LATE_REPORT,
-  LATE_REPORTS,
-  SELECT_EXECUTION,
-} from '../sql/ledger.ts'
-import type { Decided } from '../store.ts'
+import { decideLate, latestRecordedAt } from '../shared/executions.ts'
+import { SELECT_EXECUTION } from '../sql/ledger.ts'
 import { callOf } from '../transaction.ts'
 import { COMMIT_SHARE_MAX, gather } from '../writes.ts'
+import { within } from './driver.ts'
 import { lockExecutions } from './plans.ts'
 import { type Connection, onceMore } from './server/connection.ts'
 import { isRowsFault, isTaken } from './server/errors.ts'
 import type { Entered } from './server/month-gate.ts'
 import type { Tx } from './server/pipeline.ts'
 import { arraysOf, type Columns, namesOf, query, rowsIn } from './server/statement.ts'
-import { latestRecordedAt } from './tenant-time.ts'
 
-// The reports that were refused and kept, for the transactions of executions and trades.
-
-const OF = query<LateFillRow>(LATE_REPORTS)
-const ONE = query<LateFillRow>(LATE_REPORT)
-const ACCEPT = query(ACCEPT_REPORT)
-const DECIDE_SAME = query(DECIDE_EQUAL)
-const DECIDE = query(DECIDE_REPORT)
-const DECIDE_ALL = query(DECIDE_REPORTS)
-const COUNT_NONE = query(COUNT_NO_REPORTS)
+// The reports that are refused and kept.
 
 /** What a report says about a fill: for those that were kept and, with other columns, for those that were recorded. */
 const REPORTED = {
@@ -97,53 +79,16 @@ const keptRow = ({ execution, report, reason }: Refused, tenantId: number, now: 
     received_at: now,
   })
 
-export const lateReports = {
-  /** All that are kept of an execution, oldest first. */
-  of: async (tx: Tx, executionId: string): Promise<LateFill[]> =>
-    (await tx.all(OF, { execution_id: executionId })).map(lateFillOf),
-
-  /** Keeps or counts the reports of refused confirmations, and skips those that are already kept. */
-  async keep(tx: Tx, tenantId: number, refused: readonly Refused[], now: Instant): Promise<void> {
-    const kept = refused.filter(({ keeping }) => keeping === 'new').map((one) => keptRow(one, tenantId, now))
-    const counted = refused
-      .filter(({ keeping }) => keeping === 'counted')
-      .map(({ execution }) => ({ execution_id: execution.executionId }))
-    await Promise.all([
-      kept.length > 0 && tx.run(KEEP, { tenant: tenantId, now, ...arraysOf(KEPT, kept) }),
-      counted.length > 0 && tx.run(COUNT, arraysOf(COUNTED, counted)),
-    ])
-  },
-
-  /** Throws DamagedRow if one is not what the partner reported: no operator can accept it. */
-  async refuseDamaged(tx: Tx, { reportId }: LateFill): Promise<void> {
-    intactReport((await tx.get(ONE, { report_id: reportId })) as LateFillRow)
-  },
-
-  /** Notes that one was recorded, which settles those that say the same of its order. */
-  async accept(tx: Tx, { reportId }: LateFill, decided: Decided): Promise<void> {
-    await Promise.all([
-      tx.run(ACCEPT, { report_id: reportId, ...decided }),
-      tx.run(DECIDE, { report_id: reportId, ...decided }),
-      tx.run(DECIDE_SAME, { report_id: reportId, now: decided.now }),
-    ])
-  },
-
-  async decide(tx: Tx, reportId: number, decided: Decided): Promise<void> {
-    await tx.run(DECIDE, { report_id: reportId, ...decided })
-  },
-
-  /**
-   * Notes that an operator has settled an execution: the reports that were kept and those that were only counted.
-   * Returns whether there were any.
-   */
-  async decideAll(tx: Tx, executionId: string, decided: Decided): Promise<{ counted: boolean }> {
-    const own = { execution_id: executionId }
-    const [, cleared] = await Promise.all([
-      tx.run(DECIDE_ALL, { ...own, ...decided }),
-      tx.run(COUNT_NONE, own),
-    ])
-    return { counted: cleared > 0 }
-  },
+/** Keeps or counts the reports of refused confirmations, and skips those that are already kept. */
+async function keep(tx: Tx, tenantId: number, refused: readonly Refused[], now: Instant): Promise<void> {
+  const kept = refused.filter(({ keeping }) => keeping === 'new').map((one) => keptRow(one, tenantId, now))
+  const counted = refused
+    .filter(({ keeping }) => keeping === 'counted')
+    .map(({ execution }) => ({ execution_id: execution.executionId }))
+  await Promise.all([
+    kept.length > 0 && tx.run(KEEP, { tenant: tenantId, now, ...arraysOf(KEPT, kept) }),
+    counted.length > 0 && tx.run(COUNT, arraysOf(COUNTED, counted)),
+  ])
 }
 
 type Decide = (seen: ExecutionSeen, now: Instant) => Confirmation
@@ -318,7 +263,7 @@ const keptLate = ({ report, reason }: Refused, now: Instant): LateFill => ({
 })
 
 // What confirmations are decided on, and what they leave behind, for the transactions of executions and trades: many in
-// a few statements. The caller has locked the executions (row-locks.ts).
+// a few statements. The caller has locked the executions (../shared/ledger.ts).
 
 // The plus keeps the planner from reading everything that a tenant has: it knows little about tables that have just
 // begun to grow, and then sticks to its plan.
@@ -379,11 +324,7 @@ const REFUND = query(
 )
 
 /** Reads what is asked for, for decisions one after the other. */
-export async function readBatch(
-  tx: Tx,
-  tenantId: number,
-  asked: readonly Asked[],
-): Promise<ConfirmationBatch> {
+async function readBatch(tx: Tx, tenantId: number, asked: readonly Asked[]): Promise<ConfirmationBatch> {
   const of = { tenant: tenantId, execution_ids: asked.map(({ executionId }) => executionId) }
   const [executions, windows, trades, lateFills, holders, latest] = await Promise.all([
     tx.all(EXECUTIONS, of),
@@ -391,7 +332,7 @@ export async function readBatch(
     tx.all(TRADES, of),
     tx.all(KEPT_REPORTS, of),
     tx.all(HOLDERS, { tenant: tenantId, orders: asked.map(({ partnerOrderId }) => partnerOrderId) }),
-    latestRecordedAt(tx, tenantId),
+    within(tx, (steps) => latestRecordedAt(steps, tenantId)),
   ])
   return createBatch({
     executions: executions.map(executionOf),
@@ -427,12 +368,7 @@ function damagedOf(
 }
 
 /** Stores what was decided: trades, the new statuses of their executions, windows, and what was refused but kept. */
-export async function writeBatch(
-  tx: Tx,
-  tenantId: number,
-  batch: ConfirmationBatch,
-  now: Instant,
-): Promise<void> {
+async function writeBatch(tx: Tx, tenantId: number, batch: ConfirmationBatch, now: Instant): Promise<void> {
   const { recorded, refused, windows } = batch.changes()
   const tenant = tenantId
   const settled = recorded.map(({ execution: { executionId, status } }) => ({
@@ -451,9 +387,11 @@ export async function writeBatch(
     writeWindows(tx, windows),
     recorded.length > 0 && tx.run(SETTLE, { tenant, ...arraysOf(SETTLED, settled) }),
     recorded.length > 0 && tx.run(INSERT_TRADES, { tenant, ...arraysOf(TRADED, traded) }),
-    lateReports.keep(tx, tenantId, refused, now),
+    keep(tx, tenantId, refused, now),
     ...recorded.map(
-      ({ settles }) => settles !== null && lateReports.decide(tx, settles, { now, reason: RECORDED_SINCE }),
+      ({ settles }) =>
+        settles !== null &&
+        within(tx, (steps) => decideLate(steps, settles, { now, reason: RECORDED_SINCE })),
     ),
   ])
 }

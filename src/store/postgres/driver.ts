@@ -35,6 +35,7 @@ function ready<Row>({ id, text }: Query<Row>): ServerQuery<Row> {
 
 const TURNS: Record<Turn, ServerQuery<unknown>> = {
   audit: query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`),
+  numbering: query(`select pg_advisory_xact_lock(${LOCK.numbering}, 0)`),
 }
 
 const NEXT_IDS: Record<Numbered, ServerQuery<{ id: bigint }>> = {

@@ -7,20 +7,12 @@ import { type Instant, MINUTE_MS, plus } from '../../core/time.ts'
 import { isIntact } from '../digests.ts'
 import { createPollNotes, type PollNotes } from '../monitoring.ts'
 import { instant } from '../reader.ts'
-import {
-  type ExecutionRow,
-  executionOf,
-  executionsOfOrder,
-  type ListedExecutionRow,
-  listedExecution,
-  type OrderRow,
-} from '../rows/ledger.ts'
+import { type ExecutionRow, executionOf, type ListedExecutionRow, listedExecution } from '../rows/ledger.ts'
 import { sealedProblem } from '../seal.ts'
+import type { Levers } from '../shared/executions.ts'
 import { finishStops, isAnyStopping } from '../shared/users.ts'
 import { OF_TENANT } from '../sql/accounts.ts'
 import {
-  CANCEL_EXECUTION,
-  EXECUTIONS_OF_ORDER,
   EXECUTIONS_OF_TENANT,
   IS_OPEN,
   LIST_EXECUTIONS,
@@ -32,20 +24,15 @@ import {
 import type { ExecutionStore, ExecutionsPage } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { callOf } from '../transaction.ts'
-import { addAudit } from './audit.ts'
 import { createConfirm } from './confirmations.ts'
 import { within } from './driver.ts'
-import { ledger } from './plans.ts'
 import type { Connection, WriteTx } from './server/connection.ts'
 import { LOCK } from './server/locks.ts'
 import type { Tx } from './server/pipeline.ts'
 import { arraysOf, type Columns, query, rowsIn } from './server/statement.ts'
 import { TENANT_NOW_SQL, timeOf } from './tenant-time.ts'
-import { records, writeRecord } from './trades.ts'
 
-const CANCEL = query(CANCEL_EXECUTION)
 const OF_TENANT_PAGE = query<ExecutionRow>(EXECUTIONS_OF_TENANT)
-const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
 const LIST = query<ListedExecutionRow>(LIST_EXECUTIONS)
 const NEWEST = query<{ execution_id: string }>(NEWEST_EXECUTION)
 // Without the order and the offset, the planner may look for the least id in the whole table, and would read all of it
@@ -60,7 +47,11 @@ const EARLIEST = query<{ first: string | null }>(
 /** No write takes longer than this: nothing more is added among what was created before. */
 const WRITE_MAX_MS = 5 * MINUTE_MS
 
-export function createExecutionStore(connection: Connection, driver: Base, notes: PollNotes): ExecutionStore {
+export function createExecutionStore(
+  connection: Connection,
+  driver: Base,
+  notes: PollNotes,
+): Omit<ExecutionStore, keyof Levers> {
   const { clock, read, write } = connection
   const poll = createPoll(connection, { driver, notes })
   const confirm = createConfirm(connection)
@@ -69,22 +60,6 @@ export function createExecutionStore(connection: Connection, driver: Base, notes
     deliverDue: (tenant, limit, deliver) => poll(tenant, { limit, deliver }),
 
     changeExecution: (tenant, ids, decide) => confirm(tenant, ids, decide),
-
-    cancelExecution: (executionId, decide, entry) =>
-      writeRecord(connection, executionId, {
-        async work(tx, record, times) {
-          const { execution, window } = decide(record, times.of(record.execution.tenant.tenantId))
-          await Promise.all([
-            tx.run(CANCEL, {
-              execution_id: execution.executionId,
-              cancelled_at: execution.cancelledAt,
-              cancel_reason: execution.cancelReason,
-            }),
-            ledger.write(tx, window),
-            addAudit(tx, entry, times.real),
-          ])
-        },
-      }),
 
     async readExecutions(tenant, page) {
       const seen = await read(async (tx) => {
@@ -120,11 +95,6 @@ export function createExecutionStore(connection: Connection, driver: Base, notes
         },
         { reads: 'large' },
       ),
-
-    findExecution: (executionId) => read((tx) => records.find(tx, executionId)),
-
-    findByOrder: (filter, order) =>
-      read(async (tx) => executionsOfOrder(await tx.all(OF_ORDER, { ...filter, order }))),
   }
 }
 
@@ -328,7 +298,7 @@ function createPoll(connection: Connection, { driver, notes }: { driver: Base; n
   }
 }
 
-// Writes when tenants last polled (../../last-polls.ts).
+// Writes when tenants last polled (../monitoring.ts).
 
 const POLLED = { tenant_id: 'bigint', polled_at: 'bigint' } satisfies Columns
 const PUT = query(

@@ -29,9 +29,10 @@ import {
 import type { MonitoringStore, OpsPageStore, StatusStore } from '../monitoring.ts'
 import { instant, sql } from '../reader.ts'
 import { sealReader } from '../seal.ts'
+import { addAudit } from '../shared/audit.ts'
 import { IS_OPEN, OWN_NOW, unleasedAt } from '../sql/ledger.ts'
 import type { LostWriteStore } from '../store.ts'
-import { addAudit } from './audit.ts'
+import { within } from './driver.ts'
 import { type Connection, queryOf, readerOf, UNKNOWN } from './server/connection.ts'
 import { LOCK } from './server/locks.ts'
 import { HISTORY_SQL, type History } from './server/month-gate.ts'
@@ -214,7 +215,9 @@ export const createLostWriteStore = (connection: Connection): LostWriteStore => 
         const lost = inAll(await tx.all(DECIDE, { now: real }))
         if (!lost) throw new Problem('usage', 'Nothing stands still: there are no lost writes to decide on.')
         const { writes, tenants, server } = lost
-        await addAudit(tx, { ...entry, detail: { ...entry.detail, writes, tenants, server } }, real)
+        await within(tx, (steps) =>
+          addAudit(steps, { ...entry, detail: { ...entry.detail, writes, tenants, server } }, real),
+        )
         return lost
       },
       // Whoever has begun to fire or to hand out has seen what was undecided.

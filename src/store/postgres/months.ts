@@ -20,13 +20,15 @@ import {
   tradeLines,
 } from '../months.ts'
 import { instantOrNull } from '../reader.ts'
+import { latestRecordedAt } from '../shared/executions.ts'
 import type { MonthStore } from '../store.ts'
 import { callOf } from '../transaction.ts'
+import { within } from './driver.ts'
 import { type Connection, type Errand, queryOf, readerOf, type WriteTx } from './server/connection.ts'
 import type { Scope } from './server/month-gate.ts'
 import type { Tx } from './server/pipeline.ts'
 import { query } from './server/statement.ts'
-import { isSandbox, latestRecordedAt, timeOf } from './tenant-time.ts'
+import { isSandbox, timeOf } from './tenant-time.ts'
 
 const CLOSED = queryOf(IS_CLOSED)
 const CLOSE = queryOf(CLOSE_MONTH)
@@ -154,7 +156,10 @@ async function fix(
     closes,
   } = now >= period.end
     ? overPeriod(period, { now, reached: await reached(tx, sandbox) }, await firstOf(tx, sandbox))
-    : { ...runningPeriod(period, now, await latestRecordedAt(tx, sandbox)), closes: null }
+    : {
+        ...runningPeriod(period, now, await within(tx, (steps) => latestRecordedAt(steps, sandbox))),
+        closes: null,
+      }
   const writes: Promise<unknown>[] = []
   if (closes && sandbox === null) writes.push(tx.run(CLOSE, closingParams(closes, now)))
   if (at !== null)
@@ -187,7 +192,7 @@ async function reached(tx: Tx, sandbox: number | null): Promise<Instant> {
   if (disputed) return NEVER
   const noted = later(at(pass), at(change))
   if (sandbox !== null) return timeOf(tx, sandbox, noted)
-  return later(noted, (await latestRecordedAt(tx, null)) ?? NEVER)
+  return later(noted, (await within(tx, (steps) => latestRecordedAt(steps, null))) ?? NEVER)
 }
 
 const at = (row: { at: bigint } | undefined): Instant => instantOrNull(row?.at ?? null) ?? NEVER

@@ -6,6 +6,7 @@ import { shownAddress } from '../address.ts'
 import type { MigrationState } from '../database.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore } from '../shared/audit.ts'
+import { createLevers, createTradeStore } from '../shared/executions.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
@@ -31,7 +32,6 @@ import { explaining } from './server/errors.ts'
 import { stayInUse } from './server/locks.ts'
 import { isEmpty, migrate, migrationStates } from './server/migrate.ts'
 import { openPool, type Pool } from './server/pool.ts'
-import { createTradeStore } from './trades.ts'
 
 /** Whether there is something of ours. */
 export const isBegun = (url: string): Promise<boolean> => inspect(url, async (pool) => !(await isEmpty(pool)))
@@ -110,7 +110,8 @@ function assemble(connection: Connection): Store {
     ...createPlanWriter(connection),
     ...windows,
     ...createExecutionStore(connection, driver, polls),
-    ...createTradeStore(connection),
+    ...createLevers(driver),
+    ...createTradeStore(driver),
     ...createPassStore(connection),
     ...createClockStore(connection),
     ...createPriceStore(connection),

@@ -11,10 +11,10 @@ import {
 import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { tenantById } from '../shared/accounts.ts'
+import { addAudit } from '../shared/audit.ts'
 import { EXPIRED_LEASES, KEEP_USED_STARTS, OPEN_SANDBOX, PLANS_OF_TENANT, WIPED } from '../sql/sandboxes.ts'
 import { type Sandbox, type SandboxStore, type Wiped, wipedOf } from '../store.ts'
 import { ofTenant } from '../transaction.ts'
-import { addAudit } from './audit.ts'
 import { within } from './driver.ts'
 import { findNextStop, listSandboxDue, writeWakeUps } from './pass.ts'
 import { runPage } from './plan-page.ts'
@@ -77,7 +77,7 @@ export function createSandboxStore(connection: Connection): SandboxStore {
           const [wakeUpId, counted] = await Promise.all([
             nextWakeUpId(tx),
             tx.get(PLANS, { tenant: tenant.tenantId }),
-            addAudit(tx, entry, real),
+            within(tx, (steps) => addAudit(steps, entry, real)),
           ])
           return { sandbox, plans: Number(counted?.plans), wakeUpId, end }
         }, ofTenant(tenant))
@@ -127,7 +127,10 @@ export function createSandboxStore(connection: Connection): SandboxStore {
           const [first] = fired
           if (!first) throw asleep(partnerPlanId)
           const wakeUpId = await nextWakeUpId(tx)
-          await Promise.all([writeWakeUps(tx, wakeUpId, fired, real), addAudit(tx, entry, real)])
+          await Promise.all([
+            writeWakeUps(tx, wakeUpId, fired, real),
+            within(tx, (steps) => addAudit(steps, entry, real)),
+          ])
           return { fired: first, wakeUpId }
         }, ofTenant(tenant)),
       ),
@@ -139,7 +142,7 @@ export function createSandboxStore(connection: Connection): SandboxStore {
           const { real } = await tx.times
           await open(tx, tenant, real)
           const wiped = await wipe(tx, tenant, real)
-          await addAudit(tx, entry, real)
+          await within(tx, (steps) => addAudit(steps, entry, real))
           return wiped
         },
         { ...ofTenant(tenant), alone: 'tenants' },

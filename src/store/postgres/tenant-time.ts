@@ -3,8 +3,6 @@
 
 import type { Tenant } from '../../core/partner.ts'
 import { type Instant, later, plus } from '../../core/time.ts'
-import { instantOrNull } from '../reader.ts'
-import { IN_REAL_TIME } from '../sql/accounts.ts'
 import { callOf } from '../transaction.ts'
 import type { Connection, WriteTx } from './server/connection.ts'
 import { NOW_SQL, type Tx } from './server/pipeline.ts'
@@ -15,18 +13,6 @@ type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
 
 const SHIFT = query<Shift>('select * from sandboxes where tenant_id = :tenant')
 const SHIFTS = query<Shift>('select * from sandboxes order by tenant_id')
-
-/** When a tenant's latest trade or adjustment was recorded: one step along an index of each table. */
-const latestOf = (tenant: string): string =>
-  `greatest((select max(recorded_at) from trades where tenant_id = ${tenant}),
-     (select max(recorded_at) from adjustments where tenant_id = ${tenant}))`
-const LATEST = query<{ at: bigint | null }>(
-  `select case
-     when exists (select 1 from sandboxes where tenant_id = :tenant::bigint) then ${latestOf(':tenant')}
-     when exists (select 1 from sandboxes)
-       then (select max(${latestOf('tenants.tenant_id')}) from tenants where ${IN_REAL_TIME})
-     else greatest((select max(recorded_at) from trades), (select max(recorded_at) from adjustments)) end as at`,
-)
 
 /** What its clock says and what time it is for `:tenant`, in one row: `clock` and `now`. With the parameter `clock`. */
 export const TENANT_NOW_SQL = `
@@ -67,12 +53,3 @@ export const sandboxTimes = async (tx: Tx, real: Instant): Promise<SandboxTime[]
     offsetMs: Number(shift.offset_ms),
     now: shifted(shift, real),
   }))
-
-/**
- * The latest recorded_at among the tenants that share a time with this one; of all in real time for null. A sandbox is
- * alone: what it has recorded lies in the future of all others and must not pull them there.
- */
-export async function latestRecordedAt(tx: Tx, tenantId: number | null): Promise<Instant | null> {
-  const row = await tx.get(LATEST, { tenant: tenantId })
-  return instantOrNull(row?.at ?? null)
-}

@@ -16,7 +16,9 @@ import {
   readMonths,
 } from '../months.ts'
 import { instant, instantOrNull } from '../reader.ts'
+import { latestRecordedAt } from '../shared/executions.ts'
 import type { MonthStore } from '../store.ts'
+import type { Driver } from './driver.ts'
 import { type Connection, type Database, readerOf } from './file/connection.ts'
 import { createDisputes } from './prices.ts'
 import type { TenantTime } from './tenant-time.ts'
@@ -30,10 +32,13 @@ export function reportedUntil(db: Database): () => Instant {
   }
 }
 
-export function createMonthStore(connection: Connection, time: TenantTime): MonthStore {
+type Parts = { time: TenantTime; driver: Driver }
+
+export function createMonthStore(connection: Connection, { time, driver }: Parts): MonthStore {
+  const { within } = driver
   const { db, present, read, write } = connection
   const reader = readerOf(connection)
-  const records = createReached(db, time)
+  const records = createReached(db, { time, driver })
   const sql = {
     closed: db.prepare<object, bigint>(IS_CLOSED.text).pluck(),
     first: db.prepare<[], bigint | null>(FIRST_PARTNER.text).pluck(),
@@ -66,7 +71,14 @@ export function createMonthStore(connection: Connection, time: TenantTime): Mont
             { now, reached: records.reached(sandbox) },
             sandbox === null ? instantOrNull(sql.first.get() ?? null) : null,
           )
-        : { ...runningPeriod(period, now, time.latestRecordedAt(sandbox)), closes: null }
+        : {
+            ...runningPeriod(
+              period,
+              now,
+              within((tx) => latestRecordedAt(tx, sandbox)),
+            ),
+            closes: null,
+          }
     if (closes && sandbox === null) sql.close.run(closingParams(closes, now))
     if (reportedUntil !== null && sandbox === null)
       sql.reported.run(withDigest('reported_until', { at: reportedUntil }))
@@ -93,7 +105,7 @@ export function createMonthStore(connection: Connection, time: TenantTime): Mont
 
 const NEVER = 0 as Instant
 
-function createReached(db: Database, time: TenantTime) {
+function createReached(db: Database, { time, driver: { within } }: Parts) {
   const disputes = createDisputes(db)
   const sql = {
     pass: db.prepare<[], bigint>(NEWEST_FINISHED_PASS.text).pluck(),
@@ -110,7 +122,7 @@ function createReached(db: Database, time: TenantTime) {
       if (disputes.standing() !== null) return NEVER
       const noted = later(at(sql.pass.get()), at(sql.audit.get()))
       if (sandbox !== null) return time.of(sandbox, noted)
-      return later(noted, time.latestRecordedAt(null) ?? NEVER)
+      return later(noted, within((tx) => latestRecordedAt(tx, null)) ?? NEVER)
     },
   }
 }

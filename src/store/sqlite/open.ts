@@ -7,22 +7,16 @@ import { openPlain, withPlain } from '../../plain-file.ts'
 import type { MigrationState } from '../database.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore } from '../shared/audit.ts'
+import { createLevers, createTradeStore } from '../shared/executions.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
 import type { LostWriteStore, Store } from '../store.ts'
 import { waitAtClose } from '../writes.ts'
 import { createKeyFinder, createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
-import { createAuditLog } from './audit.ts'
 import { createCheckStore } from './check.ts'
 import { createDriver } from './driver.ts'
-import {
-  createConfirmations,
-  createExecutionStore,
-  createLateReports,
-  createRecords,
-  pollNotesOf,
-} from './executions.ts'
+import { createExecutionStore, pollNotesOf } from './executions.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
 import {
   CHECKPOINT_PAGES,
@@ -46,7 +40,6 @@ import { createLedger, createPlanWriter, createStops } from './plans.ts'
 import { createClockStore, createPriceBook, createPriceStore } from './prices.ts'
 import { createSandboxStore } from './sandbox.ts'
 import { createTenantTime } from './tenant-time.ts'
-import { createTradeStore } from './trades.ts'
 
 export type OpenOptions = {
   clock: () => Instant
@@ -94,17 +87,12 @@ function assemble(
   const memory = createKeyMemory(db)
   const time = createTenantTime(connection)
   const driver = createDriver(connection, time)
-  const audit = createAuditLog(driver)
   // Closed last: closing a file gives up all locks of the process on it.
   let descriptor: number | null = null
   const held = () => (descriptor ??= openPlain(file))
   const ledger = createLedger(db, driver)
   const stops = createStops(driver)
-  const lateReports = createLateReports(db)
-  const confirmations = createConfirmations(db, { ledger, time, lateReports })
-  const records = createRecords(db, ledger)
   const polls = pollNotesOf(connection)
-  const trading = { ledger, stops, audit, time, confirmations, lateReports, records, polls }
   const book = createPriceBook(db)
   const writeWakeUps = createWakeUpWriter(db)
   const runPage = createPageRunner(db, { ledger, stops, time })
@@ -119,18 +107,18 @@ function assemble(
     ...createPlanReader(driver),
     ...createPlanWriter(connection, ledger, time),
     ...windows,
-    ...createExecutionStore(connection, trading),
-    ...createTradeStore(connection, trading),
+    ...createExecutionStore(connection, { driver, stops, time, polls }),
+    ...createLevers(driver),
+    ...createTradeStore(driver),
     ...createWebhookStore(driver),
     ...createWakeUpStore(connection),
     ...createPassStore(connection, { book, runPage, writeWakeUps, sandboxDue, file }),
     ...createClockStore(connection),
     ...createPriceStore(connection, book, file),
-    ...createMonthStore(connection, time),
+    ...createMonthStore(connection, { time, driver }),
     ...createSandboxStore(connection, {
       time,
       due: sandboxDue,
-      audit,
       within: driver.within,
       runPage,
       writeWakeUps,

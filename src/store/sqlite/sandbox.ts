@@ -11,6 +11,7 @@ import {
 import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { tenantById } from '../shared/accounts.ts'
+import { addAudit } from '../shared/audit.ts'
 import {
   EXPIRED_LEASES,
   KEEP_USED_STARTS,
@@ -19,7 +20,6 @@ import {
   WIPED as ROWS,
 } from '../sql/sandboxes.ts'
 import { type Sandbox, type SandboxStore, type Wiped, wipedOf } from '../store.ts'
-import type { AuditLog } from './audit.ts'
 import type { Driver } from './driver.ts'
 import { type Connection, whenFree } from './file/connection.ts'
 import { lockFile } from './file/files.ts'
@@ -31,7 +31,6 @@ import type { TenantTime } from './tenant-time.ts'
 type Parts = {
   time: TenantTime
   due: SandboxDue
-  audit: AuditLog
   within: Driver['within']
   runPage: RunPage
   writeWakeUps: WriteWakeUps
@@ -40,7 +39,7 @@ type Parts = {
 
 export function createSandboxStore(connection: Connection, parts: Parts): SandboxStore {
   const { clock, read, write } = connection
-  const { time, due, audit, within, runPage, writeWakeUps, file } = parts
+  const { time, due, within, runPage, writeWakeUps, file } = parts
   const sql = prepare(connection)
   const wipe = createWipe(connection)
 
@@ -71,7 +70,7 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
         return await write((real) => {
           const sandbox = open(tenant, real)
           refuseTooFar(sandbox, byMs)
-          audit.add(entry, real)
+          within((tx) => addAudit(tx, entry, real))
           const plans = Number(sql.plans.get({ tenant: tenant.tenantId }))
           return { sandbox, plans, wakeUpId: Number(sql.wakeUpId.get()), end: async () => end() }
         })
@@ -106,13 +105,13 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
         if (!first) throw asleep(partnerPlanId)
         const wakeUpId = Number(sql.wakeUpId.get())
         writeWakeUps(wakeUpId, fired, real)
-        audit.add(entry, real)
+        within((tx) => addAudit(tx, entry, real))
         return { fired: first, wakeUpId }
       }),
 
     resetSandbox: async (tenant, entry) => {
       await write((real) => open(tenant, real))
-      return wipe(tenant.tenantId, (now) => audit.add(entry, now))
+      return wipe(tenant.tenantId, (now) => within((tx) => addAudit(tx, entry, now)))
     },
   }
 }

@@ -4,37 +4,16 @@
 
 import type { Tenant } from '../../core/partner.ts'
 import { type Instant, later, plus } from '../../core/time.ts'
-import { instantOrNull } from '../reader.ts'
-import { IN_REAL_TIME } from '../sql/accounts.ts'
 import type { Connection } from './file/connection.ts'
 
 export type TenantTime = ReturnType<typeof createTenantTime>
 
 type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
 
-/** When a tenant's latest trade or adjustment was recorded: nothing billed to it may be dated before that. */
-const latestOf = (tenant: string): string =>
-  `(select max(at) from (select max(recorded_at) as at from trades where tenant_id = ${tenant}
-     union all select max(recorded_at) from adjustments where tenant_id = ${tenant}))`
-
 export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>) {
   const sql = {
     shift: db.prepare<[number], Shift>('select * from sandboxes where tenant_id = ?'),
     shifts: db.prepare<[], Shift>('select * from sandboxes order by tenant_id'),
-    anyShift: db.prepare<[], bigint>('select exists (select 1 from sandboxes)').pluck(),
-    latest: db
-      .prepare<[], bigint | null>(
-        `select max(at) from (select max(recorded_at) as at from trades
-           union all select max(recorded_at) from adjustments)`,
-      )
-      .pluck(),
-    // One step along an index for each tenant and table.
-    latestOf: db.prepare<object, bigint | null>(`select ${latestOf(':tenant')}`).pluck(),
-    latestInRealTime: db
-      .prepare<[], bigint | null>(
-        `select max(${latestOf('tenants.tenant_id')}) from tenants where ${IN_REAL_TIME}`,
-      )
-      .pluck(),
   }
   const shifted = (shift: Shift, real: Instant): Instant =>
     later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)
@@ -64,18 +43,6 @@ export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>
     ofTenants(real: Instant): (tenantId: number) => Instant {
       const own = new Map(time.sandboxes(real).map(({ tenantId, now }) => [tenantId, now]))
       return (tenantId) => own.get(tenantId) ?? real
-    },
-
-    /**
-     * The latest recorded_at among the tenants that share a time with this one. A sandbox is alone: what it has
-     * recorded lies in the future of all others and must not pull them there.
-     */
-    latestRecordedAt(tenantId: number | null): Instant | null {
-      if (sql.anyShift.get() === 0n) return instantOrNull(sql.latest.get() ?? null)
-      const alone = tenantId !== null && time.isSandbox(tenantId)
-      return instantOrNull(
-        (alone ? sql.latestOf.get({ tenant: tenantId }) : sql.latestInRealTime.get()) ?? null,
-      )
     },
   }
   return time

@@ -21,11 +21,12 @@ export const ACCOUNTS: readonly Row[] = [
   {
     name: 'user-id-not-unique',
     by: ['contract'],
+    on: 'postgres',
     breaks:
-      'A user whose creation is dated anew becomes a second one. A disable then stops the plans of one of them, and the other goes on buying.',
+      'A user whom two hosts link at once becomes two. A disable then stops the plans of one of them, and the other goes on buying.',
     find: 'unique (tenant_id, partner_user_id)',
-    replace: 'unique (tenant_id, partner_user_id, created_at)',
-    in: 'sqlite',
+    replace: 'unique (tenant_id, partner_user_id, user_id)',
+    in: 'postgres',
   },
   {
     name: 'key-hash-not-unique',

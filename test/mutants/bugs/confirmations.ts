@@ -38,8 +38,13 @@ export const CONFIRMATIONS: readonly Row[] = [
     by: ['contract', 'simulate'],
     breaks:
       "A failed purchase gives its money back to the plan's current window and not to its own. More than a budget is spent in one window.",
-    find: 'window: row ? ledger.sound(row.window_id) : null',
-    replace: 'window: row ? ledger.current(Number(row.plan_id)) : null',
+    find: ['tx.get(WINDOW_OF, own),', 'tx.get(TRADE, own),', 'tx.all(LATE_FILLS_OF, own),'],
+    replace: [
+      'tx.get(query<WindowRow>(`select * from windows where closed_at is null',
+      '  and plan_id = (select plan_id from executions where execution_id = :execution_id)`), own),',
+      'tx.get(TRADE, own),',
+      'tx.all(LATE_FILLS_OF, own),',
+    ],
   },
   {
     name: 'late-report-kept-again',
@@ -72,32 +77,32 @@ export const CONFIRMATIONS: readonly Row[] = [
     name: 'accept-late-not-audited',
     by: ['contract'],
     breaks: 'Accepting a late fill leaves no audit entry. Money was moved, and nobody knows by whom.',
-    find: 'audit.add(entryOf(made, late), real)',
+    find: 'yield* addAudit(tx, entryOf(made, late), times.real)',
     replace: 'entryOf(made, late)',
   },
   {
     name: 'dismiss-all-for-one',
     by: ['contract'],
     breaks: 'Dismissing one late fill dismisses all of its execution. A real purchase is never billed.',
-    find: 'const counted = reportId === null && lateReports.decideAll(executionId, decided).counted',
-    replace: 'const counted = lateReports.decideAll(executionId, decided).counted',
+    find: 'const counted = reportId === null && (yield* decideAll(tx, executionId, decided)).counted',
+    replace: 'const counted = (yield* decideAll(tx, executionId, decided)).counted',
   },
   {
     name: 'adjusted-window-not-written',
     by: ['contract'],
     breaks: 'An adjustment does not reach its window. The window may spend again what was bought.',
     find: [
-      'ledger.write(made.window)',
-      'lateReports.decideAll(executionId, { now, reason: made.adjustment.reason })',
+      'writeWindow(tx, made.window),',
+      'decideAll(tx, executionId, { now, reason: made.adjustment.reason }),',
     ],
-    replace: 'lateReports.decideAll(executionId, { now, reason: made.adjustment.reason })',
+    replace: 'decideAll(tx, executionId, { now, reason: made.adjustment.reason }),',
   },
   {
     name: 'adjustment-leaves-late-fills',
     by: ['contract'],
     breaks:
       'An adjustment leaves the late fills of its execution undecided. Accepted later, the same purchase is billed again.',
-    find: 'lateReports.decideAll(executionId, { now, reason: made.adjustment.reason })',
+    find: 'decideAll(tx, executionId, { now, reason: made.adjustment.reason }),',
     replace: '',
   },
   {
@@ -112,16 +117,16 @@ export const CONFIRMATIONS: readonly Row[] = [
     name: 'cancel-keeps-the-reservation',
     by: ['contract'],
     breaks: "An operator's cancel leaves the reservation in its window: the money is neither spent nor free.",
-    find: ['ledger.write(window)', 'audit.add(entry, real)'],
-    replace: 'audit.add(entry, real)',
+    find: ['writeWindow(tx, window),', 'addAudit(tx, entry, times.real),'],
+    replace: 'addAudit(tx, entry, times.real),',
   },
   {
     name: 'recorded-report-still-waits',
     by: ['contract', 'simulate'],
     breaks:
       'A purchase that was reported while its execution was pending is confirmed after the poll, and its kept report goes on waiting for a decision. An operator accepts what is billed already.',
-    find: 'if (confirmation.settles !== null)',
-    replace: 'if (confirmation.settles === 0)',
+    find: 'recorded.settles === null ?',
+    replace: 'recorded.settles !== 0 ?',
   },
   {
     name: 'server-recorded-report-still-waits',
@@ -129,19 +134,18 @@ export const CONFIRMATIONS: readonly Row[] = [
     on: 'postgres',
     breaks:
       'On a server, a purchase that was reported while its execution was pending is confirmed after the poll, and its kept report goes on waiting for a decision. An operator accepts what is billed already.',
-    find: '({ settles }) => settles !== null && lateReports.decide(tx, settles, { now, reason: RECORDED_SINCE })',
-    replace:
-      '({ settles }) => settles === 0 && lateReports.decide(tx, settles, { now, reason: RECORDED_SINCE })',
+    find: '({ settles }) => settles !== null &&',
+    replace: '({ settles }) => settles === 0 &&',
   },
   {
     name: 'accepted-while-pending-handed-out',
     by: ['contract', 'simulate'],
     breaks:
       'Accepting a report of a pending execution leaves it pending. It is handed out, and bought again.',
-    find: "if (made.kind === 'recorded') confirmations.record(execution.tenant, made)",
+    find: "if (made.kind === 'recorded') yield* record(tx, tenant, made)",
     replace: [
       "if (made.kind === 'recorded')",
-      '  confirmations.record(execution.tenant, { ...made, execution: { ...made.execution, status: execution.status } })',
+      '  yield* record(tx, tenant, { ...made, execution: { ...made.execution, status: execution.status } })',
     ],
   },
   {
@@ -229,7 +233,7 @@ export const CONFIRMATIONS: readonly Row[] = [
   },
   {
     name: 'cancelled-money-not-released',
-    by: ['contract', 'simulate'],
+    by: ['simulate'],
     breaks:
       'What a cancelled execution gives back to a closed window is not released. The books of the window do not add up.',
     find: 'released = released + case when closed_at is null then 0 else o.usd - ${COVERED} end',

@@ -89,15 +89,15 @@ export const HEALTH: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A purchase is recorded against an execution that the disk has changed: the limit on what it may cost is not the one it had.',
-    find: "execution: row ? executionOf(intact('executions', row)) : null",
-    replace: 'execution: row ? executionOf(row) : null',
+    find: "execution: executionOf(intact('executions', row)),",
+    replace: 'execution: executionOf(row),',
   },
   {
     name: 'damaged-late-fill-accepted',
     by: ['contract'],
     breaks:
       'A late fill whose amount the disk has changed is accepted. The partner is billed for what nobody bought.',
-    find: 'lateReports.refuseDamaged(late)',
+    find: 'yield* refuseDamaged(tx, late)',
     replace: '',
   },
   {

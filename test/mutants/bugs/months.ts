@@ -16,8 +16,9 @@ export const MONTHS: readonly Row[] = [
     by: ['contract'],
     breaks:
       "A trade is dated after the latest one of its own tenant alone. Under a clock set back it falls into a month that another tenant's trades have ended.",
-    find: 'if (sql.anyShift.get() === 0n) return instantOrNull(sql.latest.get() ?? null)',
-    replace: 'if (tenantId !== null) return instantOrNull(sql.latestOf.get({ tenant: tenantId }) ?? null)',
+    find: "when not exists (select 1 from sandboxes) then ${latestWhere('')}",
+    replace:
+      "when cast(:tenant as bigint) is not null then ${latestWhere('where tenant_id = cast(:tenant as bigint)')}",
   },
   {
     name: 'recorded-at-forgets-adjustments',
@@ -25,10 +26,10 @@ export const MONTHS: readonly Row[] = [
     breaks:
       'A trade may be dated before the latest adjustment. The lines of a month are not in the order they were made, and an export misses one.',
     find: [
-      '`select max(at) from (select max(recorded_at) as at from trades',
-      '   union all select max(recorded_at) from adjustments)`',
+      '`(select max(l.at) from (select max(recorded_at) as at from trades ${condition}',
+      '   union all select max(recorded_at) from adjustments ${condition}) l)`',
     ],
-    replace: "'select max(recorded_at) from trades'",
+    replace: '`(select max(recorded_at) from trades ${condition})`',
   },
   {
     name: 'month-boundary-closed',
@@ -114,8 +115,8 @@ export const MONTHS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'Trades are dated after those of a sandbox that lies ahead. Live purchases of today are billed next year.',
-    find: 'if (sql.anyShift.get() === 0n) return instantOrNull(sql.latest.get() ?? null)',
-    replace: 'if (sql.anyShift.get() !== null) return instantOrNull(sql.latest.get() ?? null)',
+    find: "when not exists (select 1 from sandboxes) then ${latestWhere('')}",
+    replace: "when 1 = 1 then ${latestWhere('')}",
   },
   {
     name: 'partner-billed-before-it-came',
@@ -153,7 +154,7 @@ export const MONTHS: readonly Row[] = [
       'A late fill forgets when its report came. It is dated by the day on which an operator accepted it.',
     find: 'received_at: trade.receivedAt',
     replace: 'received_at: null',
-    in: 'sqlite',
+    in: 'common',
   },
   {
     name: 'server-late-fill-dated-by-its-acceptance',
@@ -202,8 +203,8 @@ export const MONTHS: readonly Row[] = [
     by: ['simulate'],
     breaks:
       'A trade is dated by the clock alone. After a clock was set back it falls into a month that was billed already, and is never charged.',
-    find: 'if (sql.anyShift.get() === 0n) return instantOrNull(sql.latest.get() ?? null)',
-    replace: 'if (sql.anyShift.get() === 0n) return null',
+    find: "when not exists (select 1 from sandboxes) then ${latestWhere('')}",
+    replace: 'when not exists (select 1 from sandboxes) then null',
   },
   {
     name: 'minimum-on-top',

@@ -1,0 +1,423 @@
+// Executions after the fact, as an operator acts on them: read with all that is on record, cancelled, adjusted, and
+// their late fills decided. How an execution is handed out and confirmed is written for each store
+// (sqlite/executions.ts, postgres/executions.ts), because every purchase goes that way.
+
+import { type ExecutionSeen, type LateFill, RECORDED_SINCE, type Recorded } from '../../core/confirmation.ts'
+import type { ExecutionId } from '../../core/execution.ts'
+import { type Adjustment, chosen, undecided, waiting } from '../../core/late-fill.ts'
+import type { Tenant } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
+import { adjustmentDigest, intact, tradeDigest } from '../digests.ts'
+import { instantOrNull } from '../reader.ts'
+import {
+  type AdjustmentRow,
+  adjustmentOf,
+  adjustmentParams,
+  type ExecutionRow,
+  executionOf,
+  executionsOfOrder,
+  intactReport,
+  type LateFillRow,
+  type ListedExecutionRow,
+  lateFillOf,
+  listedExecution,
+  type OrderRow,
+  reportParams,
+  type TradeRow,
+  tradeOf,
+  type WindowRow,
+  windowOf,
+} from '../rows/ledger.ts'
+import { IN_REAL_TIME } from '../sql/accounts.ts'
+import { EXECUTIONS_OF_ORDER, SELECT_EXECUTION, SELECT_LISTED_EXECUTION } from '../sql/ledger.ts'
+import type { Decided, ExecutionRecord, ExecutionStore, ListedExecution, TradeStore } from '../store.ts'
+import {
+  type Base,
+  NOTHING,
+  ofTenant,
+  query,
+  type Step,
+  type Steps,
+  type Times,
+  type Tx,
+  type WriteTx,
+} from '../transaction.ts'
+import { addAudit } from './audit.ts'
+import { lockExecutions, writeWindow } from './ledger.ts'
+
+const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
+const CANCEL = query(
+  `update executions set status = 'cancelled', cancelled_at = :cancelled_at, cancel_reason = :cancel_reason
+   where execution_id = :execution_id`,
+)
+
+export type Levers = Pick<ExecutionStore, 'cancelExecution' | 'findExecution' | 'findByOrder'>
+
+export const createLevers = (base: Base): Levers => ({
+  cancelExecution: (executionId, decide, entry) =>
+    writeRecord(base, executionId, {
+      *work(tx, record, times) {
+        const { execution, window } = decide(record, times.of(record.execution.tenant.tenantId))
+        yield* tx.together(
+          tx.run(CANCEL, {
+            execution_id: execution.executionId,
+            cancelled_at: execution.cancelledAt,
+            cancel_reason: execution.cancelReason,
+          }),
+          writeWindow(tx, window),
+          addAudit(tx, entry, times.real),
+        )
+      },
+    }),
+
+  findExecution: (executionId) =>
+    base.read(function* (tx) {
+      const found = yield* rowsOf(tx, executionId)
+      return found && recordOf(found)
+    }),
+
+  findByOrder: (filter, order) =>
+    base.read(function* (tx) {
+      return executionsOfOrder(yield* tx.all(OF_ORDER, { ...filter, order }))
+    }),
+})
+
+const LATE_FILLS = query<LateFillRow & { unkept_reports: bigint }>(
+  `select l.*, e.unkept_reports from late_reports l join executions e on e.execution_id = l.execution_id
+   where l.report_id > :after order by l.report_id limit :limit`,
+)
+
+export const createTradeStore = (base: Base): TradeStore => ({
+  adjustTrade: (executionId, decide, entryOf) =>
+    writeRecord(base, executionId, {
+      *work(tx, record, times) {
+        const { tenantId } = record.execution.tenant
+        const now = times.of(tenantId)
+        const [latest, recordedAt] = yield* tx.together(latestId(tx), latestRecordedAt(tx, tenantId))
+        const made = decide({ ...record, latestId: latest, latestRecordedAt: recordedAt }, now)
+        yield* tx.together(
+          addAdjustment(tx, made.adjustment),
+          writeWindow(tx, made.window),
+          decideAll(tx, executionId, { now, reason: made.adjustment.reason }),
+          addAudit(tx, entryOf(made), times.real),
+        )
+        return made
+      },
+    }),
+
+  async acceptLateReport(ids, decide, entryOf) {
+    const { executionId, reason = null } = ids
+    chosen(ids, await base.look((tx) => lateFillsOf(tx, executionId)))
+    return writeRecord(base, executionId, {
+      // Orders are compared across trades and adjustments, which no index can do, so nobody else may add one meanwhile.
+      alone: true,
+      *work(tx, { execution, adjustments }, times) {
+        const { tenant } = execution
+        const now = times.of(tenant.tenantId)
+        const late = chosen(ids, yield* lateFillsOf(tx, executionId))
+        yield* refuseDamaged(tx, late)
+        const asked = { executionId, partnerOrderId: late.report.partnerOrderId }
+        const [latest, seen] = yield* tx.together(latestId(tx), seenFor(tx, tenant, asked))
+        const made = decide({ ...seen, adjustments, latestId: latest }, late, now)
+        if (made.kind === 'recorded') yield* record(tx, tenant, made)
+        else yield* tx.together(addAdjustment(tx, made.adjustment), writeWindow(tx, made.window))
+        yield* accept(tx, late, { now, reason })
+        yield* addAudit(tx, entryOf(made, late), times.real)
+        return { ...made, waiting: waiting(yield* lateFillsOf(tx, executionId)) }
+      },
+    })
+  },
+
+  dismissLateReports: (ids, entryOf) =>
+    writeRecord(base, ids.executionId, {
+      *work(tx, { execution }, times) {
+        const { executionId, reportId, reason = null } = ids
+        const decided = { now: times.of(execution.tenant.tenantId), reason }
+        const late = yield* lateFillsOf(tx, executionId)
+        const counted = reportId === null && (yield* decideAll(tx, executionId, decided)).counted
+        const dismissed = undecided(ids, late, counted)
+        if (reportId !== null) yield* decideLate(tx, reportId, decided)
+        yield* addAudit(tx, entryOf(dismissed), times.real)
+        return dismissed
+      },
+    }),
+
+  listLateFills: ({ after, limit }) =>
+    base.read(function* (tx) {
+      const rows = yield* tx.all(LATE_FILLS, { after: after ?? 0, limit })
+      const ids = [...new Set(rows.map(({ execution_id }) => execution_id))]
+      const found = yield* tx.all(LISTED, { execution_ids: ids })
+      const executions = new Map(found.map((row) => [row.execution_id, listedExecution(row)]))
+      return rows.map((row) => {
+        const execution = executions.get(row.execution_id)
+        if (!execution) throw new Error(`late report ${row.report_id} has no execution`)
+        return { ...lateFillOf(row), execution, unkept: Number(row.unkept_reports) }
+      })
+    }),
+})
+
+// Everything on record of one execution, found by its id alone as operators do.
+
+const LISTED = query<ListedExecutionRow>(
+  ({ among }) => `${SELECT_LISTED_EXECUTION} where ${among('e.execution_id', 'execution_ids', 'text')}`,
+)
+const WINDOW_OF = query<WindowRow>(
+  `select * from windows
+   where window_id = (select window_id from executions where execution_id = :execution_id)`,
+)
+const TRADE = query<TradeRow>('select * from trades where execution_id = :execution_id')
+/** In the order they were made. */
+const ADJUSTMENTS = query<AdjustmentRow>(
+  'select * from adjustments where execution_id = :execution_id order by adjustment_id',
+)
+const LATE_FILLS_OF = query<LateFillRow>(
+  'select * from late_reports where execution_id = :execution_id order by report_id',
+)
+
+type RecordRows = {
+  execution: ListedExecutionRow
+  window: WindowRow
+  trade: TradeRow | undefined
+  adjustments: readonly AdjustmentRow[]
+  lateFills: readonly LateFillRow[]
+}
+
+function* rowsOf(tx: Tx, executionId: string): Steps<RecordRows | null> {
+  const own = { execution_id: executionId }
+  const [[execution], window, trade, adjustments, lateFills] = yield* tx.together(
+    tx.all(LISTED, { execution_ids: [executionId] }),
+    tx.get(WINDOW_OF, own),
+    tx.get(TRADE, own),
+    tx.all(ADJUSTMENTS, own),
+    tx.all(LATE_FILLS_OF, own),
+  )
+  if (!execution) return null
+  if (!window) throw new Error(`execution ${executionId} has no window`)
+  return { execution, window, trade, adjustments, lateFills }
+}
+
+const recordOf = ({ execution, window, trade, adjustments, lateFills }: RecordRows): ExecutionRecord => ({
+  execution: listedExecution(execution),
+  window: windowOf(window),
+  trade: trade ? tradeOf(trade) : null,
+  adjustments: adjustments.map(adjustmentOf),
+  lateFills: lateFills.map(lateFillOf),
+})
+
+/** With `alone`, waits until no other write of the execution's tenant is under way. */
+type Lever<T> = {
+  alone?: boolean
+  /** The record is sound. */
+  work: (tx: WriteTx, record: ExecutionRecord, times: Times) => Step<T>
+}
+
+/**
+ * An operator's write on one execution: its tenant is looked up first, and everything is read again behind the locks.
+ * Throws execution_not_found, DamagedRow.
+ */
+async function writeRecord<T>(
+  { look, write }: Base,
+  executionId: string,
+  { alone = false, work }: Lever<T>,
+): Promise<T> {
+  const [seen] = await look((tx) => tx.all(LISTED, { execution_ids: [executionId] }))
+  if (!seen) throw notFound(executionId)
+  const { tenant }: ListedExecution = listedExecution(seen)
+  return write(
+    function* (tx) {
+      const [times, , found] = yield* tx.together(
+        tx.times,
+        lockExecutions(tx, tenant.tenantId, [executionId]),
+        rowsOf(tx, executionId),
+      )
+      if (!found) throw notFound(executionId)
+      intact('executions', found.execution)
+      intact('windows', found.window)
+      return yield* work(tx, recordOf(found), times)
+    },
+    alone ? { ...ofTenant(tenant), alone: 'tenants' } : ofTenant(tenant),
+  )
+}
+
+const notFound = (executionId: string): Problem =>
+  new Problem('execution_not_found', `Execution ${executionId} not found.`)
+
+// What a single confirmation is decided on, and what it leaves behind. A server confirms many in a few statements
+// (postgres/confirmations.ts).
+
+const EXECUTION = query<ExecutionRow>(
+  `${SELECT_EXECUTION} where e.tenant_id = :tenant and e.execution_id = :execution_id`,
+)
+const HOLDER = query<{ execution_id: string }>(
+  `select execution_id from trades where tenant_id = :tenant and partner_order_id = :order
+     and execution_id <> :execution_id
+   union all select execution_id from adjustments where tenant_id = :tenant and partner_order_id = :order
+     and execution_id <> :execution_id`,
+)
+const SETTLE = query(
+  'update executions set status = :status where tenant_id = :tenant and execution_id = :execution_id',
+)
+const INSERT_TRADE = query(
+  `insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, usd_amount,
+     btc_amount, execution_price, partner_fee_usd, executed_at, failure_reason, recorded_at,
+     received_at, digest)
+   values (:execution_id, :tenant, :plan_id, (select user_id from plans where plan_id = :plan_id),
+     :partner_order_id, :status, :usd_amount, :btc_amount, :execution_price, :partner_fee_usd, :executed_at,
+     :failure_reason, :recorded_at, :received_at, :digest)`,
+)
+
+type Asked = { executionId: string; partnerOrderId: string }
+
+/** Throws DamagedRow. */
+export function* seenFor(
+  tx: Tx,
+  { tenantId }: Tenant,
+  { executionId, partnerOrderId }: Asked,
+): Steps<ExecutionSeen> {
+  const own = { execution_id: executionId }
+  const [row, window, trade, lateFills, holder, recordedAt] = yield* tx.together(
+    tx.get(EXECUTION, { ...own, tenant: tenantId }),
+    tx.get(WINDOW_OF, own),
+    tx.get(TRADE, own),
+    tx.all(LATE_FILLS_OF, own),
+    tx.get(HOLDER, { ...own, tenant: tenantId, order: partnerOrderId }),
+    latestRecordedAt(tx, tenantId),
+  )
+  const others = {
+    orderHeldBy: (holder?.execution_id ?? null) as ExecutionId | null,
+    latestRecordedAt: recordedAt,
+  }
+  if (!row) return { execution: null, window: null, trade: null, lateFills: [], ...others }
+  return {
+    execution: executionOf(intact('executions', row)),
+    window: window ? windowOf(intact('windows', window)) : null,
+    trade: trade ? tradeOf(trade) : null,
+    lateFills: lateFills.map(lateFillOf),
+    ...others,
+  }
+}
+
+/** Stores a confirmation: the trade, its execution's new status, the window's ledger. */
+function record(tx: Tx, { tenantId }: Tenant, { execution, window, trade }: Recorded): Step<unknown> {
+  const own = { tenant: tenantId, execution_id: execution.executionId }
+  return tx.together(
+    tx.run(SETTLE, { ...own, status: execution.status }),
+    tx.run(INSERT_TRADE, {
+      ...own,
+      plan_id: execution.planId,
+      ...reportParams(trade.report),
+      recorded_at: trade.recordedAt,
+      received_at: trade.receivedAt,
+      digest: tradeDigest(trade),
+    }),
+    writeWindow(tx, window),
+  )
+}
+
+/** The same for a call: a report of its order that was kept before is settled by it. */
+export const recordAndSettle = (tx: Tx, tenant: Tenant, recorded: Recorded, now: Instant): Step<unknown> =>
+  tx.together(
+    record(tx, tenant, recorded),
+    recorded.settles === null ? NOTHING : decideLate(tx, recorded.settles, { now, reason: RECORDED_SINCE }),
+  )
+
+/** When a tenant's latest trade or adjustment was recorded: one step along an index of each table. */
+const latestWhere = (condition: string): string =>
+  `(select max(l.at) from (select max(recorded_at) as at from trades ${condition}
+     union all select max(recorded_at) from adjustments ${condition}) l)`
+const LATEST_RECORDED = query<{ at: bigint | null }>(
+  `select case
+     when not exists (select 1 from sandboxes) then ${latestWhere('')}
+     when exists (select 1 from sandboxes where tenant_id = cast(:tenant as bigint))
+       then ${latestWhere('where tenant_id = cast(:tenant as bigint)')}
+     else (select max(${latestWhere('where tenant_id = tenants.tenant_id')}) from tenants where ${IN_REAL_TIME})
+   end as at`,
+)
+
+/**
+ * The latest recorded_at among the tenants that share a time with this one; of all in real time for null. A sandbox is
+ * alone: what it has recorded lies in the future of all others and must not pull them there.
+ */
+export function* latestRecordedAt(tx: Tx, tenantId: number | null): Steps<Instant | null> {
+  const row = yield* tx.get(LATEST_RECORDED, { tenant: tenantId })
+  return instantOrNull(row?.at ?? null)
+}
+
+const LATEST_ID = query<{ id: bigint | null }>('select max(adjustment_id) as id from adjustments')
+/** Its tenant, plan and user are those of the trade. */
+const INSERT_ADJUSTMENT = query(
+  `insert into adjustments (adjustment_id, execution_id, tenant_id, plan_id, user_id, usd_amount, btc_amount,
+     reason, recorded_at, report_id, partner_order_id, partner_fee_usd, execution_price, executed_at, digest)
+   select :adjustment_id, execution_id, tenant_id, plan_id, user_id, :usd_amount, :btc_amount,
+     :reason, :recorded_at, :report_id, :partner_order_id, :partner_fee_usd, :execution_price, :executed_at, :digest
+   from trades where execution_id = :execution_id`,
+)
+
+/** The number of the latest adjustment. It stays that until this transaction has ended. */
+function* latestId(tx: Tx): Steps<number> {
+  const [, latest] = yield* tx.together(tx.turn('numbering'), tx.get(LATEST_ID))
+  return Number(latest?.id ?? 0n)
+}
+
+const addAdjustment = (tx: Tx, adjustment: Adjustment): Step<unknown> =>
+  tx.run(INSERT_ADJUSTMENT, { ...adjustmentParams(adjustment), digest: adjustmentDigest(adjustment) })
+
+// The reports that were refused and kept.
+
+const LATE_FILL = query<LateFillRow>('select * from late_reports where report_id = :report_id')
+/** One that was dismissed and is accepted after all has its last reason. */
+const ACCEPT = query(
+  `update late_reports set accepted_at = :now,
+     decision_reason = case when decided_at is null then decision_reason else :reason end
+   where report_id = :report_id`,
+)
+const DECIDE_WHERE = `update late_reports set decided_at = :now, decision_reason = :reason
+  where decided_at is null and`
+const DECIDE = query(`${DECIDE_WHERE} report_id = :report_id`)
+const DECIDE_ALL = query(`${DECIDE_WHERE} execution_id = :execution_id`)
+/** Those that say the same of its order as one that was accepted: what says something else is for an operator. */
+const DECIDE_EQUAL = query(
+  `update late_reports set decided_at = :now,
+     decision_reason = 'says the same as report ' || cast(:report_id as bigint) || ', which was accepted'
+   where decided_at is null and exists (
+     select 1 from late_reports l
+     where l.report_id = cast(:report_id as bigint) and l.report_id <> late_reports.report_id
+       and l.execution_id = late_reports.execution_id and l.partner_order_id = late_reports.partner_order_id
+       and l.usd_amount = late_reports.usd_amount and l.btc_amount = late_reports.btc_amount
+       and l.partner_fee_usd is not distinct from late_reports.partner_fee_usd)`,
+)
+const COUNT_NONE = query(
+  'update executions set unkept_reports = 0 where execution_id = :execution_id and unkept_reports > 0',
+)
+
+/** All that are kept of an execution, oldest first. */
+function* lateFillsOf(tx: Tx, executionId: string): Steps<LateFill[]> {
+  return (yield* tx.all(LATE_FILLS_OF, { execution_id: executionId })).map(lateFillOf)
+}
+
+/** Throws DamagedRow if one is not what the partner reported: no operator can accept it. */
+function* refuseDamaged(tx: Tx, { reportId }: LateFill): Steps<void> {
+  intactReport((yield* tx.get(LATE_FILL, { report_id: reportId })) as LateFillRow)
+}
+
+/** Notes that one was recorded, which settles those that say the same of its order. */
+const accept = (tx: Tx, { reportId }: LateFill, decided: Decided): Step<unknown> =>
+  tx.together(
+    tx.run(ACCEPT, { report_id: reportId, ...decided }),
+    decideLate(tx, reportId, decided),
+    tx.run(DECIDE_EQUAL, { report_id: reportId, now: decided.now }),
+  )
+
+export const decideLate = (tx: Tx, reportId: number, decided: Decided): Step<unknown> =>
+  tx.run(DECIDE, { report_id: reportId, ...decided })
+
+/**
+ * Notes that an operator has settled an execution: the reports that were kept and those that were only counted. Returns
+ * whether there were any.
+ */
+function* decideAll(tx: Tx, executionId: string, decided: Decided): Steps<{ counted: boolean }> {
+  const own = { execution_id: executionId }
+  const [, cleared] = yield* tx.together(tx.run(DECIDE_ALL, { ...own, ...decided }), tx.run(COUNT_NONE, own))
+  return { counted: cleared > 0 }
+}
