@@ -4,15 +4,8 @@ import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
-import {
-  anchors,
-  blocksOf,
-  findExamples,
-  findPages,
-  findTopic,
-  linkOf,
-  plainText,
-} from '../../src/cli/reference/guides.ts'
+import { findExamples, findPages, linkOf } from '../../src/cli/reference/guides.ts'
+import { anchors, blocksOf, findTopic, plainText } from '../../src/cli/reference/markdown.ts'
 import { screenText } from '../../src/cli/reference/screen-text.ts'
 import { runHere } from '../support/command.ts'
 
@@ -175,15 +168,15 @@ a | b  ten of them
 Brackets name the page to read: tranche docs NAME`,
   )
   assert.deepEqual(
-    blocksOf(text).map(({ kind }) => kind),
+    blocksOf(text).map(({ type }) => type),
     ['heading', 'list', 'table'],
   )
 })
 
 test('the anchors are those that code hosts make', () => {
-  const page = '# A\n## What `check` finds, & more\n```\n## no heading\n```\n## A\n### _b_ (c)\n'
+  const page = '# A\n## What `check` finds, & more\n```\n## no heading\n```\n## A\n### a_b (_c_)\n'
   assert.deepEqual(
     anchors(page).map(({ anchor }) => anchor),
-    ['a', 'what-check-finds--more', 'a-1', '_b_-c'],
+    ['a', 'what-check-finds--more', 'a-1', 'a_b-c'],
   )
 })

@@ -11,7 +11,7 @@ import { VERSION } from '../../resources.ts'
 import type { Cli } from '../context.ts'
 import { HELP_COLUMNS } from '../help.ts'
 import { createPaint, note, print, renderFields, page as throughPager } from '../terminal.ts'
-import { findExamples, findPages, findTopic, isGuide, isListed, sampleFiles, topicNames } from './guides.ts'
+import { findExamples, findPages, isGuide, isListed, sampleFiles, topicNames } from './guides.ts'
 
 export function docsCommand(cli: Cli, program: Command): Command {
   const topic = new Argument('[topic]', 'its name, or the beginning of it; with #SECTION, a part of it')
@@ -47,6 +47,7 @@ function list(cli: Cli): void {
 /** As it is for a file or a program; for a person at a terminal, laid out and page by page. */
 async function show(cli: Cli, asked: string, pager: string): Promise<void> {
   const pages = [...findPages(), ...findExamples()]
+  const { findTopic } = await import('./markdown.ts')
   const page = findTopic(pages, asked)
   const { topic, title, text } = page
   const { out } = cli.streams

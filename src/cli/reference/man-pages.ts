@@ -3,16 +3,8 @@
 import type { Command } from 'commander'
 import { VERSION } from '../../resources.ts'
 import { everyCommand, GROUPS, type Help, helpOf } from '../help.ts'
-import {
-  type Block,
-  blocksOf,
-  type Inline,
-  inline,
-  isListed,
-  linkOf,
-  type Page,
-  plainText,
-} from './guides.ts'
+import { isListed, linkOf, type Page } from './guides.ts'
+import { type Block, blocksIn, blocksOf, type Inline, inline, markersOf, plainText } from './markdown.ts'
 
 type ManPage = { name: string; section: 1 | 7; text: string }
 
@@ -179,22 +171,31 @@ function writeBlocks(blocks: readonly Block[], as: Inline): string[] {
 }
 
 function writeBlock(block: Block, as: Inline, isFirst: boolean): string[] {
-  switch (block.kind) {
+  switch (block.type) {
     case 'heading': {
-      const title = argument(plainText(block.text))
-      return [`${block.level <= 2 ? '.SH' : '.SS'} ${title}`]
+      const title = argument(plainText(block.tokens))
+      return [`${block.depth <= 2 ? '.SH' : '.SS'} ${title}`]
     }
     case 'paragraph':
-      return [...(isFirst ? [] : ['.PP']), inline(block.text, as)]
+      return [...(isFirst ? [] : ['.PP']), inline(block.tokens, as)]
     case 'code':
-      return verbatim(block.lines)
-    case 'list':
-      return block.items.flatMap(({ marker, blocks }) => [
-        `.IP ${marker === '-' ? '\\(bu 2' : `${marker} 4`}`,
-        ...inset(writeBlocks(blocks, as)),
+      return verbatim(block.text.split('\n'))
+    case 'list': {
+      const markers = markersOf(block)
+      return block.items.flatMap((item, at) => [
+        `.IP ${block.ordered ? `${markers[at]} 4` : '\\(bu 2'}`,
+        ...inset(writeBlocks(blocksIn(item), as)),
       ])
-    case 'table':
-      return block.rows.flatMap((cells) => writeRow(block.head, cells, as))
+    }
+    case 'table': {
+      const titles = block.header.map(({ text }) => text)
+      return block.rows.flatMap((cells) =>
+        writeRow(
+          titles,
+          cells.map(({ tokens }) => inline(tokens, as)),
+        ),
+      )
+    }
   }
 }
 
@@ -205,10 +206,10 @@ const inset = (lines: readonly string[]): string[] => {
 }
 
 /** A row by its first cell; the others by their titles, where there are several. */
-function writeRow(head: readonly string[], cells: readonly string[], as: Inline): string[] {
-  const [term = '', ...rest] = cells.map((cell) => inline(cell, as))
+function writeRow(head: readonly string[], cells: readonly string[]): string[] {
+  const [term = '', ...rest] = cells
   const [title = '', ...more] = term.split('\n.br\n')
-  const said = rest.flatMap((cell, i) => {
+  const others = rest.flatMap((cell, i) => {
     const name = head[i + 1] ?? ''
     if (cell === '') return []
     return [
@@ -216,7 +217,7 @@ function writeRow(head: readonly string[], cells: readonly string[], as: Inline)
       `${rest.length > 1 && name !== '' ? `${escaped(name)}: ` : ''}${cell}`,
     ]
   })
-  return item(title, [...more.flatMap((line) => [line, '.br']), ...said])
+  return item(title, [...more.flatMap((line) => [line, '.br']), ...others])
 }
 
 // Text in the form that roff's man macros require.

@@ -2,16 +2,8 @@
 
 import { stripVTControlCharacters } from 'node:util'
 import { type Paint, type Style, widthOf, wrapped } from '../terminal.ts'
-import {
-  type Block,
-  blocksOf,
-  type Inline,
-  inline,
-  type Link,
-  linkOf,
-  type Page,
-  plainText,
-} from './guides.ts'
+import { type Link, linkOf, type Page } from './guides.ts'
+import { type Block, blocksIn, blocksOf, type Inline, inline, markersOf, plainText } from './markdown.ts'
 
 /** Longer lines are hard to read. */
 const WIDTH_MAX = 100
@@ -60,36 +52,39 @@ function layBlocks(blocks: readonly Block[], as: Inline, paint: Paint, width: nu
 }
 
 function layBlock(block: Block, as: Inline, paint: Paint, width: number): string[] {
-  switch (block.kind) {
+  switch (block.type) {
     case 'heading':
-      return wrapped(plainText(block.text), width).map((line) =>
-        paint('bold', block.level === 1 ? line.toUpperCase() : line),
+      return wrapped(plainText(block.tokens), width).map((line) =>
+        paint('bold', block.depth === 1 ? line.toUpperCase() : line),
       )
     case 'paragraph':
-      return wrapped(inline(block.text, as), width)
+      return wrapped(inline(block.tokens, as), width)
     case 'code':
-      return block.lines.map((line) => `    ${line === '' ? '' : paint('cyan', line)}`.trimEnd())
-    case 'list':
-      return block.items.flatMap(({ marker, blocks }) => {
-        const lead = `${marker === '-' ? '•' : marker} `
-        const inner = layBlocks(blocks, as, paint, width - lead.length)
+      return block.text.split('\n').map((line) => `    ${line === '' ? '' : paint('cyan', line)}`.trimEnd())
+    case 'list': {
+      const markers = markersOf(block)
+      return block.items.flatMap((item, i) => {
+        const lead = `${block.ordered ? markers[i] : '•'} `
+        const inner = layBlocks(blocksIn(item), as, paint, width - lead.length)
         return inner.map((line, at) => `${at === 0 ? lead : ' '.repeat(lead.length)}${line}`.trimEnd())
       })
+    }
     case 'table':
       return layTable(block, as, paint, width)
   }
 }
 
 function layTable(
-  { head, rows }: Block & { kind: 'table' },
+  { header, rows }: Block & { type: 'table' },
   as: Inline,
   paint: Paint,
   width: number,
 ): string[] {
-  const written = (cells: readonly string[]) => head.map((_, i) => inline(cells[i] ?? '', as))
-  const all = [head.map((title) => paint('bold', plainText(title))), ...rows.map(written)]
+  const head = header.map(({ tokens }) => plainText(tokens))
+  const written = rows.map((cells) => cells.map(({ tokens }) => inline(tokens, as)))
+  const all = [head.map((title) => paint('bold', title)), ...written]
   const widths = columnWidths(all, width)
-  if (widths === null) return layRecords(head, rows.map(written), paint, width)
+  if (widths === null) return layRecords(head, written, paint, width)
   const laid = all.map((cells) => layRow(cells, widths))
   // Rows of several lines need a gap to be told apart.
   const isTall = laid.some((lines) => lines.length > 1)
@@ -143,7 +138,7 @@ function layRecords(
   return rows.flatMap((cells, at) => [
     ...(at === 0 ? [] : ['']),
     ...cells.flatMap((cell, i) => {
-      const title = plainText(head[i] ?? '')
+      const title = head[i] ?? ''
       const lead = title === '' ? '' : `${paint('dim', title)}: `
       return cell === ''
         ? []
