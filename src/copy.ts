@@ -9,10 +9,11 @@ import { Problem } from './core/problem.ts'
 import { counted, quoted } from './core/text.ts'
 import type { Instant } from './core/time.ts'
 import { IN_VARIABLE, namedInCommand } from './store/address.ts'
-import { type HeldSource, type NewTarget, type Rows, rowsOf, TABLES, type Table } from './store/copying.ts'
+import { type HeldSource, type NewTarget, type Rows, rowsOf } from './store/copying.ts'
 import type { Database } from './store/database.ts'
 import { type Seal, sealedInVain, sealedProblem } from './store/seal.ts'
 import type { AuditEntry, Store } from './store/store.ts'
+import { TABLES, type Table } from './store/tables.ts'
 
 export type CopyOptions = {
   now: Instant

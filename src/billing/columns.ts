@@ -2,6 +2,7 @@
 // the checksums of closed months are filed. A new column is a new version of the report, under a name of its own.
 
 import { btc, formatBtc, formatUsd, type Usd, usd } from '../core/money.ts'
+import type { ReportColumn } from '../core/trade.ts'
 
 export const SUMMARY_COLUMNS = [
   'partner_slug',
@@ -70,7 +71,9 @@ export const TRADE_COLUMNS = [
   'executed_at',
   'failure_reason',
 ] as const
-export type TradeColumn = (typeof TRADE_COLUMNS)[number]
+export type TradeColumn = WithAll<(typeof TRADE_COLUMNS)[number], ReportColumn>
+/** Does not compile while one of them is missing. */
+type WithAll<Columns extends string, Them extends Columns> = Columns | Them
 
 export const ADJUSTMENT_COLUMNS = [
   'recorded_at',

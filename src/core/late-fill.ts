@@ -40,7 +40,7 @@ export type Adjustment = Amounts & {
 }
 
 /** What is known of the purchase behind an adjustment, besides its amounts. */
-type AdjustmentFill = {
+export type AdjustmentFill = {
   /** The difference to what the order's fee was so far; null when the report says nothing of a fee. */
   partnerFee: Usd | null
   executionPrice: Price

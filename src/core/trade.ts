@@ -68,6 +68,21 @@ export type NoFill = {
   failureReason: string | null
 }
 
+/** What a report says, and the name that it has on the wire, in a row and in an export. */
+export const REPORT_COLUMNS = {
+  status: 'status',
+  partnerOrderId: 'partner_order_id',
+  executedAt: 'executed_at',
+  usdAmount: 'usd_amount',
+  btcAmount: 'btc_amount',
+  executionPrice: 'execution_price',
+  partnerFee: 'partner_fee_usd',
+  failureReason: 'failure_reason',
+} as const satisfies Record<keyof Fill | keyof NoFill, string>
+/** The name of a part of a report; of every part, where none is meant. */
+export type ReportColumn<Part extends keyof typeof REPORT_COLUMNS = keyof typeof REPORT_COLUMNS> =
+  (typeof REPORT_COLUMNS)[Part]
+
 export function spentBy(report: Report): Usd {
   switch (report.status) {
     case 'filled':
@@ -95,13 +110,18 @@ const withoutEmptyReason = (report: Report): Report =>
 
 /** One text per distinct report, for comparing and for hashing. Digests on file are made of it: it never changes. */
 export function reportFingerprint(report: Report): string {
-  const common = [report.status, report.partnerOrderId, report.executedAt]
-  const rest = isFill(report)
-    ? [report.usdAmount, report.btcAmount, report.executionPrice, report.partnerFee].map(
-        (n) => n?.toString() ?? null,
-      )
-    : [report.failureReason]
-  return JSON.stringify([...common, ...rest])
+  const { status, partnerOrderId, executedAt } = report
+  const common = { status, partnerOrderId, executedAt }
+  const said = isFill(report)
+    ? ({
+        ...common,
+        usdAmount: report.usdAmount.toString(),
+        btcAmount: report.btcAmount.toString(),
+        executionPrice: report.executionPrice.toString(),
+        partnerFee: report.partnerFee?.toString() ?? null,
+      } satisfies Record<keyof Fill, unknown>)
+    : ({ ...common, failureReason: report.failureReason } satisfies Record<keyof NoFill, unknown>)
+  return JSON.stringify(Object.values(said))
 }
 
 // The most that a fill may be: dollars, bitcoin, a price and a fee.

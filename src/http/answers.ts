@@ -2,7 +2,7 @@
 // writes such an answer imports just the types, and loads nothing.
 
 import { z } from 'zod'
-import type { SumColumn, SummaryColumn } from '../billing/columns.ts'
+import type { SumColumn, SummaryColumn, TradeColumn } from '../billing/columns.ts'
 import { EXECUTION_STATUSES } from '../core/execution.ts'
 import { TIER_NAME_MAX, TIER_NAME_PATTERN } from '../core/fees.ts'
 import type { PartnerStatus } from '../core/partner.ts'
@@ -294,7 +294,7 @@ export const monthlyUsersAnswer = z.object({
 /** The trades of an export, and the adjustments that correct them. */
 const LINE_STATUSES = [...REPORT_STATUSES, 'adjustment'] as const
 
-export const tradeAnswer = z.object({
+const tradeFields = {
   recorded_at: instant('When it was recorded; this decides its month.'),
   partner_user_id: partnerUserId,
   partner_plan_id: partnerPlanId,
@@ -326,7 +326,8 @@ export const tradeAnswer = z.object({
     'insufficient funds',
     REASON_MAX,
   ).nullable(),
-})
+} satisfies Record<Exclude<TradeColumn, 'partner_slug' | 'environment'>, z.ZodType>
+export const tradeAnswer = z.object(tradeFields)
 
 export const tradesAnswer = z.object({
   partner_slug: partnerSlug,

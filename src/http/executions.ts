@@ -8,7 +8,14 @@ import type { Tenant } from '../core/partner.ts'
 import { assert } from '../core/problem.ts'
 import { REASON_MAX } from '../core/text.ts'
 import { EARLIEST, formatInstant, type Instant } from '../core/time.ts'
-import { FILL_BTC_MAX, FILL_FEE_MAX, FILL_PRICE_MAX, REPORT_STATUSES, type Report } from '../core/trade.ts'
+import {
+  FILL_BTC_MAX,
+  FILL_FEE_MAX,
+  FILL_PRICE_MAX,
+  REPORT_STATUSES,
+  type Report,
+  type ReportColumn,
+} from '../core/trade.ts'
 import type { ExecutionPlace } from '../store/store.ts'
 import {
   type ConfirmedJson,
@@ -157,6 +164,9 @@ const confirmBody = z.unknown().transform((input, context): Report => {
   return z.NEVER
 })
 
+/** Those of every status. */
+const reportFields = { ...fillBody.shape, ...noFillBody.shape } satisfies Record<ReportColumn, z.ZodType>
+
 type Body = z.output<typeof fillBody> & z.output<typeof noFillBody>
 
 function reportOf(body: Body): Report {
@@ -178,8 +188,8 @@ export const postConfirm = route({
   method: 'POST',
   path: '/partner/v1/executions/:execution_id/confirm',
   body: confirmBody,
-  // Those of every status: the contract wants some of them ignored, and they are no mistake.
-  fields: Object.keys({ ...fillBody.shape, ...noFillBody.shape }),
+  // The contract wants some of them ignored, depending on the status: they are no mistake.
+  fields: Object.keys(reportFields),
   answer: confirmedAnswer,
   handle: async ({ store, tenant, params, body: report }) => {
     const executionId = params.execution_id ?? ''

@@ -3,10 +3,13 @@
 // acts on a row asks `intact` first (docs/decisions/file.md#row-digests).
 
 import { hash } from 'node:crypto'
-import type { Adjustment } from '../core/late-fill.ts'
+import type { Adjustment, AdjustmentFill } from '../core/late-fill.ts'
 import { DamagedRow } from '../core/problem.ts'
 import type { Report, Trade } from '../core/trade.ts'
 import { reportFingerprint } from '../core/trade.ts'
+import { type Digested, type NewRow, TABLES, type Table } from './tables.ts'
+
+export type { Digested }
 
 export const tradeDigest = ({ executionId, recordedAt, receivedAt, report }: Trade): string => {
   const content = [executionId, recordedAt, reportFingerprint(report)]
@@ -17,13 +20,21 @@ export const tradeDigest = ({ executionId, recordedAt, receivedAt, report }: Tra
 export const adjustmentDigest = (adjustment: Adjustment): string => {
   const { adjustmentId, executionId, usd, btc, reason, recordedAt, reportId, partnerOrderId, fill } =
     adjustment
-  const content = [adjustmentId, executionId, usd.toString(), btc.toString(), reason, recordedAt]
+  const worded = { adjustmentId, executionId, usd: `${usd}`, btc: `${btc}`, reason, recordedAt }
   // Adjustments that an operator worded hash as they did before there were other kinds.
-  if (reportId === null) return digestOf(content)
-  const late = [...content, reportId, partnerOrderId]
-  if (fill === null) return digestOf(late)
+  if (reportId === null) return digestOf(Object.values(worded))
+  const late = { ...worded, reportId, partnerOrderId } satisfies Record<
+    Exclude<keyof Adjustment, 'fill'>,
+    unknown
+  >
+  if (fill === null) return digestOf(Object.values(late))
   const { partnerFee, executionPrice, executedAt } = fill
-  return digestOf([...late, partnerFee?.toString() ?? null, executionPrice.toString(), executedAt])
+  const filled = {
+    partnerFee: partnerFee?.toString() ?? null,
+    executionPrice: `${executionPrice}`,
+    executedAt,
+  } satisfies Record<keyof AdjustmentFill, unknown>
+  return digestOf([...Object.values(late), ...Object.values(filled)])
 }
 
 /** Of a bounded size, however long the report is. */
@@ -31,68 +42,23 @@ export const reportDigest = (report: Report): string => digestOf([reportFingerpr
 
 const digestOf = (content: unknown[]): string => hash('sha256', JSON.stringify(content))
 
-type Table = { key: readonly string[]; columns: readonly string[]; isMixed: boolean }
-const table = (key: string, columns: string): Table => ({
-  key: key.split(' '),
-  columns: columns.split(/\s+/),
-  isMixed: false,
-})
-/**
- * A table whose rows are read or written by the thousand in one pass or poll, or at every write: their digests are
- * mixed, in a fraction of the time that it takes to hash them. Others stay hashed, which SQL can do on both stores: a
- * migration that changes their columns makes their digests there (sql/0021_order_of_tiers.sql).
- */
-const mixedTable = (key: string, columns: string): Table => ({ ...table(key, columns), isMixed: true })
+type Digests = { key: readonly string[]; columns: readonly string[]; isMixed: boolean }
 
 /**
- * The tables with a column `digest`, each with its key and the columns that the digest covers. A column that statements
- * change in many rows at once, without reading them, is not among them: such a statement would give a damaged row a
- * digest that agrees. Those follow from other rows, and rules of the check hold them (sql/check-rules.ts).
+ * What the digest of each table covers. Those of tables whose rows are read or written by the thousand in one pass or
+ * poll, or at every write, are mixed, in a fraction of the time that it takes to hash them. Others stay hashed, which
+ * SQL can do on both stores: a migration that changes their columns makes their digests there
+ * (sql/0021_order_of_tiers.sql).
  */
-export const DIGESTED = {
-  partners: table('partner_slug', 'partner_slug name status min_tranche held created_at'),
-  tenants: table('tenant_id', 'partner_slug environment'),
-  api_keys: table(
-    'key_id',
-    'key_id tenant_id key_sha256 prefix last_four label created_at expires_at revoked_at',
-  ),
-  users: table(
-    'user_id',
-    `tenant_id partner_user_id email auth_provider consent_version consent_timestamp status created_at erased_at`,
-  ),
-  consents: table('consent_id', 'user_id consent_version consent_timestamp received_at'),
-  plans: mixedTable(
-    'plan_id',
-    'tenant_id user_id partner_plan_id amount_usd frequency smart_timing_enabled start_date created_at',
-  ),
-  windows: mixedTable('window_id', 'plan_id window_start window_end budget'),
-  schedules: mixedTable(
-    'plan_id',
-    `plan_id window_id next_run_at limit_price clock_at window_start window_end budget tranche_index slots
-     units_per_slot units_fired slot reference_price half_width extras_left next_extra_at`,
-  ),
-  executions: mixedTable(
-    'execution_id',
-    `execution_id tenant_id plan_id window_id window_start tranche_index amount_usd trigger_kind slot units price
-     reference_price reservation_price created_at`,
-  ),
-  late_reports: table(
-    'report_id',
-    `execution_id tenant_id fingerprint partner_order_id status usd_amount btc_amount execution_price partner_fee_usd
-     executed_at reason received_at`,
-  ),
-  webhooks: table('tenant_id', 'tenant_id url secret created_at'),
-  tiers: table(
-    'name from_month',
-    'name from_month min_volume_usd rate_bps per_active_user_usd monthly_minimum_usd place',
-  ),
-  tier_overrides: table('partner_slug from_month', 'partner_slug from_month tier_name'),
-  closed_months: table('month', 'month period_end closed_at'),
-  reported_until: mixedTable('one', 'at'),
-  audit: table('audit_id', 'at os_user action subject detail'),
-} as const satisfies Record<string, Table>
+export const DIGESTED = Object.fromEntries(
+  TABLES.filter(({ digests }) => digests !== 'none').map((table) => [table.name, digestsOf(table)]),
+) as Readonly<Record<string, Digests>> as Readonly<Record<Digested, Digests>>
 
-export type Digested = keyof typeof DIGESTED
+function digestsOf({ key, digests, columns }: Table): Digests {
+  const covered = (how: true | 'last') =>
+    columns.flatMap(({ name, isCovered }) => (isCovered === how ? name : []))
+  return { key, columns: [...covered(true), ...covered('last')], isMixed: digests === 'mixed' }
+}
 
 type Value = string | number | bigint | null | undefined
 export type DigestedRow = Readonly<Record<string, unknown>>
@@ -190,6 +156,10 @@ export function withDigest<Row extends DigestedRow>(name: Digested, row: Row): R
   digested.digest = rowDigest(name, row)
   return digested
 }
+
+/** A row to be added, with its digest. */
+export const newRow = <T extends Digested>(name: T, row: NewRow<T>): NewRow<T> & { digest: number } =>
+  withDigest(name, row)
 
 /** Rows that were stored before digests were mixed keep their hashed ones until they are written again. */
 export function isIntact(name: Digested, row: DigestedRow, digest = row.digest): boolean {

@@ -1,6 +1,5 @@
 // Everything that is read about a month, from either store.
 
-import type { ExecutionId } from '../core/execution.ts'
 import type { Activity } from '../core/fees.ts'
 import { type Btc, type Usd, ZERO_USD } from '../core/money.ts'
 import type { Period } from '../core/month.ts'
@@ -8,9 +7,17 @@ import { DAY_MS, earlier, type Instant, later, plus } from '../core/time.ts'
 import { withDigest } from './digests.ts'
 import { ask, breathe, instant, instantOrNull, type Params, type Reader, sql } from './reader.ts'
 import { type TenantRow, tenantOf } from './rows/accounts.ts'
-import { type AdjustmentRow, adjustmentOf, type ReportRow, reportOf, type TradeRow } from './rows/ledger.ts'
+import {
+  type AdjustmentRow,
+  adjustmentOf,
+  reportOf,
+  TRADE_COLUMNS,
+  type TradeRow,
+  tradeOf,
+} from './rows/ledger.ts'
 import { OF_TENANT } from './sql/accounts.ts'
 import type { AdjustmentLine, LinePlace, MonthStore, TradeLine, UserLine } from './store.ts'
+import { selected } from './tables.ts'
 
 export const readMonths = (reader: Reader): Omit<MonthStore, 'fixPeriod' | 'fixTenantPeriod'> => ({
   readActivity: activityReader(reader),
@@ -122,18 +129,12 @@ const withoutTrades = (row: UserSums): LineSums => ({ ...row, trades: 0n })
 
 // The adjustments of a period, each with the trade that it corrects, page by page.
 
-type Row = AdjustmentRow &
-  LineNames & { [column in keyof ReportRow as `trade_${column}`]: ReportRow[column] } & {
-    trade_recorded_at: bigint
-    trade_received_at: bigint | null
-  }
+/** The columns of the trade, beside those of the adjustment. */
+type Row = AdjustmentRow & LineNames & { [column in keyof TradeRow as `trade_${column}`]: TradeRow[column] }
 
 const PAGE = sql<Row>(
   `select a.*, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id,
-     d.recorded_at as trade_recorded_at, d.received_at as trade_received_at, d.partner_order_id as trade_partner_order_id, d.status as trade_status,
-     d.usd_amount as trade_usd_amount, d.btc_amount as trade_btc_amount,
-     d.execution_price as trade_execution_price, d.partner_fee_usd as trade_partner_fee_usd,
-     d.executed_at as trade_executed_at, d.failure_reason as trade_failure_reason
+     ${selected(TRADE_COLUMNS, 'd', 'trade_')}
    from adjustments a join trades d on d.execution_id = a.execution_id
      join tenants t on t.tenant_id = a.tenant_id join users u on u.user_id = a.user_id
      join plans p on p.plan_id = a.plan_id
@@ -157,21 +158,11 @@ const changeOf = (row: Row): AdjustmentLine => ({
   ...lineOf(row),
   partnerOrderId: row.partner_order_id ?? row.trade_partner_order_id,
   adjustment: adjustmentOf(row),
-  original: {
-    executionId: row.execution_id as ExecutionId,
-    recordedAt: instant(row.trade_recorded_at),
-    receivedAt: instantOrNull(row.trade_received_at),
-    report: reportOf({
-      partner_order_id: row.trade_partner_order_id,
-      status: row.trade_status,
-      usd_amount: row.trade_usd_amount,
-      btc_amount: row.trade_btc_amount,
-      execution_price: row.trade_execution_price,
-      partner_fee_usd: row.trade_partner_fee_usd,
-      executed_at: row.trade_executed_at,
-      failure_reason: row.trade_failure_reason,
-    }),
-  },
+  original: tradeOf(
+    Object.fromEntries(TRADE_COLUMNS.map((column) => [column, row[`trade_${column}`]])) as Readonly<
+      Record<string, unknown>
+    > as TradeRow,
+  ),
 })
 
 // The lines of a trades export: confirmations and adjustments, in one order, page by page.
@@ -187,8 +178,7 @@ const COUNT = sql<{ n: bigint }>(
 /** The lines of the tenants `t` that `scope` lets through. */
 const linesOf = (scope: string) => ({
   trades: sql<TradeLineRow>(
-    `select d.execution_id, d.recorded_at, d.received_at, d.partner_order_id, d.status, d.usd_amount, d.btc_amount,
-       d.execution_price, d.partner_fee_usd, d.executed_at, d.failure_reason,
+    `select ${selected(TRADE_COLUMNS, 'd')},
        t.tenant_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
      from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
        join plans p on p.plan_id = d.plan_id

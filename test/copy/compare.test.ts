@@ -6,17 +6,11 @@ import { compareRows, monthsWithPartners } from '../../src/copy.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
 import type { Rows } from '../../src/store/copying.ts'
-import {
-  type Block,
-  lineOf,
-  rowsOf,
-  TABLES,
-  type Table,
-  type Value,
-  withOurNumbers,
-} from '../../src/store/copying.ts'
+import { type Block, lineOf, rowsOf, type Value, withOurNumbers } from '../../src/store/copying.ts'
+import { TABLES, type Table } from '../../src/store/tables.ts'
 
-const prices = TABLES.find(({ name }) => name === 'prices') as Table
+const tableOf = (of: string): Table => TABLES.find(({ name }) => name === of) as Table
+const prices = tableOf('prices')
 const ROWS: Value[][] = [1n, 2n, 3n].map((at) => [at, at * 100n, 'hand'])
 
 /** A side with these rows, in blocks of two. `counted` is what it says that there are. */
@@ -68,7 +62,7 @@ test('exports are compared from the month of the first partner on', () => {
 })
 
 test('a line gives back the row that it was made of, whatever is in it', () => {
-  const volatility = TABLES.find(({ name }) => name === 'volatility') as Table
+  const volatility = tableOf('volatility')
   for (const text of [null, '', '\\N', 'N', '\\', '\\\\', 'a\tb\nc\rd\be\ff\vg', '\\t\\n', '𝄞 ☃'])
     assert.deepEqual(rowsOf({ text: `${lineOf([1n, 2n, text], prices)}\n`, rows: 1 }, prices), [
       [1n, 2n, text],

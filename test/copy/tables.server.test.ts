@@ -1,16 +1,25 @@
-// The list of tables that a copy goes by leaves out no table, no column and no part of a key of either store.
+// The descriptions of the tables say what both schemas are: each table, column, kind and key, what may be null, and
+// what an insert may leave to the database.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { type ColumnKind, TABLES } from '../../src/store/copying.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
+import { type ColumnKind, TABLES } from '../../src/store/tables.ts'
 import { openFresh } from '../support/fresh-database.ts'
 import { ourServer, ownDatabase } from '../support/postgres-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
-type Found = { name: string; column: string; kind: string; in_key: bigint | number }
+type Found = {
+  name: string
+  column: string
+  kind: string
+  in_key: bigint | number
+  nullable: bigint | number
+  /** Whether the database has a value for a row that gives none. */
+  filled: bigint | number
+}
 
 /**
  * What is made anew in a copy, or goes another way: the seal, when a file was migrated,
@@ -37,45 +46,60 @@ const KINDS: Record<string, ColumnKind> = {
   'double precision': 'real',
 }
 
-function assertListed(found: readonly Found[]): void {
-  const rows = (of: readonly { name: string; line: string }[]) =>
-    of.map(({ name, line }) => `${name} ${line}`).sort()
-  const listed = TABLES.flatMap(({ name, key, columns }) =>
-    columns.map((column) => ({
-      name,
-      line: `${column.name} ${column.kind} ${key.indexOf(column.name) + 1}`,
-    })),
+function assertDescribed(found: readonly Found[]): void {
+  const described = TABLES.flatMap(({ name, key, columns }) =>
+    columns.map(
+      ({ name: column, kind, isNullable }) =>
+        `${name}.${column} ${kind} ${key.indexOf(column) + 1}${isNullable ? ' null' : ''}`,
+    ),
   )
-  const there = found
-    .filter(({ name }) => !OTHERS.includes(name))
-    .map(({ name, column, kind, in_key }) => ({ name, line: `${column} ${KINDS[kind]} ${in_key}` }))
-  assert.deepEqual(rows(listed), rows(there))
+  const there = found.filter(({ name }) => !OTHERS.includes(name))
+  assert.deepEqual(
+    described.sort(),
+    there
+      .map(
+        ({ name, column, kind, in_key, nullable }) =>
+          `${name}.${column} ${KINDS[kind]} ${in_key}${nullable ? ' null' : ''}`,
+      )
+      .sort(),
+  )
+  const filled = new Set(there.flatMap(({ name, column, filled }) => (filled ? `${name}.${column}` : [])))
+  const left = TABLES.flatMap(({ name, columns }) =>
+    columns.flatMap(({ name: column, isMade }) => (isMade ? `${name}.${column}` : [])),
+  )
+  assert.deepEqual(
+    left.filter((column) => !filled.has(column)),
+    [],
+    'what an insert leaves out',
+  )
 }
 
-test('it has all of a file', async (t) => {
+test('they are what a file has', async (t) => {
   const file = join(temporaryFolder(t), 'tranche.db')
   const store = await openFresh(file, () => 0 as never)
   await store.close()
   const db = openFile(file)
   const found = db.prepare(
-    `select t.name, c.name as column, c.type as kind, c.pk as in_key
+    `select t.name, c.name as column, c.type as kind, c.pk as in_key, c.pk = 0 and "notnull" = 0 as nullable,
+       c.dflt_value is not null or "notnull" = 0 as filled
      from sqlite_schema t join pragma_table_info(t.name) c where t.type = 'table'`,
   )
-  assertListed(found.all() as Found[])
+  assertDescribed(found.all() as Found[])
   db.close()
 })
 
-test('it has all of a database on a server', async (t) => {
+test('they are what a database on a server has', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const server = await ourServer()
   const url = await ownDatabase(temporaryFolder(t))
   const found = await server.ask<Found>(
     `select c.relname::text as name, a.attname::text as column, format_type(a.atttypid, null) as kind,
-       coalesce(array_position(k.conkey, a.attnum), 0) as in_key
+       coalesce(array_position(k.conkey, a.attnum), 0) as in_key, (not a.attnotnull)::int as nullable,
+       (a.atthasdef or a.attidentity <> '' or not a.attnotnull)::int as filled
      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
      left join pg_constraint k on k.conrelid = c.oid and k.contype = 'p'
      where c.relnamespace = 'tranche'::regnamespace and c.relkind = 'r'`,
     new URL(url).pathname.slice(1),
   )
-  assertListed(found)
+  assertDescribed(found)
 })

@@ -13,6 +13,7 @@ import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
 import {
   type Acceptance,
   type Adjustment,
+  type AdjustmentFill,
   type Amounts,
   acceptLate,
   adjust,
@@ -27,7 +28,7 @@ import type { OddPrice } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, type Instant, MINUTE_MS } from '../../core/time.ts'
-import { executedAtOf, isFill, type Report, type Trade } from '../../core/trade.ts'
+import { executedAtOf, isFill, type Report, type ReportColumn, type Trade } from '../../core/trade.ts'
 import type {
   ExecutionOfOrder,
   ListedExecution,
@@ -294,11 +295,12 @@ const adjustmentJson = (adjustment: Adjustment) => ({
 })
 
 /** What else is known of the purchase behind an adjustment. */
-const adjustmentFillJson = ({ fill }: Adjustment) => ({
-  partner_fee_usd: usdOrNull(fill?.partnerFee ?? null),
-  execution_price: fill && formatPrice(fill.executionPrice),
-  executed_at: fill && formatInstant(fill.executedAt),
-})
+const adjustmentFillJson = ({ fill }: Adjustment) =>
+  ({
+    partner_fee_usd: usdOrNull(fill?.partnerFee ?? null),
+    execution_price: fill && formatPrice(fill.executionPrice),
+    executed_at: fill && formatInstant(fill.executedAt),
+  }) satisfies Record<ReportColumn<keyof AdjustmentFill>, unknown>
 
 const correctionJson = ({ adjustment, window, before, after }: Correction) => ({
   execution_id: adjustment.executionId,
@@ -314,16 +316,17 @@ const correctionJson = ({ adjustment, window, before, after }: Correction) => ({
   recorded_at: formatInstant(adjustment.recordedAt),
 })
 
-const reportJson = (report: Report) => ({
-  status: report.status,
-  partner_order_id: report.partnerOrderId,
-  usd_amount: isFill(report) ? formatUsd(report.usdAmount) : null,
-  btc_amount: isFill(report) ? formatBtc(report.btcAmount) : null,
-  execution_price: isFill(report) ? formatPrice(report.executionPrice) : null,
-  partner_fee_usd: isFill(report) && report.partnerFee !== null ? formatUsd(report.partnerFee) : null,
-  failure_reason: isFill(report) ? null : report.failureReason,
-  executed_at: report.executedAt === null ? null : formatInstant(report.executedAt),
-})
+const reportJson = (report: Report) =>
+  ({
+    status: report.status,
+    partner_order_id: report.partnerOrderId,
+    usd_amount: isFill(report) ? formatUsd(report.usdAmount) : null,
+    btc_amount: isFill(report) ? formatBtc(report.btcAmount) : null,
+    execution_price: isFill(report) ? formatPrice(report.executionPrice) : null,
+    partner_fee_usd: isFill(report) && report.partnerFee !== null ? formatUsd(report.partnerFee) : null,
+    failure_reason: isFill(report) ? null : report.failureReason,
+    executed_at: report.executedAt === null ? null : formatInstant(report.executedAt),
+  }) satisfies Record<ReportColumn, string | null>
 
 function tradeJson(trade: Trade) {
   const executedAt = executedAtOf(trade)

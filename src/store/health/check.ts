@@ -15,7 +15,6 @@ import {
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { DAY_MS, formatInstant, type Instant, plus, spellSpan } from '../../core/time.ts'
-import { TABLES } from '../copying.ts'
 import {
   adjustmentDigest,
   DIGESTED,
@@ -32,6 +31,7 @@ import { type AdjustmentRow, adjustmentOf, type TradeRow, tradeOf } from '../row
 import { IS_LIVE, ROTATED } from '../sql/accounts.ts'
 import { LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
 import type { PlanAhead, WindowStore } from '../store.ts'
+import { TABLES } from '../tables.ts'
 import { earlyFillsReader, stockTaker, type VitalParts, vitalsReader } from './vitals.ts'
 
 /** A rule stops after so many findings: more would say nothing new. */

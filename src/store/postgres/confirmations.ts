@@ -14,21 +14,23 @@ import { DamagedRow } from '../../core/problem.ts'
 import { type Instant, later } from '../../core/time.ts'
 import type { Trade } from '../../core/trade.ts'
 import { unreserved, type Window } from '../../core/window.ts'
-import { intact, reportDigest, tradeDigest, withDigest } from '../digests.ts'
+import { intact } from '../digests.ts'
 import {
   amountParams,
   type ExecutionRow,
   executionOf,
+  keptParams,
   type LateFillRow,
   lateFillOf,
-  reportParams,
   type TradeRow,
   tradeOf,
+  tradeParams,
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
 import { decideLate, latestRecordedAt } from '../shared/executions.ts'
 import { SELECT_EXECUTION } from '../sql/ledger.ts'
+import { columnsToAdd } from '../tables.ts'
 import { callOf } from '../transaction.ts'
 import { COMMIT_SHARE_MAX, gather } from '../writes.ts'
 import { within } from './driver.ts'
@@ -37,30 +39,14 @@ import { type Connection, onceMore } from './server/connection.ts'
 import { isRowsFault, isTaken } from './server/errors.ts'
 import type { Entered } from './server/month-gate.ts'
 import type { Tx } from './server/pipeline.ts'
-import { arraysOf, type Columns, namesOf, query, rowsIn } from './server/statement.ts'
+import { arraysFor, arraysOf, type Columns, namesOf, query, rowsIn } from './server/statement.ts'
 
 // The reports that are refused and kept.
 
-/** What a report says about a fill: for those that were kept and, with other columns, for those that were recorded. */
-const REPORTED = {
-  partner_order_id: 'text',
-  status: 'text',
-  usd_amount: 'bigint',
-  btc_amount: 'bigint',
-  execution_price: 'bigint',
-  partner_fee_usd: 'bigint',
-  executed_at: 'bigint',
-} satisfies Columns
-const KEPT = {
-  execution_id: 'text',
-  fingerprint: 'text',
-  ...REPORTED,
-  reason: 'text',
-  digest: 'bigint',
-} satisfies Columns
+const KEPT = arraysFor('late_reports', columnsToAdd('late_reports'))
 const KEEP = query(
-  `insert into late_reports (tenant_id, received_at, ${namesOf(KEPT)})
-   select :tenant, :now, r.* from ${rowsIn(KEPT, 'r')} on conflict (execution_id, fingerprint) do nothing`,
+  `insert into late_reports (${namesOf(KEPT)})
+   select ${namesOf(KEPT)} from ${rowsIn(KEPT, 'r')} on conflict (execution_id, fingerprint) do nothing`,
 )
 const COUNTED = { execution_id: 'text' } satisfies Columns
 const COUNT = query(
@@ -69,24 +55,14 @@ const COUNT = query(
    where executions.execution_id = r.execution_id`,
 )
 
-const keptRow = ({ execution, report, reason }: Refused, tenantId: number, now: Instant) =>
-  withDigest('late_reports', {
-    ...reportParams(report),
-    execution_id: execution.executionId,
-    tenant_id: tenantId,
-    fingerprint: reportDigest(report),
-    reason,
-    received_at: now,
-  })
-
 /** Keeps or counts the reports of refused confirmations, and skips those that are already kept. */
 async function keep(tx: Tx, tenantId: number, refused: readonly Refused[], now: Instant): Promise<void> {
-  const kept = refused.filter(({ keeping }) => keeping === 'new').map((one) => keptRow(one, tenantId, now))
+  const kept = refused.filter(({ keeping }) => keeping === 'new').map((one) => keptParams(one, tenantId, now))
   const counted = refused
     .filter(({ keeping }) => keeping === 'counted')
     .map(({ execution }) => ({ execution_id: execution.executionId }))
   await Promise.all([
-    kept.length > 0 && tx.run(KEEP, { tenant: tenantId, now, ...arraysOf(KEPT, kept) }),
+    kept.length > 0 && tx.run(KEEP, arraysOf(KEPT, kept)),
     counted.length > 0 && tx.run(COUNT, arraysOf(COUNTED, counted)),
   ])
 }
@@ -288,20 +264,12 @@ const SETTLE = query(
   `update executions set status = r.status from ${rowsIn(SETTLED, 'r')}
    where executions.execution_id = r.execution_id and +executions.tenant_id = :tenant`,
 )
-const TRADED = {
-  execution_id: 'text',
-  plan_id: 'bigint',
-  ...REPORTED,
-  failure_reason: 'text',
-  recorded_at: 'bigint',
-  received_at: 'bigint',
-  digest: 'text',
-} satisfies Columns
+const TRADED = arraysFor('trades', columnsToAdd('trades', 'user_id'))
 // In the order of what there is once: another host that adds some of the same orders waits for this one, or this for
 // it.
 const INSERT_TRADES = query(
-  `insert into trades (tenant_id, user_id, ${namesOf(TRADED)})
-   select :tenant, p.user_id, r.* from ${rowsIn(TRADED, 'r')} join plans p on p.plan_id = r.plan_id
+  `insert into trades (${namesOf(TRADED)}, user_id)
+   select r.*, p.user_id from ${rowsIn(TRADED, 'r')} join plans p on p.plan_id = r.plan_id
    order by r.partner_order_id`,
 )
 const AMOUNTS = {
@@ -375,18 +343,11 @@ async function writeBatch(tx: Tx, tenantId: number, batch: ConfirmationBatch, no
     execution_id: executionId,
     status,
   }))
-  const traded = recorded.map(({ execution, trade }) => ({
-    ...reportParams(trade.report),
-    execution_id: execution.executionId,
-    plan_id: execution.planId,
-    recorded_at: trade.recordedAt,
-    received_at: trade.receivedAt,
-    digest: tradeDigest(trade),
-  }))
+  const traded = recorded.map(({ execution: { planId }, trade }) => tradeParams({ tenantId, planId }, trade))
   await Promise.all([
     writeWindows(tx, windows),
     recorded.length > 0 && tx.run(SETTLE, { tenant, ...arraysOf(SETTLED, settled) }),
-    recorded.length > 0 && tx.run(INSERT_TRADES, { tenant, ...arraysOf(TRADED, traded) }),
+    recorded.length > 0 && tx.run(INSERT_TRADES, arraysOf(TRADED, traded)),
     keep(tx, tenantId, refused, now),
     ...recorded.map(
       ({ settles }) =>

@@ -14,13 +14,13 @@ import {
   type NewTarget,
   type Rows,
   selectAll,
-  type Table,
   type TargetOptions,
   withOurNumbers,
 } from '../copying.ts'
 import { instant } from '../reader.ts'
 import type { Seal } from '../seal.ts'
 import type { AuditEntry } from '../store.ts'
+import type { Table } from '../tables.ts'
 import { openMade, openStore } from './open.ts'
 import { auditThroughSeal, breakSeal, sealOf, setSeal, tablesOf, takeCopyLock } from './seal.ts'
 import { explained, explaining, isRowsFault } from './server/errors.ts'

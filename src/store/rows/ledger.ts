@@ -1,6 +1,6 @@
 // A plan: the row and the value, and back.
 
-import type { KeptFor, LateFill } from '../../core/confirmation.ts'
+import type { KeptFor, LateFill, Refused } from '../../core/confirmation.ts'
 import type { Execution, ExecutionId, ExecutionStatus, Trigger } from '../../core/execution.ts'
 import type { Adjustment } from '../../core/late-fill.ts'
 import type { Btc, Price, Usd } from '../../core/money.ts'
@@ -8,11 +8,19 @@ import type { Tenant } from '../../core/partner.ts'
 import type { Plan, PlanState, PlanStatus, PlanTerms } from '../../core/plan.ts'
 import { DamagedRow } from '../../core/problem.ts'
 import type { Frequency, Instant } from '../../core/time.ts'
-import type { Fill, Report, Trade } from '../../core/trade.ts'
+import { type Fill, isFill, type Report, type Trade } from '../../core/trade.ts'
 import type { CloseReason, Opening, Schedule, Window } from '../../core/window.ts'
-import { intact, reportDigest, withDigest } from '../digests.ts'
+import { adjustmentDigest, intact, newRow, reportDigest, tradeDigest, withDigest } from '../digests.ts'
 import { instant, instantOrNull } from '../reader.ts'
 import type { ExecutionOfOrder, Fired, OrderIs } from '../store.ts'
+import {
+  type ColumnName,
+  type NewRow,
+  REPORTED_COLUMNS,
+  type ReportRow,
+  type ReportValues,
+  type RowOf,
+} from '../tables.ts'
 import { type TenantRow, tenantOf } from './accounts.ts'
 import { priceOrNull } from './prices.ts'
 
@@ -288,7 +296,14 @@ export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at
 
 // A trade: the row and the value.
 
-export type TradeRow = ReportRow & { execution_id: string; recorded_at: bigint; received_at: bigint | null }
+/** What a trade is made of. */
+export const TRADE_COLUMNS = [
+  'execution_id',
+  ...REPORTED_COLUMNS,
+  'recorded_at',
+  'received_at',
+] as const satisfies readonly ColumnName<'trades'>[]
+export type TradeRow = Pick<RowOf<'trades'>, (typeof TRADE_COLUMNS)[number]>
 export const tradeOf = (row: TradeRow): Trade => ({
   executionId: row.execution_id as ExecutionId,
   recordedAt: instant(row.recorded_at),
@@ -296,18 +311,20 @@ export const tradeOf = (row: TradeRow): Trade => ({
   report: reportOf(row),
 })
 
+/** For a statement that finds the user by the plan. */
+export const tradeParams = ({ tenantId, planId }: { tenantId: number; planId: number }, trade: Trade) =>
+  ({
+    execution_id: trade.executionId,
+    tenant_id: tenantId,
+    plan_id: planId,
+    ...reportParams(trade.report),
+    recorded_at: trade.recordedAt,
+    received_at: trade.receivedAt,
+    digest: tradeDigest(trade),
+  }) satisfies Omit<NewRow<'trades'>, 'user_id'> & { digest: string }
+
 // What a partner reported, in time or late: the columns and the value, and back.
 
-export type ReportRow = {
-  partner_order_id: string
-  status: string
-  usd_amount: bigint | null
-  btc_amount: bigint | null
-  execution_price: bigint | null
-  partner_fee_usd: bigint | null
-  executed_at: bigint | null
-  failure_reason: string | null
-}
 export function reportOf(row: ReportRow): Report {
   const common = { partnerOrderId: row.partner_order_id, executedAt: instantOrNull(row.executed_at) }
   if (row.status === 'failed' || row.status === 'cancelled') {
@@ -322,8 +339,8 @@ export function reportOf(row: ReportRow): Report {
     partnerFee: row.partner_fee_usd as Usd | null,
   }
 }
-export function reportParams(report: Report) {
-  const fill = 'usdAmount' in report ? report : null
+export function reportParams(report: Report): ReportValues {
+  const fill = isFill(report) ? report : null
   return {
     partner_order_id: report.partnerOrderId,
     status: report.status,
@@ -332,25 +349,13 @@ export function reportParams(report: Report) {
     execution_price: fill?.executionPrice ?? null,
     partner_fee_usd: fill?.partnerFee ?? null,
     executed_at: report.executedAt,
-    failure_reason: 'failureReason' in report ? report.failureReason : null,
+    failure_reason: isFill(report) ? null : report.failureReason,
   }
 }
 
 // An adjustment: the row and the value, and back.
 
-export type AdjustmentRow = {
-  adjustment_id: bigint
-  execution_id: string
-  usd_amount: bigint
-  btc_amount: bigint
-  reason: string
-  recorded_at: bigint
-  report_id: bigint | null
-  partner_order_id: string | null
-  partner_fee_usd: bigint | null
-  execution_price: bigint | null
-  executed_at: bigint | null
-}
+export type AdjustmentRow = Omit<RowOf<'adjustments'>, 'tenant_id' | 'plan_id' | 'user_id' | 'digest'>
 export const adjustmentOf = (row: AdjustmentRow): Adjustment => ({
   adjustmentId: Number(row.adjustment_id),
   executionId: row.execution_id as ExecutionId,
@@ -369,32 +374,26 @@ export const adjustmentOf = (row: AdjustmentRow): Adjustment => ({
           executedAt: instant(row.executed_at),
         },
 })
-export const adjustmentParams = (adjustment: Adjustment) => ({
-  adjustment_id: adjustment.adjustmentId,
-  execution_id: adjustment.executionId,
-  usd_amount: adjustment.usd,
-  btc_amount: adjustment.btc,
-  reason: adjustment.reason,
-  recorded_at: adjustment.recordedAt,
-  report_id: adjustment.reportId,
-  partner_order_id: adjustment.partnerOrderId,
-  partner_fee_usd: adjustment.fill?.partnerFee ?? null,
-  execution_price: adjustment.fill?.executionPrice ?? null,
-  executed_at: adjustment.fill?.executedAt ?? null,
-})
+/** For a statement that has its tenant, plan and user from the trade. */
+export const adjustmentParams = (adjustment: Adjustment) =>
+  ({
+    adjustment_id: adjustment.adjustmentId,
+    execution_id: adjustment.executionId,
+    usd_amount: adjustment.usd,
+    btc_amount: adjustment.btc,
+    reason: adjustment.reason,
+    recorded_at: adjustment.recordedAt,
+    report_id: adjustment.reportId,
+    partner_order_id: adjustment.partnerOrderId,
+    partner_fee_usd: adjustment.fill?.partnerFee ?? null,
+    execution_price: adjustment.fill?.executionPrice ?? null,
+    executed_at: adjustment.fill?.executedAt ?? null,
+    digest: adjustmentDigest(adjustment),
+  }) satisfies Omit<NewRow<'adjustments'>, 'tenant_id' | 'plan_id' | 'user_id'> & { digest: string }
 
 // A late fill: the row and the value.
 
-export type LateFillRow = ReportRow & {
-  report_id: bigint
-  execution_id: string
-  fingerprint: string
-  reason: string
-  received_at: bigint
-  accepted_at: bigint | null
-  decided_at: bigint | null
-  decision_reason: string | null
-}
+export type LateFillRow = RowOf<'late_reports'>
 export const lateFillOf = (row: LateFillRow): LateFill => ({
   reportId: Number(row.report_id),
   report: reportOf(row) as Fill,
@@ -404,6 +403,19 @@ export const lateFillOf = (row: LateFillRow): LateFill => ({
   decidedAt: instantOrNull(row.decided_at),
   decisionReason: row.decision_reason,
 })
+
+/** Of a report that was refused and is kept. It is a fill, so it has no reason of a failure. */
+export function keptParams({ execution, report, reason }: Refused, tenantId: number, now: Instant) {
+  const { failure_reason: _, ...reported } = reportParams(report)
+  return newRow('late_reports', {
+    execution_id: execution.executionId,
+    tenant_id: tenantId,
+    fingerprint: reportDigest(report),
+    ...reported,
+    reason,
+    received_at: now,
+  })
+}
 
 /** One that is what the partner reported: its digest and its fingerprint agree. Throws DamagedRow. */
 export function intactReport(row: LateFillRow): LateFillRow {

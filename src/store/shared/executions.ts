@@ -8,7 +8,7 @@ import { type Adjustment, chosen, undecided, waiting } from '../../core/late-fil
 import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
-import { adjustmentDigest, intact, tradeDigest } from '../digests.ts'
+import { intact } from '../digests.ts'
 import { instantOrNull } from '../reader.ts'
 import {
   type AdjustmentRow,
@@ -23,15 +23,16 @@ import {
   lateFillOf,
   listedExecution,
   type OrderRow,
-  reportParams,
   type TradeRow,
   tradeOf,
+  tradeParams,
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
 import { IN_REAL_TIME } from '../sql/accounts.ts'
 import { EXECUTIONS_OF_ORDER, SELECT_EXECUTION, SELECT_LISTED_EXECUTION } from '../sql/ledger.ts'
 import type { Decided, ExecutionRecord, ExecutionStore, ListedExecution, TradeStore } from '../store.ts'
+import { columnsToAdd, insertInto } from '../tables.ts'
 import {
   type Base,
   NOTHING,
@@ -259,12 +260,7 @@ const SETTLE = query(
   'update executions set status = :status where tenant_id = :tenant and execution_id = :execution_id',
 )
 const INSERT_TRADE = query(
-  `insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, usd_amount,
-     btc_amount, execution_price, partner_fee_usd, executed_at, failure_reason, recorded_at,
-     received_at, digest)
-   values (:execution_id, :tenant, :plan_id, (select user_id from plans where plan_id = :plan_id),
-     :partner_order_id, :status, :usd_amount, :btc_amount, :execution_price, :partner_fee_usd, :executed_at,
-     :failure_reason, :recorded_at, :received_at, :digest)`,
+  insertInto('trades', { user_id: '(select user_id from plans where plan_id = :plan_id)' }),
 )
 
 type Asked = { executionId: string; partnerOrderId: string }
@@ -303,14 +299,7 @@ function record(tx: Tx, { tenantId }: Tenant, { execution, window, trade }: Reco
   const own = { tenant: tenantId, execution_id: execution.executionId }
   return tx.together(
     tx.run(SETTLE, { ...own, status: execution.status }),
-    tx.run(INSERT_TRADE, {
-      ...own,
-      plan_id: execution.planId,
-      ...reportParams(trade.report),
-      recorded_at: trade.recordedAt,
-      received_at: trade.receivedAt,
-      digest: tradeDigest(trade),
-    }),
+    tx.run(INSERT_TRADE, tradeParams({ tenantId, planId: execution.planId }, trade)),
     writeWindow(tx, window),
   )
 }
@@ -345,12 +334,12 @@ export function* latestRecordedAt(tx: Tx, tenantId: number | null): Steps<Instan
 }
 
 const LATEST_ID = query<{ id: bigint | null }>('select max(adjustment_id) as id from adjustments')
+const OF_TRADE: readonly string[] = ['execution_id', 'tenant_id', 'plan_id', 'user_id']
+const ADJUSTMENT = columnsToAdd('adjustments')
 /** Its tenant, plan and user are those of the trade. */
 const INSERT_ADJUSTMENT = query(
-  `insert into adjustments (adjustment_id, execution_id, tenant_id, plan_id, user_id, usd_amount, btc_amount,
-     reason, recorded_at, report_id, partner_order_id, partner_fee_usd, execution_price, executed_at, digest)
-   select :adjustment_id, execution_id, tenant_id, plan_id, user_id, :usd_amount, :btc_amount,
-     :reason, :recorded_at, :report_id, :partner_order_id, :partner_fee_usd, :execution_price, :executed_at, :digest
+  `insert into adjustments (${ADJUSTMENT.join(', ')})
+   select ${ADJUSTMENT.map((column) => (OF_TRADE.includes(column) ? column : `:${column}`)).join(', ')}
    from trades where execution_id = :execution_id`,
 )
 
@@ -361,7 +350,7 @@ function* latestId(tx: Tx): Steps<number> {
 }
 
 const addAdjustment = (tx: Tx, adjustment: Adjustment): Step<unknown> =>
-  tx.run(INSERT_ADJUSTMENT, { ...adjustmentParams(adjustment), digest: adjustmentDigest(adjustment) })
+  tx.run(INSERT_ADJUSTMENT, adjustmentParams(adjustment))
 
 // The reports that were refused and kept.
 

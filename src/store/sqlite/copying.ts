@@ -16,7 +16,6 @@ import {
   type Rows,
   rowsOf,
   selectAll,
-  type Table,
   type TargetOptions,
   type Value,
 } from '../copying.ts'
@@ -24,6 +23,7 @@ import { isPending } from '../database.ts'
 import { instant } from '../reader.ts'
 import type { Seal } from '../seal.ts'
 import type { AuditEntry } from '../store.ts'
+import type { Table } from '../tables.ts'
 import { type Database, insertRows, openFile, whenFree } from './file/connection.ts'
 import { explained, isUnreadable, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
 import { BESIDE, isMissing, lockFile, realName, refuseNetworkFile, walBytes, walFile } from './file/files.ts'

@@ -4,14 +4,14 @@ import type { Refused } from '../../core/confirmation.ts'
 import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
-import { isIntact, reportDigest, withDigest } from '../digests.ts'
+import { isIntact } from '../digests.ts'
 import { createPollNotes, type PollNotes } from '../monitoring.ts'
 import {
   type ExecutionRow,
   executionOf,
+  keptParams,
   type ListedExecutionRow,
   listedExecution,
-  reportParams,
 } from '../rows/ledger.ts'
 import { SEAL, type SealRow, sealedProblem, sealIn } from '../seal.ts'
 import { type Levers, recordAndSettle, seenFor } from '../shared/executions.ts'
@@ -25,6 +25,7 @@ import {
   SELECT_EXECUTION,
 } from '../sql/ledger.ts'
 import type { ExecutionStore } from '../store.ts'
+import { insertInto } from '../tables.ts'
 import type { Driver } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'
 import type { Stops } from './plans.ts'
@@ -202,32 +203,15 @@ function byCreation(a: ExecutionRow, b: ExecutionRow): number {
 /** Keeps or counts the report of a refused confirmation, or does nothing if the same one is already kept. */
 function createKeeper(db: Database) {
   const sql = {
-    keep: db.prepare(
-      `insert into late_reports (execution_id, tenant_id, fingerprint, partner_order_id, status, usd_amount,
-         btc_amount, execution_price, partner_fee_usd, executed_at, reason, received_at, digest)
-       values (:execution_id, :tenant_id, :fingerprint, :partner_order_id, :status, :usd_amount,
-         :btc_amount, :execution_price, :partner_fee_usd, :executed_at, :reason, :received_at, :digest)
-       on conflict (execution_id, fingerprint) do nothing`,
-    ),
+    keep: db.prepare(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`),
     count: db.prepare(
       'update executions set unkept_reports = unkept_reports + 1 where execution_id = :execution_id',
     ),
   }
-  return (tenant: Tenant, { execution, report, reason, keeping }: Refused, now: Instant): void => {
-    const { executionId } = execution
-    if (keeping === 'counted') sql.count.run({ execution_id: executionId })
-    if (keeping !== 'new') return
-    const { failure_reason: _, ...params } = reportParams(report)
-    sql.keep.run(
-      withDigest('late_reports', {
-        execution_id: executionId,
-        tenant_id: tenant.tenantId,
-        fingerprint: reportDigest(report),
-        ...params,
-        reason,
-        received_at: now,
-      }),
-    )
+  return (tenant: Tenant, refused: Refused, now: Instant): void => {
+    const { execution, keeping } = refused
+    if (keeping === 'counted') sql.count.run({ execution_id: execution.executionId })
+    if (keeping === 'new') sql.keep.run(keptParams(refused, tenant.tenantId, now))
   }
 }
 

@@ -55,14 +55,17 @@ export const CONFIRMATIONS: readonly Row[] = [
         find: ['accepted_at integer,', 'unique (execution_id, fingerprint)'],
         replace: 'accepted_at integer',
       },
-      { find: "if (keeping !== 'new') return", replace: "if (keeping === 'counted') return" },
+      {
+        find: "if (keeping === 'new') sql.keep.run(",
+        replace: "if (keeping !== 'counted') sql.keep.run(",
+      },
     ],
   },
   {
     name: 'unkept-reports-not-counted',
     by: ['contract'],
     breaks: 'Reports of fills beyond those kept are not counted. Nobody learns that more was bought.',
-    find: "if (keeping === 'counted') sql.count.run({ execution_id: executionId })",
+    find: "if (keeping === 'counted') sql.count.run({ execution_id: execution.executionId })",
     replace: "if (keeping === 'counted') return",
   },
   {
@@ -211,8 +214,8 @@ export const CONFIRMATIONS: readonly Row[] = [
     by: ['simulate'],
     breaks:
       'Two reports that differ only in their dollars count as the same. A correction by the partner is answered as recorded, and the wrong amount is billed.',
-    find: '? [report.usdAmount, report.btcAmount, report.executionPrice, report.partnerFee].map(',
-    replace: '? [report.btcAmount, report.executionPrice, report.partnerFee].map(',
+    find: 'usdAmount: report.usdAmount.toString(),',
+    replace: "usdAmount: '',",
   },
   {
     name: 'adjustment-from-the-first-report',

@@ -104,11 +104,8 @@ export const HEALTH: readonly Row[] = [
     name: 'retry-of-a-damaged-late-fill',
     by: ['contract'],
     breaks: 'The retry of a report whose stored copy is damaged fails with 500 for ever.',
-    find: [
-      ':btc_amount, :execution_price, :partner_fee_usd, :executed_at, :reason, :received_at, :digest)',
-      'on conflict (execution_id, fingerprint) do nothing',
-    ],
-    replace: ':btc_amount, :execution_price, :partner_fee_usd, :executed_at, :reason, :received_at, :digest)',
+    find: "`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`",
+    replace: "insertInto('late_reports')",
   },
   {
     name: 'damaged-key-lets-in',

@@ -1,6 +1,8 @@
 // A statement of SQL with named parameters, as both stores write it: ":tenant" becomes "$1", and "::bigint" stays a
 // cast.
 
+import { type ColumnKind, type ColumnName, columnOf, type TableName } from '../../tables.ts'
+
 /** `Row` is what a row of its answer looks like: integers as bigint, as in the rows of src/store/rows. */
 export type Query<Row> = {
   /** Under which each connection prepares it, on first use. */
@@ -45,7 +47,19 @@ export const valuesOf = ({ text, params: names }: Query<unknown>, params: Params
 
 // Many rows as parameters of one statement: an array for each of their columns.
 
-export type Columns = Readonly<Record<string, 'bigint' | 'text' | 'float8'>>
+export type Columns<Name extends string = string> = Readonly<Record<Name, 'bigint' | 'text' | 'float8'>>
+
+const ARRAYS = { integer: 'bigint', text: 'text', real: 'float8' } as const satisfies Record<
+  ColumnKind,
+  string
+>
+
+/** Columns of a table. */
+export const arraysFor = <T extends TableName, Name extends ColumnName<T>>(
+  of: T,
+  names: readonly Name[],
+): Columns<Name> =>
+  Object.fromEntries(names.map((name) => [name, ARRAYS[columnOf(of, name).kind]])) as Columns<Name>
 
 /** What reads in SQL as a table `as` with these columns. */
 export function rowsIn(columns: Columns, as: string): string {
@@ -53,10 +67,13 @@ export function rowsIn(columns: Columns, as: string): string {
   return `unnest(${arrays.join(', ')}) as ${as} (${Object.keys(columns).join(', ')})`
 }
 
-/** Its parameters. */
-export const arraysOf = (columns: Columns, rows: readonly Params[]): Params =>
+/** Its parameters. A row in which a column is missing does not compile. */
+export const arraysOf = <Name extends string>(
+  columns: Columns<Name>,
+  rows: readonly Readonly<Record<NoInfer<Name>, unknown>>[],
+): Params =>
   Object.fromEntries(
-    Object.entries(columns).map(([name, type]) => {
+    (Object.entries(columns) as [Name, Columns[string]][]).map(([name, type]) => {
       const values = rows.map((row) => row[name])
       return [name, type === 'text' ? values : numbers(values)]
     }),

@@ -1,0 +1,483 @@
+// What the tables hold: each column is described here once, and nowhere else but in the migrations. From the
+// description follow the type of a row, the columns of an insert and of a copy, what a digest covers, and the arrays in
+// which a server takes many rows. test/copy/tables.server.test.ts compares it with both schemas.
+
+import type { ExecutionId, ExecutionStatus, Trigger } from '../core/execution.ts'
+import type { Tier } from '../core/fees.ts'
+import type { Btc, Price, Usd } from '../core/money.ts'
+import type { Environment, PartnerStatus } from '../core/partner.ts'
+import type { PlanStatus } from '../core/plan.ts'
+import type { Frequency, Instant } from '../core/time.ts'
+import type { Report, ReportColumn } from '../core/trade.ts'
+import type { UserStatus } from '../core/user.ts'
+import type { Webhook } from '../core/webhook.ts'
+import type { CloseReason } from '../core/window.ts'
+
+export type ColumnKind = 'integer' | 'text' | 'real'
+
+/** `Row` is how a store reads it, `Value` what is written into it. Both are only for the compiler. */
+export type Column<Row = unknown, Value = unknown, IsMade extends boolean = boolean> = {
+  readonly kind: ColumnKind
+  readonly isNullable: boolean
+  /** Whether an insert leaves it to the database: it has a default, may be null, or is numbered there. */
+  readonly isMade: IsMade
+  /** Whether the digest of its row covers it: in the order of the columns, or after all others. */
+  readonly isCovered: boolean | 'last'
+  readonly row?: Row
+  readonly value?: Value
+}
+type Columns = Readonly<Record<string, Column>>
+type Given<R, V> = Column<R, V, false>
+
+const column = <R, V>(kind: ColumnKind): Given<R, V> => ({
+  kind,
+  isNullable: false,
+  isMade: false,
+  isCovered: true,
+})
+const text = <T extends string = string>() => column<string, T>('text')
+const id = () => column<bigint, number | bigint>('integer')
+const count = () => column<bigint, number>('integer')
+const flag = () => column<bigint, 0 | 1>('integer')
+const instant = () => column<bigint, Instant>('integer')
+const usd = () => column<bigint, Usd>('integer')
+const btc = () => column<bigint, Btc>('integer')
+const price = () => column<bigint, Price>('integer')
+const real = () => column<number, number>('real')
+/** The 1 that is the key of a table with one row. */
+const one = () => column<bigint, 1>('integer')
+
+const orNull = <R, V, M extends boolean>(of: Column<R, V, M>) =>
+  ({ ...of, isNullable: true }) as Column<R | null, V | null, M>
+const made = <R, V>(of: Given<R, V>) => ({ ...of, isMade: true }) as Column<R, V, true>
+/**
+ * A column that statements change in many rows at once, without reading them, is outside the digest of its row: such a
+ * statement would give a damaged row a digest that agrees. It follows from other rows, and rules of the check hold it
+ * (sql/check-rules.ts). A number that the database gives is outside as well.
+ */
+const outside = <R, V, M extends boolean>(of: Column<R, V, M>): Column<R, V, M> => ({
+  ...of,
+  isCovered: false,
+})
+/** Digests on file took it after columns that are carried later. */
+const coveredLast = <R, V>(of: Given<R, V>): Given<R, V> => ({ ...of, isCovered: 'last' })
+const numbered = () => outside(made(id()))
+const digest = () => outside(column<bigint, number>('integer'))
+/** The digest of a row that is never changed: of what core says of it (digests.ts). */
+const ownDigest = () => outside(column<string, string>('text'))
+
+/** How the digests of a table are made. Some are `mixed`, which is faster (digests.ts). */
+type Digests = 'hashed' | 'mixed' | 'none'
+
+type Described<C extends Columns, D extends Digests> = {
+  readonly key: readonly string[]
+  readonly digests: D
+  /** In the order in which a copy carries them. */
+  readonly shape: C
+}
+
+const table = <D extends Digests, C extends Columns>(key: string, digests: D, shape: C): Described<C, D> => ({
+  key: key.split(' '),
+  digests,
+  shape,
+})
+
+/** What a partner reported of an execution, in time or late. */
+const REPORTED = {
+  partner_order_id: text(),
+  status: text<Report['status']>(),
+  usd_amount: orNull(usd()),
+  btc_amount: orNull(btc()),
+  execution_price: orNull(price()),
+  partner_fee_usd: orNull(usd()),
+  executed_at: orNull(instant()),
+  failure_reason: orNull(text()),
+} satisfies Record<ReportColumn, Column>
+export const REPORTED_COLUMNS = Object.keys(REPORTED) as (keyof typeof REPORTED)[]
+
+/**
+ * All tables that a copy of a database consists of, the same in both stores: what a row refers to comes before it. What
+ * a store only counts or derives from them is made anew in the copy.
+ */
+const tables = {
+  partners: table('partner_slug', 'hashed', {
+    partner_slug: text(),
+    name: text(),
+    status: text<PartnerStatus>(),
+    min_tranche: usd(),
+    held: flag(),
+    created_at: instant(),
+    updated_at: outside(instant()),
+    digest: digest(),
+  }),
+
+  tenants: table('tenant_id', 'hashed', {
+    tenant_id: numbered(),
+    partner_slug: text(),
+    environment: text<Environment>(),
+    digest: digest(),
+  }),
+
+  api_keys: table('key_id', 'hashed', {
+    key_id: text(),
+    tenant_id: id(),
+    key_sha256: text(),
+    prefix: text(),
+    last_four: text(),
+    label: orNull(text()),
+    created_at: instant(),
+    expires_at: orNull(instant()),
+    revoked_at: made(orNull(instant())),
+    last_used_at: outside(made(orNull(instant()))),
+    digest: digest(),
+  }),
+
+  users: table('user_id', 'hashed', {
+    user_id: numbered(),
+    tenant_id: id(),
+    partner_user_id: text(),
+    email: orNull(text()),
+    auth_provider: orNull(text()),
+    consent_version: text(),
+    consent_timestamp: instant(),
+    status: text<UserStatus>(),
+    created_at: instant(),
+    updated_at: outside(instant()),
+    erased_at: made(orNull(instant())),
+    digest: digest(),
+  }),
+
+  /** Every consent that a user ever gave: rows are added, never changed. */
+  consents: table('consent_id', 'hashed', {
+    consent_id: numbered(),
+    user_id: id(),
+    consent_version: text(),
+    consent_timestamp: instant(),
+    received_at: instant(),
+    digest: digest(),
+  }),
+
+  plans: table('plan_id', 'mixed', {
+    plan_id: numbered(),
+    tenant_id: id(),
+    user_id: id(),
+    partner_plan_id: text(),
+    amount_usd: usd(),
+    frequency: text<Frequency>(),
+    smart_timing_enabled: flag(),
+    start_date: instant(),
+    status: outside(text<PlanStatus>()),
+    created_at: instant(),
+    updated_at: outside(instant()),
+    digest: digest(),
+  }),
+
+  windows: table('window_id', 'mixed', {
+    window_id: outside(id()),
+    plan_id: id(),
+    window_start: instant(),
+    window_end: instant(),
+    budget: usd(),
+    reserved: outside(made(usd())),
+    spent: outside(made(usd())),
+    released: outside(made(usd())),
+    excess: outside(made(usd())),
+    closed_at: outside(made(orNull(instant()))),
+    close_reason: outside(made(orNull(text<CloseReason>()))),
+    digest: digest(),
+  }),
+
+  /** One narrow row for each current window: all that a pass reads and writes of a plan that waits. */
+  schedules: table('plan_id', 'mixed', {
+    plan_id: id(),
+    window_id: id(),
+    awake: outside(flag()),
+    next_run_at: instant(),
+    limit_price: orNull(price()),
+    clock_at: orNull(instant()),
+    window_start: instant(),
+    window_end: instant(),
+    budget: usd(),
+    fireable: outside(usd()),
+    floor: outside(usd()),
+    tranche_index: count(),
+    slots: orNull(count()),
+    units_per_slot: orNull(count()),
+    units_fired: orNull(count()),
+    slot: count(),
+    reference_price: orNull(price()),
+    half_width: orNull(real()),
+    extras_left: count(),
+    next_extra_at: instant(),
+    digest: digest(),
+  }),
+
+  executions: table('execution_id', 'mixed', {
+    execution_id: text<ExecutionId>(),
+    tenant_id: id(),
+    plan_id: id(),
+    window_id: id(),
+    window_start: instant(),
+    tranche_index: count(),
+    amount_usd: usd(),
+    trigger_kind: text<Trigger>(),
+    slot: count(),
+    units: count(),
+    price: orNull(price()),
+    reference_price: orNull(price()),
+    reservation_price: orNull(price()),
+    created_at: instant(),
+    status: outside(text<ExecutionStatus>()),
+    delivered_count: outside(made(count())),
+    lease_expires_at: outside(made(orNull(instant()))),
+    cancelled_at: outside(made(orNull(instant()))),
+    cancel_reason: outside(made(orNull(text()))),
+    unkept_reports: outside(made(count())),
+    digest: digest(),
+  }),
+
+  /** The accepted confirmation of an execution: rows are added, never changed. */
+  trades: table('execution_id', 'none', {
+    execution_id: text<ExecutionId>(),
+    tenant_id: id(),
+    plan_id: id(),
+    user_id: id(),
+    ...REPORTED,
+    recorded_at: instant(),
+    received_at: orNull(instant()),
+    digest: ownDigest(),
+  }),
+
+  /** Reports of fills that were refused and kept. */
+  late_reports: table('report_id', 'hashed', {
+    report_id: numbered(),
+    execution_id: text<ExecutionId>(),
+    tenant_id: id(),
+    /** Of the whole report: a column that is added to it need not be covered by the digest as well. */
+    fingerprint: text(),
+    ...REPORTED,
+    /** Of fills alone: always null. */
+    failure_reason: outside(made(orNull(text()))),
+    received_at: coveredLast(instant()),
+    accepted_at: outside(made(orNull(instant()))),
+    reason: text(),
+    decided_at: outside(made(orNull(instant()))),
+    decision_reason: outside(made(orNull(text()))),
+    digest: digest(),
+  }),
+
+  /** Corrections of trades: rows are added, never changed. */
+  adjustments: table('adjustment_id', 'none', {
+    adjustment_id: id(),
+    execution_id: text<ExecutionId>(),
+    tenant_id: id(),
+    plan_id: id(),
+    user_id: id(),
+    usd_amount: usd(),
+    btc_amount: btc(),
+    reason: text(),
+    recorded_at: instant(),
+    digest: ownDigest(),
+    report_id: orNull(id()),
+    partner_order_id: orNull(text()),
+    partner_fee_usd: orNull(usd()),
+    execution_price: orNull(price()),
+    executed_at: orNull(instant()),
+  }),
+
+  webhooks: table('tenant_id', 'hashed', {
+    tenant_id: id(),
+    url: text(),
+    secret: text(),
+    status: outside(text<Webhook['status']>()),
+    created_at: instant(),
+    updated_at: outside(instant()),
+    last_delivered_at: outside(orNull(instant())),
+    last_status_code: outside(orNull(count())),
+    consecutive_failures: outside(count()),
+    last_failed_at: outside(orNull(instant())),
+    last_failure_reason: outside(orNull(text())),
+    digest: digest(),
+  }),
+
+  webhook_events: table('tick_id tenant_id', 'none', {
+    tick_id: id(),
+    tenant_id: id(),
+    count: count(),
+    earliest_execution_id: text<ExecutionId>(),
+    created_at: instant(),
+    claimed_at: made(orNull(instant())),
+  }),
+
+  prices: table('at', 'none', { at: instant(), price: price(), source: text() }),
+
+  price_imports: table('at', 'none', { at: instant(), price: price() }),
+
+  volatility: table('one', 'none', {
+    one: one(),
+    variance: real(),
+    hours: real(),
+    last_price: orNull(price()),
+    last_at: orNull(instant()),
+  }),
+
+  ticks: table('tick_id', 'none', {
+    tick_id: numbered(),
+    at: instant(),
+    price: orNull(price()),
+    plans_evaluated: made(count()),
+    executions_created: made(count()),
+    windows_rolled: made(count()),
+    finished_at: made(orNull(instant())),
+    feed: orNull(text()),
+    feed_failure: orNull(text()),
+    database_bytes: orNull(count()),
+  }),
+
+  clock_disputes: table('one', 'none', {
+    one: one(),
+    clock_at: instant(),
+    witness_at: instant(),
+    source: text(),
+  }),
+
+  tiers: table('name from_month', 'hashed', {
+    name: text(),
+    from_month: text<Tier['fromMonth']>(),
+    min_volume_usd: orNull(usd()),
+    rate_bps: count(),
+    per_active_user_usd: usd(),
+    monthly_minimum_usd: usd(),
+    digest: digest(),
+    place: count(),
+  }),
+
+  tier_overrides: table('partner_slug from_month', 'hashed', {
+    partner_slug: text(),
+    from_month: text<Tier['fromMonth']>(),
+    tier_name: orNull(text()),
+    digest: digest(),
+  }),
+
+  closed_months: table('month', 'hashed', {
+    month: text(),
+    period_end: instant(),
+    closed_at: instant(),
+    digest: digest(),
+  }),
+
+  reported_until: table('one', 'mixed', {
+    one: outside(one()),
+    at: instant(),
+    digest: digest(),
+  }),
+
+  sandboxes: table('tenant_id', 'none', {
+    tenant_id: id(),
+    environment: text<'test'>(),
+    offset_ms: made(count()),
+    reported_until: made(instant()),
+    resetting: made(flag()),
+    used_until: made(instant()),
+  }),
+
+  used_before_reset: table('tenant_id partner_plan_id', 'none', {
+    tenant_id: id(),
+    partner_plan_id: text(),
+    window_start: instant(),
+  }),
+
+  stops: table('user_id', 'none', {
+    user_id: id(),
+    tenant_id: id(),
+    plan_id: id(),
+    plans_paused: count(),
+    executions_cancelled: count(),
+    begun_at: instant(),
+    ended_at: made(orNull(instant())),
+  }),
+
+  polls: table('tenant_id', 'none', { tenant_id: id(), polled_at: instant() }),
+
+  /** What operators changed: rows are added, never changed. */
+  audit: table('audit_id', 'hashed', {
+    audit_id: numbered(),
+    at: instant(),
+    os_user: text(),
+    action: text(),
+    subject: text(),
+    detail: text(),
+    digest: digest(),
+  }),
+} as const
+
+type All = typeof tables
+export type TableName = keyof All
+type ShapeOf<T extends TableName> = All[T]['shape']
+export type ColumnName<T extends TableName> = keyof ShapeOf<T> & string
+type RowIn<C extends Columns> = { [K in keyof C]: C[K] extends Column<infer R> ? R : never }
+type ValuesIn<C extends Columns> = { [K in keyof C]: C[K] extends Column<unknown, infer V> ? V : never }
+type MadeIn<C extends Columns> = {
+  [K in keyof C]: C[K] extends Column<unknown, unknown, true> ? K : never
+}[keyof C]
+
+/** A column that an insert names. */
+type AddedName<T extends TableName> = Exclude<ColumnName<T>, MadeIn<ShapeOf<T>>>
+
+/** A row as a store reads it. */
+export type RowOf<T extends TableName> = RowIn<ShapeOf<T>>
+/** What is written into a new row, without its digest: a column that is left out does not compile. */
+export type NewRow<T extends TableName> = Omit<ValuesIn<ShapeOf<T>>, MadeIn<ShapeOf<T>> | 'digest'>
+export type ReportRow = RowIn<typeof REPORTED>
+export type ReportValues = ValuesIn<typeof REPORTED>
+/** The tables whose digests are made of their columns. */
+export type Digested = { [T in TableName]: All[T]['digests'] extends 'none' ? never : T }[TableName]
+
+/** A table as a copy and the check go through it. */
+export type Table = {
+  readonly name: TableName
+  readonly key: readonly string[]
+  readonly digests: Digests
+  readonly columns: readonly ({ readonly name: string } & Column)[]
+}
+export const TABLES: readonly Table[] = Object.entries<Described<Columns, Digests>>(tables).map(
+  ([name, { key, digests, shape }]) => ({
+    name: name as TableName,
+    key,
+    digests,
+    columns: Object.entries(shape).map(([name, column]) => ({ name, ...column })),
+  }),
+)
+
+// What follows from a description, as words of SQL.
+
+export const columnOf = <T extends TableName>(of: T, name: ColumnName<T>): Column =>
+  (tables[of].shape as Readonly<Record<string, Column>>)[name] as Column
+
+export const columnsOf = <T extends TableName>(of: T): ColumnName<T>[] =>
+  Object.keys(tables[of].shape) as ColumnName<T>[]
+
+/** The columns that an insert names: those that the database does not fill by itself, but for `without`. */
+export const columnsToAdd = <T extends TableName, W extends ColumnName<T> = never>(
+  of: T,
+  ...without: readonly W[]
+): Exclude<AddedName<T>, W>[] =>
+  columnsOf(of).filter(
+    (name): name is Exclude<AddedName<T>, W> =>
+      !columnOf(of, name).isMade && !(without as readonly string[]).includes(name),
+  )
+
+/** A new row. `values` are the expressions of what is no parameter of the same name. */
+export function insertInto<T extends TableName>(
+  of: T,
+  values: { readonly [K in ColumnName<T>]?: string } = {},
+): string {
+  const names = columnsToAdd(of)
+  const given: Readonly<Record<string, string | undefined>> = values
+  return `insert into ${of} (${names.join(', ')})
+  values (${names.map((name) => given[name] ?? `:${name}`).join(', ')})`
+}
+
+/** Columns of a table that a statement calls `as`, for a select; `prefix` begins the names that they get there. */
+export const selected = (names: readonly string[], as: string, prefix = ''): string =>
+  names.map((name) => `${as}.${name}${prefix && ` as ${prefix}${name}`}`).join(', ')
