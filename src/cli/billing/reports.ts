@@ -57,7 +57,7 @@ export async function showMonths(
     shown.length === 0
       ? 'no partners'
       : await renderTable(
-          isRange ? [STATEMENT_MONTH, ...STATEMENT_COLUMNS] : STATEMENT_COLUMNS,
+          isRange ? [MONTH, ...STATEMENT_COLUMNS] : STATEMENT_COLUMNS,
           isRange ? withTotalsOfRange(shown) : withTotals(shown),
         )
   print(cli, statements, () => `${titleOf(periods)}\n\n${table}`)
@@ -93,7 +93,7 @@ function rowOfTotals(rows: Shown[]): Shown {
   return totals.row()
 }
 
-const STATEMENT_MONTH: Column<Shown> = { title: 'STATEMENT_MONTH', of: (row) => row.month ?? '' }
+const MONTH: Column<Shown> = { title: 'MONTH', of: (row) => row.month ?? '' }
 
 const STATEMENT_COLUMNS: Column<Shown>[] = [
   {
@@ -246,7 +246,7 @@ async function* together<T>(pages: AsyncIterable<T[]>): AsyncGenerator<T[]> {
 type AdjustedOrder = ReturnType<typeof orderLineJson>
 
 const ADJUSTMENT_MONTH: Column<AdjustedOrder> = {
-  title: 'STATEMENT_MONTH',
+  title: 'MONTH',
   of: (row) => row.recorded_at.slice(0, 'YYYY-MM'.length),
 }
 
