@@ -3,9 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { forgottenSteps } from './support/forgotten-steps.ts'
-import { functionsOf } from './support/functions.ts'
-import { longComments, longProse } from './support/long-lines.ts'
+import { forgottenSteps, functionsOf, longComments, longProse } from './support/house.ts'
 
 test('the lines of a function are counted', () => {
   const inner = ['  const inner = async (x: number) => {', ...Array(9).fill('    x += 1'), '  }']

@@ -7,12 +7,19 @@ import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { anchors } from '../src/cli/reference/markdown.ts'
-import { forgottenSteps } from './support/forgotten-steps.ts'
-import { functionsOf } from './support/functions.ts'
-import { circlesOf, type Import, importsOf, packageOf, reached } from './support/imports.ts'
+import {
+  circlesOf,
+  forgottenSteps,
+  functionsOf,
+  type Import,
+  importsOf,
+  longComments,
+  longProse,
+  packageOf,
+  ROOMS,
+  reached,
+} from './support/house.ts'
 import { isQuick } from './support/kinds.ts'
-import { longComments, longProse } from './support/long-lines.ts'
-import { ROOMS } from './support/rooms.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const FILE_LINES_MAX = 800
@@ -49,7 +56,7 @@ const EAGER_PACKAGES = ['commander', 'decimal.js']
 const STARTS = ['src/main.ts', 'src/store/sqlite/file/checkpoint-thread.ts']
 
 /** What starts processes. test:fast leaves out the tests that reach it. */
-const STARTERS = ['node:child_process', 'test/support/executable.ts']
+const STARTERS = ['node:child_process', 'test/support/process.ts']
 
 test('every file of src has a room, and imports only what that room may', () => {
   const wrong: string[] = []

@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { temporaryFolder } from './support/temporary-folder.ts'
+import { temporaryFolder } from './support/database.ts'
 
 /** What a test does, and what is told of it. The names are of three kinds, so that each has a process of its own. */
 const TESTS: Record<string, [code: string, told: string]> = {

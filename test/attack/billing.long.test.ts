@@ -7,9 +7,8 @@ import { periodOf } from '../../src/core/month.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import { DAY_MS, plus } from '../../src/core/time.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import { measure } from '../support/measure.ts'
 import { startService, T0 } from '../support/service.ts'
-import { watched } from '../support/watched.ts'
+import { measure, watched } from '../support/within.ts'
 import { addCrowd } from './crowd.ts'
 
 const TRADES = 12_000

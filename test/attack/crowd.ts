@@ -2,7 +2,7 @@
 
 import { price, usd } from '../../src/core/money.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import { giveDigests } from '../support/digests.ts'
+import { giveDigests } from '../support/database.ts'
 import { T0 } from '../support/service.ts'
 
 export type Crowd = { user: string; plans: number; status: 'pending' | 'sent' }

@@ -7,9 +7,8 @@ import { setUserStatus } from '../../src/core/user.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { assertSound, DUE, link, PRICE, plan, setUser, userPath } from '../http/steps.ts'
-import { measure } from '../support/measure.ts'
 import { type Service, startService } from '../support/service.ts'
-import { watched } from '../support/watched.ts'
+import { measure, watched } from '../support/within.ts'
 import { addCrowd } from './crowd.ts'
 
 const PLANS = 12_000

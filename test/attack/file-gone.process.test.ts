@@ -14,9 +14,8 @@ import type { Log } from '../../src/log.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { link } from '../http/steps.ts'
 import { problem, T0 } from '../store/world.ts'
-import { runHere } from '../support/command.ts'
-import { AUDIT, type Service, startService, USER } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { AUDIT, runHere, type Service, startService, USER } from '../support/service.ts'
 
 /** A service that writes down its errors, with the ops endpoints. */
 async function watched(t: TestContext): Promise<Service & { errors: string[] }> {

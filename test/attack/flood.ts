@@ -13,9 +13,9 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { finish, type Program, SOURCE, start } from '../support/process.ts'
 import { AUDIT, USER } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { addCrowd } from './crowd.ts'
 
 const CONNECTIONS = 64

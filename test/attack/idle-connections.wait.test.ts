@@ -8,11 +8,11 @@ import { networkInterfaces } from 'node:os'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { connectionLimitsOf } from '../../src/cli/service/serve-options.ts'
-import { createClient } from '../fuzz/client.ts'
+import { createClient } from '../fuzz/wire.ts'
 import { head } from '../http/raw.ts'
 import { PROGRAM, type Program, type Started, startServe } from '../support/process.ts'
-import { me, withKey } from '../support/serve.ts'
-import { settled } from '../support/settled.ts'
+import { me, withKey } from '../support/service.ts'
+import { settled } from '../support/within.ts'
 
 /** What this machine allows, 10,000 unless its limit of open files is low: serve comes to the same number. */
 const ALLOWED = connectionLimitsOf({}).connectionsMax

@@ -10,10 +10,10 @@ import { silentLog } from '../../src/log.ts'
 import { machine } from '../../src/machine.ts'
 import { converse, statuses } from '../http/conversation.ts'
 import { head } from '../http/raw.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { startServe, WITH_OPS } from '../support/process.ts'
 import { startService } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const DESCRIPTION = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'
 const ATTACKERS = 10

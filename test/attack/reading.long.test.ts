@@ -6,8 +6,8 @@ import { type TestContext, test } from 'node:test'
 import type { Tenant } from '../../src/core/partner.ts'
 import { EXECUTIONS, PLANS, TRADES } from '../http/steps.ts'
 import { addPlans, fill } from '../support/large-database.ts'
-import { measure } from '../support/measure.ts'
 import { type Service, startService } from '../support/service.ts'
+import { measure } from '../support/within.ts'
 
 const ROWS = 40_000
 const PAGE = 400

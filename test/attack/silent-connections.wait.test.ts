@@ -9,7 +9,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { makeCertificate } from '../support/certificate.ts'
 import { PROGRAM, type Program, type Started, startServe } from '../support/process.ts'
-import { me, withKey } from '../support/serve.ts'
+import { me, withKey } from '../support/service.ts'
 
 const DESCRIPTORS = 256
 const SILENT = 300

@@ -10,9 +10,9 @@ import { machine } from '../../src/machine.ts'
 import { startBare } from '../bench/bare-server.ts'
 import { startHelper } from '../bench/helper.ts'
 import { cpuUsOf } from '../bench/process-cost.ts'
-import { runHere } from '../support/command.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { SOURCE, startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { runHere } from '../support/service.ts'
 import type { Done, Job } from './stampede.ts'
 
 const ROUNDS = 5

@@ -2,7 +2,7 @@
 // SQL, and copies one for every turn that uses one up.
 
 import type { Environment } from '../../src/core/partner.ts'
-import type { Layout, Trades } from '../support/large-rows.ts'
+import type { Layout, Trades } from '../support/large-database.ts'
 import type { Figures, Stage } from './row.ts'
 
 export type StoreName = 'file' | 'postgres'

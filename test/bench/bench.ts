@@ -2,9 +2,9 @@
 
 import { existsSync, writeFileSync } from 'node:fs'
 import type { Backend } from './backend.ts'
-import { broken, readLimits, recorded, writeLimits } from './limits.ts'
 import { measureRow } from './measure.ts'
 import type { Options } from './options.ts'
+import { broken, readLimits, recorded, writeLimits } from './ratios.ts'
 import { type Report, reportHead } from './report.ts'
 import { hasFailed, type Row, type Scale } from './row.ts'
 import { tableOf } from './table.ts'

@@ -9,9 +9,9 @@ import type { History } from '../../src/engine/backtest.ts'
 import { backtest } from '../../src/engine/backtest.ts'
 import { runPass } from '../../src/engine/pass.ts'
 import { machine } from '../../src/machine.ts'
-import { historyOf } from '../support/price-history.ts'
+import { historyOf } from '../support/samples.ts'
 import { serveJobs } from './helper.ts'
-import { median } from './statistics.ts'
+import { median } from './ratios.ts'
 
 export type InsideJob =
   | { work: 'idle passes'; database: string }

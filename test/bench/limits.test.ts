@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { temporaryFolder } from '../support/temporary-folder.ts'
-import { broken, type Limits, readLimits, recorded, writeLimits } from './limits.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { broken, type Limits, readLimits, recorded, writeLimits } from './ratios.ts'
 import type { Result } from './row.ts'
 
 type Given = { name: string; better: 'more' | 'less'; median: number | null; isSteady?: boolean }

@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { spreadOf } from './ratios.ts'
 import {
   type Contestant,
   type Failure,
@@ -17,7 +18,6 @@ import {
   type Scale,
   type Seen,
 } from './row.ts'
-import { spreadOf } from './statistics.ts'
 import { counted } from './words.ts'
 
 /** What each contestant gave in one round. */

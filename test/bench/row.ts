@@ -2,7 +2,7 @@
 // goal.
 
 import type { Backend } from './backend.ts'
-import type { Spread } from './statistics.ts'
+import type { Spread } from './ratios.ts'
 
 /** What one turn of a contestant gives, each in its unit. What a system cannot tell is left out. */
 export type Figures = Partial<Record<Figure, number>>

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { inSeries, median, percentile, spreadOf } from './statistics.ts'
+import { inSeries, median, percentile, spreadOf } from './ratios.ts'
 
 test('the median and the percentiles of values in any order', () => {
   assert.equal(median([3, 1, 2]), 2)

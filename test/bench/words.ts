@@ -1,7 +1,7 @@
 // Figures, ratios and goals in words, for the terminal and for the page.
 
+import type { Spread } from './ratios.ts'
 import { FIGURES, type Figure, type Measured, type Result } from './row.ts'
-import type { Spread } from './statistics.ts'
 
 /** Above this no decimals are written. */
 const WHOLE_FROM = 100

@@ -2,8 +2,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { drawGrowth } from './chart.ts'
-import { withFigures } from './page.ts'
+import { drawGrowth, withFigures } from './page.ts'
 import { readReport } from './report.ts'
 import { hasFailed } from './row.ts'
 

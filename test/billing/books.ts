@@ -13,11 +13,9 @@ import { machineAt, machine as presentMachine } from '../../src/machine.ts'
 import { tradeDigest } from '../../src/store/digests.ts'
 import { reportParams } from '../../src/store/rows/ledger.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { type Outcome, runHere, type Surroundings } from '../support/command.ts'
-import { giveDigests } from '../support/digests.ts'
-import { layFresh } from '../support/fresh-database.ts'
+import { giveDigests, layFresh, temporaryFolder } from '../support/database.ts'
 import { addTrades } from '../support/large-database.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { type Outcome, runHere, type Surroundings } from '../support/service.ts'
 
 export const utc = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
 

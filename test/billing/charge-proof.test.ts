@@ -19,8 +19,8 @@ import { seededRandom } from '../../src/engine/backtest.ts'
 import type { OverrideStart } from '../../src/store/store.ts'
 import { confirmPath, sendFirst, succeed } from '../http/steps.ts'
 import { command, shell } from '../levers/steps.ts'
+import { tier } from '../support/samples.ts'
 import { fill, type Service, startService } from '../support/service.ts'
-import { tier } from '../support/tier.ts'
 
 const DAY = 86_400_000
 const LIVE = { slug: null, environment: 'live' } as const

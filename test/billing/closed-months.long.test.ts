@@ -6,8 +6,7 @@ import { test } from 'node:test'
 import { DAY_MS, plus } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { confirmPath, link, plan, poll, succeed } from '../http/steps.ts'
-import { runHere } from '../support/command.ts'
-import { fill, type Service, startService } from '../support/service.ts'
+import { fill, runHere, type Service, startService } from '../support/service.ts'
 import { openOffice, utc } from './books.ts'
 
 const FORMS = ['summary', 'users', 'trades'].flatMap((report) =>

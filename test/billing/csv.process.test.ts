@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
-import { PYTHON } from '../support/python.ts'
+import { PYTHON } from '../support/process.ts'
 import { defused, NASTY, openNasty, REASONS } from './nasty.ts'
 
 /** Reads CSV with Python's csv module, in strict mode: a reader that is not ours. */

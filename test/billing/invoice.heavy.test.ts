@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { machineAt } from '../../src/machine.ts'
 import { openBrowser } from '../support/browser.ts'
-import { runHere } from '../support/command.ts'
+import { runHere } from '../support/service.ts'
 import { type Office, openOffice, utc } from './books.ts'
 
 /** A4, in points. */

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { machineAt } from '../../src/machine.ts'
-import { runHere } from '../support/command.ts'
+import { runHere } from '../support/service.ts'
 import { type Office, openOffice, utc } from './books.ts'
 
 type Json = Record<string, unknown> & {

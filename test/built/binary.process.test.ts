@@ -18,11 +18,9 @@ import {
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { VERSION } from '../../src/resources.ts'
-import { runHere } from '../support/command.ts'
-import { addressIn } from '../support/database.ts'
-import { EXECUTABLE } from '../support/executable.ts'
-import { finish } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { addressIn, temporaryFolder } from '../support/database.ts'
+import { EXECUTABLE, finish } from '../support/process.ts'
+import { runHere } from '../support/service.ts'
 import { canBeOthers } from '../support/tools.ts'
 
 /** Nothing at all: not even the cache that other tests share. */

@@ -4,9 +4,9 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { suite, test } from 'node:test'
-import { EXECUTABLE } from '../support/executable.ts'
-import { measure } from '../support/measure.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { EXECUTABLE } from '../support/process.ts'
+import { measure } from '../support/within.ts'
 
 const ROUNDS = 7
 const LIMITS = { version: 3, 'idle tick': 4 }

@@ -5,9 +5,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { everyCommand } from '../../src/cli/help.ts'
 import { DAY_MS } from '../../src/core/time.ts'
-import { commandTree } from '../support/command.ts'
-import { fill, PLAN, USER } from '../support/service.ts'
-import { openShell, type Shell, succeed } from '../support/shell.ts'
+import { commandTree, fill, openShell, PLAN, type Shell, succeed, USER } from '../support/service.ts'
 
 type Scene = {
   shell: Shell

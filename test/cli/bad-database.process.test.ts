@@ -6,9 +6,8 @@ import { chmodSync, constants, copyFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { filled, trancheHere } from '../store/copies.ts'
-import { EXECUTABLE } from '../support/executable.ts'
-import { CACHE, finish } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { CACHE, EXECUTABLE, finish } from '../support/process.ts'
 import { canBeOthers } from '../support/tools.ts'
 
 test('a folder, and a file that is something else, are named', async (t) => {

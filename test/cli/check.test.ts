@@ -5,10 +5,8 @@ import { closeSync, copyFileSync, mkdirSync, openSync, readSync, writeSync } fro
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { runHere } from '../support/command.ts'
-import { fill, PLAN, USER } from '../support/service.ts'
-import { openShell, type Shell } from '../support/shell.ts'
-import { folderOfProcess } from '../support/temporary-folder.ts'
+import { folderOfProcess } from '../support/database.ts'
+import { fill, openShell, PLAN, runHere, type Shell, USER } from '../support/service.ts'
 
 const WINDOW = 'acme test plan p1 window 2026-01-05T00:00:00.000Z'
 

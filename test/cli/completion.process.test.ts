@@ -5,8 +5,8 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { openShell } from '../support/shell.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { openShell } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 
 /** What is typed, up to the cursor, and what must and must not be offered. */

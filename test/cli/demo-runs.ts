@@ -9,8 +9,8 @@ import { fileURLToPath } from 'node:url'
 import SQLite from 'better-sqlite3'
 import type { Account } from '../../src/cli/demo/account.ts'
 import type { NextCommand } from '../../src/cli/demo/show.ts'
+import { folderOfProcess } from '../support/database.ts'
 import { type Started, start } from '../support/process.ts'
-import { folderOfProcess } from '../support/temporary-folder.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 export const SEED = '7'

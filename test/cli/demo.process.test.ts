@@ -11,9 +11,8 @@ import { suite, test } from 'node:test'
 import { nextCommands, showAccount } from '../../src/cli/demo/show.ts'
 import { TRIGGERS } from '../../src/core/execution.ts'
 import { formatUsd, type Usd, usd, ZERO_USD } from '../../src/core/money.ts'
-import { runHere } from '../support/command.ts'
-import { EXECUTABLE } from '../support/executable.ts'
-import { CACHE } from '../support/process.ts'
+import { CACHE, EXECUTABLE } from '../support/process.ts'
+import { runHere } from '../support/service.ts'
 import { folder, openOnce, type Printed, printedBy, startIn, startInJson } from './demo-runs.ts'
 
 /** Only so that a hung process does not hang the suite: several times what a slow machine needs. */

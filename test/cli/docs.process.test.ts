@@ -16,10 +16,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { stripVTControlCharacters, styleText } from 'node:util'
 import { everyCommand } from '../../src/cli/help.ts'
-import { commandTree, runHere } from '../support/command.ts'
-import { EXECUTABLE } from '../support/executable.ts'
-import { finish } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { EXECUTABLE, finish } from '../support/process.ts'
+import { commandTree, runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 
 test('the executable has every page that the source has, and writes the same man pages', async (t) => {

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { findExamples, findPages, linkOf } from '../../src/cli/reference/guides.ts'
 import { anchors, blocksOf, findTopic, plainText } from '../../src/cli/reference/markdown.ts'
 import { screenText } from '../../src/cli/reference/screen-text.ts'
-import { runHere } from '../support/command.ts'
+import { runHere } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const PAGES = findPages()

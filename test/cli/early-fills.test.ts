@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { formatInstant, type Instant, plus } from '../../src/core/time.ts'
+import type { Shell } from '../support/service.ts'
 import { PLAN, USER } from '../support/service.ts'
-import type { Shell } from '../support/shell.ts'
 import { confirmFirst, type Finding, MINUTE, ticks, warningsOf, withPlan } from './warned.ts'
 
 const FILL = { usd_amount: '10.00', btc_amount: '0.00016666', execution_price: '60000' }

@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS } from '../../src/core/time.ts'
-import { PLAN, USER } from '../support/service.ts'
-import { openShell, type Shell, succeed } from '../support/shell.ts'
+import { openShell, PLAN, type Shell, succeed, USER } from '../support/service.ts'
 
 type Row = { execution_id: string; partner_slug: string; environment: string; created_at: string }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import { isOnServer } from '../support/database.ts'
-import { errorOf, openShell, withPartner } from '../support/shell.ts'
+import { errorOf, openShell, withPartner } from '../support/service.ts'
 
 for (const [how, keys, expected] of [
   ['Ctrl-C', '\u0003', 130],

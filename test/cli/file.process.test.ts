@@ -8,12 +8,10 @@ import { test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { SYSTEM } from '../../src/cli/init/places.ts'
 import { INSTALLED } from '../../src/store/sqlite/file/errors.ts'
-import { runHere } from '../support/command.ts'
-import { EXECUTABLE } from '../support/executable.ts'
-import { hasOwnMachine, onOwnMachine } from '../support/own-machine.ts'
-import { CACHE, finish, startServe } from '../support/process.ts'
-import { errorOf, openShell, succeed, withPartner } from '../support/shell.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
+import { CACHE, EXECUTABLE, finish, startServe } from '../support/process.ts'
+import { errorOf, openShell, runHere, succeed, withPartner } from '../support/service.ts'
 
 test('a folder without a database gets one, which is said loudly; --no-create refuses, with the path', async (t) => {
   const cwd = temporaryFolder(t)

@@ -9,11 +9,9 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { everyCommand } from '../../src/cli/help.ts'
 import { drawScreen } from '../../src/cli/service/status-screen.ts'
-import { commandTree } from '../support/command.ts'
 import { openAgain } from '../support/database.ts'
-import { listen } from '../support/listen.ts'
 import { CACHE } from '../support/process.ts'
-import { openShell, type Shell } from '../support/shell.ts'
+import { commandTree, listen, openShell, type Shell } from '../support/service.ts'
 
 /** Turned, without width, a filler, a tag: each is a letter of its own to a program, and nothing to a reader. */
 const UNSEEN = '\u202e\u200b\u2066\ufeff\u3164\u{e0041}'

@@ -4,10 +4,9 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { createServer as createTcpServer } from 'node:net'
 import { test } from 'node:test'
-import { runHere } from '../support/command.ts'
-import { listen } from '../support/listen.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { finish, startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { listen, runHere } from '../support/service.ts'
 
 test('a running service is up, and one that has stopped is not', async (t) => {
   const cwd = temporaryFolder(t)

@@ -7,9 +7,7 @@ import { GROUPS } from '../../src/cli/help.ts'
 import { machineAt } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
 import { VERSION } from '../../src/resources.ts'
-import { capture, everyPath } from '../support/command.ts'
-import { T0 } from '../support/service.ts'
-import { errorOf, openShell } from '../support/shell.ts'
+import { capture, errorOf, everyPath, openShell, T0 } from '../support/service.ts'
 
 const wordsOf = (line: string): string[] =>
   [...line.matchAll(/"([^"]*)"|(\S+)/g)].map((m) => m[1] ?? m[2] ?? '')

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict'
 import { chmodSync } from 'node:fs'
 import { test } from 'node:test'
-import { hasOwnMachine, onOwnMachine } from '../support/own-machine.ts'
-import { PASSWORD, withPasswords } from '../support/postgres-user.ts'
+import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
+import { PASSWORD, withPasswords } from '../support/postgres-server.ts'
 import { hasTool } from '../support/tools.ts'
 
 test('root has jobs made that find the server by the settings, which hold the password and nothing else does', async (t) => {

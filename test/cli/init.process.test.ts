@@ -5,8 +5,8 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileStep } from '../../src/cli/init/steps.ts'
-import { hasOwnMachine, onOwnMachine } from '../support/own-machine.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
 import { hasTool } from '../support/tools.ts'
 
 /** Everything init could have made or changed. */

@@ -12,10 +12,9 @@ import { createOps } from '../../src/http/ops/endpoints.ts'
 import { createStockTaker } from '../../src/http/ops/readiness.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { runHere } from '../support/command.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
-import { PLAN, type Service, startService, T0, USER } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { PLAN, runHere, type Service, startService, T0, USER } from '../support/service.ts'
 
 type Watched = Service & {
   /** Adds or changes a live plan. */

@@ -7,8 +7,7 @@ import { createPaint } from '../../src/cli/terminal.ts'
 import { type Price, usd } from '../../src/core/money.ts'
 import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
 import type { PartnerSeen } from '../../src/core/vitals.ts'
-import { capture } from '../support/command.ts'
-import { T0 } from '../support/service.ts'
+import { capture, T0 } from '../support/service.ts'
 
 const plain = (_: unknown, text: string) => text
 

@@ -4,11 +4,9 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
-import { EXECUTABLE } from '../support/executable.ts'
-import { CACHE } from '../support/process.ts'
-import { rowsOf } from '../support/rows.ts'
-import { PLAN, USER } from '../support/service.ts'
-import { openShell, succeed } from '../support/shell.ts'
+import { rowsOf } from '../support/database.ts'
+import { CACHE, EXECUTABLE } from '../support/process.ts'
+import { openShell, PLAN, succeed, USER } from '../support/service.ts'
 
 /** The first is a plan of the other partner too. */
 const NAMES = ['p1', "it's $HOME `id` p1", '--json', 'in\u200bvisible \u{e0001} \\ name']

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import type { Shell } from '../support/shell.ts'
+import type { Shell } from '../support/service.ts'
 import {
   addPlan,
   confirmFirst,

@@ -6,7 +6,6 @@ import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import type { Option } from 'commander'
 import { everyCommand } from '../../src/cli/help.ts'
-import { commandTree } from '../support/command.ts'
 import {
   anyWords,
   decimal,
@@ -22,8 +21,8 @@ import {
   time,
   whole,
   words,
-} from '../support/option-rows.ts'
-import { openShell } from '../support/shell.ts'
+} from '../support/code-blocks.ts'
+import { commandTree, openShell } from '../support/service.ts'
 
 /** The longest that Node's timers wait is 2^31 - 1 ms. */
 const TIMER_DAYS = 24

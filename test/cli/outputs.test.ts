@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { openShell, type Shell } from '../support/shell.ts'
+import { openShell, type Shell } from '../support/service.ts'
 
 const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
 const PRICES = join(import.meta.dirname, '../../fixtures/prices/synthetic-1h.csv')

@@ -4,11 +4,9 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { type TestContext, test } from 'node:test'
-import { runHere } from '../support/command.ts'
-import { addressIn } from '../support/database.ts'
-import { listen } from '../support/listen.ts'
+import { addressIn, temporaryFolder } from '../support/database.ts'
 import { finish, startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { listen, runHere } from '../support/service.ts'
 
 type Call = { line: string; body: string }
 type Answer = (response: ServerResponse) => void

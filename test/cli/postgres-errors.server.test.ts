@@ -9,13 +9,11 @@ import { test } from 'node:test'
 import pg from 'pg'
 import type { Problem } from '../../src/core/problem.ts'
 import { explained, refuseUnfit } from '../../src/store/postgres/server/errors.ts'
-import { runHere } from '../support/command.ts'
-import { freePort } from '../support/free-port.ts'
-import { startStandby } from '../support/postgres-server.ts'
-import { PASSWORD, withPasswords } from '../support/postgres-user.ts'
-import { assertRefused } from '../support/refused.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { assertRefused, PASSWORD, startStandby, withPasswords } from '../support/postgres-server.ts'
+import { runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
+import { freePort } from '../support/within.ts'
 
 const migrated = async (db: string): Promise<void> => {
   const { code, err } = await runHere(['--db', db, 'migrate'])

@@ -3,9 +3,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
-import { runHere } from '../support/command.ts'
-import { PASSWORD, withPasswords } from '../support/postgres-user.ts'
-import { assertRefused, type Refusal } from '../support/refused.ts'
+import { assertRefused, PASSWORD, type Refusal, withPasswords } from '../support/postgres-server.ts'
+import { runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 
 const failed = (says: RegExp): Refusal => ({ exit: 1, code: 'storage_failed', says })

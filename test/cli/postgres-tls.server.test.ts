@@ -5,9 +5,8 @@ import { chmodSync, chownSync, readFileSync, statSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { makeAuthority } from '../support/certificate.ts'
-import { runHere } from '../support/command.ts'
-import { PASSWORD, withPasswords } from '../support/postgres-user.ts'
-import { assertRefused, type Refusal } from '../support/refused.ts'
+import { assertRefused, PASSWORD, type Refusal, withPasswords } from '../support/postgres-server.ts'
+import { runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 
 const failed = (says: RegExp): Refusal => ({ exit: 1, code: 'storage_failed', says })

@@ -5,7 +5,7 @@ import { linkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { haveSameContent } from '../../src/cli/init/steps.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 
 const MIB = 1 << 20
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { startQuietServe, startServe } from '../support/process.ts'
-import { withKey } from '../support/serve.ts'
+import { withKey } from '../support/service.ts'
 
 /** Values that nothing else could bring into a log by accident. */
 const MARKS = {

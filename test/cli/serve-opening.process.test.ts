@@ -6,11 +6,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { runHere } from '../support/command.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { finish, start, WITH_OPS } from '../support/process.ts'
-import { me } from '../support/serve.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { me, runHere } from '../support/service.ts'
 
 /** Known to be wrong only once the address is taken apart. */
 const WRONG_PORT = 'postgres://tranche@localhost:561910/tranche'

@@ -5,11 +5,10 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
+import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { finish, startServe, WITH_OPS } from '../support/process.ts'
-import { halfSent, serveRefused, withKey } from '../support/serve.ts'
-import { PLAN, USER } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { halfSent, PLAN, serveRefused, USER, withKey } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 
 suite('serve and its operators', { concurrency: 4 }, () => {

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '../support/database.ts'
 import { ourServer, ownDatabase } from '../support/postgres-server.ts'
 import { startServe } from '../support/process.ts'
-import { me } from '../support/serve.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { me } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 
 /**

@@ -8,8 +8,8 @@ import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
+import { temporaryFolder } from '../support/database.ts'
 import { type Program, SOURCE, start, startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const CHECKOUT: Program = [join(import.meta.dirname, '../../bin/tranche')]
 const INSPECTOR_PORT = 9_229

@@ -8,8 +8,8 @@ import { suite, type TestContext, test } from 'node:test'
 import { connect } from 'node:tls'
 import { promisify } from 'node:util'
 import { makeCertificate } from '../support/certificate.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 const run = promisify(execFile)

@@ -12,11 +12,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { connect, type PeerCertificate } from 'node:tls'
 import { EXIT } from '../../src/cli/exit-codes.ts'
 import { makeCertificate } from '../support/certificate.ts'
-import { runHere } from '../support/command.ts'
-import { freePort } from '../support/free-port.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { type Started, start, startServe } from '../support/process.ts'
-import { serveRefused } from '../support/serve.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { runHere, serveRefused } from '../support/service.ts'
+import { freePort } from '../support/within.ts'
 
 /** Whether anybody could connect to a port of this machine before a process ended. */
 async function wasOpen(port: number, { hasEnded }: Started): Promise<boolean> {

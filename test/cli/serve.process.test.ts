@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict'
 import { Agent, request } from 'node:http'
 import { suite, type TestContext, test } from 'node:test'
+import { temporaryFolder } from '../support/database.ts'
 import { finish, start, startServe } from '../support/process.ts'
-import { halfSent, me, withKey } from '../support/serve.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { halfSent, me, withKey } from '../support/service.ts'
 
 // Most of a test's time is a process that starts: several at once cost little more than one.
 suite('serve', { concurrency: 4 }, () => {

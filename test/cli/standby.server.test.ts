@@ -5,9 +5,9 @@ import { chmodSync, existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { hasOwnMachine, onOwnMachine } from '../support/own-machine.ts'
+import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
 import type { Server } from '../support/postgres-server.ts'
-import { PASSWORD, withPasswords } from '../support/postgres-user.ts'
+import { PASSWORD, withPasswords } from '../support/postgres-server.ts'
 import { hasTool } from '../support/tools.ts'
 
 const setStandby = async (server: Server, name: string): Promise<void> => {

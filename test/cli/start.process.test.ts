@@ -8,12 +8,10 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { runHere } from '../support/command.ts'
-import { addressIn } from '../support/database.ts'
-import { freePort } from '../support/free-port.ts'
+import { addressIn, temporaryFolder } from '../support/database.ts'
 import { finish, PROGRAM, SOURCE, start } from '../support/process.ts'
-import { openShell } from '../support/shell.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { openShell, runHere } from '../support/service.ts'
+import { freePort } from '../support/within.ts'
 
 const CREATE = ['partner', 'create', 'acme', '--name', 'Acme']
 const [NODE, MAIN = ''] = SOURCE

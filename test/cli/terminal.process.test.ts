@@ -6,7 +6,7 @@ import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import { createPaint, createProgress } from '../../src/cli/terminal.ts'
 import { quoted } from '../../src/core/text.ts'
-import { capture } from '../support/command.ts'
+import { capture } from '../support/service.ts'
 
 const stream = (isTTY: boolean, colours = 8) =>
   Object.assign(new PassThrough(), { isTTY, getColorDepth: () => colours })

@@ -12,8 +12,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { duration } from '../../src/cli/options.ts'
 import { VERSION } from '../../src/resources.ts'
-import { everyPath } from '../support/command.ts'
-import { openShell, type Shell } from '../support/shell.ts'
+import { everyPath, openShell, type Shell } from '../support/service.ts'
 
 const FOLDER = join(import.meta.dirname, '../../fixtures/transcripts')
 const files = readdirSync(FOLDER).filter((name) => name.endsWith('.txt'))

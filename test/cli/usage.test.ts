@@ -6,8 +6,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
-import { rowsOf } from '../support/rows.ts'
-import { errorOf, openShell, type Shell, withPartner } from '../support/shell.ts'
+import { rowsOf } from '../support/database.ts'
+import { errorOf, openShell, type Shell, withPartner } from '../support/service.ts'
 
 const SLUG = ['partner', 'create', 'acme', '--name', 'Acme']
 

@@ -5,8 +5,7 @@ import type { TestContext } from 'node:test'
 import { price } from '../../src/core/money.ts'
 import { runPass } from '../../src/engine/pass.ts'
 import { openAgain } from '../support/database.ts'
-import { PLAN, USER } from '../support/service.ts'
-import { openShell, type Shell } from '../support/shell.ts'
+import { openShell, PLAN, type Shell, USER } from '../support/service.ts'
 
 export const MINUTE = 60_000
 

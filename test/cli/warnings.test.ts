@@ -7,9 +7,9 @@ import { test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { giveDigests } from '../support/digests.ts'
+import { giveDigests } from '../support/database.ts'
+import type { Shell } from '../support/service.ts'
 import { PLAN } from '../support/service.ts'
-import type { Shell } from '../support/shell.ts'
 import {
   confirmFirst,
   type Finding,

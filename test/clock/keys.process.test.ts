@@ -6,8 +6,7 @@ import { periodOf } from '../../src/core/month.ts'
 import { DAY_MS, HOUR_MS, monthOf, plus } from '../../src/core/time.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
-import { me } from '../support/serve.ts'
-import { AUDIT, startService, T0 } from '../support/service.ts'
+import { AUDIT, me, startService, T0 } from '../support/service.ts'
 import { now, openShop, type Shop } from './wrong-clock.ts'
 
 const issue = async (shop: Shop, shiftMs: number, ...more: string[]) =>

@@ -7,9 +7,9 @@ import { suite, type TestContext, test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { MOUNTING, mayMount } from '../faults/mounts.ts'
 import { startTicker } from '../price/ticker.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { finish, PROGRAM, WITH_OPS } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { openShop, type Shop } from './wrong-clock.ts'
 
 type Finding = { kind: string; severity: string; subject: string; message: string; mend: string }

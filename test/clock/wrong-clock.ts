@@ -8,10 +8,9 @@ import { machine } from '../../src/machine.ts'
 import type { Store } from '../../src/store/store.ts'
 import { startTicker } from '../price/ticker.ts'
 import { link, populate, sendPlan } from '../store/world.ts'
-import { type Outcome, runHere } from '../support/command.ts'
-import { openFresh } from '../support/fresh-database.ts'
+import { openFresh, temporaryFolder } from '../support/database.ts'
 import { finish, type Program, SOURCE, startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { type Outcome, runHere } from '../support/service.ts'
 
 const [NODE, ...REST] = SOURCE
 /** Its clock is SHIFT_MS off. */

@@ -6,7 +6,7 @@ import { databaseOf } from '../../src/cli/context.ts'
 import type { Store } from '../../src/store/store.ts'
 import { lay } from '../releases/release.ts'
 import { emptyDatabase, ourServer } from '../support/postgres-server.ts'
-import { errorOf, openShell, type Shell, succeed } from '../support/shell.ts'
+import { errorOf, openShell, type Shell, succeed } from '../support/service.ts'
 
 const RELEASE = join(import.meta.dirname, '../../fixtures/releases/0.1.0')
 

@@ -11,7 +11,7 @@ import { lockFile } from '../../src/store/sqlite/file/files.ts'
 import { acquireLock } from '../../src/store/sqlite/file/locks.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 
 /** Why `work` gave up, while a pass that never ends has the file. */
 async function refusalBesidePass(t: TestContext, file: string, work: () => Promise<unknown>): Promise<Error> {

@@ -11,8 +11,8 @@ import { machineAt } from '../../src/machine.ts'
 import { commitAlone } from '../../src/store/postgres/server/month-gate.ts'
 import { openAlone } from '../../src/store/postgres/server/pool.ts'
 import { AUDIT, populate, T0 } from '../store/world.ts'
-import { assertNotToldAlone, followed, ourPair } from '../support/standby.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { assertNotToldAlone, followed, ourPair } from '../support/postgres-server.ts'
 import { hasTool } from '../support/tools.ts'
 
 /** A small database on a primary, an empty one, a place for a file, and a move from one to another. */

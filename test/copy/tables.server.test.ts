@@ -6,9 +6,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { type ColumnKind, TABLES } from '../../src/store/tables.ts'
-import { openFresh } from '../support/fresh-database.ts'
+import { openFresh, temporaryFolder } from '../support/database.ts'
 import { ourServer, ownDatabase } from '../support/postgres-server.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 type Found = {

@@ -7,7 +7,7 @@ import type { Tier } from '../../src/core/fees.ts'
 import { feesOf, feeWeight, shareOut, statementOf } from '../../src/core/fees.ts'
 import { CENT, formatUsd, type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
-import { tier } from '../support/tier.ts'
+import { tier } from '../support/samples.ts'
 
 const FEES: [what: string, tier: Tier, volume: string, users: number, total: string][] = [
   ['nothing', tier(), '0.00', 0, '0.00'],

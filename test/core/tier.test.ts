@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { chooseTier, setTier, type Tier, type TierTerms, tiersInForce } from '../../src/core/fees.ts'
 import { usd } from '../../src/core/money.ts'
 import type { Instant } from '../../src/core/time.ts'
-import { tier } from '../support/tier.ts'
+import { tier } from '../support/samples.ts'
 
 const VERSIONS: Tier[] = [
   tier(),

@@ -9,7 +9,7 @@ import { FREQUENCIES, type Frequency } from '../../src/core/time.ts'
 import type { History } from '../../src/engine/backtest.ts'
 import { backtest, reportOf } from '../../src/engine/backtest.ts'
 import { walk } from '../price/histories.ts'
-import { historyOf } from '../support/price-history.ts'
+import { historyOf } from '../support/samples.ts'
 
 const HISTORY = historyOf(walk(40 * 24, { seed: 6, everyMs: 3_600_000 }))
 

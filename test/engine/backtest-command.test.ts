@@ -7,9 +7,8 @@ import { describe, type TestContext, test } from 'node:test'
 import { FREQUENCIES } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { csv, shuffled, walk } from '../price/histories.ts'
-import { type Outcome, runHere } from '../support/command.ts'
-import { T0 } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { type Outcome, runHere, T0 } from '../support/service.ts'
 
 /** Synthetic: forty days of hourly prices. */
 const POINTS = walk(40 * 24, { seed: 6, everyMs: 3_600_000 })

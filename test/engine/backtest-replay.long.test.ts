@@ -19,7 +19,7 @@ import { failsafeLead, freshSchedule, type Layout, type Schedule } from '../../s
 import { backtest, seededRandom } from '../../src/engine/backtest.ts'
 import { decide } from '../../src/engine/slot-reserve.ts'
 import { type Point, walk } from '../price/histories.ts'
-import { historyOf } from '../support/price-history.ts'
+import { historyOf } from '../support/samples.ts'
 
 const BUDGET = usd('10000.00')
 const MIN_TRANCHE = usd('5.00')

@@ -7,7 +7,7 @@ import { formatPrice, usd } from '../../src/core/money.ts'
 import { DAY_MS, type Frequency, HOUR_MS, MINUTE_MS, plus, WINDOW_MS } from '../../src/core/time.ts'
 import { backtest } from '../../src/engine/backtest.ts'
 import { type Point, walk } from '../price/histories.ts'
-import { historyOf } from '../support/price-history.ts'
+import { historyOf } from '../support/samples.ts'
 import { PLAN, startService, T0, USER } from '../support/service.ts'
 
 /** What the backtest gives every window. */

@@ -5,9 +5,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { csv, walk } from '../price/histories.ts'
-import { runHere } from '../support/command.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { finish } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { runHere } from '../support/service.ts'
 
 test('another process prints the same bytes', async (t) => {
   const folder = temporaryFolder(t)

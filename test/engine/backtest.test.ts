@@ -16,7 +16,7 @@ import {
   type WindowResult,
 } from '../../src/engine/backtest.ts'
 import { shuffled, walk } from '../price/histories.ts'
-import { historyOf } from '../support/price-history.ts'
+import { historyOf } from '../support/samples.ts'
 import { T0 } from '../support/service.ts'
 
 const START = plus(T0, 14 * DAY_MS)

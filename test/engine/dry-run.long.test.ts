@@ -8,8 +8,7 @@ import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import type { ListedExecution } from '../../src/store/store.ts'
-import { runHere } from '../support/command.ts'
-import { PLAN, type Service, startService, T0, USER } from '../support/service.ts'
+import { PLAN, runHere, type Service, startService, T0, USER } from '../support/service.ts'
 
 type Said = {
   partner_plan_id: string

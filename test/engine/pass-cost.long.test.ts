@@ -9,9 +9,9 @@ import { runPass } from '../../src/engine/pass.ts'
 import { configure, connect, type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { createDuePlans } from '../../src/store/sqlite/pass.ts'
-import { measure } from '../support/measure.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { T0 } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { measure } from '../support/within.ts'
 import { manyWaiting, type Waiting } from './waiting.ts'
 
 const FEW = 1_000

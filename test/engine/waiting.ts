@@ -6,9 +6,9 @@ import type { Instant } from '../../src/core/time.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { addPlans, fill } from '../support/large-database.ts'
 import { AUDIT, T0 } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 
 export type Waiting = { store: Store; machine: Machine; setClock: (now: Instant) => void; file: string }
 

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { link, PRICE, plan } from '../http/steps.ts'
-import { rowsOf } from '../support/rows.ts'
+import { rowsOf } from '../support/database.ts'
 import { ordersIn, SAMPLES, type Sample, type Stage, setStage, until } from './stage.ts'
 
 const ENVIRONMENTS = ['test', 'live'] as const

@@ -6,10 +6,9 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
-import { type Started, start } from '../support/process.ts'
-import { PYTHON } from '../support/python.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { PYTHON, type Started, start } from '../support/process.ts'
 import { type Service, startService } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Front, startFront } from './front.ts'
 
 export const EXAMPLES = join(import.meta.dirname, '../../docs/examples')

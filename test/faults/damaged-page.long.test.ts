@@ -4,8 +4,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { PLAN, USER } from '../support/service.ts'
-import { openShell, type Shell, succeed } from '../support/shell.ts'
+import { openShell, PLAN, type Shell, succeed, USER } from '../support/service.ts'
 import { ALL, chanceOf } from './chance.ts'
 
 const PAGE_BYTES = 4096

@@ -5,7 +5,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { folderOfProcess, temporaryFolder } from '../support/temporary-folder.ts'
+import { folderOfProcess, temporaryFolder } from '../support/database.ts'
 
 const { EIO, ENOSPC } = constants.errno
 const ERRORS = { EIO, ENOSPC }

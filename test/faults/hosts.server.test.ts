@@ -5,8 +5,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { machine } from '../../src/machine.ts'
 import { hasTool } from '../support/tools.ts'
-import { hostRounds } from './hosts/rounds.ts'
-import { STRIKES } from './hosts/strikes.ts'
+import { hostRounds, STRIKES } from './hosts/rounds.ts'
 
 test('whichever host is struck, nothing that was answered is lost, and nothing is done twice', async (t) => {
   if (!hasTool(t, 'postgres')) return

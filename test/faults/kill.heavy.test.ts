@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { machine } from '../../src/machine.ts'
-import { killRounds, sumOf } from './kill/rounds.ts'
-import { VICTIMS } from './kill/victims.ts'
+import { killRounds, sumOf, VICTIMS } from './kill/rounds.ts'
 
 test('whatever is killed, nothing that was answered is lost, and the next start needs no repair', async (t) => {
   const seed = Number(process.env.SEED ?? machine.clock() % 1_000_000)

@@ -12,8 +12,7 @@ import SQLite from 'better-sqlite3'
 import { pricesCsv } from '../price/histories.ts'
 import { trancheHere } from '../store/copies.ts'
 import { type Started, start, startServe } from '../support/process.ts'
-import { me, withKey } from '../support/serve.ts'
-import { PLAN, USER } from '../support/service.ts'
+import { me, PLAN, USER, withKey } from '../support/service.ts'
 
 const post = (url: string, key: string, path: string, body: object): Promise<Response> =>
   fetch(`${url}/partner/v1${path}`, {

@@ -10,14 +10,12 @@ import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { head } from '../http/raw.ts'
 import { confirmPath, DUE, PLANS, USERS } from '../http/steps.ts'
 import { AUDIT, fill, PLAN, USER } from '../support/service.ts'
-import type { Answer } from './answers.ts'
-import { createClient } from './client.ts'
-import { fuzz, neverSucceeded } from './fuzz.ts'
-import { assertFlat, growthOf } from './memory.ts'
-import { OPERATIONS } from './operations.ts'
+import { assertFlat, fuzz, growthOf, neverSucceeded, type Player, startTarget, type Target } from './fuzz.ts'
+import type { Answer } from './oracle.ts'
 import { createOwners, judge } from './oracle.ts'
 import type { Request } from './requests.ts'
-import { type Player, startTarget, type Target } from './target.ts'
+import { OPERATIONS } from './requests.ts'
+import { createClient } from './wire.ts'
 
 const REQUESTS = 900
 const LUCKY_MAX = 3

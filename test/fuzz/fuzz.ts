@@ -2,18 +2,54 @@
 // answered or the time is up.
 
 import assert from 'node:assert/strict'
-import { setTimeout as wait } from 'node:timers/promises'
+import { readFileSync, statSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
-import { createAttacks } from './attacks.ts'
-import { createClient } from './client.ts'
-import { OPERATIONS } from './operations.ts'
-import { createOwners } from './oracle.ts'
-import { createPlays, type Plays, type Stage } from './play.ts'
-import { anyPlay } from './steps.ts'
-import { type Player, startTarget, type Target } from './target.ts'
-import { anyAttack } from './wire.ts'
+import { revoke } from '../../src/core/key.ts'
+import { price } from '../../src/core/money.ts'
+import type { Environment, Tenant } from '../../src/core/partner.ts'
+import { Problem } from '../../src/core/problem.ts'
+import { advanceSandbox, fireInSandbox } from '../../src/engine/sandbox.ts'
+import { issueKey } from '../../src/keys.ts'
+import { machine } from '../../src/machine.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import type { Store } from '../../src/store/store.ts'
+import { head } from '../http/raw.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { type Started, startQuietServe } from '../support/process.ts'
+import { AUDIT } from '../support/service.ts'
+import { type Answer, allAnswers, createOwners, judge, type Owners } from './oracle.ts'
+import {
+  anyPlay,
+  bytesOf,
+  type CallStep,
+  knowledgeOf,
+  learn,
+  type Member,
+  OPERATIONS,
+  type Request,
+  requestOf,
+  type Source,
+  type Step,
+  type Stranger,
+  USERS_PER_PLAY,
+  type World,
+  worldOf,
+} from './requests.ts'
+import {
+  type Attack,
+  anyAttack,
+  applySlip,
+  type Client,
+  createClient,
+  doubtful,
+  inChunks,
+  type Message,
+} from './wire.ts'
 
-export type FuzzOptions = {
+type FuzzOptions = {
   seed: number
   /** The run ends after so many, or at the end of the time. */
   requests: number
@@ -124,4 +160,427 @@ function createTally(target: Target, { requests, minutes, onProgress }: FuzzOpti
       onProgress?.({ ...report, seconds: seconds() })
     },
   }
+}
+
+// What is fuzzed: the executable in a process of its own, its database opened beside it, and keys of several tenants.
+
+type TargetEnding = { after: (end: () => Promise<void> | void) => void }
+/** `tag` begins every id that this tenant chooses. */
+export type Seat = { tenant: Tenant; key: string; tag: string }
+export type Player = Record<Environment, Seat>
+
+export type Target = {
+  file: string
+  served: Started & { url: string }
+  store: Store
+  players: Player[]
+  /** The Authorization header of each kind of caller who is not a player. */
+  strangers: Record<Stranger, string | null>
+  /** Bytes of memory that the process has, and of disk that the database takes. */
+  sizes: () => { residentBytes: number; fileBytes: number }
+}
+
+const ARGUMENTS = [
+  ...['--tick-every', '1s', '--price-feed', 'static:60000'],
+  ...['--webhook-allow-cidr', '127.0.0.0/8', '--log-level', 'warn'],
+]
+
+/** Everything ends, and is removed, with `ending`. */
+export async function startTarget(ending: TargetEnding, playerCount: number): Promise<Target> {
+  const cwd = temporaryFolder(ending)
+  const file = join(cwd, 'tranche.db')
+  const store = await openStore(file, { clock: machine.clock, create: true })
+  ending.after(() => store.close())
+  const players: Player[] = []
+  for (let n = 0; n < playerCount; n++) {
+    await store.addPartner({ partnerSlug: `player-${n}`, name: `Player ${n}` }, AUDIT)
+    players.push({ test: await seat(store, n, 'test'), live: await seat(store, n, 'live') })
+  }
+  const strangers = await strangersOf(store)
+  const served = await startQuietServe(ending, ARGUMENTS, { cwd })
+  return { file, served, store, players, strangers, sizes: () => sizesOf(served, file) }
+}
+
+async function seat(store: Store, n: number, environment: Environment): Promise<Seat> {
+  const { tenant, secret } = await keyFor(store, `player-${n}`, environment)
+  return { tenant, key: secret, tag: `zt${n}${environment}` }
+}
+
+async function keyFor(store: Store, slug: string, environment: Environment) {
+  const tenant = await store.findTenant(slug, environment)
+  if (!tenant) throw new Error(`no tenant ${slug} ${environment}`)
+  const { record, secret } = issueKey({ tenant, label: null, lifetimeMs: null }, machine)
+  await store.addKey(record, AUDIT)
+  return { tenant, secret, record }
+}
+
+async function strangersOf(store: Store): Promise<Target['strangers']> {
+  await store.addPartner({ partnerSlug: 'disabled', name: 'Disabled' }, AUDIT)
+  const [revoked, disabled] = [
+    await keyFor(store, 'disabled', 'test'),
+    await keyFor(store, 'disabled', 'live'),
+  ]
+  const { keyId } = revoked.record
+  await store.changeKey(keyId, (seen, time) => ({ key: revoke(seen, time), successor: null }), AUDIT)
+  await store.changePartner('disabled', (seen) => ({ ...seen, status: 'disabled' as const }), AUDIT)
+  const unknown = issueKey({ tenant: revoked.tenant, label: null, lifetimeMs: null }, machine).secret
+  return {
+    none: null,
+    malformed: 'Basic YTpi',
+    unknown: `Bearer ${unknown}`,
+    revoked: `Bearer ${revoked.secret}`,
+    disabled: `Bearer ${disabled.secret}`,
+  }
+}
+
+function sizesOf({ child }: Started, file: string): ReturnType<Target['sizes']> {
+  const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
+  const kib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1])
+  const fileBytes = [file, `${file}-wal`].map((name) => statSync(name).size).reduce((sum, size) => sum + size)
+  return { residentBytes: kib * 1024, fileBytes }
+}
+
+// Whether memory stays flat: what a run ends with is what it had once it was warm.
+
+const MIB = 1024 * 1024
+/** The share of a run after which caches are full and the heap has its size. */
+const WARM_SHARE = 0.2
+/** What the last fifth of a run may have more than the first fifth after the warm-up, by their medians. */
+const GROWTH_MAX_BYTES = 16 * MIB
+/** Fewer samples than this say nothing. */
+const SAMPLES_MIN = 500
+
+type Growth = { warmBytes: number; lastBytes: number; mostBytes: number }
+
+/** Null when the run was too short to tell. */
+export function growthOf({ samples }: Pick<FuzzReport, 'samples'>): Growth | null {
+  if (samples.length < SAMPLES_MIN) return null
+  const resident = samples.map(({ residentBytes }) => residentBytes)
+  const part = (from: number, to: number) => resident.slice(resident.length * from, resident.length * to)
+  return {
+    warmBytes: median(part(WARM_SHARE, 2 * WARM_SHARE)),
+    lastBytes: median(part(1 - WARM_SHARE, 1)),
+    mostBytes: Math.max(...resident),
+  }
+}
+
+/** Throws when memory has grown by more than chance explains. */
+export function assertFlat({ warmBytes, lastBytes }: Growth): void {
+  const grown = lastBytes - warmBytes
+  assert.ok(
+    grown <= GROWTH_MAX_BYTES,
+    `memory has grown by ${(grown / MIB).toFixed(1)} MiB since it was warm`,
+  )
+}
+
+const median = (values: number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
+
+// Plays the steps of one fuzzer against the service, each answer judged as it comes.
+
+const HOUR_MS = 3_600_000
+const SHOWN_MAX = 1_000
+/** What a step of time may run into: no such plan, nothing for it to fire, another advance of another player. */
+const EXPECTED = ['plan_not_found', 'sandbox_refused', 'database_in_use']
+
+type Stage = {
+  target: Target
+  client: Client
+  owners: Owners
+  /** Told of every answer. */
+  note: (operationId: string, status: number) => void
+}
+/** One fuzzer's plays; `last` is what its neighbour looks into for executions that are not its own. */
+type Plays = { play: (steps: readonly Step[]) => Promise<void>; last: () => World | null }
+
+function createPlays(stage: Stage, player: Player, neighbour: () => World | null): Plays {
+  const { target, client, owners } = stage
+  let count = 0
+  let calls = 0
+  let last: World | null = null
+  let trace: string[] = []
+
+  async function send(world: World, step: CallStep): Promise<void> {
+    calls += 1
+    const executions = step.isForeign ? neighbour()?.executions : undefined
+    const requestId = `${world.prefix}${calls}`
+    const request = requestOf(step, { known: knowledgeOf(world, executions), requestId })
+    const authorization = request.stranger ? target.strangers[request.stranger] : `Bearer ${world.key}`
+    trace.push(show(request))
+    const bytes = bytesOf(request, { authorization, chunks: step.chunks })
+    const answers = await client.send(bytes, { isHead: request.method === 'HEAD', times: step.times })
+    for (const answer of answers) {
+      trace.push(`-> ${answer.status} ${answer.body.slice(0, SHOWN_MAX)}`)
+      stage.note(operationIdOf(step), answer.status)
+      const body = judge(request, answer, owners, world)
+      if (answer.status === 200) learn(world, body)
+    }
+    if (answers[0]?.status !== 200) return
+    // Every call is safe to send again.
+    for (const { status } of answers) assert.equal(status, 200, 'what was done once is done again')
+  }
+
+  async function passTime(world: World, step: Exclude<Step, CallStep>): Promise<void> {
+    trace.push(JSON.stringify(step))
+    const { store } = target
+    const options = { store, machine, tenant: world.tenant, audit: AUDIT }
+    const work =
+      step.kind === 'fire'
+        ? fireInSandbox(knowledgeOf(world)('plan', step.plan), { ...options, price: null })
+        : advanceSandbox({
+            ...options,
+            byMs: step.hours * HOUR_MS,
+            price: price(`${step.priceUsd}`),
+            onProgress: () => {},
+          })
+    await work.catch((error) => {
+      if (!(error instanceof Problem && EXPECTED.includes(error.code))) throw error
+    })
+  }
+
+  async function playAll(steps: readonly Step[]): Promise<void> {
+    const test = worldOf(player.test, count)
+    const live = worldOf(player.live, count)
+    last = live
+    for (const world of [test, live]) for (const step of OPENING) await send(world, step)
+    for (const plan of numbers(USERS_PER_PLAY - 1)) await passTime(test, { kind: 'fire', plan })
+    for (const step of steps) {
+      if (step.kind === 'call') await send(step.isLive ? live : test, step)
+      else await passTime(test, step)
+    }
+    // Or what fires for the users of all plays would grow from play to play.
+    for (const step of CLOSING) await send(live, step)
+    await target.store.resetSandbox(player.test.tenant, AUDIT)
+  }
+
+  return {
+    last: () => last,
+    async play(steps) {
+      count += 1
+      trace = []
+      await playAll(steps).catch((error) => {
+        throw new Error(`${trace.join('\n')}\n${String(error)}`)
+      })
+    },
+  }
+}
+
+const operationIdOf = ({ call }: CallStep): string => OPERATIONS[call.operation]?.operationId ?? ''
+
+/** A call as it should be. */
+function sound(
+  operationId: string,
+  values: { path?: Member[]; body: Record<string, Source | string> },
+): CallStep {
+  const body = Object.entries(values.body).map(([name, value]) => ({
+    name,
+    value: typeof value === 'string' ? { text: value } : value,
+  }))
+  const operation = OPERATIONS.findIndex((each) => each.operationId === operationId)
+  const call = { operation, path: values.path ?? [], query: [], body }
+  return { kind: 'call', call, isLive: true, isForeign: false, mutations: [], times: 1, chunks: null }
+}
+
+const user = (at: number): Source => ({ known: 'user', at })
+const numbers = (count: number): number[] => Array.from({ length: count }, (_, at) => at)
+
+/** Most users are linked and have a plan, so that the calls that follow find something. */
+const OPENING: readonly CallStep[] = numbers(USERS_PER_PLAY - 1).flatMap((at) => [
+  sound('linkUser', {
+    body: {
+      partner_user_id: user(at),
+      consent_accepted: 'true',
+      consent_version: '"1"',
+      consent_timestamp: '"2026-01-05"',
+    },
+  }),
+  sound('putPlan', {
+    body: {
+      partner_user_id: user(at),
+      partner_plan_id: { known: 'plan', at },
+      amount_usd: '"60.00"',
+      frequency: '"daily"',
+    },
+  }),
+])
+const CLOSING: readonly CallStep[] = numbers(USERS_PER_PLAY).map((at) =>
+  sound('setUserStatus', {
+    path: [{ name: 'partner_user_id', value: user(at) }],
+    body: { status: '"disabled"' },
+  }),
+)
+
+function show({ method, target, headers, body, stranger }: Request): string {
+  const lines = headers.map(([name, value]) => `${name}: ${value}`)
+  const text = body ? Buffer.from(body).toString() : ''
+  return [`${method} ${target}`, ...(stranger ? [`as ${stranger}`] : []), ...lines, text]
+    .map((line) => line.slice(0, SHOWN_MAX))
+    .join('\n')
+}
+
+// Makes wire attacks, and holds what comes back against what may: answers to the calls that were sent, in their order,
+// and nothing hidden in another call. Meanwhile somebody else's call is answered as ever.
+
+const ME = '/partner/v1/me'
+const USERS = '/partner/v1/users'
+/** Above every time limit of the service on what has not come whole. */
+const OVER_MS = 45_000
+
+/** Attacks one after the other. `note` is told of every answer. */
+type Attacks = { play: (attack: Attack) => Promise<void> }
+
+function createAttacks(
+  { served, store }: Target,
+  { test: { key, tag, tenant } }: Player,
+  note: (what: string, status: number) => void,
+): Attacks {
+  let count = 0
+  /** Of the call that is hidden in another one. */
+  const smuggledId = (): string => `${tag}-${count}-smuggled`
+
+  /** The text of a message. What its last call would do if it were one must never be done. */
+  function write(message: Message, id: string): string {
+    const named = [`X-Request-Id: ${id}`]
+    const json = userJson(id)
+    switch (message.kind) {
+      case 'me':
+        return head('GET', ME, key, named)
+      case 'link':
+        return message.chunks === null
+          ? head('POST', USERS, key, [...named, `Content-Length: ${json.length}`]) + json
+          : head('POST', USERS, key, [...named, 'Transfer-Encoding: chunked']) +
+              inChunks(json, message.chunks)
+      case 'doubtful': {
+        const hidden = userJson(smuggledId())
+        const { lines, body } = doubtful(message.doubt, json)
+        const smuggled = head('POST', USERS, key, [
+          `X-Request-Id: ${smuggledId()}`,
+          `Content-Length: ${hidden.length}`,
+        ])
+        return head('POST', USERS, key, [...named, ...lines]) + body + smuggled + hidden
+      }
+      case 'rubbish':
+        return message.text
+    }
+  }
+
+  async function attack({ messages, slips, pieces, leave }: Attack): Promise<void> {
+    const ids = messages.map((_, at) => `${tag}-${count}-${at}`)
+    const text = messages.map((message, at) => write(message, ids[at] ?? '')).join('')
+    const answersDue = slips.length > 0 || leave === 'reset' ? 0 : soundBefore(messages)
+    const received = await send(served.url, slips.reduce(applySlip, text), { pieces, leave, answersDue })
+    // What is cut off by the client's own reset proves nothing of the service.
+    const answers = leave === 'reset' ? [] : allAnswers(received).filter(({ status }) => status >= 200)
+    for (const { status } of answers) {
+      note('wire', status)
+      assert.ok(status < 500, `it is answered ${status}`)
+    }
+    if (slips.length > 0) return
+    if (leave === 'end') assertInOrder(messages, ids, answers)
+    assert.equal(
+      await store.findUser(tenant, smuggledId()),
+      null,
+      'what was hidden in another call is not done',
+    )
+  }
+
+  /** Somebody else's call, over a connection of its own. */
+  async function bystand(): Promise<void> {
+    const client = createClient(served.url)
+    const id = `${tag}-bystander-${count}`
+    const [answer] = await client.send(Buffer.from(head('GET', ME, key, [`X-Request-Id: ${id}`])))
+    assert.ok(answer)
+    client.close()
+    note('bystander', answer.status)
+    assert.deepEqual([answer.status, answer.headers.get('x-request-id')], [200, id])
+    assert.equal(JSON.parse(answer.body).partner_slug, tenant.partnerSlug)
+  }
+
+  return {
+    async play(planned) {
+      count += 1
+      try {
+        await Promise.all([attack(planned), bystand()])
+      } catch (error) {
+        throw new Error(`${JSON.stringify(planned)}\n${String(error)}`)
+      }
+    },
+  }
+}
+
+const userJson = (id: string): string =>
+  JSON.stringify({
+    partner_user_id: id,
+    consent_accepted: true,
+    consent_version: '1',
+    consent_timestamp: '2026-01-05T00:00:00Z',
+  })
+
+/** How many messages come before the first that is not a sound call. */
+function soundBefore(messages: readonly Message[]): number {
+  const first = messages.findIndex(({ kind }) => kind === 'doubtful' || kind === 'rubbish')
+  return first < 0 ? messages.length : first
+}
+
+/**
+ * Every sound call before the first that is not is answered as itself; that one is refused, and ends the connection.
+ */
+function assertInOrder(
+  messages: readonly Message[],
+  ids: readonly string[],
+  answers: readonly Answer[],
+): void {
+  const soundCount = soundBefore(messages)
+  const shown = () =>
+    answers.map(({ status, headers }) => `${status} ${headers.get('x-request-id')}`).join(', ')
+  for (let at = 0; at < soundCount; at++) {
+    const answer = answers[at]
+    assert.deepEqual([answer?.status, answer?.headers.get('x-request-id')], [200, ids[at]], shown())
+    if (messages[at]?.kind === 'link') assert.equal(JSON.parse(answer?.body ?? '').partner_user_id, ids[at])
+  }
+  const rest = answers.slice(soundCount)
+  if (messages[soundCount]?.kind !== 'doubtful') return
+  assert.equal(rest.length, 1, `one refusal, and nothing behind it: ${shown()}`)
+  assert.ok([400, 413].includes(rest[0]?.status ?? 0), shown())
+}
+
+type Sending = Pick<Attack, 'pieces' | 'leave'> & { answersDue: number }
+
+/**
+ * Resolves with all that came back, once the connection is over. The client ends its side when as many answers are in
+ * as are due: one that ends it before is not answered.
+ */
+function send(url: string, text: string, { pieces, leave, answersDue }: Sending): Promise<string> {
+  const { hostname, port } = new URL(url)
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true }).setEncoding('latin1')
+  let received = ''
+  let isSent = false
+  const endWhenAnswered = (): void => {
+    if (isSent && received.split('HTTP/1.1 ').length > answersDue && socket.writable) socket.end()
+  }
+  socket.on('data', (more) => {
+    received += more
+    endWhenAnswered()
+  })
+  socket.on('error', () => {}).on('end', () => socket.destroy())
+  socket.on('close', () => resolve(received))
+  const over = new Error(`the connection is not over after ${OVER_MS} ms`)
+  const timer = setTimeout(() => reject(over), OVER_MS)
+  const write = async (): Promise<void> => {
+    const bytes = Buffer.from(text, 'latin1')
+    const step = Math.max(1, Math.ceil(bytes.length / pieces))
+    for (let at = 0; at < bytes.length && socket.writable; at += step) {
+      socket.write(bytes.subarray(at, at + step))
+      await turn()
+    }
+    isSent = true
+    if (leave === 'reset') socket.resetAndDestroy()
+    else endWhenAnswered()
+  }
+  socket.once('connect', () => void write())
+  return promise.finally(() => {
+    clearTimeout(timer)
+    socket.destroy()
+  })
 }

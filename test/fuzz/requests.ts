@@ -1,7 +1,19 @@
 // From a step to the bytes of one request: what the world knows is filled in, and then the mutations spoil it.
 
-import { type Noun, OPERATIONS, type Source } from './operations.ts'
-import type { CallStep, Mutation, Stranger } from './steps.ts'
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import { DAY_MS, formatInstant, type Instant, monthOf, plus } from '../../src/core/time.ts'
+import { machine } from '../../src/machine.ts'
+import { DESCRIPTION, type DescribedOperation } from '../openapi/described.ts'
+import type { Seat } from './fuzz.ts'
+import {
+  hostileBytes,
+  hostileHeader,
+  hostileJson,
+  hostileQuery,
+  hostileSegment,
+  strangeName,
+} from './hostile.ts'
 
 /** A request as it goes out, and what the oracle has to know about it. */
 export type Request = {
@@ -157,3 +169,360 @@ function chunked(body: Uint8Array, lengths: number[]): Uint8Array {
   }
   return Buffer.concat([...parts, Buffer.from('0\r\n\r\n')])
 }
+
+// Requests that the API description allows, made from the description itself: whatever is added to it is fuzzed from
+// then on.
+
+/** What an answer has named before, or a name of a small pool: it is chosen when the request is sent. */
+type Noun = 'user' | 'plan' | 'order' | 'execution' | 'amount' | 'cursor' | 'month' | 'webhook'
+/** One value: the JSON text of it, or what the world knows by then. */
+export type Source = { text: string } | { known: Noun; at: number }
+export type Member = { name: string; value: Source }
+type Parameters = { name: string; value: Source }[]
+
+type Call = { operation: number; path: Parameters; query: Parameters; body: Member[] | null }
+
+type Schema = {
+  $ref?: string
+  type?: string | string[]
+  oneOf?: Schema[]
+  properties?: Record<string, Schema>
+  required?: string[]
+  enum?: unknown[]
+  examples?: unknown[]
+  pattern?: string
+  format?: string
+  minLength?: number
+  maxLength?: number
+  minimum?: number
+  maximum?: number
+}
+type Parameter = {
+  name: string
+  in: 'path' | 'query' | 'header'
+  required: boolean
+  schema: Schema
+  example?: unknown
+}
+type Operation = DescribedOperation & {
+  method: string
+  template: string
+  parameters: Parameter[]
+  /** Every name that a complaint about a request may contain. */
+  fields: Set<string>
+}
+
+/** Which values a request takes from answers before it, by the name of the field. */
+const NOUNS: Record<string, Noun> = {
+  partner_user_id: 'user',
+  partner_plan_id: 'plan',
+  partner_order_id: 'order',
+  execution_id: 'execution',
+  usd_amount: 'amount',
+  cursor: 'cursor',
+  month: 'month',
+  url: 'webhook',
+}
+
+export const OPERATIONS: readonly Operation[] = Object.entries(DESCRIPTION.paths).flatMap(
+  ([template, operations]) =>
+    Object.entries(operations).map(([method, operation]) => {
+      const { parameters } = operation as DescribedOperation & { parameters: Parameter[] }
+      const inBody = bodiesOf(operation).flatMap(({ properties = {} }) => Object.keys(properties))
+      const fields = new Set([...parameters.map(({ name }) => name), ...inBody])
+      return { ...operation, method: method.toUpperCase(), template, parameters, fields }
+    }),
+)
+
+/** The shapes a body may have: none, one, or one of several. */
+function bodiesOf({ requestBody }: DescribedOperation): Schema[] {
+  if (!requestBody) return []
+  const schema = dereference(requestBody.content['application/json'].schema)
+  return schema.oneOf ? schema.oneOf.map(dereference) : [schema]
+}
+
+function dereference(schema: Schema): Schema {
+  if (schema.$ref === undefined) return schema
+  const found = DESCRIPTION.components.schemas[schema.$ref.split('/').at(-1) ?? '']
+  assert.ok(found, schema.$ref)
+  return found as Schema
+}
+
+/** What is deep is reached more often. */
+const weightOf = ({ operationId }: Operation): number =>
+  ({ confirmExecution: 8, putPlan: 5, linkUser: 4, pollDue: 4, setUserStatus: 2 })[operationId] ?? 1
+
+function callOf(operation: Operation, at: number): fc.Arbitrary<Call> {
+  const shapes = bodiesOf(operation).map(bodyOf)
+  const given = (place: string) => operation.parameters.filter((parameter) => parameter.in === place)
+  return fc.record({
+    operation: fc.constant(at),
+    path: parametersOf(given('path')),
+    query: parametersOf(given('query')),
+    body: shapes.length === 0 ? fc.constant(null) : fc.oneof(...shapes),
+  })
+}
+
+const parametersOf = (parameters: Parameter[]): fc.Arbitrary<Parameters> =>
+  membersOf(
+    parameters.map(({ name, schema, required, example }) => ({
+      name,
+      schema: { ...schema, ...(example !== undefined && { examples: [example] }) },
+      required,
+    })),
+  )
+
+const bodyOf = ({ properties = {}, required = [] }: Schema): fc.Arbitrary<Member[]> =>
+  membersOf(
+    Object.entries(properties).map(([name, schema]) => ({ name, schema, required: required.includes(name) })),
+  )
+
+function membersOf(fields: { name: string; schema: Schema; required: boolean }[]): fc.Arbitrary<Member[]> {
+  const each = fields.map(({ name, schema, required }) => {
+    const member = valueFor(name, schema).map((value) => ({ name, value }))
+    return required ? member : fc.option(member, { nil: null })
+  })
+  return fc.tuple(...each).map((members) => members.filter((member) => member !== null))
+}
+
+/** A value of a field: what the world knows, an example, or anything that the schema allows. */
+function valueFor(name: string, schema: Schema): fc.Arbitrary<Source> {
+  const noun = NOUNS[name]
+  const json = allowedBy(schema).map((value) => ({ text: JSON.stringify(value) }))
+  const examples = (schema.examples ?? []).map((value) => fc.constant({ text: JSON.stringify(value) }))
+  const described = fc.oneof(
+    { arbitrary: json, weight: 1 },
+    ...examples.map((arbitrary) => ({ arbitrary, weight: 4 })),
+  )
+  if (noun === undefined) return described
+  const known = fc.nat({ max: 11 }).map((at) => ({ known: noun, at }))
+  return fc.oneof(
+    // Cursors that were learnt may be those of another list; the example is one of this list.
+    { arbitrary: known, weight: noun === 'cursor' ? 1 : 15 },
+    { arbitrary: described, weight: noun === 'webhook' ? 0 : 1 },
+  )
+}
+
+function allowedBy(schema: Schema): fc.Arbitrary<unknown> {
+  if (Array.isArray(schema.type)) {
+    return fc.oneof(
+      ...schema.type.map((type) => (type === 'null' ? fc.constant(null) : allowedBy({ ...schema, type }))),
+    )
+  }
+  if (schema.enum) return fc.constantFrom(...schema.enum.filter((value) => value !== null))
+  if (schema.type === 'boolean') return fc.boolean()
+  if (schema.type === 'integer')
+    return fc.integer({ min: schema.minimum ?? 0, max: schema.maximum ?? 1_000_000 })
+  assert.equal(schema.type, 'string', JSON.stringify(schema))
+  const pattern = new RegExp(schema.pattern ?? '', 'u')
+  if (!pattern.test('é')) return fc.stringMatching(pattern)
+  if (schema.format === 'date-time') return anyInstant
+  const { minLength = 0 } = schema
+  // A text that only the size of the body bounds would make a body that is too large.
+  const maxLength = Math.min(schema.maxLength ?? TEXT_MAX, TEXT_MAX)
+  return fc.oneof(
+    fc
+      .string({ unit: 'grapheme', minLength, maxLength: Math.min(maxLength, 40) })
+      .filter((text) => pattern.test(text)),
+    fc
+      .integer({ min: Math.max(minLength, maxLength - 2), max: maxLength })
+      .map((length) => 'é'.repeat(length)),
+  )
+}
+
+const TEXT_MAX = 4_000
+
+const anyInstant = fc
+  .integer({ min: -1_960 * 365 * DAY_MS, max: 8_000 * 365 * DAY_MS })
+  .map((ms) => formatInstant(ms as Instant))
+
+/** Any call of any operation, as the description allows it. */
+const anyCall: fc.Arbitrary<Call> = fc.oneof(
+  ...OPERATIONS.map((operation, at) => ({ arbitrary: callOf(operation, at), weight: weightOf(operation) })),
+)
+
+// What one tenant has learnt from the answers it was given, and the ids that it uses again and again.
+
+type Execution = { id: string; amount: string }
+export type World = Seat & {
+  executions: Execution[]
+  cursors: string[]
+  /** Begins the names of one play, so that a play that is tried again finds nothing of the one before. */
+  prefix: string
+}
+
+const EXECUTIONS_MAX = 50
+const CURSORS_MAX = 5
+/** How many users a play has. */
+export const USERS_PER_PLAY = 4
+const NO_EXECUTION: Execution = { id: `exec_${'0'.repeat(32)}`, amount: '10.00' }
+/** Endings that make ids of every kind. */
+const ENDINGS = ['1', '2', '3', '/4', '%35', '6 é\u{1f680}', "'7", '..', '=8', '"9', '\\10', '?a=b#c']
+const WEBHOOKS = [
+  'https://127.0.0.1:1/',
+  'https://127.0.0.2:1/a?b=c',
+  'https://0x7f.1:1/',
+  `https://127.0.0.1:1/${'x'.repeat(2_000)}`,
+  'https://10.0.0.1/',
+  'https://[::1]/',
+  'https://169.254.169.254/latest',
+  'http://127.0.0.1/',
+  'https://[::ffff:7f00:1]/',
+]
+
+export const worldOf = (seat: Seat, play: number): World => ({
+  ...seat,
+  executions: [],
+  cursors: [],
+  prefix: `${seat.tag}-${play}-`,
+})
+
+/** Gives a request its values. The amounts it is given belong to the execution it was given before. */
+export function knowledgeOf(world: World, executions = world.executions): (noun: Noun, at: number) => string {
+  let execution = executions.at(-1) ?? NO_EXECUTION
+  return (noun, at) => {
+    if (noun === 'execution') {
+      execution = executions.at(-1 - (at % Math.max(1, executions.length))) ?? NO_EXECUTION
+      return execution.id
+    }
+    if (noun === 'amount') return amountFor(execution.amount, at)
+    if (noun === 'cursor')
+      return world.cursors[at % Math.max(1, world.cursors.length)] ?? 'dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'
+    if (noun === 'month') return monthOf(plus(machine.clock(), (at - 6) * 15 * 86_400_000))
+    if (noun === 'webhook') return WEBHOOKS[at % WEBHOOKS.length] ?? ''
+    const few = { user: USERS_PER_PLAY, plan: 6, order: 12 }[noun]
+    return `${world.prefix}${noun}-${ENDINGS[at % few]}`
+  }
+}
+
+/** Mostly what was reserved; else a part of it, or a little more. */
+function amountFor(reserved: string, at: number): string {
+  if (at < 7) return reserved
+  return [`${reserved}000000`, '0.01', '0.000000005', `9${reserved}`, '1.005'][at - 7] ?? reserved
+}
+
+/** Keeps what the next requests may need. */
+export function learn(world: World, body: unknown): void {
+  if (Array.isArray(body)) {
+    const due = body as { execution_id: string; amount_usd: string }[]
+    world.executions.push(
+      ...due.map(({ execution_id, amount_usd }) => ({ id: execution_id, amount: amount_usd })),
+    )
+    world.executions.splice(0, world.executions.length - EXECUTIONS_MAX)
+  } else if (
+    typeof body === 'object' &&
+    body !== null &&
+    'next_cursor' in body &&
+    typeof body.next_cursor === 'string'
+  ) {
+    world.cursors.unshift(body.next_cursor)
+    world.cursors.splice(CURSORS_MAX)
+  }
+}
+
+// What a fuzzer does, step by step: calls as they should be, calls spoiled in a few places, and time that passes.
+
+/** What is done to a request on its way. Places are counted around, so that every number is one. */
+type Mutation =
+  | { kind: 'drop'; at: number }
+  | { kind: 'value'; at: number; json: string }
+  | { kind: 'add'; at: number; name: string; json: string }
+  /** The same member once more, with another value, before the first one or after the last. */
+  | { kind: 'repeat'; at: number; json: string; isFirst: boolean }
+  | { kind: 'cut'; at: number }
+  | { kind: 'insert'; at: number; bytes: Uint8Array }
+  | { kind: 'body'; json: string }
+  | { kind: 'header'; line: readonly [name: string, value: string] }
+  | { kind: 'segment'; at: number; segment: string }
+  | { kind: 'query'; query: string }
+  | { kind: 'method'; method: string }
+  | { kind: 'key'; key: Stranger }
+
+/** Whose key it is, other than one of the two tenants that play. */
+export type Stranger = 'none' | 'malformed' | 'unknown' | 'revoked' | 'disabled'
+
+export type CallStep = {
+  kind: 'call'
+  call: Call
+  isLive: boolean
+  /** Takes executions from another partner's answers. */
+  isForeign: boolean
+  mutations: Mutation[]
+  /** How many times it is sent, ahead of the answers. */
+  times: number
+  /** The lengths of the chunks of the body; null for a body of a stated length. */
+  chunks: number[] | null
+}
+export type Step =
+  | CallStep
+  /** Fires a tranche of a plan of the test environment. */
+  | { kind: 'fire'; plan: number }
+  /** Takes the test environment through so many hours. */
+  | { kind: 'advance'; hours: number; priceUsd: number }
+
+/** As many as are answered at a time. */
+const AHEAD_MAX = 16
+const place = fc.nat({ max: 60_000 })
+const METHODS = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE', 'PROPFIND', 'QUERY']
+
+const mutation: fc.Arbitrary<Mutation> = fc.oneof(
+  fc.record({ kind: fc.constant('drop' as const), at: place }),
+  { arbitrary: fc.record({ kind: fc.constant('value' as const), at: place, json: hostileJson }), weight: 6 },
+  fc.record({ kind: fc.constant('add' as const), at: place, name: strangeName, json: hostileJson }),
+  fc.record({ kind: fc.constant('repeat' as const), at: place, json: hostileJson, isFirst: fc.boolean() }),
+  fc.record({ kind: fc.constant('cut' as const), at: place }),
+  fc.record({ kind: fc.constant('insert' as const), at: place, bytes: hostileBytes }),
+  fc.record({ kind: fc.constant('body' as const), json: hostileJson }),
+  { arbitrary: fc.record({ kind: fc.constant('header' as const), line: hostileHeader }), weight: 2 },
+  {
+    arbitrary: fc.record({ kind: fc.constant('segment' as const), at: place, segment: hostileSegment }),
+    weight: 2,
+  },
+  { arbitrary: fc.record({ kind: fc.constant('query' as const), query: hostileQuery }), weight: 2 },
+  fc.record({ kind: fc.constant('method' as const), method: fc.constantFrom(...METHODS) }),
+  fc.record({
+    kind: fc.constant('key' as const),
+    key: fc.constantFrom<Stranger[]>('none', 'malformed', 'unknown', 'revoked', 'disabled'),
+  }),
+)
+
+const callStep: fc.Arbitrary<CallStep> = fc.record({
+  kind: fc.constant('call' as const),
+  call: anyCall,
+  isLive: fc.boolean(),
+  isForeign: fc.integer({ min: 0, max: 15 }).map((n) => n === 15),
+  mutations: fc.oneof(
+    { arbitrary: fc.constant<Mutation[]>([]), weight: 3 },
+    { arbitrary: fc.array(mutation, { minLength: 1, maxLength: 3 }), weight: 2 },
+  ),
+  times: fc.oneof(
+    { arbitrary: fc.constant(1), weight: 2 },
+    { arbitrary: fc.integer({ min: 2, max: AHEAD_MAX }), weight: 1 },
+  ),
+  chunks: fc.option(fc.array(fc.integer({ min: 1, max: 300 }), { minLength: 1, maxLength: 5 }), {
+    freq: 5,
+    nil: null,
+  }),
+})
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { arbitrary: callStep, weight: 60 },
+  { arbitrary: fc.record({ kind: fc.constant('fire' as const), plan: fc.nat({ max: 11 }) }), weight: 4 },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant('advance' as const),
+      hours: fc.integer({ min: 1, max: 40 }),
+      priceUsd: fc.integer({ min: 1, max: 100_000 }),
+    }),
+    weight: 1,
+  },
+)
+
+const STEPS_MAX = 150
+
+/** One play: a failing one is shrunk to the fewest and simplest steps that still fail. */
+export const anyPlay: fc.Arbitrary<Step[]> = fc.array(step, {
+  minLength: 1,
+  maxLength: STEPS_MAX,
+  size: 'max',
+})

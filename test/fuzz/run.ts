@@ -5,8 +5,7 @@ import assert from 'node:assert/strict'
 import { Option } from 'commander'
 import { machine } from '../../src/machine.ts'
 import { minutes, optionsOrExit, runner, seedOption, wholeFrom } from '../support/runner.ts'
-import { type FuzzReport, fuzz, neverSucceeded } from './fuzz.ts'
-import { assertFlat, growthOf } from './memory.ts'
+import { assertFlat, type FuzzReport, fuzz, growthOf, neverSucceeded } from './fuzz.ts'
 
 const SAID_EVERY = 10_000
 const MIB = 1024 * 1024

@@ -8,10 +8,9 @@ import { compile } from '../openapi/compile.ts'
 import { DESCRIPTION } from '../openapi/described.ts'
 import { generateTypes } from '../openapi/generate-types.ts'
 import { blocksOf } from '../support/code-blocks.ts'
-import { freePort } from '../support/free-port.ts'
-import { paste } from '../support/paste.ts'
-import { PYTHON } from '../support/python.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { PYTHON, paste } from '../support/process.ts'
+import { freePort } from '../support/within.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/api.md'), 'utf8')

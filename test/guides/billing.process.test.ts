@@ -11,8 +11,7 @@ import { anchors } from '../../src/cli/reference/markdown.ts'
 import { type Instant, parseInstant } from '../../src/core/time.ts'
 import type { Report } from '../../src/core/trade.ts'
 import { type Entry, type Office, openOffice, utc } from '../billing/books.ts'
-import { paste } from '../support/paste.ts'
-import { SOURCE } from '../support/process.ts'
+import { paste, SOURCE } from '../support/process.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/billing.md'), 'utf8')
 const PARTNERS = ['acme', 'bolt']

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { blocksOf } from '../support/code-blocks.ts'
-import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/own-machine.ts'
+import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/machines.ts'
 import { hasTool } from '../support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

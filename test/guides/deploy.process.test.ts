@@ -7,8 +7,8 @@ import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { makeCertificate } from '../support/certificate.ts'
 import { blocksOf } from '../support/code-blocks.ts'
-import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/own-machine.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/machines.ts'
 import { hasTool } from '../support/tools.ts'
 
 const FOLDER = join(import.meta.dirname, '../../deploy')

@@ -19,7 +19,7 @@ import {
 } from '../http/steps.ts'
 import { startTicker } from '../price/ticker.ts'
 import { blocksOf } from '../support/code-blocks.ts'
-import { paste } from '../support/paste.ts'
+import { paste } from '../support/process.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -10,9 +10,9 @@ import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { createMetrics } from '../../src/http/metrics.ts'
 import { type Monitored, startMonitored } from '../http/monitored.ts'
 import { confirmPath, link, plan, poll, sendFirst, succeed } from '../http/steps.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { startService } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 const PAGE = readFileSync(join(import.meta.dirname, '../../docs/monitoring.md'), 'utf8')

@@ -8,9 +8,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { blocksOf } from '../support/code-blocks.ts'
-import { hasOwnMachine } from '../support/own-machine.ts'
+import { hasOwnMachine, type Machine, twoMachines } from '../support/machines.ts'
 import { hasTool } from '../support/tools.ts'
-import { type Machine, twoMachines } from '../support/two-machines.ts'
 import { until as untilWithin } from '../support/within.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

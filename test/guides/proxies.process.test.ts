@@ -18,10 +18,10 @@ import { silentLog } from '../../src/log.ts'
 import { machine } from '../../src/machine.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { blocksOf } from '../support/code-blocks.ts'
-import { freePort } from '../support/free-port.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { startService, USER } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
+import { freePort } from '../support/within.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8')
 const [NGINX = '', ...moreOfNginx] = blocksOf(GUIDE, 'nginx')

@@ -6,10 +6,9 @@ import { readFileSync, symlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { blocksOf } from '../support/code-blocks.ts'
-import { EXECUTABLE } from '../support/executable.ts'
-import { freePort } from '../support/free-port.ts'
-import { paste } from '../support/paste.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { EXECUTABLE, paste } from '../support/process.ts'
+import { freePort } from '../support/within.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8')

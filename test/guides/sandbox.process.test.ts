@@ -6,11 +6,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { machineAt } from '../../src/machine.ts'
 import { blocksOf } from '../support/code-blocks.ts'
-import { runHere } from '../support/command.ts'
-import { freePort } from '../support/free-port.ts'
-import { paste } from '../support/paste.ts'
-import { T0 } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { paste } from '../support/process.ts'
+import { runHere, T0 } from '../support/service.ts'
+import { freePort } from '../support/within.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/sandbox.md'), 'utf8')

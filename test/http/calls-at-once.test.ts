@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createTurns } from '../../src/http/turns.ts'
-import { halfSent } from '../support/serve.ts'
-import { startService } from '../support/service.ts'
+import { halfSent, startService } from '../support/service.ts'
 
 /** Work that holds the loop for so long. */
 function busyFor(ms: number): void {

@@ -7,8 +7,8 @@ import { test } from 'node:test'
 import { VIEWER } from '../../src/resources.ts'
 import { DESCRIPTION } from '../openapi/described.ts'
 import { openBrowser, type Page } from '../support/browser.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { startServe } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 
 /** The wake-up is among them. */
 const OPERATIONS = Object.entries({ ...DESCRIPTION.paths, ...DESCRIPTION.webhooks }).flatMap(

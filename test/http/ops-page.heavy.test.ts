@@ -5,7 +5,7 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { openBrowser, type Page } from '../support/browser.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { HOSTILE, withBusiness } from './ops-page.ts'
 
 const TOKEN = 'correct-horse-battery'

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { rowsOf } from '../support/rows.ts'
+import { rowsOf } from '../support/database.ts'
 import { type Service, startService, USER } from '../support/service.ts'
 import {
   assertSound,

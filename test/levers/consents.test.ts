@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { PLAN, USER } from '../support/service.ts'
-import { openShell } from '../support/shell.ts'
+import { openShell, PLAN, USER } from '../support/service.ts'
 
 test('user show has every consent once, oldest first, also after a disable and an erasure', async (t) => {
   const shell = openShell(t)

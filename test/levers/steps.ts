@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { machineAt } from '../../src/machine.ts'
-import { type Outcome, runHere } from '../support/command.ts'
 import type { Service } from '../support/service.ts'
+import { type Outcome, runHere } from '../support/service.ts'
 
 export const command = (service: Service, argv: readonly string[]): Promise<Outcome> =>
   runHere(['--db', service.file, ...argv], { machine: machineAt(service.now()).machine })

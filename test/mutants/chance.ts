@@ -9,7 +9,7 @@ import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSyn
 import { dirname, join, relative } from 'node:path'
 import { seededRandom } from '../../src/engine/backtest.ts'
 import costs from '../costs.json' with { type: 'json' }
-import { importsOf } from '../support/imports.ts'
+import { importsOf } from '../support/house.ts'
 import { isHeavy, isWaiting, needsServer } from '../support/kinds.ts'
 import { minutes, optionsOrExit, runner, wholeFrom } from '../support/runner.ts'
 import { type Change, changesOf, compilerOf } from './changes.ts'

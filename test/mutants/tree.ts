@@ -3,7 +3,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { scratch } from '../support/scratch.ts'
+import { scratch } from '../support/samples.ts'
 import type { Run } from './finders.ts'
 import { ROOT } from './rows.ts'
 

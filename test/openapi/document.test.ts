@@ -8,8 +8,7 @@ import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { OPERATIONS } from '../../src/http/openapi/route-descriptions.ts'
 import { ROUTES } from '../../src/http/routes.ts'
 import { machineAt } from '../../src/machine.ts'
-import { runHere } from '../support/command.ts'
-import { startService, T0 } from '../support/service.ts'
+import { runHere, startService, T0 } from '../support/service.ts'
 import { assertValid, DESCRIPTION } from './described.ts'
 
 const RECORD = join(import.meta.dirname, '../../fixtures/openapi/openapi.json')

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { HOUR_MS } from '../../src/core/time.ts'
 import { EXCHANGES, type Exchange } from '../../src/price/feed.ts'
-import { freePort } from '../support/free-port.ts'
 import { T0 } from '../support/service.ts'
+import { freePort } from '../support/within.ts'
 import { type Answer, json, quoted, read, startTicker, tickersAt } from './ticker.ts'
 
 const GOOD = tickersAt('64250.50')

@@ -9,9 +9,8 @@ import { formatPrice, type Price, price } from '../../src/core/money.ts'
 import { formatInstant, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { seededRandom } from '../../src/engine/backtest.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import { openFresh } from '../support/fresh-database.ts'
+import { openFresh, temporaryFolder } from '../support/database.ts'
 import { T0 } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const SINCE_2020 = Date.UTC(2020, 0, 1) as Instant
 

@@ -6,8 +6,7 @@ import { Problem } from '../../src/core/problem.ts'
 import { HOUR_MS, plus } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { createFeed } from '../../src/price/feed.ts'
-import { runHere } from '../support/command.ts'
-import { PLAN, startService, T0, USER } from '../support/service.ts'
+import { PLAN, runHere, startService, T0, USER } from '../support/service.ts'
 import { quoted, read, startTicker } from './ticker.ts'
 
 describe('a JSON ticker of anybody', { concurrency: true }, () => {

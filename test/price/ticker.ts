@@ -6,8 +6,7 @@ import type { Testimony } from '../../src/core/clock.ts'
 import { price } from '../../src/core/money.ts'
 import { createFeed, type FeedOptions } from '../../src/price/feed.ts'
 import type { ObservedPrice } from '../../src/store/store.ts'
-import { listen } from '../support/listen.ts'
-import { T0 } from '../support/service.ts'
+import { listen, T0 } from '../support/service.ts'
 
 export type Answer = { status?: number; headers?: Record<string, string>; body: string } | RequestListener
 

@@ -6,7 +6,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { openShell, type Shell, succeed } from '../support/shell.ts'
+import { openShell, type Shell, succeed } from '../support/service.ts'
 import { playStory } from './story.ts'
 
 const SEED = 1

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { DAY_MS } from '../../src/core/time.ts'
 import { readMigrations, VERSION } from '../../src/resources.ts'
-import { openShell, type Shell, succeed } from '../support/shell.ts'
+import { openShell, type Shell, succeed } from '../support/service.ts'
 import { ask, lay } from './release.ts'
 
 const RELEASES = join(import.meta.dirname, '../../fixtures/releases')

@@ -3,7 +3,7 @@
 import { formatPrice, type Price, price } from '../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { type Chance, chanceOf } from '../simulation/chance.ts'
-import { type Shell, succeed } from '../support/shell.ts'
+import { type Shell, succeed } from '../support/service.ts'
 
 /** Of January and February 2026, and three days of March: two months that are over. */
 const DAYS = 62

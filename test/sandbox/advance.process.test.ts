@@ -5,8 +5,8 @@ import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { DAY_MS } from '../../src/core/time.ts'
 import { assertSound, executionsOf, link, plan, windowsOf } from '../http/steps.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { start } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { startBench } from './bench.ts'
 
 test('one advance at a time, beside the ticks of a scheduler, and nothing fires twice', async (t) => {

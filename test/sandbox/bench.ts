@@ -7,7 +7,7 @@ import { price } from '../../src/core/money.ts'
 import type { Environment, Tenant } from '../../src/core/partner.ts'
 import { type Advanced, advanceSandbox, fireInSandbox } from '../../src/engine/sandbox.ts'
 import { machineAt } from '../../src/machine.ts'
-import { type Rows, rowsOf } from '../support/rows.ts'
+import { type Rows, rowsOf } from '../support/database.ts'
 import { AUDIT, type Service, startService } from '../support/service.ts'
 
 export type Bench = Service & {

@@ -9,7 +9,7 @@ import { createPartner } from '../../src/cli/trial/simulated-partner.ts'
 import { price } from '../../src/core/money.ts'
 import { DAY_MS } from '../../src/core/time.ts'
 import { assertSound, executionsOf, PRICE } from '../http/steps.ts'
-import { listen } from '../support/listen.ts'
+import { listen } from '../support/service.ts'
 import { keyIn, startSim } from './sim.ts'
 
 test('a day is worked off at the given rates, a JSON line each', async (t) => {

@@ -4,8 +4,8 @@ import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { link, plan } from '../http/steps.ts'
-import { type Outcome, runHere } from '../support/command.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { type Outcome, runHere } from '../support/service.ts'
 import { type Bench, startBench } from './bench.ts'
 
 type Sim = Bench & {

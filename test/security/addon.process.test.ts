@@ -14,8 +14,8 @@ import {
 } from 'node:fs'
 import { basename, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { temporaryFolder } from '../support/database.ts'
 import { finish } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { canBeOthers } from '../support/tools.ts'
 
 const OTHER_UID = 65_534

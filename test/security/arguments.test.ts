@@ -5,8 +5,7 @@ import { test } from 'node:test'
 import { everyCommand } from '../../src/cli/help.ts'
 import { createProgram } from '../../src/cli/program.ts'
 import { machineAt } from '../../src/machine.ts'
-import { capture } from '../support/command.ts'
-import { T0 } from '../support/service.ts'
+import { capture, T0 } from '../support/service.ts'
 
 const SECRET = /key|secret|token|password|credential|bearer/
 /** Words of that kind that take no secret, and what the help says of them. */

@@ -5,9 +5,9 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '../support/database.ts'
 import { PROGRAM, type Program, startServe } from '../support/process.ts'
-import { me, withKey } from '../support/serve.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { me, withKey } from '../support/service.ts'
 
 const DEPLOY = join(import.meta.dirname, '../../deploy')
 const PATTERN = '/proc/sys/kernel/core_pattern'

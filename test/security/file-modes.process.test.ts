@@ -6,9 +6,9 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, globSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '../support/database.ts'
 import { finish, PROGRAM, type Program, startServe } from '../support/process.ts'
 import { PLAN, USER } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { canBeOthers } from '../support/tools.ts'
 
 const OPEN: Program = ['/bin/sh', '-c', 'umask 000; exec "$@"', 'sh', ...PROGRAM]

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { huntFor } from './hunt.ts'
 
 const RANDOM = 'q7Rk2mZx9TbWc4NvL1sYp8DfHj3GaUe6KoXi5BtM'

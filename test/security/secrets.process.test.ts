@@ -9,9 +9,9 @@ import SQLite from 'better-sqlite3'
 import { keyHash } from '../../src/keys.ts'
 import { exchange } from '../http/raw.ts'
 import { trancheHere } from '../store/copies.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { finish, startQuietServe } from '../support/process.ts'
 import { PLAN, USER } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Hunt, huntFor } from './hunt.ts'
 
 /** The first writes every line there is; what is between the two, a part of them. */

@@ -5,8 +5,7 @@ import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { test } from 'node:test'
 import { machineAt } from '../../src/machine.ts'
-import { T0 } from '../support/service.ts'
-import { openShell, succeed } from '../support/shell.ts'
+import { openShell, succeed, T0 } from '../support/service.ts'
 import { unseenFlip } from './system/copies.ts'
 
 test('a flipped copy leaves no folder and no listener', async (t) => {

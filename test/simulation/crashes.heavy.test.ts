@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { liveWithCrashes } from './crash/crashing-life.ts'
-import { SHORT_CRASHING_LIFE } from './seeds.ts'
+import { SHORT_CRASHING_LIFE } from './options.ts'
 
 const { seed, steps } = SHORT_CRASHING_LIFE
 const COMMAND = `SEED=${seed} npm run simulate -- --crashes --steps ${steps}`

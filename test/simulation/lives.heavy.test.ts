@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import { test } from 'node:test'
 import { live } from './life.ts'
-import { SHORT_LIVES } from './seeds.ts'
+import { SHORT_LIVES } from './options.ts'
 
 for (const seed of [...SHORT_LIVES.map(({ seed }) => seed), randomInt(2 ** 32)]) {
   test(`the service and the model agree through a whole life: SEED=${seed} npm run simulate`, async () => {

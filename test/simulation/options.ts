@@ -6,10 +6,10 @@ import { minutes, runner, seedOption, wholeFrom } from '../support/runner.ts'
 /** One life in so many is one of crashes: each kill costs the start of a process. */
 export const LIVES_PER_CRASHING = 12
 
-export const STORES = ['sqlite', 'postgres', 'both'] as const
+const STORES = ['sqlite', 'postgres', 'both'] as const
 export type StoreName = (typeof STORES)[number]
 
-export type Options = {
+type Options = {
   minutes: number
   store: StoreName
   /** Null for a mixture. */
@@ -49,3 +49,54 @@ export function optionsOf(args: readonly string[]): Options {
     steps: asked.steps ?? null,
   }
 }
+
+// The lives that every run begins with, so that runs of one program can be compared. A seed is the same life only as
+// long as the player draws the same: with any new draw it becomes another one, and what it once found is found again by
+// chance alone. What must stay found is planted as a bug (test/mutants/simulate/), or is a test of its own.
+
+export type Life = { seed: number; isCrashing: boolean }
+
+const whole = (seed: number): Life => ({ seed, isCrashing: false })
+const crashing = (seed: number): Life => ({ seed, isCrashing: true })
+
+/** Short lives, which are also part of `npm test`. */
+export const SHORT_LIVES = [whole(5), whole(41)]
+/** With a crash after a commit, and one after a tranche had fired, within the first steps. */
+export const SHORT_CRASHING_LIFE = { ...crashing(8), steps: 5 }
+
+/** On a server, calls at the same moment are done in any order: a seed is a life that differs a little in every run. */
+export const SHORT_LIFE_ON_BOTH = { seed: 5, steps: 20 }
+export const SHORT_CRASHING_LIFE_ON_A_SERVER = { seed: 103, steps: 2 }
+
+/** Each with something in it that this product once did wrong, when the life was first lived. */
+const TELLING = [
+  // A bit of a webhook's secret flipped, and nobody saw it.
+  whole(246),
+  // A month of corrections that reached no tier was charged by one that is for overrides.
+  whole(206),
+  // A late fill without a time was dated by its acceptance; one beside a trade lost its fee, price and time.
+  whole(259),
+  whole(2),
+  // The report of a purchase on a pending execution was dropped.
+  whole(5),
+  // The same plan had the same keys after a reset of its sandbox; test and live still have, at one venue.
+  whole(22),
+  whole(200),
+]
+
+export const FIXED_LIVES: readonly Life[] = [
+  ...TELLING,
+  whole(20_260_105),
+  whole(1_000_003),
+  whole(2_254_654_918),
+  whole(2_758_879_379),
+  crashing(1_000_003),
+  whole(33),
+  whole(2_425_635_902),
+  whole(476_163_319),
+  whole(3_977_995_620),
+  whole(374_376_334),
+  whole(3_500_858_092),
+  whole(23),
+  ...SHORT_LIVES,
+]

@@ -7,7 +7,7 @@ import { ourServer } from '../support/postgres-server.ts'
 import { hasTool } from '../support/tools.ts'
 import { liveWithCrashes } from './crash/crashing-life.ts'
 import { live } from './life.ts'
-import { SHORT_CRASHING_LIFE_ON_A_SERVER, SHORT_LIFE_ON_BOTH } from './seeds.ts'
+import { SHORT_CRASHING_LIFE_ON_A_SERVER, SHORT_LIFE_ON_BOTH } from './options.ts'
 import { noTimes, onBoth } from './twins.ts'
 
 const serverAddress = async (): Promise<string> => (await ourServer()).url('postgres')

@@ -3,16 +3,15 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { REPORTS } from '../../src/billing/export.ts'
+import { type Deed, deedOf } from './action.ts'
 import { Difference } from './difference.ts'
 import { judge } from './judge.ts'
 import { type OpenStage, resolvable } from './life.ts'
-import { presentOf } from './model/state.ts'
-import { monthBounds, monthOf } from './model/units.ts'
-import { type Deed, deedOf } from './request.ts'
-import { exportText } from './system/export-text.ts'
+import { monthBounds, monthOf, presentOf } from './model/state.ts'
 import { type Host, hostHere } from './system/host.ts'
 import { type Lines, NO_NEWS, type Seen } from './system/observed.ts'
-import { accessTo, makePlace } from './system/place.ts'
+import { exportText } from './system/record.ts'
+import { accessTo, makePlace } from './system/system.ts'
 
 /** What each store has taken of the time, in milliseconds. */
 export type StoreTimes = { sqlite: number; postgres: number }

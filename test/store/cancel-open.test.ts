@@ -6,7 +6,7 @@ import { cancelOpen } from '../../src/store/shared/ledger.ts'
 import { createDriver } from '../../src/store/sqlite/driver.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { proveCancelling } from './cancel-open.ts'
 import { T0 } from './world.ts'
 

@@ -7,10 +7,9 @@ import { test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { startServe } from '../support/process.ts'
-import { withKey } from '../support/serve.ts'
-import { USER } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { USER, withKey } from '../support/service.ts'
 import { link, populate } from './world.ts'
 
 const PAGE_BYTES = 4_096 + 24

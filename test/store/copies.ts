@@ -7,8 +7,8 @@ import type { TestContext } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { runHere } from '../support/command.ts'
-import { folderOfProcess, temporaryFolder } from '../support/temporary-folder.ts'
+import { folderOfProcess, temporaryFolder } from '../support/database.ts'
+import { runHere } from '../support/service.ts'
 import { firstTranche, openWorld, T0 } from './world.ts'
 
 let made: Promise<string> | undefined

@@ -11,7 +11,7 @@ import { readMigrations } from '../../src/resources.ts'
 import { textDigest } from '../../src/store/digests.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore, readMigrationStates } from '../../src/store/sqlite/open.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { firstSchemaOf } from './first-schema.ts'
 import { allExecutions, firstTranche, openWorld, problem, T0 } from './world.ts'
 

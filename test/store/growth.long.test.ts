@@ -11,7 +11,7 @@ import { REASON_MAX } from '../../src/core/text.ts'
 import { plus } from '../../src/core/time.ts'
 import { linkUser } from '../../src/core/user.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { AUDIT, failed, filled, firstTranche, link, openWorld, report, sendPlan, T0, tick } from './world.ts'
 
 const KIB = 1024

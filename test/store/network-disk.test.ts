@@ -5,7 +5,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { refuseNetworkFile } from '../../src/store/sqlite/file/files.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { problem } from './world.ts'
 
 // The type as statfs(2) tells it; some builds of Node give the ones above 2^31 as negative numbers.

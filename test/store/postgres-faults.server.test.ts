@@ -9,16 +9,16 @@ import { type Connection, connect } from '../../src/store/postgres/server/connec
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import { query } from '../../src/store/postgres/server/statement.ts'
-import { proxyTo } from '../support/cutting-proxy.ts'
+import { temporaryFolder } from '../support/database.ts'
 import {
   ourServer,
   ownDatabase,
+  proxyTo,
   runServer,
   type Server,
   startServer,
   startStandby,
 } from '../support/postgres-server.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 const MARK = query('insert into marks (mark) values (:mark)')

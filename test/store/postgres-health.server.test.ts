@@ -9,8 +9,8 @@ import { type Connection, connect } from '../../src/store/postgres/server/connec
 import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'
 import { query } from '../../src/store/postgres/server/statement.ts'
 import { ofTenant } from '../../src/store/transaction.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { ownDatabase } from '../support/postgres-server.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { firstTranche, link, openWorld, sendPlan, T0, tick, type World } from './world.ts'
 
 async function onServer(t: TestContext): Promise<World & { pool: Pool; other: Connection }> {

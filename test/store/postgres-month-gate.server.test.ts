@@ -14,10 +14,9 @@ import { openStore } from '../../src/store/postgres/open.ts'
 import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'
 import type { Store } from '../../src/store/store.ts'
 import { chanceOf } from '../simulation/chance.ts'
-import { textOf } from '../simulation/system/export-text.ts'
-import { giveDigestsOn } from '../support/digests.ts'
+import { textOf } from '../simulation/system/record.ts'
+import { giveDigestsOn, temporaryFolder } from '../support/database.ts'
 import { ownDatabase } from '../support/postgres-server.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { AUDIT, failed, filled, keyFor, populate, report, T0 } from './world.ts'
 
 /** A process of its own: its connections, and its clock, which need not be right. */

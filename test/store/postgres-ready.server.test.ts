@@ -6,8 +6,8 @@ import { openStore } from '../../src/store/postgres/open.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import { LOCK_WAIT_MAX_MS } from '../../src/store/postgres/server/session.ts'
 import { startMonitored } from '../http/monitored.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { ownDatabase } from '../support/postgres-server.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { hasTool } from '../support/tools.ts'
 
 test('ready: a read that waits at the server is answered for as soon as a write that does', async (t) => {

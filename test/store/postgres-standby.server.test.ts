@@ -2,7 +2,7 @@
 
 import { test } from 'node:test'
 import { openStore } from '../../src/store/postgres/open.ts'
-import { assertNotToldAlone, ourPair } from '../support/standby.ts'
+import { assertNotToldAlone, ourPair } from '../support/postgres-server.ts'
 import { hasTool } from '../support/tools.ts'
 import { link, populate, T0 } from './world.ts'
 

@@ -16,7 +16,7 @@ import { createLedger, createStops } from '../../src/store/sqlite/plans.ts'
 import { createPriceBook } from '../../src/store/sqlite/prices.ts'
 import { createTenantTime } from '../../src/store/sqlite/tenant-time.ts'
 import type { PassStore } from '../../src/store/store.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { T0 } from './world.ts'
 
 const at = (ms: number) => ms as Instant

@@ -7,8 +7,7 @@ import { Problem } from '../../src/core/problem.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { createMonitoringStore } from '../../src/store/sqlite/monitoring.ts'
 import { createRefusedWrites } from '../../src/store/writes.ts'
-import { openFresh } from '../support/fresh-database.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { openFresh, temporaryFolder } from '../support/database.ts'
 import { T0 } from './world.ts'
 
 test('a probe fails after a write that was too large for the disk, until one succeeds', async (t) => {

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { openStore } from '../../src/store/sqlite/open.ts'
-import { openFresh } from '../support/fresh-database.ts'
+import { openFresh } from '../support/database.ts'
 import type { Backend } from './world.ts'
 
 export const open: Backend['open'] = (place, clock) => {

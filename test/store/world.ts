@@ -14,7 +14,7 @@ import { linkUser, setUserStatus, type UserStatus } from '../../src/core/user.ts
 import { type PassReport, runPass } from '../../src/engine/pass.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import type { AuditEntry, ListedExecution, ListedPlan, NewKey, Store } from '../../src/store/store.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 export const AUDIT: AuditEntry = { osUser: 'test', action: 'test', subject: 'test', detail: {} }

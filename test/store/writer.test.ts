@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type Connection, configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { GATHER_MS } from '../../src/store/writes.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { T0 } from './world.ts'
 
 const CROWD = 1

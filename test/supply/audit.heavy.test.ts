@@ -7,8 +7,8 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite, type TestContext, test } from 'node:test'
-import { listen } from '../support/listen.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { listen } from '../support/service.ts'
 
 const SCRIPT = join(import.meta.dirname, '../../.ci/audit')
 const BULK = '/-/npm/v1/security/advisories/bulk'

@@ -7,8 +7,8 @@ import { basename, dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
 import { bundle } from '../../bin/bundle.ts'
 import { VIEWER } from '../../src/resources.ts'
-import { EXECUTABLE } from '../support/executable.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { EXECUTABLE } from '../support/process.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DIST = dirname(EXECUTABLE)

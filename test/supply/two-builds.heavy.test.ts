@@ -5,8 +5,8 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { EXECUTABLE } from '../support/executable.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { EXECUTABLE } from '../support/process.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const NAME = basename(EXECUTABLE)

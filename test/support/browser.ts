@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import type { TestContext } from 'node:test'
-import { temporaryFolder } from './temporary-folder.ts'
+import { temporaryFolder } from './database.ts'
 import { hasTool } from './tools.ts'
 
 export type Browser = {

@@ -5,7 +5,7 @@ import { createHash, generateKeyPairSync, type KeyObject, sign } from 'node:cryp
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { temporaryFolder } from './temporary-folder.ts'
+import { temporaryFolder } from './database.ts'
 
 /** PEM, both. */
 export type Certificate = { cert: string; key: string }

@@ -1,8 +1,186 @@
 // Large files put in by SQL, in seconds. What is in the file is checked by its own keys and constraints.
 
+import { price, usd } from '../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { giveDigests } from './digests.ts'
-import { type Filling, type Hex, type Layout, plansOf, type Trades, tradesOf, usersOf } from './large-rows.ts'
+import { giveDigests } from './database.ts'
+
+// What large databases are filled with, as SQL for either store: users, plans that wait for a price or an hour that
+// does not come, executions, trades. Every statement goes into tables that are empty.
+
+export type Filling = { text: string; params: Record<string, unknown> }
+/** How a store writes a number with so many hexadecimal digits. */
+export type Hex = (value: string, digits: number) => string
+
+/** The lease of an execution that was sent: longer than any measurement. */
+const LEASE_MS = 4 * 60_000
+
+export type Layout = {
+  tenantId: number
+  /** They share the plans in turns. */
+  users: number
+  plans: number
+  now: Instant
+  /**
+   * Which price each plan waits for, all of them at most 50,000 USD: one for all, a thousand values in turns, or as
+   * many as there are plans, without any order, down to 45,000 USD.
+   */
+  limits: 'alike' | 'in turns' | 'scattered'
+  /** Whether each plan has an execution out, and in which state. */
+  executions?: 'pending' | 'sent'
+}
+
+/** A server would take a parameter beside a small number for a small one. */
+const LIMIT = 'cast(:limit as bigint)'
+const LIMITS: Record<Layout['limits'], string> = {
+  alike: LIMIT,
+  'in turns': `${LIMIT} - i % 1000`,
+  scattered: `${LIMIT} - i * 2654435761 % 500000000000`,
+}
+
+const NUMBERS = 'with recursive n (i) as (values (1) union all select i + 1 from n where i < :count)'
+/** As the product makes them: the time first, then what differs. */
+const executionId = (hex: Hex): string =>
+  `'exec_' || ${hex('cast(:created_at as bigint)', 12)} || ${hex('i', 20)}`
+
+/** Linked users u1, u2, ... */
+export const usersOf = ({ tenantId, users }: Pick<Layout, 'tenantId' | 'users'>): Filling[] => [
+  {
+    text: `${NUMBERS} insert into users (user_id, tenant_id, partner_user_id, consent_version, consent_timestamp,
+       status, created_at, updated_at)
+     select i, :tenant, 'u' || i, 'v', 0, 'linked', 0, 0 from n`,
+    params: { count: users, tenant: tenantId },
+  },
+]
+
+/**
+ * Weekly plans p1, p2, ... of 200 USD with their users. Each has fired the first unit of its first slot, and waits for
+ * its price, or for nine hours to go by without one.
+ */
+export function plansOf(layout: Layout, hex: Hex): Filling[] {
+  const { plans, now, tenantId, users, limits, executions } = layout
+  const params = {
+    count: plans,
+    users,
+    tenant: tenantId,
+    now,
+    clock: plus(now, 9 * HOUR_MS),
+    next: plus(now, 12 * HOUR_MS),
+    end: plus(now, 7 * DAY_MS),
+    amount: usd('200.00'),
+    reserved: executions ? usd('10.00') : 0n,
+    fireable: usd('200.00') - (executions ? usd('10.00') : 0n),
+    floor: usd('5.00'),
+    limit: price('50000'),
+  }
+  const limit = LIMITS[limits]
+  const tables = [
+    `plans (plan_id, tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled, start_date,
+       status, created_at, updated_at)
+     select i, :tenant, 1 + (i - 1) % :users, 'p' || i, :amount, 'weekly', 1, :now, 'active', :now, :now from n`,
+    `windows (window_id, plan_id, window_start, window_end, budget, reserved)
+     select i, i, :now, :end, :amount, :reserved from n`,
+    `schedules (plan_id, window_id, awake, next_run_at, limit_price, clock_at, window_start, window_end, budget,
+       fireable, floor, tranche_index, slots, units_per_slot, units_fired, slot, reference_price, half_width,
+       extras_left, next_extra_at)
+     select i, i, 1, :next, ${limit}, cast(:clock as bigint) + i % 1000, :now, :end, :amount, :fireable, :floor, 1, 14,
+       2, 1, 0, ${limit}, 0, 3, :now
+     from n`,
+  ]
+  return [
+    ...usersOf(layout),
+    ...tables.map((into) => ({ text: `${NUMBERS} insert into ${into}`, params })),
+    ...(executions ? [executionsOf(layout, executions, hex)] : []),
+  ]
+}
+
+function executionsOf({ plans, now, tenantId }: Layout, status: 'pending' | 'sent', hex: Hex): Filling {
+  const isSent = status === 'sent'
+  return {
+    text: `${NUMBERS} insert into executions (execution_id, tenant_id, plan_id, window_id, window_start, tranche_index,
+       amount_usd, trigger_kind, slot, units, created_at, status, delivered_count, lease_expires_at)
+     select ${executionId(hex)}, :tenant, i, i, :created_at, 0, :amount, 'slot_start', 0, 1, :created_at, :status,
+       :delivered, :lease from n`,
+    params: {
+      count: plans,
+      tenant: tenantId,
+      created_at: now,
+      amount: usd('10.00'),
+      status,
+      delivered: Number(isSent),
+      lease: isSent ? plus(now, LEASE_MS) : null,
+    },
+  }
+}
+
+export type Trades = {
+  tenantId: number
+  users: number
+  plans: number
+  trades: number
+  /** They were recorded evenly in between, in the order of the plans' turns. */
+  start: Instant
+  end: Instant
+}
+
+/**
+ * Plans with closed windows, and filled executions of 10 USD with their trades. The digests are made up: `check` would
+ * name every trade.
+ */
+export function tradesOf({ tenantId, users, plans, trades, start, end }: Trades, hex: Hex): Filling[] {
+  const each = BigInt(Math.ceil(trades / plans))
+  const closed = {
+    count: plans,
+    users,
+    tenant: tenantId,
+    start,
+    end,
+    budget: each * usd('10.00'),
+    amount: usd('1000.00'),
+  }
+  const filled = {
+    count: trades,
+    plans,
+    tenant: tenantId,
+    created_at: start,
+    step: Math.floor((end - start) / trades),
+    amount: usd('10.00'),
+    btc: 20_000n,
+    price: price('50000'),
+  }
+  const plan = 'cast(:plans as bigint)'
+  return [
+    ...usersOf({ tenantId, users }),
+    {
+      text: `${NUMBERS} insert into plans (plan_id, tenant_id, user_id, partner_plan_id, amount_usd, frequency,
+       smart_timing_enabled, start_date, status, created_at, updated_at)
+     select i, :tenant, 1 + (i - 1) % :users, 'p' || i, :amount, 'weekly', 1, :start, 'cancelled', :start, :start
+     from n`,
+      params: closed,
+    },
+    {
+      text: `${NUMBERS} insert into windows (window_id, plan_id, window_start, window_end, budget, spent, closed_at,
+       close_reason)
+     select i, i, :start, :end, :budget, :budget, :end, 'ended' from n`,
+      params: closed,
+    },
+    {
+      text: `${NUMBERS} insert into executions (execution_id, tenant_id, plan_id, window_id, window_start,
+       tranche_index, amount_usd, trigger_kind, slot, units, created_at, status, delivered_count, lease_expires_at)
+     select ${executionId(hex)}, :tenant, 1 + (i - 1) % ${plan}, 1 + (i - 1) % ${plan}, :created_at,
+       (i - 1) / ${plan}, :amount, 'slot_start', 0, 1, :created_at, 'filled', 1, :created_at from n`,
+      params: filled,
+    },
+    {
+      text: `${NUMBERS} insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status,
+       usd_amount, btc_amount, execution_price, recorded_at, digest)
+     select ${executionId(hex)}, :tenant, p.plan_id, p.user_id, 'o' || i, 'filled', :amount, :btc, :price,
+       cast(:created_at as bigint) + i * cast(:step as bigint), ${hex('i', 64)}
+     from n join plans p on p.plan_id = 1 + (i - 1) % ${plan}`,
+      params: filled,
+    },
+  ]
+}
 
 const hex: Hex = (value, digits) => `printf('%0${digits}x', ${value})`
 

@@ -1,16 +1,23 @@
 // A real PostgreSQL server for tests: in a folder of its own, over a socket only, gone when its process ends, however
 // that ends. Each test has a database of its own, copied from one with the schema in it.
 
+import assert from 'node:assert/strict'
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { once } from 'node:events'
+import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
+import { runHere } from './service.ts'
 import { serverProgram } from './tools.ts'
+import { freePort, until } from './within.ts'
 
 export type Server = {
   folder: string
@@ -225,4 +232,300 @@ function ownerOf(folder: string): { uid?: number; gid?: number; cwd: string } {
   const [uid, gid] = [id('-u'), id('-g')]
   chownSync(folder, uid, gid)
   return { uid, gid, cwd: folder }
+}
+
+// A server that asks for a password, as one over a network does.
+
+/** What no output may hold. */
+export const PASSWORD = 'canary-7Zq2kP0sXw4tB9'
+
+export type Guarded = {
+  server: Server
+  port: string
+  settings: Record<string, string>
+  /** The address of a database for the user `app`, who owns the one of that name. */
+  url: (password: string, database?: string) => string
+}
+
+/** A server on a port of this machine, with a user `app` who needs the password. */
+export async function withPasswords(t: TestContext, more: Record<string, string> = {}): Promise<Guarded> {
+  const port = String(await freePort())
+  const settings = { listen_addresses: '127.0.0.1', port, ...more }
+  const server = await startServer(settings)
+  t.after(server.stop)
+  await server.ask(`create role app login password '${PASSWORD}'`)
+  await server.ask('create database app owner app')
+  const rules = join(server.folder, 'data/pg_hba.conf')
+  writeFileSync(
+    rules,
+    `host all app 127.0.0.1/32 scram-sha-256\nlocal all app scram-sha-256\n${readFileSync(rules, 'utf8')}`,
+  )
+  await server.ask('select pg_reload_conf()')
+  const url = (password: string, database = 'app') =>
+    `postgres://app:${password}@127.0.0.1:${port}/${database}`
+  return { server, port, settings, url }
+}
+
+// PgBouncer before a server of the tests, over a socket in the server's folder.
+
+const PORT = 6432
+
+/** Starts it; answers the address of a database of the server through it. */
+export async function poolTo(
+  t: Pick<TestContext, 'after'>,
+  server: Server,
+  settings: Record<string, string>,
+): Promise<(database: string) => string> {
+  const { folder } = server
+  const { uid, gid } = statSync(join(folder, 'data'))
+  const file = (name: string, text: string): string => {
+    const path = join(folder, name)
+    writeFileSync(path, text)
+    chownSync(path, uid, gid)
+    return path
+  }
+  const users = file('pool-users', '"tranche" ""\n')
+  const all = {
+    listen_port: PORT,
+    unix_socket_dir: folder,
+    auth_type: 'trust',
+    auth_file: users,
+    ...settings,
+  }
+  const lines = Object.entries(all).map(([name, value]) => `${name} = ${value}`)
+  const config = file('pool.ini', `[databases]\n* = host=${folder}\n[pgbouncer]\n${lines.join('\n')}\n`)
+  // It refuses to run as root, as the server does.
+  const child = spawn('pgbouncer', [config], { uid, gid, cwd: folder, stdio: 'ignore' })
+  const ended = once(child, 'exit')
+  t.after(async () => {
+    child.kill('SIGKILL')
+    await ended
+  })
+  const socket = join(folder, `.s.PGSQL.${PORT}`)
+  while (!existsSync(socket)) {
+    if (child.exitCode !== null) throw new Error(`pgbouncer ended with ${child.exitCode}`)
+    await pause(10)
+  }
+  return (database) => `postgres://tranche@localhost:${PORT}/${database}?host=${encodeURIComponent(folder)}`
+}
+
+// A primary whose commits wait for its standby, and somebody who ends such a wait: then what was to be committed is on
+// one disk alone, and the server calls it a success.
+
+const WAIT_MAX_MS = 60_000
+
+type Pair = {
+  primary: Server
+  /** Has commits wait from now on, from one statement to the next. Returns how they go on. */
+  holdBack: () => () => void
+  /** Resolves when a commit of ours waits, another than those that were seen before, or `isOver`. */
+  waits: (isOver?: () => boolean) => Promise<void>
+  /** Ends the wait that was seen last. */
+  endWait: (how: 'pg_cancel_backend' | 'pg_terminate_backend') => Promise<void>
+}
+
+let isRunning: Promise<Pair> | undefined
+
+/** Both of this process; they are started when they are first asked for, and end with it. */
+export function ourPair(): Promise<Pair> {
+  isRunning ??= startPair()
+  return isRunning
+}
+
+async function startPair(): Promise<Pair> {
+  const primary = await startServer()
+  await startStandby(primary, { cluster_name: 'b' })
+  await primary.ask(`alter system set synchronous_standby_names = '*'`)
+  await primary.ask('select pg_reload_conf()')
+  const senders = () =>
+    primary.ask<{ pid: number }>(`select pid from pg_stat_replication where sync_state = 'sync'`)
+  await until(WAIT_MAX_MS, 'a standby that counts', async () => (await senders()).length > 0)
+  const [sender] = await senders()
+  assert.ok(sender)
+  const seen = new Set<string>()
+  let last: number | undefined
+  return {
+    primary,
+    holdBack() {
+      process.kill(sender.pid, 'SIGSTOP')
+      return () => process.kill(sender.pid, 'SIGCONT')
+    },
+    waits: (isOver = () => false) =>
+      until(WAIT_MAX_MS, 'a commit that waits', async () => {
+        const waiting = await primary.ask<{ pid: number; statement: string }>(WAITING)
+        const found = waiting.find(({ statement }) => !seen.has(statement))
+        if (found) seen.add(found.statement)
+        last = found?.pid
+        return found || isOver()
+      }),
+    async endWait(how) {
+      await primary.ask(`select ${how}(${last})`)
+    },
+  }
+}
+
+/** A process of the server has begun each of its statements at another moment. */
+const WAITING = `select pid, pid || ' ' || query_start as statement from pg_stat_activity
+  where wait_event = 'SyncRep' and application_name = 'tranche'`
+
+type Followed = { told: () => string; isOver: () => boolean; ended: Promise<void> }
+
+/** What became of some work by now: '' while it goes on, 'done', or why it failed. */
+export function followed(work: Promise<unknown>): Followed {
+  let told = ''
+  const ended = work.then(
+    () => {
+      told = 'done'
+    },
+    (error: Error) => {
+      told = error.message
+    },
+  )
+  return { told: () => told, isOver: () => told !== '', ended }
+}
+
+/** Fails when the work is told as done before the standby has what it committed, whose wait somebody ends. */
+export async function assertNotToldAlone(
+  t: Pick<TestContext, 'after'>,
+  { holdBack, waits, endWait }: Pair,
+  how: Parameters<Pair['endWait']>[0],
+  start: (holdBack: () => void) => Promise<unknown>,
+): Promise<void> {
+  let goOn = () => {}
+  t.after(() => goOn())
+  const isHeld = Promise.withResolvers<void>()
+  const { told, isOver, ended } = followed(
+    start(() => {
+      goOn = holdBack()
+      isHeld.resolve()
+    }),
+  )
+  // Before that a commit waits as well, for a moment.
+  await Promise.race([isHeld.promise, ended])
+  await waits(isOver)
+  assert.equal(told(), '')
+  await endWait(how)
+  // Somebody waits again, or has been told.
+  await waits(isOver)
+  assert.equal(told(), '')
+  goOn()
+  await ended
+  assert.equal(told(), 'done')
+}
+
+// A way to a PostgreSQL server that is cut when a commit comes along it.
+
+/**
+ * What becomes of the next commit: it arrives and its answer does not, or cannot be read; it does not arrive; or its
+ * answer says that it was undone.
+ */
+export type Fate = 'answer lost' | 'answer garbled' | 'never arrives' | 'answered with rollback'
+
+/** By the folder of its socket. */
+type Place = Pick<Server, 'folder'>
+/** A test, or what else ends. */
+type Ending = { after: (end: () => void) => void }
+
+type Proxy = {
+  url: string
+  /** Lets the next commit meet its fate; resolves then. `after` goes before anybody may connect anew. */
+  next: (fate: Fate, after?: () => Promise<void>) => Promise<void>
+  /** Ends every connection there is. */
+  cut: () => void
+  /** Where connections lead from now on. */
+  leadTo: (server: Place) => void
+}
+
+const COMMIT = Buffer.from('commit\0')
+const COMMITTED = Buffer.from('COMMIT\0')
+const ROLLED_BACK = Buffer.from('ROLLBA\0')
+/** The kind of a message, and its length. */
+const HEADER_BYTES = 5
+const A_ROW = Buffer.from('D')
+
+export async function proxyTo(t: Ending, server: Place, database: string): Promise<Proxy> {
+  let to = server
+  const cut = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  let plan: { fate: Fate; after: () => Promise<void>; met: () => void } | null = null
+  let open = Promise.resolve()
+  const sockets = new Set<Socket>()
+
+  async function carry(client: Socket): Promise<void> {
+    await open
+    const upstream = connect(`${to.folder}/.s.PGSQL.5432`)
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket))
+    }
+    let mine: typeof plan = null
+    const meet = () => {
+      client.destroy()
+      open = mine?.after() ?? open
+      mine?.met()
+    }
+    client.on('data', (bytes: Buffer) => {
+      if (plan && bytes.includes(COMMIT)) [mine, plan] = [plan, null]
+      if (mine?.fate !== 'never arrives') return void upstream.write(bytes)
+      upstream.destroy()
+      meet()
+    })
+    upstream.on('data', (bytes: Buffer) => {
+      if (mine === null || !bytes.includes(COMMITTED)) return void client.write(bytes)
+      if (mine.fate === 'answer lost') return meet()
+      const at = bytes.indexOf(COMMITTED)
+      if (mine.fate === 'answer garbled') bytes.set(A_ROW, at - HEADER_BYTES)
+      else bytes.set(ROLLED_BACK, at)
+      client.write(bytes)
+      mine.met()
+    })
+    client.on('close', () => upstream.destroy())
+    upstream.on('close', () => client.destroy())
+  }
+
+  const listener = createServer((client) => void carry(client))
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    cut()
+    listener.close()
+  })
+  return {
+    url: `postgres://tranche@127.0.0.1:${(listener.address() as AddressInfo).port}/${database}`,
+    next: (fate, after = async () => {}) =>
+      new Promise((met) => {
+        plan = { fate, after, met }
+      }),
+    cut,
+    leadTo: (server) => {
+      to = server
+    },
+  }
+}
+
+// A command that a database refuses: one sentence, in each way of asking, and never a password.
+
+export type Refusal = { exit: number; code: string; says: RegExp }
+
+/**
+ * A command on a database fails with one sentence, which does not hold the password, and each way of asking says it.
+ */
+export async function assertRefused(
+  db: string,
+  { exit, code, says }: Refusal,
+  argv = ['partner', 'list'],
+): Promise<void> {
+  const ways = [
+    ['--db', db, '--json', ...argv],
+    ['--db', db, ...argv],
+  ]
+  const outcomes = await Promise.all(ways.map(async (words) => ({ words, ...(await runHere(words)) })))
+  for (const { words, ...outcome } of outcomes) {
+    assert.doesNotMatch(outcome.out + outcome.err, new RegExp(PASSWORD))
+    assert.equal(outcome.out, '')
+    assert.equal(outcome.code, exit, outcome.err)
+    const last = outcome.err.trimEnd().split('\n').at(-1) ?? ''
+    if (!words.includes('--json')) assert.match(last, says)
+    else assert.equal(JSON.parse(last).error.code, code)
+  }
 }

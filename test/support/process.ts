@@ -1,14 +1,67 @@
 // The program as its users run it: the executable, in a process of its own.
 
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync, globSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { setTimeout as pause } from 'node:timers/promises'
-import { COMPILED } from './compiled.ts'
+import { text } from 'node:stream/consumers'
+import type { TestContext } from 'node:test'
+import { setTimeout as pause, setTimeout as wait } from 'node:timers/promises'
+import { acquireLock } from '../../src/store/sqlite/file/locks.ts'
 import { settingIn } from './database.ts'
-import { EXECUTABLE } from './executable.ts'
-import { freePort } from './free-port.ts'
+import { freePort } from './within.ts'
+
+// Where processes that tests start keep the source as Node compiles it: the first one leaves it for all others. A
+// process that runs TypeScript so, without tsx, is there in half the time.
+
+export const COMPILED = { NODE_COMPILE_CACHE: join(import.meta.dirname, '../../dist/.compiled') }
+
+// The executable under test: built when the first test asks for it, and anew when anything it is made of has changed.
+
+const ROOT = join(import.meta.dirname, '../..')
+const DIST = join(ROOT, 'dist')
+
+export const EXECUTABLE = join(DIST, process.platform === 'win32' ? 'tranche.exe' : 'tranche')
+await ensureBuilt()
+
+/** Builds it if need be; of the test processes that ask at the same time, one does. */
+async function ensureBuilt(): Promise<void> {
+  mkdirSync(DIST, { recursive: true })
+  let release = acquireLock(join(DIST, '.building'))
+  for (; release === null; release = acquireLock(join(DIST, '.building'))) await wait(50)
+  try {
+    if (isStale()) execFileSync(process.execPath, [join(ROOT, 'bin/build.ts')], { stdio: 'pipe' })
+  } finally {
+    release()
+  }
+}
+
+/** Whether the executable is missing, or older than anything it is made of. */
+function isStale(): boolean {
+  if (!existsSync(EXECUTABLE)) return true
+  const made = statSync(EXECUTABLE).mtimeMs
+  const sources = [
+    'src/**/*.ts',
+    'sql/**/*.sql',
+    'docs/**/*.md',
+    'deploy/README.md',
+    '*.md',
+    'deploy/tranche*.{cron,env,service,timer}',
+    'bin/*.ts',
+    'package.json',
+    'package-lock.json',
+    'tsconfig.json',
+  ]
+  return globSync(sources, { cwd: ROOT }).some((file) => statSync(join(ROOT, file)).mtimeMs > made)
+}
+
+// The Python that `python3` comes to. Where that is a script of a version manager, each start of it takes a tenth of a
+// second of the processor before Python begins, so it is asked once.
+
+const ITSELF = 'import sys; print(sys.executable)'
+
+export const PYTHON = execFileSync('python3', ['-c', ITSELF], { encoding: 'utf8' }).trim()
 
 /** How to start it: the file to run and the arguments that come first. */
 export type Program = readonly [file: string, ...first: string[]]
@@ -145,4 +198,30 @@ export async function startQuietServe(
     await pause(20)
   }
   return { ...started, url }
+}
+
+// The shell blocks of a page, run in bash as somebody would paste them.
+
+/**
+ * Runs a script that stops at the first failure; with `jobs`, those in the background are numbered as at a prompt.
+ * `tranche` is the executable, before anything of that name on PATH.
+ */
+export async function paste(
+  t: Pick<TestContext, 'after'>,
+  script: string,
+  { cwd, env, jobs = false }: { cwd: string; env: NodeJS.ProcessEnv; jobs?: boolean },
+): Promise<{ code: number | null; out: string; err: string }> {
+  const path = `${dirname(EXECUTABLE)}:${env.PATH ?? process.env.PATH}`
+  const bash = spawn('bash', ['-euo', 'pipefail', ...(jobs ? ['-m'] : [])], {
+    cwd,
+    env: { ...CACHE, ...env, PATH: path },
+    stdio: 'pipe',
+    // A session of its own: what it starts in the background takes no terminal from the tests.
+    detached: true,
+  })
+  t.after(() => bash.exitCode ?? bash.kill('SIGKILL'))
+  bash.stdin.end(script)
+  const ended = new Promise<number | null>((resolve) => bash.once('close', resolve))
+  const [out, err, code] = await Promise.all([text(bash.stdout), text(bash.stderr), ended])
+  return { code, out, err }
 }

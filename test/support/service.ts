@@ -1,26 +1,91 @@
 // What most tests stand on: the real service, on a real file, over real HTTP, with a clock the test sets.
 
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { type AddressInfo, connect, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { Readable, Writable } from 'node:stream'
 import type { TestContext } from 'node:test'
+import type { Command } from 'commander'
+import { everyCommand } from '../../src/cli/help.ts'
+import { createProgram } from '../../src/cli/program.ts'
 import { price } from '../../src/core/money.ts'
 import type { Environment } from '../../src/core/partner.ts'
-import type { Instant } from '../../src/core/time.ts'
-import { plus } from '../../src/core/time.ts'
+import { type Instant, plus } from '../../src/core/time.ts'
 import { type PassReport, runPass } from '../../src/engine/pass.ts'
 import { type AppOptions, createApp } from '../../src/http/app.ts'
-import { listenOn } from '../../src/http/listen.ts'
+import { type Listener, listenOn } from '../../src/http/listen.ts'
 import { createOpsApp } from '../../src/http/ops/endpoints.ts'
 import { issueKey as makeKey } from '../../src/keys.ts'
 import { type Log, silentLog } from '../../src/log.ts'
-import { type Machine, machineAt } from '../../src/machine.ts'
+import { type Machine, machineAt, machine as thisMachine } from '../../src/machine.ts'
+import { run } from '../../src/main.ts'
 import type { Store } from '../../src/store/store.ts'
 import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
-import { addressIn, openNew } from './database.ts'
-import { temporaryFolder } from './temporary-folder.ts'
+import { addressIn, openAgain, openNew, temporaryFolder } from './database.ts'
+
+// Command lines run in this process, where a test sets the clock, the environment, the input and what is a terminal.
+
+export type Outcome = { code: number; out: string; err: string }
+export type Surroundings = {
+  machine?: Machine
+  env?: Record<string, string>
+  input?: string | NodeJS.ReadableStream
+  /** Which of the two outputs are a terminal. */
+  terminals?: readonly ('stdout' | 'stderr')[]
+}
+
+/** Runs one command line to its end. Without more it has the real clock, an empty environment and no terminal. */
+export async function runHere(
+  argv: readonly string[],
+  { machine = thisMachine, env = {}, input = '', terminals = [] }: Surroundings = {},
+): Promise<Outcome> {
+  const out = capture(terminals.includes('stdout'))
+  const err = capture(terminals.includes('stderr'))
+  const stdin = typeof input === 'string' ? Readable.from([Buffer.from(input)]) : input
+  const code = await run(argv, { streams: { out, err, in: stdin }, machine, endSoon: ofItsOwn, env })
+  return { code, out: out.text(), err: err.text() }
+}
+
+/** What listens to signals and may be ended by a timer would end the tests with it. */
+function ofItsOwn(): never {
+  throw new Error('this command belongs in a process of its own (support/process.ts)')
+}
+
+/** The command tree itself, in which no command can hide. */
+export function commandTree(): Command {
+  const streams = { out: capture(false), err: capture(false), in: Readable.from([]) }
+  return createProgram(
+    { streams, machine: thisMachine, exitWith: () => {}, endSoon: () => {} },
+    { remark: () => '', json: false },
+  ).program
+}
+
+/** The words of every command of the tree, the program's own (none) included. */
+export function everyPath(): string[][] {
+  const paths: string[][] = []
+  everyCommand(commandTree(), (_, path) => paths.push([...path]))
+  return paths
+}
+
+/** A stream that keeps what is written to it. */
+export function capture(isTTY: boolean): Writable & { isTTY: boolean; text: () => string } {
+  const chunks: string[] = []
+  const stream = new Writable({
+    write(chunk, _, done) {
+      chunks.push(String(chunk))
+      done()
+    },
+  })
+  return Object.assign(stream, { isTTY, text: () => chunks.join('') })
+}
 
 export const T0 = Date.UTC(2026, 0, 5) as Instant
 
 // biome-ignore lint/suspicious/noExplicitAny: an answer's JSON is what the test is about to check
-export type Answer = { status: number; headers: Headers; body: any }
+type Answer = { status: number; headers: Headers; body: any }
 export type CallOptions = { key?: string | null; headers?: Record<string, string> }
 
 export type Service = {
@@ -155,3 +220,205 @@ export const fill = (order: string, usd: string, status: 'filled' | 'partial' = 
   btc_amount: '0.00100000',
   execution_price: '60000.00',
 })
+
+// A shell for transcripts: runs command lines in this process, on a real database file, in a world that gives the
+// same answers every time.
+
+export type Shell = {
+  folder: string
+  /** What --db names. */
+  file: string
+  machine: Machine
+  advance: (ms: number) => void
+  /** Runs one command; `terminal` makes stdout one. */
+  tranche: (argv: readonly string[], options?: ShellOptions) => Promise<Outcome>
+  /** Calls the API that serves the same file; started at the first call. */
+  call: (
+    method: string,
+    path: string,
+    key: string,
+    body?: string,
+  ) => Promise<{ status: number; text: string }>
+}
+type ShellOptions = {
+  terminal?: boolean
+  env?: Record<string, string>
+  input?: string | NodeJS.ReadableStream
+}
+
+export function openShell(t: Pick<TestContext, 'after'>): Shell {
+  const folder = temporaryFolder(t)
+  const file = addressIn(folder)
+  const { machine: clockwork, setClock } = machineAt(T0)
+  const machine: Machine = { ...clockwork, ...steadyChance(), osUser: () => 'ops' }
+  let api: Promise<Listener> | undefined
+
+  async function serve(): Promise<Listener> {
+    const store = await openAgain(file, machine.clock)
+    const guard = { checkUrl: async () => {} }
+    const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
+    const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
+    t.after(async () => {
+      await listener.close()
+      await store.close()
+    })
+    return listener
+  }
+
+  return {
+    folder,
+    file,
+    machine,
+    advance: (ms) => setClock(plus(machine.clock(), ms)),
+
+    tranche: (argv, { terminal = false, env = {}, input = '' } = {}) =>
+      runHere(['--db', file, ...argv], {
+        machine,
+        env,
+        input,
+        terminals: terminal ? ['stdout', 'stderr'] : [],
+      }),
+
+    async call(method, path, key, body) {
+      api ??= serve()
+      const { url } = await api
+      const headers = { authorization: `Bearer ${key}` }
+      const response = await fetch(url + path, { method, headers, ...(body !== undefined && { body }) })
+      return { status: response.status, text: await response.text() }
+    },
+  }
+}
+
+/** Chance that repeats itself: what it gives depends on how often it was asked before. */
+function steadyChance(): Pick<Machine, 'random' | 'uuid'> {
+  let asked = 0
+  const next = () => createHash('sha256').update(String(asked++)).digest()
+  return {
+    random: (bytes) => {
+      const made = Buffer.alloc(bytes)
+      for (let at = 0; at < bytes; at += 32) next().copy(made, at)
+      return made
+    },
+    uuid: () => next().toString('hex').slice(0, 32),
+  }
+}
+
+/** Runs a command that must succeed, and answers what it printed. */
+export async function succeed(shell: Pick<Shell, 'tranche'>, ...argv: string[]): Promise<string> {
+  const { code, out, err } = await shell.tranche(argv)
+  assert.equal(code, 0, `${argv.join(' ')}: ${out}${err}`)
+  return out
+}
+
+/** A shell whose database has the partner beta. */
+export async function withPartner(t: Pick<TestContext, 'after'>): Promise<Shell> {
+  const shell = openShell(t)
+  await succeed(shell, 'migrate')
+  await succeed(shell, 'partner', 'create', 'beta', '--name', 'Beta')
+  return shell
+}
+
+/** One JSON object with a code and a message, on one line, and nothing else. */
+export function errorOf(err: string): { code: string; message: string } {
+  assert.match(err, /^\{.*\}\n$/)
+  const { error, ...rest } = JSON.parse(err)
+  assert.deepEqual(rest, {})
+  assert.deepEqual(Object.keys(error), ['code', 'message'])
+  return error
+}
+
+// Calls of a serve that runs as a process of its own.
+
+export const me = (url: string, key: string): Promise<Response> =>
+  fetch(`${url}/partner/v1/me`, { headers: { authorization: `Bearer ${key}`, connection: 'close' } })
+
+/** A folder with a database in it, where serve finds it by default, and a key. */
+export async function withKey(t: Pick<TestContext, 'after'>): Promise<{ cwd: string; key: string }> {
+  const shell = openShell(t)
+  assert.equal((await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])).code, 0)
+  const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'test'])
+  return { cwd: shell.folder, key: out.trim() }
+}
+
+/**
+ * Runs, in this process, a serve whose options are to be refused before anything is opened: there is no database in the
+ * folder, and none is made. One that is not refused ends as well, for lack of a database.
+ */
+export async function serveRefused(cwd: string, ...argv: string[]): Promise<Outcome> {
+  const outcome = await runHere(['--db', join(cwd, 'no.db'), 'serve', '--no-create', '--port', '0', ...argv])
+  assert.ok(!existsSync(join(cwd, 'no.db')))
+  return outcome
+}
+
+/** A call the service has begun to read: it has been told to go on, and half of the body is still to come. */
+export function halfSent(url: string, key: string): Promise<{ finish: () => Promise<number> }> {
+  const { hostname, port } = new URL(url)
+  const body = JSON.stringify(USER)
+  const socket = connect(Number(port), hostname)
+  const head = [
+    'POST /partner/v1/users HTTP/1.1',
+    `Host: ${hostname}`,
+    `Authorization: Bearer ${key}`,
+    `Content-Length: ${body.length}`,
+    'Expect: 100-continue',
+  ]
+  let received = ''
+  const until = (pattern: RegExp): Promise<RegExpExecArray> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        const found = pattern.exec(received)
+        if (found) resolve(found)
+      }
+      socket.on('data', look).on('close', () => reject(new Error(`closed after ${received}`)))
+      look()
+    })
+  socket.setEncoding('utf8').on('data', (text) => {
+    received += text
+  })
+  // A service that is ended by force resets the connection; that is not a failure of the test.
+  socket.on('error', () => {})
+  socket.write(`${head.join('\r\n')}\r\n\r\n`)
+  return until(/^HTTP\/1\.1 100/).then(() => {
+    socket.write(body.slice(0, 10))
+    return {
+      finish: async () => {
+        socket.write(body.slice(10))
+        const [, status] = await until(/HTTP\/1\.1 ([2-5]\d\d)/)
+        return Number(status)
+      },
+    }
+  })
+}
+
+// Opens a server of a test's own on a free port of loopback, until the test ends.
+
+export type Listening = {
+  port: number
+  /** Sockets that were opened to it, requests or not. */
+  connections: () => number
+}
+
+/** Whatever is still open when the test ends is cut. */
+export async function listen(
+  t: Pick<TestContext, 'after'>,
+  server: Server,
+  host = '127.0.0.1',
+): Promise<Listening> {
+  const open = new Set<Socket>()
+  let connections = 0
+  server.on('connection', (socket: Socket) => {
+    connections += 1
+    open.add(socket)
+    socket.on('error', () => {}).on('close', () => open.delete(socket))
+  })
+  server.on('tlsClientError', () => {})
+  server.listen(0, host)
+  await once(server, 'listening')
+  t.after(async () => {
+    const closed = once(server, 'close')
+    server.close()
+    for (const socket of open) socket.destroy()
+    await closed
+  })
+  return { port: (server.address() as AddressInfo).port, connections: () => connections }
+}

@@ -1,6 +1,8 @@
 // A limit on waits: what hangs is told by its name, and nothing is waited for without end.
 
-import { setTimeout as pause } from 'node:timers/promises'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as pause, setTimeout as wait } from 'node:timers/promises'
 
 /** What `work` resolves with. Throws with `what` when that takes longer. */
 export async function within<T>(ms: number, what: string, work: Promise<T>): Promise<T> {
@@ -35,4 +37,61 @@ export async function until(ms: number, what: string, isSo: () => Promise<unknow
     if (now - from > ms) throw new Error(`${what}: not within ${ms} ms`, { cause })
     await pause(Math.max(LOOK_AGAIN_MS, now - looked))
   }
+}
+
+// Waiting for a number that somebody else changes: of connections, say, whose other side takes its time.
+
+const LOOK_MS = 250
+const SAME_LOOKS = 4
+
+/** Resolves when the number has stayed the same for a second. */
+export async function settled(count: () => number): Promise<void> {
+  let before = -1
+  for (let same = 0; same < SAME_LOOKS; same = count() === before ? same + 1 : 0) {
+    before = count()
+    await wait(LOOK_MS)
+  }
+}
+
+// How long something takes, and for how much of that the event loop could do nothing else.
+
+type Watched<T> = { value: T; tookMs: number; stallMs: number }
+
+/** Runs `work`; `stallMs` is the longest time in which no timer ran. */
+export async function watched<T>(work: () => Promise<T>): Promise<Watched<T>> {
+  let stallMs = 0
+  let last = performance.now()
+  const look = (): void => {
+    const now = performance.now()
+    stallMs = Math.max(stallMs, now - last)
+    last = now
+  }
+  const timer = setInterval(look, 1)
+  const from = performance.now()
+  const value = await work()
+  look()
+  clearInterval(timer)
+  return { value, tookMs: performance.now() - from, stallMs }
+}
+
+// A port of loopback on which nothing listens.
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+// Measurements of time and memory, on machines that have other work to do.
+
+const MEASUREMENTS_MAX = 3
+
+/** Measures until a measurement is fine, three times at most: what is slow every time is slow. Answers the last one. */
+export async function measure<T>(take: () => Promise<T>, isFine: (taken: T) => boolean): Promise<T> {
+  let taken = await take()
+  for (let n = 1; n < MEASUREMENTS_MAX && !isFine(taken); n++) taken = await take()
+  return taken
 }

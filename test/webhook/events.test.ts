@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import { isSignature } from '../../src/webhook/signature.ts'
-import { giveDigests } from '../support/digests.ts'
+import { giveDigests } from '../support/database.ts'
 import { type Received, startReceiver } from './receiver.ts'
 import { LOW_PRICE, PRICE, type Stage, startStage, WEBHOOKS } from './stage.ts'
 

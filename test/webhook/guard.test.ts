@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { Problem } from '../../src/core/problem.ts'
 import { createGuard, parseCidr, refusal } from '../../src/webhook/address-guard.ts'
 import { makeAuthority } from '../support/certificate.ts'
-import { freePort } from '../support/free-port.ts'
+import { freePort } from '../support/within.ts'
 import { HOST_NAME, knock, startMute, startReceiver } from './receiver.ts'
 import { deliverer, deliveryTo } from './stage.ts'
 

@@ -11,11 +11,10 @@ import { revoke } from '../../src/core/key.ts'
 import { keyHash } from '../../src/keys.ts'
 import { isSignature } from '../../src/webhook/signature.ts'
 import { link, PRICE, plan, poll } from '../http/steps.ts'
-import { runHere } from '../support/command.ts'
-import { freePort } from '../support/free-port.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { start } from '../support/process.ts'
-import { AUDIT, type Service, startService } from '../support/service.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
+import { AUDIT, runHere, type Service, startService } from '../support/service.ts'
+import { freePort } from '../support/within.ts'
 
 type Received = { headers: IncomingMessage['headers']; raw: Buffer }
 

@@ -6,7 +6,7 @@ import { createServer } from 'node:https'
 import { connect, createServer as createTcpServer } from 'node:net'
 import type { TestContext } from 'node:test'
 import type { Certificate } from '../support/certificate.ts'
-import { type Listening, listen } from '../support/listen.ts'
+import { type Listening, listen } from '../support/service.ts'
 
 type Ending = Pick<TestContext, 'after'>
 

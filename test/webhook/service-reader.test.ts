@@ -5,7 +5,7 @@ import { createServer, type RequestListener } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createReader, Refused } from '../../src/cli/partners/webhook-listen.ts'
-import { listen } from '../support/listen.ts'
+import { listen } from '../support/service.ts'
 
 async function readerOf(t: TestContext, answer: RequestListener) {
   const { port } = await listen(t, createServer(answer))

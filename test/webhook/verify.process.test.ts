@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { payloadOf } from '../../src/core/webhook.ts'
 import { signatureOf } from '../../src/webhook/signature.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { start } from '../support/process.ts'
-import { temporaryFolder } from '../support/temporary-folder.ts'
 import { deliveryTo, SECRET } from './stage.ts'
 
 const BODY = payloadOf(deliveryTo('https://hook.example/'))

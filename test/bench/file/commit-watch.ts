@@ -2,7 +2,7 @@
 
 import { type Database, openFile } from '../../../src/store/sqlite/file/connection.ts'
 import type { Commits } from '../backend.ts'
-import { percentile } from '../statistics.ts'
+import { percentile } from '../ratios.ts'
 
 const LOOK_MS = 1
 

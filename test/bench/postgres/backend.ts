@@ -2,13 +2,13 @@
 
 import { machine } from '../../../src/machine.ts'
 import { openStore } from '../../../src/store/postgres/open.ts'
-import { giveDigestsOn } from '../../support/digests.ts'
-import { type Filling, type Hex, plansOf, tradesOf, usersOf } from '../../support/large-rows.ts'
+import { giveDigestsOn } from '../../support/database.ts'
+import { type Filling, type Hex, plansOf, tradesOf, usersOf } from '../../support/large-database.ts'
 import type { Backend, Place } from '../backend.ts'
 import { withKey } from '../partner.ts'
+import { percentile } from '../ratios.ts'
 import { startRaw } from '../raw.ts'
 import type { Stage } from '../row.ts'
-import { percentile } from '../statistics.ts'
 import { cluster, withClient } from './cluster.ts'
 
 const MIB = 2 ** 20

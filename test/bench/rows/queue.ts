@@ -11,7 +11,7 @@ import type { PeerDone, PeerJob } from '../peers/jobs.ts'
 import { serve, tick } from '../program.ts'
 import type { Contestant, Figures, Row, Stage } from '../row.ts'
 import { counted } from '../words.ts'
-import { confirmations } from './confirm.ts'
+import { confirmations } from './calls.ts'
 
 const CONNECTIONS = 64
 /** What runs, and when it waits for the disk: at each commit, or only at a checkpoint. */

@@ -4,8 +4,8 @@ import type { Backend } from '../backend.ts'
 import { onFile } from '../file/backend.ts'
 import { known } from '../process-cost.ts'
 import { type Run, run, runProgram } from '../program.ts'
+import { median } from '../ratios.ts'
 import type { Contestant, Row } from '../row.ts'
-import { median } from '../statistics.ts'
 import { counted } from '../words.ts'
 
 const PLANS = 10_000

@@ -2,8 +2,7 @@
 
 import { HOUR_MS } from '../../../src/core/time.ts'
 import { playStory } from '../../releases/story.ts'
-import { USER } from '../../support/service.ts'
-import { type Shell, succeed } from '../../support/shell.ts'
+import { type Shell, succeed, USER } from '../../support/service.ts'
 
 /** Plays it on the shell's database. Resolves with the key of the first partner's live environment. */
 export async function wholeLife(shell: Shell, seed: number): Promise<string> {

@@ -1,18 +1,24 @@
 // A primary, its synchronous standby, and one address that leads to whichever of the two takes writes: what a team with
 // two database machines and a floating address has.
 
+import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
-import { type Server, startServer, startStandby } from '../../support/postgres-server.ts'
-import { until, within } from '../../support/within.ts'
+import { seededRandom } from '../../../src/engine/backtest.ts'
+import { machine } from '../../../src/machine.ts'
+import { proxyTo, type Server, startServer, startStandby } from '../../support/postgres-server.ts'
+import { finish, type Started, start } from '../../support/process.ts'
+import { freePort, until, within } from '../../support/within.ts'
+import { createCalls, createPartner, type Partner } from './partner.ts'
 
 /**
  * How an old primary ends: its processes fall over, or they stand still and are ended when the standby has taken over.
  */
-export type End = 'killed' | 'frozen'
+type End = 'killed' | 'frozen'
 
 export type Cluster = {
   /** A folder that is always the present primary's: its socket is in it. */
@@ -50,7 +56,7 @@ const SETTINGS = {
 const READY_MAX_MS = 60_000
 const ASK_MAX_MS = 60_000
 
-export async function startCluster(): Promise<Cluster> {
+async function startCluster(): Promise<Cluster> {
   const place = mkdtempSync(join(tmpdir(), 'tfo-'))
   const current = join(place, 'current')
   let primary = await startServer(SETTINGS)
@@ -184,3 +190,252 @@ async function fallOver(server: Server): Promise<void> {
 }
 
 const OTHERS_MAX_MS = 5_000
+
+// The machines beside the database: four that serve, and four that tick, two of them in a loop as cron would.
+
+export type Host = {
+  name: string
+  /** Empty for one that only ticks. */
+  url: string
+  child: () => Started['child']
+  /** Until when it was last dead or stopped by a test, on the clock of `performance`. */
+  disturbedAt: number
+  /** Kills it; answers whether there was something to kill. It starts anew while the rounds go on. */
+  kill: () => Promise<boolean>
+  /** Resolves when it is at work. */
+  ready: () => Promise<void>
+  /** Throws when it has ended by itself, or said what no host should say. */
+  assertSound: () => void
+  /** The last it has said on stderr. */
+  said: () => string
+  /** Ends it as an operator would; does not throw for how it ended when something has `failed` before. */
+  end: (failed: boolean) => Promise<void>
+}
+
+type Place = { folder: string; db: string; follow: (started: Started) => Started }
+
+const SAID_MAX = 3_000
+const START_MAX_MS = 90_000
+const END_MAX_MS = 60_000
+const FEED = ['--price-feed', 'static:60000']
+/** What a log or a command says of a mistake in the program, and never of a database that is away. */
+const BUG =
+  /"err":\{"type":"(?!Problem|OutcomeUnknown)|Internal Server Error|^\s+at .*:\d+:\d+|"plans_failed":[1-9]/m
+
+/** Starts a service that is started anew, on the same port, whenever it is killed. */
+async function startService(name: string, place: Place, argv: readonly string[]): Promise<Host> {
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  const begin = (): Started =>
+    place.follow(
+      start(NEVER, ['serve', '--port', String(port), '--log-level', 'warn', ...argv], {
+        cwd: place.folder,
+        env: { TRANCHE_DB: place.db },
+      }),
+    )
+  let started = begin()
+  // One that finds no database at its start says so and ends: what runs it, systemd say, starts it again.
+  const isReady = () =>
+    until(START_MAX_MS, `${name} is ready`, async () => {
+      if (started.hasEnded()) {
+        assert.match(started.err(), /^error: .+$/m)
+        assert.doesNotMatch(started.err(), BUG)
+        started = begin()
+      }
+      return (await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(START_MAX_MS) })).ok
+    })
+  const assertRuns = () => assert.ok(!started.hasEnded(), `${name} has ended: ${started.err()}`)
+  let ready = isReady()
+  await ready
+  const host: Host = {
+    name,
+    url,
+    child: () => started.child,
+    disturbedAt: Number.NEGATIVE_INFINITY,
+
+    async kill() {
+      await ready
+      assertRuns()
+      host.disturbedAt = Number.POSITIVE_INFINITY
+      started.child.kill('SIGKILL')
+      await within(END_MAX_MS, `${name} is dead`, started.ended)
+      started = begin()
+      ready = isReady().then(() => {
+        host.disturbedAt = performance.now()
+      })
+      // The caller that waits for it learns what went wrong.
+      ready.catch(() => {})
+      return true
+    },
+
+    ready: () => ready,
+    said: () => started.err().slice(-SAID_MAX),
+
+    assertSound() {
+      if (host.disturbedAt !== Number.POSITIVE_INFINITY) assertRuns()
+      assert.doesNotMatch(started.err(), BUG)
+    },
+
+    async end(failed) {
+      if (failed) return
+      await ready
+      started.child.kill('SIGTERM')
+      const code = await within(END_MAX_MS, `${name} ends`, started.ended)
+      assert.equal(code, 0, started.err())
+      assert.doesNotMatch(started.err(), BUG)
+    },
+  }
+  return host
+}
+
+/** Between two ticks, and how long one may take, a time that its database is away included. */
+const TICK_EVERY_MS = 2_000
+const TICK_MAX_MS = 120_000
+
+/** Starts a loop of ticks. One that is killed is followed by the next. */
+function startTicks(name: string, place: Place): Host {
+  let stopping = false
+  let current: Started | undefined
+  let failure: unknown
+  const loop = async (): Promise<void> => {
+    while (!stopping) {
+      current = place.follow(
+        start(NEVER, ['tick', ...FEED, '--json'], { cwd: place.folder, env: { TRANCHE_DB: place.db } }),
+      )
+      current.child.stdin.end()
+      const code = await within(TICK_MAX_MS, `a tick of ${name}`, current.ended)
+      assertTicked(code, current)
+      await pause(TICK_EVERY_MS)
+    }
+  }
+  const done = loop().catch((error) => {
+    failure = error
+  })
+  return {
+    name,
+    url: '',
+    child: () => current?.child as Started['child'],
+    disturbedAt: Number.NEGATIVE_INFINITY,
+
+    async kill() {
+      const victim = current
+      if (!victim?.child.kill('SIGKILL')) return false
+      return (await within(END_MAX_MS, `${name} is dead`, victim.ended)) === 'SIGKILL'
+    },
+
+    ready: async () => {},
+    said: () => current?.err().slice(-SAID_MAX) ?? '',
+
+    assertSound() {
+      if (failure) throw failure
+    },
+
+    async end(failed) {
+      stopping = true
+      if (failed) current?.child.kill('SIGKILL')
+      await within(TICK_MAX_MS + END_MAX_MS, `${name} ends`, done)
+      if (failure && !failed) throw failure
+    },
+  }
+}
+
+/** It has done its part, or was killed, or its database was away, which one sentence says. */
+function assertTicked(code: number | string, { out, err }: Started): void {
+  assert.doesNotMatch(out() + err(), BUG)
+  if (code === 'SIGKILL') return
+  assert.ok([0, 1, 11].includes(code as number), `a tick ended with ${code}: ${out()}${err()}`)
+  if (code !== 0) assert.ok('error' in JSON.parse(err()), err())
+}
+
+const SCHEDULED = ['--tick-every', '1s', ...FEED]
+
+/** The process that started it ends it. */
+const NEVER = { after: () => {} }
+
+// Four services, four tickers, a partner in its two environments, and the pair of servers that all of them work on.
+
+export type Scene = {
+  cluster: Cluster
+  /** The way of the first service and the first ticker to the server. */
+  proxy: Awaited<ReturnType<typeof proxyTo>>
+  services: readonly Host[]
+  tickers: readonly Host[]
+  partners: readonly [live: Partner, test: Partner]
+  /** Decides what is done to whom; what the partner does is decided by another one. */
+  random: () => number
+  start: (argv: readonly string[]) => Started
+  /** Runs a command that must end with 0; answers what it printed. */
+  run: (argv: readonly string[]) => Promise<string>
+  /** Ends everything; as an operator would, unless something has failed. */
+  end: (failed: boolean) => Promise<void>
+}
+
+const COMMAND_MAX_MS = 120_000
+/** An advance takes a sandbox's plans through days. */
+const PLANS_MAX = { live: Number.POSITIVE_INFINITY, test: 40 }
+
+export async function openScene(seed: number): Promise<Scene> {
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-hosts-'))
+  const random = seededRandom(seed)
+  const children = new Set<Started['child']>()
+  const ends: (() => unknown)[] = []
+  const ending = { after: (end: () => unknown) => void ends.push(end) }
+  const follow = (started: Started): Started => {
+    children.add(started.child)
+    started.ended.then(() => children.delete(started.child))
+    return started
+  }
+  const cluster = await startCluster()
+  const proxy = await proxyTo(ending, { folder: cluster.current }, 'tranche')
+  const place = (db: string) => ({ folder, db, follow })
+  const options = { cwd: folder, env: { TRANCHE_DB: cluster.url } }
+  const never = { after: () => {} }
+
+  async function run(argv: readonly string[]): Promise<string> {
+    const done = await within(COMMAND_MAX_MS, argv.join(' '), finish(never, argv, options))
+    assert.equal(done.code, 0, `${argv.join(' ')}: ${done.out}${done.err}`)
+    return done.out
+  }
+
+  await run(['partner', 'create', 'acme', '--name', 'Acme'])
+  const keyOf = async (env: string): Promise<string> =>
+    JSON.parse(await run(['key', 'create', 'acme', '--env', env, '--json'])).key
+  const keys = { live: await keyOf('live'), test: await keyOf('test') }
+  const [direct, cut] = [place(cluster.url), place(proxy.url)]
+  const services = await Promise.all(
+    [cut, direct, direct, direct].map((where, i) => startService(`serve ${i + 1}`, where, [])),
+  )
+  const scheduling = await Promise.all(
+    [cut, direct].map((where, i) => startService(`ticker ${i + 1}`, where, SCHEDULED)),
+  )
+  const tickers = [...scheduling, startTicks('ticker 3', direct), startTicks('ticker 4', direct)]
+  const working = seededRandom(seed + 1)
+  const partnerIn = (environment: 'live' | 'test') =>
+    createPartner(environment, {
+      calls: createCalls(keys[environment], services, working),
+      random: working,
+      clock: machine.clock,
+      plansMax: PLANS_MAX[environment],
+    })
+  return {
+    cluster,
+    proxy,
+    services,
+    tickers,
+    partners: [partnerIn('live'), partnerIn('test')],
+    random,
+    start: (argv) => follow(start(never, argv, options)),
+    run,
+
+    async end(failed) {
+      try {
+        await Promise.all([...services, ...tickers].map((host) => host.end(failed)))
+      } finally {
+        for (const child of children) child.kill('SIGKILL')
+        for (const end of ends) await end()
+        await cluster.stop()
+        rmSync(folder, { recursive: true, force: true })
+      }
+    },
+  }
+}

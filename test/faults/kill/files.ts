@@ -6,8 +6,8 @@ import { basename, dirname, join } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { monthOf } from '../../../src/core/time.ts'
 import { machine } from '../../../src/machine.ts'
+import type { Attempt } from './rounds.ts'
 import type { Scene } from './scene.ts'
-import type { Attempt } from './victims.ts'
 
 const partials = (file: string): string[] =>
   readdirSync(dirname(file)).filter((name) => name.startsWith(`${basename(file)}.partial-`))

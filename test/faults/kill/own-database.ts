@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { pricesCsv } from '../../price/histories.ts'
 import { FIRST, firstSchemaOf } from '../../store/first-schema.ts'
+import type { Attempt } from './rounds.ts'
 import type { Scene } from './scene.ts'
-import type { Attempt } from './victims.ts'
 
 const ROWS = 25_000
 

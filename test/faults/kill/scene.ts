@@ -1,13 +1,15 @@
 // One database that lives through many kills: its folder, the program on it, and who works with it.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import SQLite from 'better-sqlite3'
 import { seededRandom } from '../../../src/engine/backtest.ts'
-import { runHere } from '../../support/command.ts'
 import { type Started, start, startServe } from '../../support/process.ts'
-import { createPartner, type Partner } from './partner.ts'
+import { runHere } from '../../support/service.ts'
+import { createPartner, type Partner } from './rounds.ts'
 
 export type Scene = {
   folder: string
@@ -84,3 +86,75 @@ export async function openScene(seed: number): Promise<Scene> {
     },
   }
 }
+
+// What must be true after every kill, read from the file behind the program's back.
+
+type Row = {
+  execution_id: string
+  delivered_count: number
+  lease: number | null
+  order_id: string | null
+  status: string
+}
+
+/** Throws unless the database is sound at its first start, and everything that was answered is in it. */
+export async function assertNothingLost(scene: Scene): Promise<void> {
+  assert.ok(existsSync(scene.file), 'the database has its name')
+  // The next start: it needs no repair, has nothing to say on stderr, and finds nothing.
+  const { ok, findings } = JSON.parse(await scene.run(['check', '--json']))
+  assert.ok(ok, JSON.stringify(findings))
+  const db = new SQLite(scene.file, { readonly: true })
+  try {
+    assertPartner(db, scene.test, 'test')
+    assertPartner(db, scene.live, 'live')
+    const known = column(db, 'select key_sha256 from api_keys')
+    for (const key of scene.keys)
+      assert.ok(known.has(createHash('sha256').update(key).digest('hex')), 'a key that was shown is known')
+    const twice = db
+      .prepare(
+        'select plan_id from executions group by plan_id, window_start, tranche_index having count(*) > 1',
+      )
+      .all()
+    assert.deepEqual(twice, [], 'no idempotency key twice')
+  } finally {
+    db.close()
+  }
+}
+
+function assertPartner(db: SQLite.Database, partner: Partner, environment: string): void {
+  const inTenant =
+    "where tenant_id = (select tenant_id from tenants where environment = ? and partner_slug = 'acme')"
+  const users = column(db, `select partner_user_id from users ${inTenant}`, environment)
+  const plans = column(db, `select partner_plan_id from plans ${inTenant}`, environment)
+  assert.deepEqual([...partner.users.difference(users)], [], 'users that were answered are there')
+  assert.deepEqual([...partner.plans.difference(plans)], [], 'plans that were answered are there')
+  const rows = db
+    .prepare<[string], Row>(
+      `select e.execution_id, e.status, delivered_count, lease_expires_at as lease, partner_order_id as order_id
+       from executions e left join trades t using (execution_id) ${inTenant.replace('tenant_id', 'e.tenant_id')}`,
+    )
+    .all(environment)
+  const seen = new Map(rows.map((row) => [row.execution_id, row]))
+  for (const [id, { lease_expires_at, delivered_count }] of partner.leases) {
+    const row = seen.get(id)
+    assert.ok(row && row.delivered_count >= delivered_count, `the delivery of ${id} is there`)
+    if (row.status !== 'sent') continue
+    assert.ok((row.lease ?? 0) >= Date.parse(lease_expires_at), `the lease of ${id} is there`)
+  }
+  for (const [id, { partner_order_id, status }] of partner.reports) {
+    const row = seen.get(id)
+    assert.deepEqual([row?.status, row?.order_id], [status, partner_order_id], `the report on ${id} is there`)
+  }
+  for (const { execution_id: id, order_id } of rows) {
+    const said = partner.reports.get(id) ?? partner.unanswered.get(id)
+    if (order_id !== null) assert.equal(said?.partner_order_id, order_id, `the trade of ${id} was reported`)
+  }
+}
+
+const column = (db: SQLite.Database, sql: string, ...values: string[]): Set<string> =>
+  new Set(
+    db
+      .prepare<string[], string>(sql)
+      .pluck()
+      .all(...values),
+  )

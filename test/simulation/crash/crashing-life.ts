@@ -2,29 +2,31 @@
 // that, or what they were to be, or in between two transactions of it; whatever was answered is there. A connection
 // that ends is no such thing: what is asked is answered as ever.
 
-import type { Action, Death, Interruptible } from '../action.ts'
+import { type ChildProcess, fork } from 'node:child_process'
+import { COMPILED } from '../../support/process.ts'
+import { type Action, type Death, type Deed, deedOf, type Interruptible } from '../action.ts'
 import type { Chance } from '../chance.ts'
 import { Difference } from '../difference.ts'
 import { differenceOf, judge } from '../judge.ts'
-import { learnIds, learnNumbers } from '../learn.ts'
 import {
   actOn,
   type LifeOptions,
   type Lived,
+  learnIds,
+  learnNumbers,
   live,
   look,
   type OpenStage,
   replay,
   resolvable,
 } from '../life.ts'
-import { statesOnTheWay } from '../model/on-the-way.ts'
-import { wakeUpsOf } from '../model/pass.ts'
-import { recordOf } from '../model/record.ts'
+import { recordOf } from '../model/calls.ts'
+import { statesOnTheWay, wakeUpsOf } from '../model/pass.ts'
 import type { State } from '../model/state.ts'
-import { deedOf } from '../request.ts'
-import { makePlace } from '../system/place.ts'
-import { type Crashes, noCrashes } from './crashes.ts'
-import { type MortalHost, openMortalHost } from './mortal-host.ts'
+import type { Host } from '../system/host.ts'
+import type { FiredSeen, LateSeen, Seen } from '../system/observed.ts'
+import { accessTo, makePlace, type Place } from '../system/system.ts'
+import type { Ask, Secrets, Severed, Told, Trouble } from './process.ts'
 
 /**
  * How likely an action is to be the last of its process: a pass more than others, because it is several transactions.
@@ -194,4 +196,137 @@ async function whatItCameTo(
     nearest = difference
   }
   throw new Difference(`after a crash in ${action.do} nothing fits: ${nearest}`)
+}
+
+// What the crashes of a life came to.
+
+export type Crashes = {
+  all: number
+  /** Those that left something of what was being done. */
+  afterCommit: number
+  /** Those that left a tranche of an unfinished pass. */
+  afterFiring: number
+  /** Connections that ended while the process went on. */
+  severed: number
+  /** Those of them on which a commit was sent whose answer nobody read. */
+  inCommit: number
+  /** Those that a pass did not survive. */
+  failed: number
+}
+
+export const noCrashes = (): Crashes => ({
+  all: 0,
+  afterCommit: 0,
+  afterFiring: 0,
+  severed: 0,
+  inCommit: 0,
+  failed: 0,
+})
+
+/** Adds `more` to `crashes`. */
+export function addCrashes(crashes: Crashes, more: Crashes): void {
+  for (const name of Object.keys(crashes) as (keyof Crashes)[]) crashes[name] += more[name]
+}
+
+// The program in a process that can be killed, and started again on the same file.
+
+type MortalHost = Host & {
+  /** Performs a deed in trouble. What was killed on the way has to be started again. */
+  attempt: (deed: Deed, trouble: Trouble) => Promise<Attempt>
+  /** What fired, and what was kept, behind these. */
+  readNews: (after: {
+    execution: string | null
+    late: number
+  }) => Promise<{ fired: FiredSeen[]; late: LateSeen[] }>
+  /** Starts the process again at this time. It may be killed while it opens the data, and is started once more. */
+  restart: (now: number, trouble: Trouble | null) => Promise<void>
+}
+
+type Attempt =
+  | { came: 'through'; seen: Seen; severed: Severed | null }
+  /** A connection was lost, and the process goes on. */
+  | { came: 'to nothing'; severed: Severed; message: string }
+  | { came: 'to an end' }
+
+async function openMortalHost(of: { place: Place; seed: number; start: number }): Promise<MortalHost> {
+  let secrets: Secrets = []
+  let child = start()
+  let lives = 0
+
+  async function open(now: number, trouble: Trouble | null): Promise<boolean> {
+    lives += 1
+    const { place, seed } = of
+    // Chance goes on from elsewhere: what is drawn at random is never drawn twice.
+    const told = await ask(child, { ask: 'open', place, seed: seed + lives, start: now, secrets, trouble })
+    if (told?.told === 'threw') throw new Difference(told.message)
+    return told !== null
+  }
+
+  async function demand<K extends Told['told']>(question: Ask, kind: K) {
+    const told = await ask(child, question)
+    if (told?.told === kind) return told as Told & Record<'told', K>
+    throw new Difference(told?.told === 'threw' ? told.message : `the process ended at ${question.ask}`)
+  }
+
+  async function attempt(deed: Deed, trouble: Trouble | null): Promise<Attempt> {
+    const told = await ask(child, { ask: 'perform', deed, trouble })
+    if (told === null && trouble?.by === 'signal') return { came: 'to an end' }
+    if (told?.told === 'failed') return { came: 'to nothing', ...told }
+    if (told?.told !== 'seen')
+      throw new Difference(told?.told === 'threw' ? told.message : `died at ${deed.do}`)
+    secrets = told.secrets
+    return { came: 'through', seen: told.seen, severed: told.severed }
+  }
+
+  await open(of.start, null)
+  return {
+    attempt,
+    async perform(deed) {
+      const attempted = await attempt(deed, null)
+      if (attempted.came !== 'through') throw new Difference('the process died unasked')
+      return attempted.seen
+    },
+    async restart(now, trouble) {
+      // What is under way at a server ends by itself.
+      await accessTo(of.place).settled()
+      child = start()
+      if (await open(now, trouble)) return
+      await accessTo(of.place).settled()
+      child = start()
+      if (!(await open(now, null))) throw new Difference('the data do not open after a crash')
+    },
+    readNews: (after) => demand({ ask: 'news', ...after }, 'news'),
+    firstFault: async () => (await demand({ ask: 'firstFault' }, 'firstFault')).fault,
+    firstTaken: async () => (await demand({ ask: 'firstTaken' }, 'firstTaken')).fault,
+    record: async () => (await demand({ ask: 'record' }, 'record')).record,
+    async close() {
+      if (child.connected) {
+        await ask(child, { ask: 'close' })
+        child.disconnect()
+      }
+    },
+  }
+}
+
+const start = (): ChildProcess =>
+  fork(new URL('./process.ts', import.meta.url), {
+    serialization: 'advanced',
+    execArgv: [],
+    env: { ...process.env, ...COMPILED },
+  })
+
+/** What the process tells; null when it died. */
+function ask(child: ChildProcess, question: Ask): Promise<Told | null> {
+  return new Promise((resolve) => {
+    const told = (message: unknown) => end(message as Told)
+    const died = () => end(null)
+    const end = (answer: Told | null) => {
+      child.off('message', told)
+      child.off('exit', died)
+      resolve(answer)
+    }
+    child.on('message', told)
+    child.on('exit', died)
+    child.send(question)
+  })
 }

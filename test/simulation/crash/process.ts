@@ -2,15 +2,12 @@
 // connection there.
 
 import { flushCompileCache } from 'node:module'
-import type { Death } from '../action.ts'
-import type { Deed } from '../request.ts'
+import type { Death, Deed } from '../action.ts'
+import { firedAfter, lateAfter } from '../system/deeds.ts'
 import { hostHere } from '../system/host.ts'
-import { lateAfter } from '../system/news.ts'
 import type { FiredSeen, LateSeen, Lines, Seen } from '../system/observed.ts'
-import { firedAfter } from '../system/pass.ts'
-import { accessTo, type Place } from '../system/place.ts'
-import { type Fate, type Messages, type Point, watchMessages } from './server-messages.ts'
-import { watchCalls } from './sqlite-calls.ts'
+import { accessTo, type Place } from '../system/system.ts'
+import { type Fate, type Messages, type Point, watchCalls, watchMessages } from './calls.ts'
 
 export type Secrets = [label: string, of: { keyId: string; secret: string }][]
 /** Who ends what: a signal the process, or one of the others a connection. */

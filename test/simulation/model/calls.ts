@@ -1,17 +1,37 @@
 // What the model answers to a call: who is asking, then what of it.
 
-import type { Call } from '../action.ts'
-import { executionOf } from '../request.ts'
-import { ANY_TEXT, type Expected, ok, refused } from './answer.ts'
-import { entriesWithin, entryJson, ownerJson } from './book.ts'
-import { confirm, getDue } from './executions.ts'
+import { type Call, executionOf } from '../action.ts'
+import { emptyRecord, type Lines, line } from '../system/observed.ts'
+import { confirm, getDue, place, reportOfOrder } from './ledger.ts'
 import { isUsable } from './levers.ts'
-import { bill, fix, summaryOf, totalsOf, userLineOf } from './months.ts'
-import { postPlan } from './plans.ts'
-import type { State, Tenant } from './state.ts'
-import { patchUser, postUser } from './users.ts'
-import { place, reportOf } from './venue.ts'
-import { deleteWebhook, getWebhook, postWebhook } from './webhooks.ts'
+import { bill, entriesWithin, entryJson, fix, ownerJson, summaryOf, totalsOf, userLineOf } from './months.ts'
+import { deleteWebhook, getWebhook, patchUser, postPlan, postUser, postWebhook } from './plans.ts'
+import {
+  type Execution,
+  idempotencyKey,
+  iso,
+  isoOrNull,
+  type Plan,
+  presentOf,
+  type Report,
+  type State,
+  type Tenant,
+} from './state.ts'
+
+// What the model expects of a call: a status, and a body in full or the facts it has to name.
+
+export type Expected = { status: number; dueRemaining?: number } & (
+  | { body: unknown }
+  /** An error whose words are free: what its detail must contain. */
+  | { says: readonly string[] }
+)
+
+export const ok = (body: unknown): Expected => ({ status: 200, body })
+export const refused = (status: number, detail: string): Expected => ({ status, body: { detail } })
+export const refusedNaming = (status: number, ...says: readonly string[]): Expected => ({ status, says })
+
+/** Takes the place, in an expected body, of a text that only the program can know. */
+export const ANY_TEXT = '<any text>'
 
 /** Answers a call and enters what it changes. A walk through pages is answered page by page. */
 export function answer(state: State, call: Call): Expected[] {
@@ -53,7 +73,7 @@ function answerTo(
     }
     case 'settle': {
       const execution = executionOf(state, call.of)
-      return confirm(state, tenant, execution.id, reportOf(place(state, execution, call.terms)))
+      return confirm(state, tenant, execution.id, reportOfOrder(place(state, execution, call.terms)))
     }
     case 'hook':
       return postWebhook(state, tenant, call.url)
@@ -107,3 +127,87 @@ function userPages(state: State, tenant: Tenant, { month, limit }: Paged): Expec
     if (from >= billed.users.length) return pages
   }
 }
+
+// All that the model holds to be on record, line by line, as the program's own record is read.
+
+export function recordOf(state: State): Lines {
+  const lines = emptyRecord()
+  for (const { slug, status, held, minTranche, createdAt } of state.partners.values()) {
+    lines.partners.push(line(slug, status, held, minTranche, iso(createdAt)))
+  }
+  for (const key of state.keys.values()) {
+    const { tenant, createdAt, expiresAt, revokedAt } = key
+    const dates = line(iso(createdAt), isoOrNull(expiresAt), isoOrNull(revokedAt))
+    lines.keys.push(line(tenant.name, dates, isUsable(state, key)))
+  }
+  for (const { name, from, minVolume, bps, perUser, minimum } of state.tiers) {
+    lines.tiers.push(line(name, from, minVolume, bps, perUser, minimum))
+  }
+  lines.audit.push(...state.audits.map(iso))
+  for (const tenant of state.tenants.values()) {
+    ofTenant(tenant, lines)
+    for (const plan of tenant.plans.values()) ofPlan(plan, lines)
+    for (const execution of tenant.executions) ofExecution(execution, lines)
+  }
+  for (const { at, finished } of state.passes) lines.passes.push(line(iso(at), finished))
+  for (const [at, price] of state.prices) lines.prices.push(line(iso(at), price))
+  const { dispute } = state
+  lines.clock.push(line(iso(presentOf(state)), dispute && line(iso(dispute.clockAt), iso(dispute.toldAt))))
+  for (const of of Object.values(lines)) of.sort()
+  return lines
+}
+
+function ofTenant({ name, users, webhook }: Tenant, lines: Lines): void {
+  for (const user of users.values()) {
+    const { email, provider, consentVersion, consentAt, status, createdAt, updatedAt } = user
+    const dates = line(iso(createdAt), iso(updatedAt))
+    const consents = [...user.consents].map(([consent, at]) => `${consent} ${iso(at)}`).sort()
+    const consent = line(consentVersion, iso(consentAt), consents.join(';'))
+    lines.users.push(line(name, user.id, email, provider, consent, status, dates))
+  }
+  if (!webhook) return
+  const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, failures, lastFailure } =
+    webhook
+  const failed = lastFailure && `${iso(lastFailure.at)} ${lastFailure.reason}`
+  const dates = line(iso(createdAt), iso(updatedAt), isoOrNull(lastDeliveredAt))
+  lines.webhooks.push(line(name, url, status, dates, lastStatusCode, failures, failed))
+}
+
+function ofPlan(plan: Plan, lines: Lines): void {
+  const { tenant, amount, frequency, smart, startDate, status, createdAt, updatedAt, timing } = plan
+  const place = line(tenant.name, plan.id)
+  const terms = line(amount, frequency, smart, iso(startDate), status, iso(createdAt), iso(updatedAt))
+  lines.plans.push(line(place, plan.user.id, terms))
+  for (const { start, end, budget, reserved, spent, excess, released, closed } of plan.windows) {
+    const money = line(budget, reserved, spent, excess, released)
+    const fate = closed ? line(iso(closed.at), closed.reason) : 'current'
+    lines.windows.push(line(place, iso(start), iso(end), money, fate))
+  }
+  if (!timing) return
+  const { window, floor, index, cut, slot, reference, nextRun, limit, clock, extras, nextExtra } = timing
+  const units = cut && line(cut.slots, cut.perSlot, cut.fired)
+  const waits = line(iso(nextRun), limit !== null, isoOrNull(clock), reference?.price ?? null)
+  lines.schedules.push(
+    line(place, iso(window.start), floor, index, units, slot, waits, extras, iso(nextExtra)),
+  )
+}
+
+function ofExecution(execution: Execution, lines: Lines): void {
+  const { tenant, id, amount, createdAt, status, deliveries, leasedUntil, cancelledAt } = execution
+  const lease = line(deliveries, isoOrNull(leasedUntil), isoOrNull(cancelledAt))
+  const { trade, adjustments } = execution
+  const fate = trade ? line(reported(trade.report), iso(trade.recordedAt)) : null
+  const corrections = adjustments.map((one) =>
+    line(one.usd, one.btc, iso(one.recordedAt), one.order, one.fee, one.price),
+  )
+  const named = line(tenant.name, id, idempotencyKey(execution), amount, execution.trigger, iso(createdAt))
+  lines.executions.push(line(named, status, lease, fate, corrections.join(';')))
+  for (const late of execution.late) {
+    const { number, reason, receivedAt, accepted, decided } = late
+    const decision = line(reason, iso(receivedAt), accepted, decided, execution.uncounted)
+    lines.late.push(line(number, id, reported(late.report), decision))
+  }
+}
+
+const reported = ({ order, status, executedAt, usd, btc, price, fee, reason }: Report): string =>
+  line(order, status, isoOrNull(executedAt), usd, btc, price, fee, reason)

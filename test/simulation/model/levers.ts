@@ -1,21 +1,22 @@
 // What an operator does in the model: partners, keys, tiers, and the levers on executions and users.
 
-import { freeSlot, nextSlot } from './firing.ts'
-import { close, open, settle } from './ledger.ts'
-import { follow } from './left-behind.ts'
+import { executionOf, type Lever } from '../action.ts'
+import { acceptLate, adjust, close, dismissLate, open, settle } from './ledger.ts'
+import { follow, freeSlot, nextSlot } from './pass.ts'
 import {
   currentWindow,
   type Execution,
   isOpen,
   type Key,
+  monthOf,
   type Partner,
   presentOf,
   type State,
   type Tenant,
+  units,
   usedBeginnings,
   WINDOW_LENGTH,
 } from './state.ts'
-import { monthOf } from './units.ts'
 
 /** The code of a refusal, or null when it was done. */
 export type Refusal = string | null
@@ -26,7 +27,7 @@ export const audit = (state: State): null => {
   return null
 }
 
-export function addPartner(state: State, slug: string): Refusal {
+function addPartner(state: State, slug: string): Refusal {
   if (state.partners.has(slug)) return 'partner_exists'
   const createdAt = presentOf(state)
   const partner: Partner = { slug, status: 'active', held: false, minTranche: 500_000_000n, createdAt }
@@ -48,12 +49,7 @@ export function addPartner(state: State, slug: string): Refusal {
 
 export type PartnerChange = { status?: 'active' | 'disabled'; held?: boolean; minTranche?: string }
 
-export function changePartner(
-  state: State,
-  slug: string,
-  wanted: PartnerChange,
-  amount: bigint | null,
-): Refusal {
+function changePartner(state: State, slug: string, wanted: PartnerChange, amount: bigint | null): Refusal {
   const partner = state.partners.get(slug)
   if (!partner) return 'partner_not_found'
   const { status, held, minTranche } = partner
@@ -70,11 +66,7 @@ export function changePartner(
 export const isUsable = (state: State, { revokedAt, expiresAt }: Key): boolean =>
   revokedAt === null && (expiresAt === null || expiresAt > presentOf(state))
 
-export function createKey(
-  state: State,
-  tenant: Tenant,
-  { label, life }: { label: string; life: number | null },
-) {
+function createKey(state: State, tenant: Tenant, { label, life }: { label: string; life: number | null }) {
   addKey(state, { label, tenant, life })
   return audit(state)
 }
@@ -89,11 +81,7 @@ function addKey(
   state.keys.set(label, { label, tenant, createdAt, expiresAt, revokedAt: null, isLost: false })
 }
 
-export function rotateKey(
-  state: State,
-  old: Key,
-  { label, overlap }: { label: string; overlap: number },
-): Refusal {
+function rotateKey(state: State, old: Key, { label, overlap }: { label: string; overlap: number }): Refusal {
   if (!isUsable(state, old)) return 'key_ended'
   const life = old.expiresAt === null ? null : old.expiresAt - old.createdAt
   const end = state.clock + overlap
@@ -102,7 +90,7 @@ export function rotateKey(
   return audit(state)
 }
 
-export function revokeKey(state: State, key: Key): Refusal {
+function revokeKey(state: State, key: Key): Refusal {
   key.revokedAt ??= state.clock
   return audit(state)
 }
@@ -116,7 +104,7 @@ export type TierTerms = {
   minimum?: string
 }
 
-export function setTier(
+function setTier(
   state: State,
   { name, from, bps }: TierTerms,
   amounts: { volume: bigint | null; perUser: bigint | null; minimum: bigint | null },
@@ -143,7 +131,7 @@ export function setTier(
   return audit(state)
 }
 
-export function setOverride(state: State, slug: string, tier: string | null, from: string | null): Refusal {
+function setOverride(state: State, slug: string, tier: string | null, from: string | null): Refusal {
   if (!state.partners.has(slug)) return 'partner_not_found'
   const present = monthOf(presentOf(state))
   const month = from ?? present
@@ -155,7 +143,7 @@ export function setOverride(state: State, slug: string, tier: string | null, fro
   return audit(state)
 }
 
-export function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
+function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
   const user = tenant.users.get(id)
   if (!user) return 'user_not_found'
   user.email = null
@@ -168,7 +156,7 @@ export function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
  * Puts a window back that a clock ahead had rolled: to the slot of its grid that is now, or the plan's start while that
  * lies ahead; or to the first one after it with money left.
  */
-export function bringBack(state: State, tenant: Tenant, id: string): Refusal {
+function bringBack(state: State, tenant: Tenant, id: string): Refusal {
   const now = presentOf(state, tenant)
   const plan = tenant.plans.get(id)
   const window = plan && currentWindow(plan)
@@ -182,7 +170,7 @@ export function bringBack(state: State, tenant: Tenant, id: string): Refusal {
   return audit(state)
 }
 
-export function cancelExecution(state: State, execution: Execution): Refusal {
+function cancelExecution(state: State, execution: Execution): Refusal {
   if (execution.trade) return 'execution_recorded'
   if (!isOpen(execution)) return 'execution_cancelled'
   execution.status = 'cancelled'
@@ -192,7 +180,7 @@ export function cancelExecution(state: State, execution: Execution): Refusal {
 }
 
 /** Deletes what a test environment has; its keys and its webhook stay, and so does what it has been given out. */
-export function resetSandbox(state: State, tenant: Tenant): Refusal {
+function resetSandbox(state: State, tenant: Tenant): Refusal {
   if (tenant.environment === 'live') return 'sandbox_refused'
   for (const plan of tenant.plans.values()) tenant.past.set(plan.id, usedBeginnings(plan))
   const isOthers = (one: { tenant: Tenant }) => one.tenant !== tenant
@@ -205,4 +193,59 @@ export function resetSandbox(state: State, tenant: Tenant): Refusal {
   tenant.plans.clear()
   tenant.apart ??= { reportedUntil: 0 }
   return audit(state)
+}
+
+// What the model makes of an operator's command: the code it is refused with, or null.
+
+export function operate(state: State, action: Lever): Refusal {
+  switch (action.lever) {
+    case 'partner':
+      return addPartner(state, action.slug)
+    case 'change': {
+      const { minTranche } = action.to
+      return changePartner(state, action.slug, action.to, minTranche === undefined ? null : units(minTranche))
+    }
+    case 'key':
+      return createKey(state, tenantOf(state, action.tenant), action)
+    case 'rotate':
+      return rotateKey(state, keyOf(state, action.key), action)
+    case 'revoke':
+      return revokeKey(state, keyOf(state, action.key))
+    case 'tier': {
+      const { volume, perUser, minimum } = action.terms
+      const amount = (text: string | undefined) => (text === undefined ? null : units(text))
+      const amounts = { volume: amount(volume), perUser: amount(perUser), minimum: amount(minimum) }
+      return setTier(state, action.terms, amounts)
+    }
+    case 'override':
+      return setOverride(state, action.slug, action.tier, action.from)
+    case 'reset':
+      return resetSandbox(state, tenantOf(state, action.tenant))
+    case 'erase':
+      return eraseUser(state, tenantOf(state, action.tenant), action.user)
+    case 'bringBack':
+      return bringBack(state, tenantOf(state, action.tenant), action.plan)
+    case 'cancel':
+      return cancelExecution(state, executionOf(state, action.of))
+    case 'accept':
+      return acceptLate(state, executionOf(state, action.of), action.number)
+    case 'dismiss':
+      return dismissLate(state, executionOf(state, action.of), action.number)
+    case 'adjust': {
+      const right = { usd: units(action.usd), btc: units(action.btc), reason: 'simulated' }
+      return adjust(state, executionOf(state, action.of), right)
+    }
+  }
+}
+
+function tenantOf(state: State, name: string): Tenant {
+  const tenant = state.tenants.get(name)
+  if (!tenant) throw new Error(`there is no tenant ${name}`)
+  return tenant
+}
+
+function keyOf(state: State, label: string): Key {
+  const key = state.keys.get(label)
+  if (!key) throw new Error(`there is no key ${label}`)
+  return key
 }

@@ -1,12 +1,28 @@
 // The model's months: when they are over, and what they come to.
 
-import { type Entry, entriesWithin } from './book.ts'
-import { lastRecordedAt, presentOf, type Report, type State, type Tenant } from './state.ts'
-import { type Charged, type Fees, feesFor, NO_FEES, sharesOf, tierFor } from './tariff.ts'
-import { coins, decimal, dollars, halfEven, iso, MINUTE, monthBounds, UNIT } from './units.ts'
+import { isFill } from './ledger.ts'
+import {
+  CENT,
+  coins,
+  decimal,
+  dollars,
+  type Execution,
+  halfEven,
+  iso,
+  isoOrNull,
+  lastRecordedAt,
+  MINUTE,
+  monthBounds,
+  presentOf,
+  type Report,
+  type State,
+  type Tenant,
+  type Tier,
+  UNIT,
+} from './state.ts'
 
 /** What a report of a month covers: up to its end, or up to now. */
-export type Period = { month: string; start: number; until: number; final: boolean }
+type Period = { month: string; start: number; until: number; final: boolean }
 
 /**
  * Fixes what a report covers. A month is final once something else has been recorded since its end. A tenant that lives
@@ -59,9 +75,9 @@ function reached(state: State, asking: Tenant | null): number {
 }
 
 type Sums = { trades: number; usd: bigint; btc: bigint; fees: bigint }
-export type UserLine = Sums & { id: string; fee: bigint }
+type UserLine = Sums & { id: string; fee: bigint }
 
-export type Bill = Charged & {
+type Bill = Charged & {
   tenant: Tenant
   period: Period
   plans: number
@@ -72,13 +88,13 @@ export type Bill = Charged & {
   users: UserLine[]
 }
 
-const isFill = (status: Entry['status']): boolean => status === 'filled' || status === 'partial'
+const isTrade = (status: Entry['status']): boolean => status === 'filled' || status === 'partial'
 
 const nothing = (): Sums => ({ trades: 0, usd: 0n, btc: 0n, fees: 0n })
 
 /** A fill is a trade; a correction is none, but its amounts and its fee count. */
 function enter(sums: Sums, { status, usd, btc, fee }: Entry): void {
-  if (isFill(status)) sums.trades += 1
+  if (isTrade(status)) sums.trades += 1
   sums.usd += usd ?? 0n
   sums.btc += btc ?? 0n
   sums.fees += fee ?? 0n
@@ -100,7 +116,7 @@ export function bill(state: State, tenant: Tenant, period: Period): Bill {
     users.set(id, user)
     enter(sums, entry)
     enter(user, entry)
-    if (isFill(entry.status)) plans.add(plan.id)
+    if (isTrade(entry.status)) plans.add(plan.id)
   }
   const isWithin = (at: number) => period.start <= at && at < period.until
   outcomes.cancelled += tenant.executions.filter(({ cancelledAt: at }) => at !== null && isWithin(at)).length
@@ -184,3 +200,254 @@ export function totalsOf({ users }: Bill) {
   }
   return sumsJson(sum)
 }
+
+// The model's book: every confirmation that was accepted and every correction of one. Months, reports and exports are
+// made of its entries and of nothing else.
+
+/** A purchase, a failure, or what is added to a purchase: amounts are null where nothing was bought. */
+type Entry = {
+  recordedAt: number
+  /** 0 for the confirmation itself, else the number of the correction. */
+  number: number
+  execution: Execution
+  order: string
+  status: Report['status'] | 'adjustment'
+  usd: bigint | null
+  btc: bigint | null
+  price: bigint | null
+  fee: bigint | null
+  executedAt: number | null
+  reason: string | null
+}
+
+/** What is in the book of an execution. */
+function entriesOf(execution: Execution): Entry[] {
+  const { trade, adjustments } = execution
+  if (!trade) return []
+  const { report, executedAt, recordedAt } = trade
+  const { order, status, usd, btc, price, fee, reason } = report
+  const bought = isFill(report) ? { usd, btc, price, fee } : { usd: null, btc: null, price: null, fee: null }
+  const first: Entry = { recordedAt, number: 0, execution, order, status, ...bought, executedAt, reason }
+  const corrections = adjustments.map(
+    (one): Entry => ({ ...one, execution, order: one.order ?? order, status: 'adjustment' }),
+  )
+  return [first, ...corrections]
+}
+
+/** Half-open: an entry of the very end is one of the next span. */
+type Span = { start: number; until: number }
+
+/** The entries that belong to a span: those recorded in it, whatever day they speak of. In the order of recording. */
+export function entriesWithin(executions: readonly Execution[], { start, until }: Span): Entry[] {
+  return executions
+    .flatMap(entriesOf)
+    .filter(({ recordedAt }) => start <= recordedAt && recordedAt < until)
+    .sort((a, b) => a.recordedAt - b.recordedAt || byId(a, b) || a.number - b.number)
+}
+
+const byId = ({ execution: { id: a } }: Entry, { execution: { id: b } }: Entry): number =>
+  a < b ? -1 : a > b ? 1 : 0
+
+const orNull = (amount: bigint | null, text: (amount: bigint) => string): string | null =>
+  amount === null ? null : text(amount)
+
+/** An entry as the exports and the API show it, but for whose it is. */
+export const entryJson = (entry: Entry) => ({
+  recorded_at: iso(entry.recordedAt),
+  partner_user_id: entry.execution.plan.user.id,
+  partner_plan_id: entry.execution.plan.id,
+  execution_id: entry.execution.id,
+  partner_order_id: entry.order,
+  status: entry.status,
+  usd_amount: orNull(entry.usd, dollars),
+  btc_amount: orNull(entry.btc, coins),
+  execution_price: orNull(entry.price, (amount) => decimal(amount, 2)),
+  partner_fee_usd: orNull(entry.fee, dollars),
+  executed_at: isoOrNull(entry.executedAt),
+  failure_reason: entry.reason,
+})
+
+/** Whose it is. */
+export const ownerJson = ({ partner, environment }: Tenant) => ({ partner_slug: partner.slug, environment })
+
+// What a month costs in the model: which tier it is charged by, the fee, and each user's share of it.
+
+type Charged = { tier: Tier; isOverride: boolean }
+
+/** The tier of a partner in a month of so much volume: the one it was promised, or else the one that it reaches. */
+function tierFor(
+  state: State,
+  { slug, month, volume }: { slug: string; month: string; volume: bigint },
+): Charged {
+  const promised = newest(
+    state.overrides.filter((one) => one.slug === slug),
+    month,
+  )
+  const override = promised?.tier ? versionOf(state, promised.tier, month) : undefined
+  if (override) return { tier: override, isOverride: true }
+  return { tier: byVolume(state, month, volume), isOverride: false }
+}
+
+/** What is in force in a month: the version that begins last before its end. */
+const newest = <T extends { from: string }>(versions: readonly T[], month: string): T | undefined =>
+  versions.reduce<T | undefined>(
+    (best, one) => (one.from <= month && (!best || one.from > best.from) ? one : best),
+    undefined,
+  )
+
+const versionsOf = ({ tiers }: State, name: string): Tier[] => tiers.filter((tier) => tier.name === name)
+
+const versionOf = (state: State, name: string, month: string): Tier | undefined =>
+  newest(versionsOf(state, name), month)
+
+/** The highest that the volume reaches. When it reaches none, the lowest. Of equal ones the oldest. */
+function byVolume(state: State, month: string, volume: bigint): Tier {
+  type Step = { tier: Tier; from: bigint }
+  const steps = oldestFirst(state).flatMap((name): Step[] => {
+    const tier = versionOf(state, name, month)
+    // One that has no volume is nobody's by volume.
+    return tier && tier.minVolume !== null ? [{ tier, from: tier.minVolume }] : []
+  })
+  let lowest: Step | null = null
+  let reached: Step | null = null
+  // The older ones come first, so that only more, or less, takes the place of one.
+  for (const step of steps) {
+    if (!lowest || step.from < lowest.from) lowest = step
+    if (step.from <= volume && (!reached || step.from > reached.from)) reached = step
+  }
+  const applied = reached ?? lowest
+  if (!applied) throw new Error('no tier is left to be charged by')
+  return applied.tier
+}
+
+/** The names of all tiers: by the month that they begin in, and within a month as they were set. */
+function oldestFirst({ tiers }: State): string[] {
+  const begins = new Map<string, string>()
+  const places = new Map<string, number>()
+  for (const { name, from, place } of tiers) {
+    places.set(name, place)
+    const known = begins.get(name)
+    if (known === undefined || from < known) begins.set(name, from)
+  }
+  const byAge = [...begins].map(([name, since]) => ({ name, since, place: places.get(name) ?? 0 }))
+  byAge.sort((a, b) => (a.since === b.since ? a.place - b.place : a.since < b.since ? -1 : 1))
+  return byAge.map(({ name }) => name)
+}
+
+type Fees = { volume: bigint; users: bigint; minimum: bigint; total: bigint }
+
+const NO_FEES: Fees = { volume: 0n, users: 0n, minimum: 0n, total: 0n }
+
+/** Rounded once, on the whole volume; a volume below zero costs nothing, and gives nothing back. */
+function feesFor({ bps, perUser, minimum }: Tier, volume: bigint, activeUsers: number): Fees {
+  const charged = volume > 0n ? volume : 0n
+  const ofVolume = CENT * halfEven(charged * BigInt(bps), 10_000n * CENT)
+  const ofUsers = perUser * BigInt(activeUsers)
+  const both = ofVolume + ofUsers
+  return { volume: ofVolume, users: ofUsers, minimum, total: both < minimum ? minimum : both }
+}
+
+/** What a user did in a month: dollars, and whether it has a fill of its own. */
+type Part = { volume: bigint; isActive: boolean }
+
+/**
+ * Splits a total in whole cents, in proportion to what each user would cost alone before rounding; what is left over
+ * goes cent by cent to the largest remainders, of equal ones to the first. Where nobody would cost anything, all bear
+ * the same.
+ */
+function sharesOf(total: bigint, parts: readonly Part[], { bps, perUser }: Tier): bigint[] {
+  const costs = parts.map(
+    ({ volume, isActive }) => (volume > 0n ? volume * BigInt(bps) : 0n) + (isActive ? perUser * 10_000n : 0n),
+  )
+  const sum = costs.reduce((a, b) => a + b, 0n)
+  const weights = sum === 0n ? costs.map(() => 1n) : costs
+  const whole = sum === 0n ? BigInt(parts.length) : sum
+  const cents = total / CENT
+  const shares = weights.map((weight) => ({
+    cents: (cents * weight) / whole,
+    rest: (cents * weight) % whole,
+  }))
+  let leftOver = cents - shares.reduce((given, share) => given + share.cents, 0n)
+  const byRest = [...shares.keys()].sort((a, b) => compare(shares[b]?.rest ?? 0n, shares[a]?.rest ?? 0n))
+  for (const place of byRest) {
+    const share = shares[place]
+    if (leftOver === 0n || !share) break
+    share.cents += 1n
+    leftOver -= 1n
+  }
+  return shares.map((share) => share.cents * CENT)
+}
+
+const compare = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0)
+
+// The model's exports, byte for byte.
+
+export type ReportKind = 'summary' | 'users' | 'trades'
+
+/** Cells of text that a partner or its users chose. */
+const FOREIGN = [
+  'partner_slug',
+  'partner_user_id',
+  'partner_plan_id',
+  'execution_id',
+  'partner_order_id',
+  'failure_reason',
+  'pricing_tier',
+]
+
+const HEADERS: Record<ReportKind, string> = {
+  summary:
+    'partner_slug,environment,month,period_start,period_end,currency,final,billable,pricing_tier,' +
+    'pricing_tier_source,rate_bps,active_users,active_plans,executions_created,executions_filled,' +
+    'executions_partial,executions_failed,executions_cancelled,trade_count,volume_usd,volume_btc,' +
+    'average_price_usd,partner_fees_usd,volume_fee_usd,user_fee_usd,minimum_fee_usd,total_fee_usd',
+  users:
+    'month,partner_slug,environment,partner_user_id,trade_count,volume_usd,volume_btc,average_price_usd,' +
+    'partner_fees_usd,fee_usd',
+  trades:
+    'recorded_at,partner_slug,environment,partner_user_id,partner_plan_id,execution_id,partner_order_id,' +
+    'status,usd_amount,btc_amount,execution_price,partner_fee_usd,executed_at,failure_reason',
+}
+
+type Row = Record<string, string | number | boolean | null>
+
+export function csv(state: State, month: string, kind: ReportKind): string {
+  const period = fix(state, month)
+  const rows = kind === 'trades' ? tradeRows(state, period) : billedRows(state, period, kind)
+  const names = HEADERS[kind].split(',')
+  const lines = rows.map((row) => names.map((name) => cell(name, row[name] ?? '')).join(','))
+  return [HEADERS[kind], ...lines].map((line) => `${line}\r\n`).join('')
+}
+
+function cell(name: string, value: string | number | boolean): string {
+  const text = String(value)
+  const safe = FOREIGN.includes(name) && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}
+
+/** The tenants of a month, by partner and environment: a partner that came later is not in it. */
+function tenantsOf(state: State, { month }: Period): Tenant[] {
+  const { end } = monthBounds(month)
+  const there = [...state.tenants.values()].filter(({ partner }) => partner.createdAt < end)
+  const key = ({ partner, environment }: Tenant) => `${partner.slug}\0${environment}`
+  return there.sort((a, b) => (key(a) < key(b) ? -1 : 1))
+}
+
+function billedRows(state: State, period: Period, kind: 'summary' | 'users'): Row[] {
+  return tenantsOf(state, period).flatMap((tenant): Row[] => {
+    const billed = bill(state, tenant, period)
+    if (kind === 'summary') return [summaryOf(billed)]
+    const whose = {
+      month: period.month,
+      partner_slug: tenant.partner.slug,
+      environment: tenant.environment,
+    }
+    return billed.users.map((line) => ({ ...whose, ...userLineOf(line) }))
+  })
+}
+
+const tradeRows = (state: State, period: Period): Row[] =>
+  entriesWithin(state.executions, period).map((entry) => ({
+    ...ownerJson(entry.execution.tenant),
+    ...entryJson(entry),
+  }))

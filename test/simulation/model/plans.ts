@@ -1,19 +1,23 @@
 // The model's plans: the state table of POST /plans and the rule of when a window begins anew.
 
-import { type Expected, ok, refused, refusedNaming } from './answer.ts'
-import { freeSlot } from './firing.ts'
+import { ANY_TEXT, type Expected, ok, refused, refusedNaming } from './calls.ts'
 import { cancelOpen, close, open } from './ledger.ts'
+import { freeSlot } from './pass.ts'
 import {
   currentWindow,
+  dollars,
   type Frequency,
+  iso,
+  isoOrNull,
   type Plan,
   presentOf,
   type State,
   type Tenant,
+  type User,
+  units,
   usedBeginnings,
   WINDOW_LENGTH,
 } from './state.ts'
-import { dollars, iso, units } from './units.ts'
 
 export type PlanBody = {
   partner_user_id: string
@@ -25,7 +29,7 @@ export type PlanBody = {
   status?: Plan['status']
 }
 
-const json = (plan: Plan) => ({
+const planJson = (plan: Plan) => ({
   partner_user_id: plan.user.id,
   partner_plan_id: plan.id,
   amount_usd: dollars(plan.amount),
@@ -45,15 +49,15 @@ export function postPlan(state: State, tenant: Tenant, body: PlanBody): Expected
     return refusedNaming(409, plan.id, 'different partner_user_id', 'cancel', 'new plan')
   }
   if (plan?.status === 'cancelled') {
-    if (body.status === undefined || body.status === 'cancelled') return ok(json(plan))
+    if (body.status === undefined || body.status === 'cancelled') return ok(planJson(plan))
     return refusedNaming(409, plan.id, 'cannot be reactivated', 'new partner_plan_id')
   }
   const isCancel = plan !== undefined && body.status === 'cancelled'
   if (user.status !== 'linked' && !isCancel)
     return refused(403, `Partner user is not active (${user.status}).`)
   const now = presentOf(state, tenant)
-  if (plan) return ok(json(rewrite(plan, body, now)))
-  return ok(json(create(state, tenant, body, now)))
+  if (plan) return ok(planJson(rewrite(plan, body, now)))
+  return ok(planJson(create(state, tenant, body, now)))
 }
 
 function create(state: State, tenant: Tenant, body: PlanBody, now: number): Plan {
@@ -119,4 +123,142 @@ function rewrite(plan: Plan, body: PlanBody, now: number): Plan {
   close(plan, now, 'reset')
   open(plan, { start, end: start + WINDOW_LENGTH[plan.frequency], budget: plan.amount })
   return plan
+}
+
+// The model's users: linked, disabled, linked again.
+
+export type UserBody = {
+  partner_user_id: string
+  email?: string | null
+  auth_provider?: string | null
+  consent_accepted: boolean
+  consent_version: string
+  consent_timestamp: string
+}
+
+const userJson = (user: User) => ({
+  partner_user_id: user.id,
+  email: user.email,
+  auth_provider: user.provider,
+  consent_accepted: true,
+  consent_version: user.consentVersion,
+  consent_timestamp: iso(user.consentAt),
+  status: user.status,
+  created_at: iso(user.createdAt),
+  updated_at: iso(user.updatedAt),
+})
+
+/** What was left out is kept, null clears; a disabled user stays so. */
+export function postUser(state: State, tenant: Tenant, body: UserBody): Expected {
+  if (!body.consent_accepted) return refused(400, 'User consent is required.')
+  const now = presentOf(state, tenant)
+  const id = body.partner_user_id
+  const known = tenant.users.get(id)
+  const user: User = known ?? {
+    id,
+    email: null,
+    provider: null,
+    consentVersion: '',
+    consentAt: 0,
+    status: 'linked',
+    consents: new Map(),
+    createdAt: now,
+    updatedAt: now,
+  }
+  if (body.email !== undefined) user.email = body.email
+  if (body.auth_provider !== undefined) user.provider = body.auth_provider
+  user.consentVersion = body.consent_version
+  user.consentAt = Date.parse(body.consent_timestamp)
+  user.updatedAt = now
+  const consent = `${user.consentVersion} ${iso(user.consentAt)}`
+  user.consents.set(consent, user.consents.get(consent) ?? now)
+  tenant.users.set(id, user)
+  return ok(userJson(user))
+}
+
+/** A disable pauses the active plans and cancels what is open of all plans; a link pauses and starts nothing. */
+export function patchUser(state: State, tenant: Tenant, id: string, status: User['status']): Expected {
+  const user = tenant.users.get(id)
+  if (!user) return refused(404, 'Partner user not found.')
+  const now = presentOf(state, tenant)
+  const changes = user.status !== status
+  if (changes) {
+    user.status = status
+    user.updatedAt = now
+  }
+  if (status === 'linked') return ok(userJson(user))
+  let paused = 0
+  let cancelled = 0
+  for (const plan of changes ? tenant.plans.values() : []) {
+    if (plan.user !== user) continue
+    cancelled += cancelOpen(plan, now)
+    if (plan.status !== 'active') continue
+    paused += 1
+    plan.status = 'paused'
+    plan.updatedAt = now
+  }
+  return ok({ ...userJson(user), plans_paused: paused, executions_cancelled: cancelled })
+}
+
+// The model's webhooks: one for each tenant, paused after ten failures in a row.
+
+export type Attempt = { statusCode: number | null; failure: string | null }
+
+const webhookJson = ({ partner, environment, webhook }: Tenant) => ({
+  partner_slug: partner.slug,
+  environment,
+  url: webhook?.url ?? null,
+  status: webhook?.status ?? null,
+  created_at: isoOrNull(webhook?.createdAt ?? null),
+  updated_at: isoOrNull(webhook?.updatedAt ?? null),
+  last_delivered_at: isoOrNull(webhook?.lastDeliveredAt ?? null),
+  last_status_code: webhook?.lastStatusCode ?? null,
+  consecutive_failures: webhook?.failures ?? null,
+  ...(webhook?.lastFailure && {
+    last_failed_at: isoOrNull(webhook.lastFailure.at),
+    last_failure_reason: webhook.lastFailure.reason,
+  }),
+})
+
+export function postWebhook(state: State, tenant: Tenant, url: string): Expected {
+  const now = presentOf(state, tenant)
+  state.registrations += 1
+  tenant.webhook = {
+    url,
+    registration: state.registrations,
+    status: 'active',
+    createdAt: tenant.webhook?.createdAt ?? now,
+    updatedAt: now,
+    lastDeliveredAt: null,
+    lastStatusCode: null,
+    failures: 0,
+    lastFailure: null,
+  }
+  return ok({ ...webhookJson(tenant), secret: ANY_TEXT })
+}
+
+export const getWebhook = (tenant: Tenant): Expected => ok(webhookJson(tenant))
+
+export function deleteWebhook(tenant: Tenant): Expected {
+  const { partner, environment, webhook } = tenant
+  tenant.webhook = null
+  return ok({ ok: true, partner_slug: partner.slug, environment, deleted: webhook !== null })
+}
+
+/** Enters how a wake-up went; one for an earlier registration says nothing of this one. */
+export function note(state: State, tenant: Tenant, registration: number, attempt: Attempt): void {
+  const { webhook } = tenant
+  if (webhook?.registration !== registration) return
+  const now = presentOf(state, tenant)
+  webhook.lastStatusCode = attempt.statusCode ?? webhook.lastStatusCode
+  if (attempt.failure === null) {
+    webhook.lastDeliveredAt = now
+    webhook.failures = 0
+    return
+  }
+  webhook.failures += 1
+  webhook.lastFailure = { at: now, reason: attempt.failure }
+  if (webhook.failures < 10 || webhook.status === 'paused') return
+  webhook.status = 'paused'
+  webhook.updatedAt = now
 }

@@ -5,14 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import SQLite from 'better-sqlite3'
 import type { Machine } from '../../../src/machine.ts'
-import { DECIDING } from './deciding-columns.ts'
 
 /** What the commands are told: what --db names, and by which clock. */
-export type Keeper = { address: string; machine: Machine }
+type Keeper = { address: string; machine: Machine }
 
 /** Runs a command line in this process. The commands are loaded when they are needed first: few lives need them. */
 async function command(argv: readonly string[], machine: Machine): Promise<{ code: number; err: string }> {
-  const { runHere } = await import('../../support/command.ts')
+  const { runHere } = await import('../../support/service.ts')
   return runHere(argv, { machine })
 }
 
@@ -114,3 +113,106 @@ function changedBetween(sound: string, copy: string): string | null {
 
 const said = (row: Row | undefined): string =>
   JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? String(value) : value)) ?? 'nothing'
+
+// The columns that decide money, ownership or access, table by table: none may change without a word of `check`.
+
+const DECIDING: Record<string, readonly string[]> = {
+  partners: ['partner_slug', 'status', 'min_tranche', 'held'],
+  tenants: ['tenant_id', 'partner_slug', 'environment'],
+  api_keys: ['key_id', 'tenant_id', 'key_sha256', 'expires_at', 'revoked_at'],
+  users: ['user_id', 'tenant_id', 'partner_user_id', 'status'],
+  consents: ['user_id', 'consent_version', 'consent_timestamp', 'received_at'],
+  plans: [
+    'plan_id',
+    'tenant_id',
+    'user_id',
+    'partner_plan_id',
+    'amount_usd',
+    'frequency',
+    'smart_timing_enabled',
+    'start_date',
+    'status',
+  ],
+  windows: [
+    'window_id',
+    'plan_id',
+    'window_start',
+    'window_end',
+    'budget',
+    'reserved',
+    'spent',
+    'released',
+    'excess',
+  ],
+  schedules: [
+    'plan_id',
+    'window_id',
+    'awake',
+    'window_start',
+    'window_end',
+    'budget',
+    'fireable',
+    'floor',
+    'tranche_index',
+  ],
+  executions: [
+    'execution_id',
+    'tenant_id',
+    'plan_id',
+    'window_id',
+    'window_start',
+    'tranche_index',
+    'amount_usd',
+    'created_at',
+    'status',
+    'cancelled_at',
+  ],
+  trades: [
+    'execution_id',
+    'tenant_id',
+    'plan_id',
+    'user_id',
+    'partner_order_id',
+    'status',
+    'usd_amount',
+    'btc_amount',
+    'execution_price',
+    'partner_fee_usd',
+    'executed_at',
+    'recorded_at',
+  ],
+  late_reports: [
+    'execution_id',
+    'tenant_id',
+    'partner_order_id',
+    'status',
+    'usd_amount',
+    'btc_amount',
+    'execution_price',
+    'partner_fee_usd',
+    'executed_at',
+    'received_at',
+    'accepted_at',
+  ],
+  adjustments: [
+    'execution_id',
+    'tenant_id',
+    'plan_id',
+    'user_id',
+    'usd_amount',
+    'btc_amount',
+    'recorded_at',
+    'partner_order_id',
+  ],
+  webhooks: ['tenant_id', 'url', 'secret', 'status'],
+  tiers: [
+    'name',
+    'from_month',
+    'place',
+    'min_volume_usd',
+    'rate_bps',
+    'per_active_user_usd',
+    'monthly_minimum_usd',
+  ],
+  tier_overrides: ['partner_slug', 'from_month', 'tier_name'],
+}

@@ -1,6 +1,6 @@
 // Where the program runs: in this process, or in one that can be killed.
 
-import type { Deed } from '../request.ts'
+import type { Deed } from '../action.ts'
 import type { Lines, Seen } from './observed.ts'
 import { readRecord } from './record.ts'
 import { openSystem, type System, type SystemOptions } from './system.ts'

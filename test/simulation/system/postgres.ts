@@ -6,8 +6,8 @@ import { openStore } from '../../../src/store/postgres/open.ts'
 import { LOCK } from '../../../src/store/postgres/server/locks.ts'
 import { SCHEMA } from '../../../src/store/postgres/server/migrate.ts'
 import { copyTemplate } from '../../support/postgres-server.ts'
-import { CHANGES, COPIES, type Copy, MADE, NEW_EXECUTION_ID, sourceOf } from './forbidden.ts'
-import type { Access, Place } from './place.ts'
+import { CHANGES, COPIES, type Copy, MADE, NEW_EXECUTION_ID, sourceOf } from './record.ts'
+import type { Access, Place } from './system.ts'
 
 type OnServer = Omit<Extract<Place, { store: 'postgres' }>, 'store'>
 

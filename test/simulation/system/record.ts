@@ -1,12 +1,17 @@
 // All that the program has on record, line by line, read through the store.
 
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { csvHeader, csvRow } from '../../../src/billing/columns.ts'
+import { EXPORTS, type ReportKind } from '../../../src/billing/export.ts'
 import { idempotencyKey } from '../../../src/core/execution.ts'
 import { isUsable } from '../../../src/core/key.ts'
+import { type FixedPeriod, periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { type Instant, formatInstant as iso } from '../../../src/core/time.ts'
 import { isFill, type Report } from '../../../src/core/trade.ts'
 import type { Schedule } from '../../../src/core/window.ts'
 import type { Store } from '../../../src/store/store.ts'
+import { type Chance, chanceOf } from '../chance.ts'
 import { emptyRecord, type Lines, line } from './observed.ts'
 
 const ALL = { after: null, limit: 1_000_000 }
@@ -124,3 +129,94 @@ function reported(report: Report): string {
   const { usdAmount, btcAmount, executionPrice, partnerFee } = report
   return line(partnerOrderId, status, when, usdAmount, btcAmount, executionPrice, partnerFee, null)
 }
+
+// An export as the command writes it, as one text.
+
+export async function exportText(
+  store: Store,
+  { month, report }: { month: string; report: ReportKind },
+): Promise<string> {
+  return textOf(store, await store.fixPeriod(periodOf(month), null), report)
+}
+
+/** The same of a period that is fixed already. */
+export async function textOf(store: Store, period: FixedPeriod, report: ReportKind): Promise<string> {
+  const filter = { slug: null, environment: null }
+  const { columns, pages } = EXPORTS[report]
+  let text = csvHeader(columns)
+  for await (const page of pages({ store, period, filter })) {
+    for (const row of page) text += csvRow(columns, row)
+  }
+  return text
+}
+
+// Random bytes of a seed that are the same for the same deed, whatever is done beside it and in whatever order: two
+// stores that are asked the same make the same ids.
+
+type Strands = {
+  bytes: Chance['bytes']
+  /** What is done inside the answer draws from a chance of its own: that of this place in the order of asking. */
+  strand: () => <T>(work: () => T) => T
+}
+
+/** Odd, so that no two strands of a seed are the same one. */
+const STEP = 0x9e3779b1
+
+export function createStrands(seed: number): Strands {
+  const own = new AsyncLocalStorage<Chance>()
+  const rest = chanceOf(seed)
+  let last = 0
+  return {
+    bytes: (count) => (own.getStore() ?? rest).bytes(count),
+    strand() {
+      last += 1
+      const chance = chanceOf((seed + Math.imul(last, STEP)) >>> 0)
+      return (work) => own.run(chance, work)
+    },
+  }
+}
+
+// What the data of every store have to refuse, whatever the program does.
+
+/** An id that a store makes itself, when it is left out. */
+export const MADE = Symbol('made by the store')
+/** An id of an execution that no other has. */
+export const NEW_EXECUTION_ID = Symbol('a new id of an execution')
+
+/** An execution of the same tenant that has no trade. */
+const ANOTHER =
+  '(select execution_id from executions e where e.tenant_id = trades.tenant_id and not exists (select 1 from trades t where t.execution_id = e.execution_id) limit 1)'
+
+export type Copy = {
+  what: string
+  table: string
+  /** What differs in the copy: SQL, or what the store says. */
+  differs: Record<string, string | typeof MADE | typeof NEW_EXECUTION_ID>
+}
+
+/** Copies of rows. */
+export const COPIES: Copy[] = [
+  { what: 'an idempotency key twice', table: 'executions', differs: { execution_id: NEW_EXECUTION_ID } },
+  { what: 'an order twice in a tenant', table: 'trades', differs: { execution_id: ANOTHER } },
+  { what: 'a second current window of a plan', table: 'windows', differs: { window_id: MADE } },
+  { what: 'a plan id twice in a tenant', table: 'plans', differs: { plan_id: MADE } },
+  { what: 'a user id twice in a tenant', table: 'users', differs: { user_id: MADE } },
+  { what: 'a key twice', table: 'api_keys', differs: { key_id: "'copy'" } },
+  { what: 'a report kept twice', table: 'late_reports', differs: { report_id: MADE } },
+]
+
+/** The rows that are worth copying. */
+export const sourceOf = (table: string): string =>
+  `from ${table} ${table === 'windows' ? 'where closed_at is null' : ''} limit 1`
+
+export const CHANGES: { what: string; sql: string }[] = [
+  { what: 'a window above its budget', sql: 'update windows set spent = budget + 1' },
+  { what: 'a trade of nothing', sql: "update trades set usd_amount = 0 where status = 'filled'" },
+  { what: 'an audit entry changed', sql: "update audit set os_user = 'x'" },
+  { what: 'an audit entry removed', sql: 'delete from audit' },
+  { what: 'a consent changed', sql: "update consents set consent_version = 'x'" },
+  {
+    what: 'an execution removed that has a trade',
+    sql: 'delete from executions where execution_id in (select execution_id from trades)',
+  },
+]

@@ -4,9 +4,9 @@ import { existsSync } from 'node:fs'
 import { SqliteError } from 'better-sqlite3'
 import { type Database, openFile } from '../../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../../src/store/sqlite/open.ts'
-import { openFresh } from '../../support/fresh-database.ts'
-import { CHANGES, COPIES, type Copy, MADE, NEW_EXECUTION_ID, sourceOf } from './forbidden.ts'
-import type { Access } from './place.ts'
+import { openFresh } from '../../support/database.ts'
+import { CHANGES, COPIES, type Copy, MADE, NEW_EXECUTION_ID, sourceOf } from './record.ts'
+import type { Access } from './system.ts'
 
 /** How long a write waits for the lock that another connection has. */
 const LOCKED_MS = 2

@@ -1,21 +1,21 @@
 // The program itself, all of it but sockets and processes: the store on a real file, the API, the scheduler, the
 // wake-ups and what an operator does, under a clock and a chance that the simulation holds.
 
-import type { Instant } from '../../../src/core/time.ts'
-import { plus } from '../../../src/core/time.ts'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Instant, plus } from '../../../src/core/time.ts'
 import { createApp } from '../../../src/http/app.ts'
 import { silentLog } from '../../../src/log.ts'
 import type { Machine } from '../../../src/machine.ts'
 import type { Store } from '../../../src/store/store.ts'
-import type { ApiRequest, Deed } from '../request.ts'
+import type { ApiRequest, Deed } from '../action.ts'
 import { backUp, restore, unseenFlip } from './copies.ts'
-import { exportText } from './export-text.ts'
-import { pull } from './lever.ts'
-import { createNewsReader } from './news.ts'
+import { createNewsReader, pull, rehearse, runOnePass } from './deeds.ts'
 import { type Answered, NO_NEWS, type Seen } from './observed.ts'
-import { rehearse, runOnePass } from './pass.ts'
-import type { Access } from './place.ts'
-import { createStrands } from './strands.ts'
+import { makeDatabase, onPostgres } from './postgres.ts'
+import { createStrands, exportText } from './record.ts'
+import { onSqlite } from './sqlite.ts'
 
 export type System = {
   /** Another one after a restore. */
@@ -149,4 +149,41 @@ async function callPages(call: Parts['call'], request: ApiRequest): Promise<Answ
     pages.push(last)
   }
   return pages
+}
+
+// Where a life is lived: a file, or a database on a server. A place is plain, so that another process can open it too.
+
+/** A database is named by its own address and that of the server's, where it was made. */
+export type Place = { store: 'sqlite'; file: string } | { store: 'postgres'; server: string; url: string }
+
+/** What the simulation does to the data of a place. */
+export type Access = {
+  /** What --db names. */
+  address: string
+  open: (clock: () => Instant) => Promise<Store>
+  /** Begins `work` while another connection holds what every write needs, and writes; lets go when the work waits. */
+  whileLocked: <T>(work: () => Promise<T>) => Promise<T>
+  /** What the data would take that breaks a rule, should the program try: tried, and taken back. */
+  forbidden: () => Promise<string[]>
+  /** Resolves when nothing is under way any more that a process has left behind. */
+  settled: () => Promise<void>
+}
+
+export const accessTo = (place: Place): Access =>
+  place.store === 'sqlite' ? onSqlite(place.file) : onPostgres(place)
+
+/** An empty place, and how it is taken away again. */
+type Made = { place: Place; remove: () => Promise<void> }
+
+/** `server` is the address of a server for a database there; null for a file. */
+export async function makePlace(server: string | null): Promise<Made> {
+  if (server !== null) {
+    const { url, remove } = await makeDatabase(server)
+    return { place: { store: 'postgres', server, url }, remove }
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-simulation-'))
+  return {
+    place: { store: 'sqlite', file: join(folder, 'tranche.db') },
+    remove: async () => rmSync(folder, { recursive: true, force: true }),
+  }
 }

@@ -1,14 +1,78 @@
-// Two machines on one network: each is a shell of root's in namespaces of its own, with its own disk, processes and
-// addresses. One that loses its power loses everything but its disk.
+// A machine of its own for a test that makes users, crontabs and files in /etc: a shell of root's in namespaces, where
+// every folder it writes to is a mount of its own and no network leads out. When the shell ends, everything it has
+// started ends with it.
 
 import assert from 'node:assert/strict'
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import type { TestContext } from 'node:test'
-import { EXECUTABLE } from './executable.ts'
-import { temporaryFolder } from './temporary-folder.ts'
+import { temporaryFolder } from './database.ts'
+import { EXECUTABLE } from './process.ts'
+
+const UNSHARE = ['--mount', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
+
+/**
+ * Its own /etc is a copy; its own /dev has the usual devices, and the log of nobody else. The executable is where every
+ * user may run it: a checkout may be in a folder of root's.
+ */
+const SETUP = `
+mount -t tmpfs none /mnt
+mkdir /mnt/bin && : > /mnt/bin/tranche && mount --bind "$TRANCHE" /mnt/bin/tranche && export TRANCHE=/mnt/bin/tranche
+cp -a /etc /mnt/etc && mount --bind /mnt/etc /etc
+mkdir /mnt/dev && mount --rbind /dev /mnt/dev && mount -t tmpfs -o mode=755 none /dev
+for node in null zero full random urandom tty; do : > /dev/$node; mount --bind /mnt/dev/$node /dev/$node; done
+mkdir /dev/shm && mount --rbind /mnt/dev/shm /dev/shm
+mkdir /dev/pts && mount -t devpts -o newinstance,ptmxmode=666 none /dev/pts && ln -s pts/ptmx /dev/ptmx
+ln -s /proc/self/fd /dev/fd
+for folder in /home /run /usr/local/bin /usr/local/share /var/cache /var/lib /var/log /var/spool; do mount -t tmpfs -o mode=755 none $folder; done
+install -d -g crontab -m 1730 /var/spool/cron/crontabs 2> /dev/null || true
+rm -f /etc/cron.d/*
+`
+
+/** A log of the system, written to /var/log/syslog. */
+export const SYSLOG = `
+printf '%s\\n' 'module(load="imuxsock")' '*.* action(type="omfile" file="/var/log/syslog")' > /etc/rsyslog.conf
+rsyslogd
+until [ -S /dev/log ]; do sleep 0.05; done
+`
+
+/** Whether the test can go on: as root, where the system lets it. */
+export function hasOwnMachine(t: TestContext): boolean {
+  if (spawnSync('unshare', [...UNSHARE, 'true']).status === 0) return true
+  assert.ok(!process.env.CI, 'CI must let root make namespaces')
+  t.diagnostic('NOT TESTED: only root makes a machine of its own')
+  return false
+}
+
+/** Runs a script in bash that stops at the first failure. TRANCHE is the path of the executable. */
+export async function onOwnMachine(
+  t: Pick<TestContext, 'after'>,
+  script: string,
+): Promise<{ code: number | null; out: string; err: string }> {
+  const env = {
+    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    TRANCHE: EXECUTABLE,
+    HOME: '/home',
+    LANG: 'C.UTF-8',
+  }
+  const shell = spawn('unshare', [...UNSHARE, 'bash', '-euo', 'pipefail'], {
+    env,
+    cwd: '/',
+    stdio: 'pipe',
+    detached: true,
+  })
+  t.after(() => shell.exitCode ?? shell.kill('SIGKILL'))
+  shell.stdin.end(SETUP + script)
+  const ended = new Promise<number | null>((resolve) => shell.once('close', resolve))
+  const [out, err, code] = await Promise.all([text(shell.stdout), text(shell.stderr), ended])
+  return { code, out, err }
+}
+
+// Two machines on one network: each is a shell of root's in namespaces of its own, with its own disk, processes and
+// addresses. One that loses its power loses everything but its disk.
 
 export type Machine = {
   /** Runs a script in bash as root, in a folder with the executable and what was given; returns what it prints. */
@@ -22,7 +86,7 @@ export type Machine = {
 }
 
 const OWN = ['/etc', '/home', '/usr/local/bin', '/usr/local/share', '/var/cache', '/var/lib', '/var/log']
-const UNSHARE = ['--mount', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
+const UNSHARE_BOTH = ['--mount', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
 
 /** Its folders are on its disk; of the real ones only /etc is copied. */
 const setUp = (name: 'a' | 'b', disk: string, given: string): string => `
@@ -62,7 +126,7 @@ export async function twoMachines(
   async function boot(name: 'a' | 'b'): Promise<Machine> {
     const disk = join(disks, name)
     mkdirSync(disk, { recursive: true })
-    const shell = spawn('unshare', [...UNSHARE, 'bash', '-euc', setUp(name, disk, given)], {
+    const shell = spawn('unshare', [...UNSHARE_BOTH, 'bash', '-euc', setUp(name, disk, given)], {
       // Its end, which comes with that of this process, is that of the machine.
       stdio: ['pipe', 'ignore', 'pipe'],
     })

@@ -1,7 +1,9 @@
 // What this process says to a PostgreSQL server, statement by statement, so that it or its connection can be ended
 // between two messages.
 
+import SQLite from 'better-sqlite3'
 import pg from 'pg'
+import { openFile } from '../../../src/store/sqlite/file/connection.ts'
 
 /** A place in the life of a statement: before it is sent, when it is sent, when its answer is here and was not read. */
 export type Point = 'unsent' | 'sent' | 'unread'
@@ -124,3 +126,34 @@ function cut(wire: Wire): void {
 
 const SESSION = 'select from pg_stat_activity where pid = $1'
 const SESSIONS = 'select from pg_stat_activity where pid = any($1)'
+
+// The calls of this process to SQLite, so that it can be ended between two of them.
+
+/**
+ * Has `boundary` called before and after every call to the database: what is between two of them is never cut in half.
+ */
+export function watchCalls(boundary: (isCommit: boolean) => void): void {
+  const db = openFile(':memory:')
+  const statement = Object.getPrototypeOf(SQLite.prototype.prepare.call(db, 'select 1'))
+  const watched: [object: Record<string, (...given: unknown[]) => unknown>, names: string[]][] = [
+    [statement, ['run', 'get', 'all', 'iterate']],
+    [SQLite.prototype as never, ['exec', 'pragma']],
+  ]
+  for (const [object, names] of watched) {
+    for (const name of names) {
+      const original = object[name] as (...given: unknown[]) => unknown
+      object[name] = function (this: object, ...given: unknown[]) {
+        const isCommit = isCommitting(this, given)
+        boundary(isCommit)
+        const result = original.apply(this, given)
+        boundary(isCommit)
+        return result
+      }
+    }
+  }
+  db.close()
+}
+
+/** Whether a call is a commit: of a prepared statement, or as text. */
+const isCommitting = (statement: object, [text]: unknown[]): boolean =>
+  ('source' in statement ? statement.source : text) === 'commit'

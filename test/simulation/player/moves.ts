@@ -1,0 +1,532 @@
+// What a partner does: links, plans, polls, confirms, and everything of it wrongly too.
+
+import type { Action, Call, Lever } from '../action.ts'
+import type { Chance } from '../chance.ts'
+import { type ConfirmBody, isFill } from '../model/ledger.ts'
+import { isUsable } from '../model/levers.ts'
+import {
+  DAY,
+  decimal,
+  dollars,
+  type Execution,
+  HOUR,
+  idempotencyKey,
+  isOpen,
+  iso,
+  least,
+  monthOf,
+  type Partner,
+  type Plan,
+  presentOf,
+  type Report,
+  SECOND,
+  type State,
+  type Tenant,
+  UNIT,
+  type User,
+  WINDOW_LENGTH,
+} from '../model/state.ts'
+import type { Profile } from './player.ts'
+
+const USERS = ['u1', 'u2', 'u3', '=SUM(A1)', 'a,"b"', 'Zoë', '-1', '日本 ☂']
+const ORDERS = ['=cmd', '+1', '@x', 'o,"q"']
+
+export type Scene = { state: State; chance: Chance; profile: Profile; orders: { last: number } }
+
+/** A key of the tenant: as a rule one that works. */
+export function keyOf({ state, chance }: Scene, tenant: Tenant): string {
+  const own = [...state.keys.values()].filter((key) => key.tenant === tenant)
+  const usable = own.filter((key) => !key.isLost && isUsable(state, key))
+  const from = usable.length > 0 && chance.happens(0.98) ? usable : own
+  return from.length > 0 ? chance.pick(from).label : 'nobody'
+}
+
+export function linkUser(scene: Scene, tenant: Tenant, id = scene.chance.pick(USERS)): Call {
+  const { chance, state } = scene
+  const optional = (text: string) => (chance.happens(0.5) ? text : chance.happens(0.3) ? null : undefined)
+  const email = optional(`${chance.between(1, 99)}@example.com`)
+  const provider = optional('apple')
+  return {
+    do: 'call',
+    key: keyOf(scene, tenant),
+    route: 'user',
+    body: {
+      partner_user_id: id,
+      ...(email !== undefined && { email }),
+      ...(provider !== undefined && { auth_provider: provider }),
+      consent_accepted: chance.happens(0.95),
+      consent_version: chance.pick(['v1', 'v2']),
+      consent_timestamp: iso(state.clock - chance.between(0, DAY)),
+    },
+  }
+}
+
+export function setUser(scene: Scene, tenant: Tenant): Call {
+  const { chance } = scene
+  const users: User[] = [...tenant.users.values()]
+  const user = users.length > 0 && chance.happens(0.95) ? chance.pick(users).id : 'nobody'
+  // A user who is disabled is usually linked again some time later.
+  const isDisabled = tenant.users.get(user)?.status === 'disabled'
+  const status = isDisabled === chance.happens(0.8) ? 'linked' : 'disabled'
+  return { do: 'call', key: keyOf(scene, tenant), route: 'setUser', user, status }
+}
+
+/** A new plan, or another word about one that is there. */
+export function sendPlan(scene: Scene, tenant: Tenant): Call {
+  const { chance, profile } = scene
+  const { happens, pick, between } = chance
+  const known = [...tenant.plans.values()]
+  const most = Math.max(1, Math.ceil(profile.plansEach * 1.5))
+  const again = known.length > 0 && (known.length >= most || happens(0.7)) ? pick(known) : null
+  const linked = [...tenant.users.values()].map(({ id }) => id)
+  const owner = linked.length > 0 ? pick(linked) : 'u1'
+  const id =
+    again?.id ?? pick([`p${between(1, 9)}`, `${tenant.partner.slug}-${between(1, 99)}`, '=1+1', 'p "x",y'])
+  const status = happens(0.4) ? pick(['active', 'active', 'paused', 'cancelled'] as const) : undefined
+  const smart = happens(0.2) ? happens(0.6) : undefined
+  const frequency = again && happens(0.7) ? again.frequency : pick(profile.frequencies)
+  const start = startDate(scene, WINDOW_LENGTH[frequency])
+  return {
+    do: 'call',
+    key: keyOf(scene, tenant),
+    route: 'plan',
+    body: {
+      partner_user_id: again && happens(0.95) ? again.user.id : owner,
+      partner_plan_id: id,
+      amount_usd: again && happens(0.6) ? decimal(again.amount, 2) : pick(profile.amounts),
+      frequency,
+      ...(smart !== undefined && { smart_timing_enabled: smart }),
+      ...(start !== undefined && { start_date: start }),
+      ...(status !== undefined && { status }),
+    },
+  }
+}
+
+/** None, as a rule; one whose window ends soon, or any near one. */
+function startDate({ chance, state, profile }: Scene, length: number): string | null | undefined {
+  const { happens, between } = chance
+  if (happens(0.6)) return happens(0.1) ? null : undefined
+  if (happens(0.5)) return iso(state.clock - length + between(0, 20 * profile.cadence))
+  return iso(state.clock + between(-40 * DAY, (happens(0.2) ? 40 : 4) * DAY))
+}
+
+/** The same plan in another state. */
+export const rewordPlan = (
+  scene: Scene,
+  { tenant, user, id, amount, frequency }: Plan,
+  status: Plan['status'],
+): Call => ({
+  do: 'call',
+  key: keyOf(scene, tenant),
+  route: 'plan',
+  body: {
+    partner_user_id: user.id,
+    partner_plan_id: id,
+    amount_usd: decimal(amount, 2),
+    frequency,
+    status,
+  },
+})
+
+export function changeHook(scene: Scene, tenant: Tenant): Call {
+  const key = keyOf(scene, tenant)
+  const { happens, between } = scene.chance
+  if (tenant.webhook && happens(0.2)) return { do: 'call', key, route: 'unhook' }
+  if (tenant.webhook && happens(0.5)) return { do: 'call', key, route: 'webhook' }
+  return { do: 'call', key, route: 'hook', url: `https://partner.example/${between(1, 99)}` }
+}
+
+const refOf = (execution: Execution) => ({
+  tenant: execution.tenant.name,
+  key: idempotencyKey(execution),
+})
+
+/** A confirmation that breaks no rule. */
+export function confirmation(scene: Scene, execution: Execution): Call {
+  const { chance } = scene
+  const outcomes: Report['status'][] = chance.happens(scene.profile.odds.fails)
+    ? ['failed', 'failed', 'cancelled']
+    : ['filled', 'filled', 'filled', 'partial']
+  const status = chance.pick(outcomes)
+  if (status === 'filled' && chance.happens(scene.profile.venue)) return settlement(scene, execution)
+  return confirmWith(scene, execution, bodyFor(scene, execution, status))
+}
+
+/** By the partner's program: an order at its venue, and the report of it. */
+function settlement(scene: Scene, execution: Execution): Call {
+  const body = bodyFor(scene, execution, 'filled')
+  const { usd_amount: usd = '', btc_amount: btc = '', execution_price: price = '', partner_fee_usd } = body
+  const terms = { usd, btc, price, fee: partner_fee_usd ?? null }
+  return { do: 'call', key: keyOf(scene, execution.tenant), route: 'settle', of: refOf(execution), terms }
+}
+
+export const confirmWith = (scene: Scene, execution: Execution, body: ConfirmBody): Call => ({
+  do: 'call',
+  key: keyOf(scene, execution.tenant),
+  route: 'confirm',
+  of: refOf(execution),
+  body,
+})
+
+export function bodyFor(scene: Scene, { amount }: Execution, status: Report['status']): ConfirmBody {
+  const { state, chance, orders } = scene
+  const { happens, between, pick } = chance
+  orders.last += 1
+  const order = happens(0.03) ? `${pick(ORDERS)}${orders.last}` : `order-${orders.last}`
+  const when = happens(0.4) ? iso(state.clock - between(0, DAY)) : happens(0.1) ? null : undefined
+  const common = { partner_order_id: order, status, ...(when !== undefined && { executed_at: when }) }
+  if (status === 'failed' || status === 'cancelled') {
+    const reason = happens(0.7) ? pick(['no funds', '=boom', 'a, b', '']) : undefined
+    return { ...common, ...(reason !== undefined && { failure_reason: reason }) }
+  }
+  const part =
+    status === 'partial' ? (amount * BigInt(between(1, 999))) / 1_000n : amount - BigInt(between(0, 3))
+  return { ...common, ...amounts(scene, happens(0.6) && status === 'filled' ? amount : part) }
+}
+
+/** Dollars, coins and a price that belong together; sometimes with more places than are kept. */
+function amounts({ chance }: Scene, usd: bigint): Partial<ConfirmBody> {
+  const { happens, between } = chance
+  const price = BigInt(between(1_000_000, 9_000_000)) * 1_000_000n
+  const coins = (usd * UNIT) / price
+  const btc = least(coins > 0n ? coins : 1n, 21n * 10n ** 14n)
+  const more = happens(0.2) ? `${decimal(btc, 8)}${between(1, 49)}` : decimal(btc, 8)
+  const fee = happens(0.5)
+    ? decimal(BigInt(between(0, 500)) * 1_000_000n, 2)
+    : happens(0.2)
+      ? null
+      : undefined
+  return {
+    usd_amount: decimal(usd, 2),
+    btc_amount: more,
+    execution_price: decimal(price, 2),
+    ...(fee !== undefined && { partner_fee_usd: fee }),
+  }
+}
+
+// What an operator does, with reason or without.
+
+export function lever(scene: Scene): Lever {
+  const { state, chance } = scene
+  const { pick, happens } = chance
+  const partner = pick([...state.partners.values()])
+  const late = state.executions.filter((one) => one.late.some(({ decided }) => !decided))
+  if (late.length > 0 && happens(0.3)) return decide(scene, pick(late))
+  // What is stopped usually goes on later.
+  if ((partner.status === 'disabled' || partner.held) && happens(0.7)) {
+    return { do: 'lever', lever: 'change', slug: partner.slug, to: { status: 'active', held: false } }
+  }
+  return pick([partnerLever, executionLever, executionLever, keyLever, keyLever, tierLever, eraseLever])(
+    scene,
+    partner,
+  )
+}
+
+function decide({ chance }: Scene, execution: Execution): Lever {
+  const { happens, pick } = chance
+  const number = happens(0.6) ? pick(execution.late).number : null
+  return { do: 'lever', lever: happens(0.8) ? 'accept' : 'dismiss', of: refOf(execution), number }
+}
+
+function partnerLever({ chance }: Scene, { slug }: Partner): Lever {
+  const { pick } = chance
+  const to = pick([
+    { held: true },
+    { status: 'disabled' as const },
+    { minTranche: pick(['1.00', '5.00', '10.00', '25.00']) },
+  ])
+  return { do: 'lever', lever: 'change', slug, to }
+}
+
+function executionLever(scene: Scene): Lever {
+  const { state, chance } = scene
+  const { happens, between, pick } = chance
+  if (state.executions.length === 0) return keyLever(scene)
+  const execution = pick(state.executions.slice(-60))
+  if (!execution.trade && happens(0.5)) {
+    return { do: 'lever', lever: 'cancel', of: refOf(execution), number: null }
+  }
+  const usd = happens(0.2) ? 0n : (execution.amount * BigInt(between(1, 15))) / 10n
+  const btc = usd === 0n ? '0' : `0.${String(between(1, 99_999_999)).padStart(8, '0')}`
+  return { do: 'lever', lever: 'adjust', of: refOf(execution), usd: decimal(usd, 2), btc }
+}
+
+function keyLever({ state, chance }: Scene): Lever {
+  const { happens, pick, between } = chance
+  const keys = [...state.keys.values()].filter(({ isLost }) => !isLost)
+  const label = `k${state.keys.size + 1}`
+  const tenant = pick([...state.tenants.values()])
+  const isLocked = !keys.some((key) => key.tenant === tenant && isUsable(state, key))
+  if (isLocked || keys.length === 0 || happens(0.3)) {
+    const life = happens(0.3) ? between(1, 60) * DAY : null
+    return { do: 'lever', lever: 'key', tenant: tenant.name, label, life }
+  }
+  const key = pick(keys).label
+  if (happens(0.5)) return { do: 'lever', lever: 'revoke', key }
+  return { do: 'lever', lever: 'rotate', key, label, overlap: between(0, 48) * HOUR }
+}
+
+function tierLever({ state, chance }: Scene, { slug }: Partner): Lever {
+  const { pick, happens, between } = chance
+  const from = happens(0.5) ? null : monthOf(state.clock + between(-40, 60) * DAY)
+  if (happens(0.5)) {
+    return {
+      do: 'lever',
+      lever: 'override',
+      slug,
+      tier: pick(['starter', 'scale', 'own', 'vip', null]),
+      from,
+    }
+  }
+  const amount = (most: number) => (happens(0.5) ? `${between(0, most)}.${pick(['00', '07'])}` : undefined)
+  const name = pick(['starter', 'own', 'growth', 'other', 'vip'])
+  // Several begin at the same volume; one has none, and is for overrides.
+  const volume = name === 'vip' ? undefined : happens(0.3) ? pick(['0.00', '100.00']) : amount(5_000)
+  const [perUser, minimum] = [amount(2), amount(300)]
+  return {
+    do: 'lever',
+    lever: 'tier',
+    terms: {
+      name,
+      from,
+      bps: between(0, 120),
+      ...(volume !== undefined && { volume }),
+      ...(perUser !== undefined && { perUser }),
+      ...(minimum !== undefined && { minimum }),
+    },
+  }
+}
+
+function eraseLever({ state, chance }: Scene): Lever {
+  const tenant = chance.pick([...state.tenants.values()])
+  const users = [...tenant.users.keys()]
+  const user = users.length > 0 ? chance.pick(users) : 'nobody'
+  return { do: 'lever', lever: 'erase', tenant: tenant.name, user }
+}
+
+// What happens seldom, and costs money when it goes wrong: corrections of a month that is over, reports that come too
+// early, a sandbox begun anew, a backup put back, a bit that flips.
+
+/** Backups, and the way back to one. Nothing that is at hand may be used behind it. */
+export function* keeping({ state, chance, profile }: Scene): Generator<Action, void> {
+  const { happens, next } = chance
+  if (happens(profile.odds.keeps)) yield { do: state.saved && happens(0.6) ? 'restore' : 'backup' }
+  if (happens(profile.odds.flips)) yield { do: 'flip', places: Array.from({ length: 5 }, next) }
+}
+
+/**
+ * Trades of months that are over are corrected, as a rule to less, perhaps before the month has a trade of its own; and
+ * somebody reads what that comes to.
+ */
+export function* corrections(scene: Scene): Generator<Action, void> {
+  const { state, chance } = scene
+  const { happens, between, pick } = chance
+  const present = monthOf(presentOf(state))
+  const old = state.executions.filter(
+    ({ trade }) => trade && isFill(trade.report) && monthOf(trade.recordedAt) < present,
+  )
+  if (old.length === 0) return
+  const corrected = Array.from({ length: between(1, 3) }, () => pick(old))
+  for (const execution of corrected) {
+    const { usd, btc } = execution.trade?.report ?? { usd: 0n, btc: 0n }
+    const part = BigInt(happens(0.8) ? between(0, 99) : between(101, 150))
+    const [right, coins] = [(usd * part) / 100n, (btc * part) / 100n]
+    const isNothing = right === 0n || coins === 0n
+    yield {
+      do: 'lever',
+      lever: 'adjust',
+      of: refOf(execution),
+      usd: decimal(isNothing ? 0n : right, 2),
+      btc: decimal(isNothing ? 0n : coins, 8),
+    }
+  }
+  const { tenant } = pick(corrected)
+  if (scene.profile.isSteady) yield { do: 'clock', by: SECOND }
+  yield { do: 'call', key: keyOf(scene, tenant), route: 'month', month: present }
+  yield { do: 'call', key: keyOf(scene, tenant), route: 'users', month: present, limit: 100 }
+}
+
+/** A purchase of an instruction that nobody was given, and what becomes of its report. */
+export function* tooEarly(scene: Scene, tenant: Tenant): Generator<Action, void> {
+  const { happens, pick } = scene.chance
+  const pending = tenant.executions.filter(({ status }) => status === 'pending')
+  if (pending.length === 0) return
+  const execution = pick(pending)
+  const report = confirmWith(scene, execution, bodyFor(scene, execution, pick(['filled', 'partial'])))
+  yield report
+  const due: Call = { do: 'call', key: keyOf(scene, tenant), route: 'due' }
+  const accept: Action = { do: 'lever', lever: 'accept', of: refOf(execution), number: null }
+  const other = () => confirmWith(scene, execution, bodyFor(scene, execution, 'filled'))
+  const sequels: (() => Action[])[] = [
+    () => [due, report],
+    () => [due, report, accept],
+    () => [accept, due, report],
+    () => [due, other(), accept],
+    () => [rewordPlan(scene, execution.plan, 'cancelled'), accept],
+  ]
+  if (happens(0.8)) yield* pick(sequels)()
+}
+
+/** A sandbox is wiped, and as a rule begun again as it was: the same users, plans and beginnings. */
+export function* startOver(scene: Scene): Generator<Action, void> {
+  const { state, chance } = scene
+  const { happens, pick } = chance
+  const bought = (tenant: Tenant) => tenant.environment === 'test' && tenant.executions.length > 0
+  const tenants = [...state.tenants.values()].filter(bought)
+  const tenant = tenants.length > 0 && happens(0.95) ? pick(tenants) : pick([...state.tenants.values()])
+  const plans = [...tenant.plans.values()]
+  yield { do: 'lever', lever: 'reset', tenant: tenant.name }
+  if (tenant.environment === 'live' || happens(0.2)) return
+  for (const id of new Set(plans.map(({ user }) => user.id))) yield linkUser(scene, tenant, id)
+  for (const plan of plans) if (happens(0.8)) yield again(scene, plan)
+}
+
+/** A partner tries a plan in its sandbox and sends the very same live, or the other way round. */
+export function* mirror(scene: Scene, tenant: Tenant): Generator<Action, void> {
+  const { state, chance } = scene
+  const isOther = (one: Tenant) => one.partner === tenant.partner && one !== tenant
+  const other = [...state.tenants.values()].find(isOther)
+  const plans = [...(other?.plans.values() ?? [])].filter(({ id }) => !tenant.plans.has(id))
+  if (plans.length === 0) return
+  const plan = chance.pick(plans)
+  yield linkUser(scene, tenant, plan.user.id)
+  yield again(scene, plan, tenant)
+}
+
+/** The plan as it was sent first, or as it would be sent today. */
+function again(scene: Scene, plan: Plan, tenant = plan.tenant): Call {
+  const { user, id, amount, frequency, startDate } = plan
+  return {
+    do: 'call',
+    key: keyOf(scene, tenant),
+    route: 'plan',
+    body: {
+      partner_user_id: user.id,
+      partner_plan_id: id,
+      amount_usd: decimal(amount, 2),
+      frequency,
+      ...(scene.chance.happens(0.8) && { start_date: iso(startDate) }),
+    },
+  }
+}
+
+// Confirmations that are late, doubled, contradictory or somebody else's.
+
+export function oddity(scene: Scene, tenant: Tenant): Action {
+  const { happens, pick } = scene.chance
+  if (tenant.executions.length === 0 || happens(0.05)) {
+    const body = { partner_order_id: 'o', status: 'failed' } as const
+    return { do: 'call', key: keyOf(scene, tenant), route: 'confirm', of: `exec_${'0'.repeat(32)}`, body }
+  }
+  // Each kind as often as the others, however few there are of it.
+  const recent = tenant.executions.slice(-60)
+  const kinds = [
+    recent.filter(isOpen),
+    recent.filter(({ trade }) => trade),
+    recent.filter(({ trade, status }) => !trade && status === 'cancelled'),
+  ].filter((kind) => kind.length > 0)
+  const execution = pick(pick(kinds))
+  if (happens(0.08)) return stranger(scene, execution)
+  if (execution.trade) return ofRecorded(scene, execution, execution.trade.report)
+  return isOpen(execution) ? ofOpen(scene, execution) : late(scene, execution)
+}
+
+/** Under the key of another tenant. */
+function stranger(scene: Scene, execution: Execution): Call {
+  const other = scene.chance.pick([...scene.state.tenants.values()])
+  return { ...confirmWith(scene, execution, bodyFor(scene, execution, 'filled')), key: keyOf(scene, other) }
+}
+
+/** What was recorded once more, or something else. */
+function ofRecorded(scene: Scene, execution: Execution, report: Report): Action {
+  const { happens, pick } = scene.chance
+  const again = confirmWith(scene, execution, bodyOf(report))
+  if (happens(0.4)) return happens(0.3) ? { do: 'race', calls: [again, again] } : again
+  if (happens(0.5))
+    return confirmWith(scene, execution, bodyFor(scene, execution, pick(['filled', 'failed', 'partial'])))
+  return confirmWith(scene, execution, withOneChange(scene, bodyOf(report)))
+}
+
+/** The same but for one value: what was recorded must not change by a hair. */
+function withOneChange({ chance }: Scene, body: ConfirmBody): ConfirmBody {
+  const { pick } = chance
+  const executed_at = '2020-02-02T02:02:02.002Z'
+  if (body.status === 'failed' || body.status === 'cancelled') {
+    return { ...body, ...pick([{ failure_reason: 'another' }, { executed_at }]) }
+  }
+  const changes: Partial<ConfirmBody>[] = [
+    { usd_amount: '0.01' },
+    { btc_amount: '0.00000007' },
+    { execution_price: '12345.67' },
+    { partner_fee_usd: '9.99' },
+    { executed_at },
+    { status: body.status === 'filled' ? 'partial' : 'filled' },
+  ]
+  return { ...body, ...pick(changes) }
+}
+
+function ofOpen(scene: Scene, execution: Execution): Action {
+  const { happens, pick } = scene.chance
+  const body = bodyFor(scene, execution, 'filled')
+  if (happens(0.3))
+    return confirmWith(scene, execution, { ...body, ...amounts(scene, execution.amount + 100n) })
+  const recorded = execution.tenant.executions.filter(({ trade }) => trade)
+  if (recorded.length > 0 && happens(0.5)) {
+    const order = pick(recorded).trade?.report.order ?? ''
+    return confirmWith(scene, execution, { ...body, partner_order_id: order })
+  }
+  // The order of another tenant is nobody's business here.
+  const elsewhere = scene.state.executions.filter(({ trade, tenant }) => trade && tenant !== execution.tenant)
+  if (elsewhere.length > 0 && happens(0.3)) {
+    const order = pick(elsewhere).trade?.report.order ?? ''
+    return confirmWith(scene, execution, { ...body, partner_order_id: order })
+  }
+  const call = confirmWith(scene, execution, body)
+  return happens(0.7) ? { do: 'race', calls: [call, rivalOf(scene, execution, call)] } : call
+}
+
+/** What decides differently on an execution than its confirmation does, at the same moment. */
+function rivalOf(scene: Scene, execution: Execution, call: Call): Call {
+  const { tenant, plan } = execution
+  const key = keyOf(scene, tenant)
+  return scene.chance.pick<Call>([
+    call,
+    confirmWith(scene, execution, bodyFor(scene, execution, 'failed')),
+    rewordPlan(scene, plan, 'cancelled'),
+    { do: 'call', key, route: 'setUser', user: plan.user.id, status: 'disabled' },
+    { do: 'call', key, route: 'due' },
+    { do: 'call', key, route: 'month', month: monthOf(scene.state.clock) },
+  ])
+}
+
+/** A purchase after its execution was cancelled, told once or again. */
+function late(scene: Scene, execution: Execution): Call {
+  const { happens, pick } = scene.chance
+  const known = execution.late.length > 0 && happens(0.4) ? bodyOf(pick(execution.late).report) : null
+  return confirmWith(
+    scene,
+    execution,
+    known ?? bodyFor(scene, execution, pick(['filled', 'partial', 'failed'])),
+  )
+}
+
+/** A report as it was sent. */
+function bodyOf(report: Report): ConfirmBody {
+  const { order, status, executedAt, usd, btc, price, fee, reason } = report
+  const common = {
+    partner_order_id: order,
+    status,
+    ...(executedAt !== null && { executed_at: iso(executedAt) }),
+  }
+  if (status === 'failed' || status === 'cancelled') {
+    // What is ignored may be sent.
+    return { ...common, ...(reason !== null && { failure_reason: reason }), usd_amount: '1.00' }
+  }
+  return {
+    ...common,
+    usd_amount: `${dollars(usd)}0`,
+    btc_amount: decimal(btc, 8),
+    execution_price: decimal(price, 2),
+    ...(fee !== null && { partner_fee_usd: dollars(fee) }),
+  }
+}

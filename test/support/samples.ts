@@ -1,0 +1,48 @@
+// Small things that several tests begin with: a price history, a tier, a place to write to.
+
+import { statfsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import type { Tier } from '../../src/core/fees.ts'
+import { usd } from '../../src/core/money.ts'
+import { gatherHistory, type History } from '../../src/engine/backtest.ts'
+
+// A price history of a few prices, as the backtest reads it.
+
+type Gathered = ReturnType<typeof gatherHistory>
+
+export function historyOf(points: Parameters<Gathered['add']>[0]): History {
+  const gathered = gatherHistory()
+  gathered.add(points)
+  return gathered.history()
+}
+
+// A pricing tier of which a test says only what it is about.
+
+/** The tier that everybody begins with: half a percent, and nothing else. */
+export const tier = (more: Partial<Tier> = {}): Tier => ({
+  name: 'starter',
+  fromMonth: '1970-01',
+  place: 1,
+  minVolume: usd('0.00'),
+  rateBps: 50,
+  perActiveUser: usd('0.00'),
+  monthlyMinimum: usd('0.00'),
+  ...more,
+})
+
+// Where tests make their temporary files: in memory if there is a folder for it with room for what they write.
+
+const MEMORY = '/dev/shm'
+const MEMORY_BYTES_MIN = 4 * 2 ** 30
+
+export function scratch(): string {
+  // Whoever started this may have named a folder there, to empty it afterwards.
+  if (tmpdir().startsWith(`${MEMORY}/`)) return tmpdir()
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY)
+    if (bavail * bsize > MEMORY_BYTES_MIN) return MEMORY
+  } catch {
+    // This system has none.
+  }
+  return tmpdir()
+}
