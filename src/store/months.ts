@@ -4,7 +4,7 @@ import type { Activity } from '../core/fees.ts'
 import { type Btc, type Usd, ZERO_USD } from '../core/money.ts'
 import type { Period } from '../core/month.ts'
 import { DAY_MS, earlier, type Instant, later, plus } from '../core/time.ts'
-import { withDigest } from './digests.ts'
+import { newRow } from './digests.ts'
 import { ask, breathe, instant, instantOrNull, type Params, type Reader, sql } from './reader.ts'
 import { type TenantRow, tenantOf } from './rows/accounts.ts'
 import {
@@ -17,7 +17,7 @@ import {
 } from './rows/ledger.ts'
 import { OF_TENANT } from './sql/accounts.ts'
 import type { AdjustmentLine, LinePlace, MonthStore, TradeLine, UserLine } from './store.ts'
-import { selected } from './tables.ts'
+import { insertInto, selected } from './tables.ts'
 
 export const readMonths = (reader: Reader): Omit<MonthStore, 'fixPeriod' | 'fixTenantPeriod'> => ({
   readActivity: activityReader(reader),
@@ -278,17 +278,13 @@ export const IS_CLOSED = sql<{ closed: bigint }>(
 )
 /** Since when there have been partners, and so anything that could be billed. */
 export const FIRST_PARTNER = sql<{ at: bigint | null }>('select min(created_at) as at from partners')
-export const CLOSE_MONTH = sql<never>(
-  `insert into closed_months (month, period_end, closed_at, digest)
-   values (:month, :period_end, :closed_at, :digest)
-   on conflict do nothing`,
-)
+export const CLOSE_MONTH = sql<never>(`${insertInto('closed_months')} on conflict do nothing`)
 export const closingParams = ({ month, end }: Period, now: Instant) =>
-  withDigest('closed_months', { month, period_end: end, closed_at: now })
+  newRow('closed_months', { month, period_end: end, closed_at: now })
 
 /** One row: what has been reported until, below which no later write is dated. */
 export const REPORT_UNTIL = sql<never>(
-  `insert into reported_until (one, at, digest) values (1, :at, :digest)
+  `${insertInto('reported_until', { one: '1' })}
    on conflict (one) do update set at = excluded.at, digest = excluded.digest where reported_until.at < excluded.at`,
 )
 /** The same of a sandbox alone. */

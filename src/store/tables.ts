@@ -424,8 +424,8 @@ type MadeIn<C extends Columns> = {
 /** A column that an insert names. */
 type AddedName<T extends TableName> = Exclude<ColumnName<T>, MadeIn<ShapeOf<T>>>
 
-/** A row as a store reads it. */
-export type RowOf<T extends TableName> = RowIn<ShapeOf<T>>
+/** A row as a store reads it, without its digest. */
+export type RowOf<T extends TableName> = Omit<RowIn<ShapeOf<T>>, 'digest'>
 /** What is written into a new row, without its digest: a column that is left out does not compile. */
 export type NewRow<T extends TableName> = Omit<ValuesIn<ShapeOf<T>>, MadeIn<ShapeOf<T>> | 'digest'>
 export type ReportRow = RowIn<typeof REPORTED>
@@ -481,3 +481,11 @@ export function insertInto<T extends TableName>(
 /** Columns of a table that a statement calls `as`, for a select; `prefix` begins the names that they get there. */
 export const selected = (names: readonly string[], as: string, prefix = ''): string =>
   names.map((name) => `${as}.${name}${prefix && ` as ${prefix}${name}`}`).join(', ')
+
+/** The assignments of an update, whose parameters have the names of the columns. */
+export const assigned = (names: readonly string[]): string =>
+  names.map((name) => `${name} = :${name}`).join(', ')
+
+/** The assignments of an insert that finds its row there already. */
+export const overwritten = (names: readonly string[]): string =>
+  names.map((name) => `${name} = excluded.${name}`).join(', ')

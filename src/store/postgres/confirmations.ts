@@ -39,7 +39,7 @@ import { type Connection, onceMore } from './server/connection.ts'
 import { isRowsFault, isTaken } from './server/errors.ts'
 import type { Entered } from './server/month-gate.ts'
 import type { Tx } from './server/pipeline.ts'
-import { arraysFor, arraysOf, type Columns, namesOf, query, rowsIn } from './server/statement.ts'
+import { arraysFor, arraysOf, namesOf, query, rowsIn } from './server/statement.ts'
 
 // The reports that are refused and kept.
 
@@ -48,7 +48,7 @@ const KEEP = query(
   `insert into late_reports (${namesOf(KEPT)})
    select ${namesOf(KEPT)} from ${rowsIn(KEPT, 'r')} on conflict (execution_id, fingerprint) do nothing`,
 )
-const COUNTED = { execution_id: 'text' } satisfies Columns
+const COUNTED = arraysFor('executions', ['execution_id'])
 const COUNT = query(
   `update executions set unkept_reports = unkept_reports + r.n
    from (select execution_id, count(*) as n from ${rowsIn(COUNTED, 'c')} group by execution_id) r
@@ -259,7 +259,7 @@ const HOLDERS = query<{ partner_order_id: string; execution_id: string }>(
      where partner_order_id = any(:orders::text[]) and +tenant_id = :tenant`,
 )
 
-const SETTLED = { execution_id: 'text', status: 'text' } satisfies Columns
+const SETTLED = arraysFor('executions', ['execution_id', 'status'])
 const SETTLE = query(
   `update executions set status = r.status from ${rowsIn(SETTLED, 'r')}
    where executions.execution_id = r.execution_id and +executions.tenant_id = :tenant`,
@@ -272,18 +272,12 @@ const INSERT_TRADES = query(
    select r.*, p.user_id from ${rowsIn(TRADED, 'r')} join plans p on p.plan_id = r.plan_id
    order by r.partner_order_id`,
 )
-const AMOUNTS = {
-  window_id: 'bigint',
-  reserved: 'bigint',
-  spent: 'bigint',
-  excess: 'bigint',
-  released: 'bigint',
-} satisfies Columns
+const AMOUNTS = arraysFor('windows', ['window_id', 'reserved', 'spent', 'excess', 'released'])
 const WRITE_WINDOWS = query(
   `update windows set reserved = r.reserved, spent = r.spent, excess = r.excess, released = r.released
    from ${rowsIn(AMOUNTS, 'r')} where windows.window_id = r.window_id`,
 )
-const FIREABLE = { plan_id: 'bigint', window_id: 'bigint', fireable: 'bigint' } satisfies Columns
+const FIREABLE = arraysFor('schedules', ['plan_id', 'window_id', 'fireable'])
 // A purchase of exactly what was reserved gives nothing back, and writes nothing here.
 const REFUND = query(
   `update schedules set fireable = r.fireable from ${rowsIn(FIREABLE, 'r')}

@@ -22,6 +22,7 @@ import {
   unleasedAt,
 } from '../sql/ledger.ts'
 import type { ExecutionStore, ExecutionsPage } from '../store.ts'
+import { columnsToAdd } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { callOf } from '../transaction.ts'
 import { createConfirm } from './confirmations.ts'
@@ -29,7 +30,7 @@ import { within } from './driver.ts'
 import type { Connection, WriteTx } from './server/connection.ts'
 import { LOCK } from './server/locks.ts'
 import type { Tx } from './server/pipeline.ts'
-import { arraysOf, type Columns, query, rowsIn } from './server/statement.ts'
+import { arraysFor, arraysOf, namesOf, query, rowsIn } from './server/statement.ts'
 import { TENANT_NOW_SQL, timeOf } from './tenant-time.ts'
 
 const OF_TENANT_PAGE = query<ExecutionRow>(EXECUTIONS_OF_TENANT)
@@ -233,12 +234,7 @@ type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Exec
 
 const TURN = query(`select pg_advisory_xact_lock(${LOCK.poll}, :tenant::int)`)
 
-const LEASED = {
-  execution_id: 'text',
-  status: 'text',
-  delivered_count: 'bigint',
-  lease_expires_at: 'bigint',
-} satisfies Columns
+const LEASED = arraysFor('executions', ['execution_id', 'status', 'delivered_count', 'lease_expires_at'])
 const LEASE_DUE = query(
   `update executions
    set status = r.status, delivered_count = r.delivered_count, lease_expires_at = r.lease_expires_at
@@ -300,9 +296,9 @@ function createPoll(connection: Connection, { driver, notes }: { driver: Base; n
 
 // Writes when tenants last polled (../monitoring.ts).
 
-const POLLED = { tenant_id: 'bigint', polled_at: 'bigint' } satisfies Columns
+const POLLED = arraysFor('polls', columnsToAdd('polls'))
 const PUT = query(
-  `insert into polls (tenant_id, polled_at) select * from ${rowsIn(POLLED, 'r')} order by tenant_id
+  `insert into polls (${namesOf(POLLED)}) select * from ${rowsIn(POLLED, 'r')} order by tenant_id
    on conflict (tenant_id) do update set polled_at = excluded.polled_at`,
 )
 

@@ -20,6 +20,7 @@ import {
   type WakeUpStore,
   wakeUpsOf,
 } from '../store.ts'
+import { insertInto } from '../tables.ts'
 import { createFollowing } from './accounts.ts'
 import { PAGE_PLANS, runPage } from './plan-page.ts'
 import { book } from './prices.ts'
@@ -66,8 +67,7 @@ export const findNextStop = (
   })
 
 const BEGIN = query<TickRow>(
-  `insert into ticks (at, price, feed, feed_failure, database_bytes)
-   values (:at, :price, :feed, :feed_failure, pg_database_size(current_database())) returning tick_id, at`,
+  `${insertInto('ticks', { database_bytes: 'pg_database_size(current_database())' })} returning tick_id, at`,
 )
 const FORGET_PASSES = query('delete from ticks where tick_id <= :before')
 const FORGET_EVENTS = query('delete from webhook_events where tick_id <= :before')

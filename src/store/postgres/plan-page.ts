@@ -18,7 +18,7 @@ import {
   slotAfter,
   type Window,
 } from '../../core/window.ts'
-import { intact } from '../digests.ts'
+import { DIGESTED, intact } from '../digests.ts'
 import { instantOrNull } from '../reader.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import {
@@ -36,9 +36,10 @@ import {
 import { UNDER_WAY } from '../sql/accounts.ts'
 import { leastInstructionOf, slotUse } from '../sql/ledger.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
+import { columnsToAdd, selected } from '../tables.ts'
 import type { Times } from './server/month-gate.ts'
 import type { Tx } from './server/pipeline.ts'
-import { arraysOf, namesOf, query, rowsIn } from './server/statement.ts'
+import { arraysFor, arraysOf, namesOf, query, rowsIn } from './server/statement.ts'
 
 /**
  * How many plans one transaction takes: enough to spread the cost of a commit, few enough that nobody waits long for a
@@ -68,8 +69,7 @@ type PageRow = ScheduleRow &
  */
 const AWAKE = query<PageRow>(
   `select s.*, w.reserved, w.spent, w.excess, w.released, w.closed_at, w.close_reason,
-     t.tenant_id, t.partner_slug, t.environment, p.user_id, p.partner_plan_id, p.frequency, p.amount_usd,
-     p.smart_timing_enabled, p.start_date, p.created_at, p.digest as plan_digest, r.min_tranche,
+     t.partner_slug, t.environment, ${selected(DIGESTED.plans.columns, 'p')}, p.digest as plan_digest, r.min_tranche,
      ${leastInstructionOf('r.min_tranche', 's.budget')} as floor
    from schedules s
    join windows w on w.window_id = s.window_id
@@ -85,53 +85,15 @@ const LATEST_ID = query<{ id: string }>(
   'select execution_id as id from executions order by execution_id desc limit 1',
 )
 
-const SCHEDULES = {
-  plan_id: 'bigint',
-  window_id: 'bigint',
-  next_run_at: 'bigint',
-  limit_price: 'bigint',
-  clock_at: 'bigint',
-  window_start: 'bigint',
-  window_end: 'bigint',
-  budget: 'bigint',
-  fireable: 'bigint',
-  floor: 'bigint',
-  tranche_index: 'bigint',
-  slots: 'bigint',
-  units_per_slot: 'bigint',
-  units_fired: 'bigint',
-  slot: 'bigint',
-  reference_price: 'bigint',
-  half_width: 'float8',
-  extras_left: 'bigint',
-  next_extra_at: 'bigint',
-  digest: 'bigint',
-} as const
+const SCHEDULES = arraysFor('schedules', columnsToAdd('schedules', 'awake'))
 const PUT_SCHEDULES = query(
   `update schedules s set (${namesOf(SCHEDULES)}) = row (n.*) from ${rowsIn(SCHEDULES, 'n')} where s.plan_id = n.plan_id`,
 )
-const EXECUTIONS = {
-  execution_id: 'text',
-  tenant_id: 'bigint',
-  plan_id: 'bigint',
-  window_id: 'bigint',
-  window_start: 'bigint',
-  tranche_index: 'bigint',
-  amount_usd: 'bigint',
-  trigger_kind: 'text',
-  slot: 'bigint',
-  units: 'bigint',
-  price: 'bigint',
-  reference_price: 'bigint',
-  reservation_price: 'bigint',
-  created_at: 'bigint',
-  status: 'text',
-  digest: 'bigint',
-} as const
+const EXECUTIONS = arraysFor('executions', columnsToAdd('executions'))
 const ADD_EXECUTIONS = query(
   `insert into executions (${namesOf(EXECUTIONS)}) select ${namesOf(EXECUTIONS)} from ${rowsIn(EXECUTIONS, 'n')}`,
 )
-const RESERVED = { window_id: 'bigint', reserved: 'bigint' } as const
+const RESERVED = arraysFor('windows', ['window_id', 'reserved'])
 const RESERVE = query(
   `update windows w set reserved = n.reserved from ${rowsIn(RESERVED, 'n')} where w.window_id = n.window_id`,
 )
@@ -249,20 +211,12 @@ const SLOT_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null 
 const WINDOW_IDS = query<{ window_id: bigint }>(
   `select nextval(pg_get_serial_sequence('windows', 'window_id')) as window_id from generate_series(1, :count::int)`,
 )
-const CLOSED = { window_id: 'bigint', released: 'bigint', closed_at: 'bigint', close_reason: 'text' } as const
+const CLOSED = arraysFor('windows', ['window_id', 'released', 'closed_at', 'close_reason'])
 const CLOSE = query(
   `update windows w set released = n.released, closed_at = n.closed_at, close_reason = n.close_reason
    from ${rowsIn(CLOSED, 'n')} where w.window_id = n.window_id`,
 )
-const OPENED = {
-  window_id: 'bigint',
-  plan_id: 'bigint',
-  window_start: 'bigint',
-  window_end: 'bigint',
-  budget: 'bigint',
-  reserved: 'bigint',
-  digest: 'bigint',
-} as const
+const OPENED = arraysFor('windows', [...columnsToAdd('windows'), 'reserved'])
 const OPEN = query(
   `insert into windows (${namesOf(OPENED)}) select ${namesOf(OPENED)} from ${rowsIn(OPENED, 'n')}`,
 )

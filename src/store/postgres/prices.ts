@@ -16,15 +16,16 @@ import {
   volatilityParams,
 } from '../rows/prices.ts'
 import type { ClockStore, ObservedPrice, PriceStore } from '../store.ts'
+import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import { type Connection, takeSessionLock } from './server/connection.ts'
 import { LOCK } from './server/locks.ts'
 import type { Tx } from './server/pipeline.ts'
-import { arraysOf, query, rowsIn } from './server/statement.ts'
+import { arraysFor, arraysOf, namesOf, query, rowsIn } from './server/statement.ts'
 
 const LIST = query<PriceRow>('select * from prices where at > :after order by at limit :limit')
-const IMPORTED = { at: 'bigint', price: 'bigint' } as const
+const IMPORTED = arraysFor('price_imports', columnsToAdd('price_imports'))
 const STAGE = query(
-  `insert into price_imports (at, price) select n.at, n.price from ${rowsIn(IMPORTED, 'n')} on conflict do nothing`,
+  `insert into price_imports (${namesOf(IMPORTED)}) select n.* from ${rowsIn(IMPORTED, 'n')} on conflict do nothing`,
 )
 const CLEAR = query('delete from price_imports')
 const MERGE = query(
@@ -70,20 +71,14 @@ export function createPriceStore(connection: Connection): PriceStore {
 // Prices and the volatility that follows them, for the transactions of the other files.
 
 const ADD = query(
-  `insert into prices (at, price, source) values (:at, :price, :source)
-   on conflict (at) do update set price = excluded.price, source = excluded.source`,
+  `${insertInto('prices')} on conflict (at) do update set ${overwritten(['price', 'source'])}`,
 )
 const NEWEST = query<PriceRow>('select * from prices where at <= :now order by at desc limit 1')
 const VOLATILITY = query<VolatilityRow>('select * from volatility')
 // The row is created before it is locked, so that there is always something to wait for.
-const FIRST = query(
-  `insert into volatility (one, variance, hours, last_price, last_at)
-   values (1, :variance, :hours, :last_price, :last_at) on conflict do nothing`,
-)
+const FIRST = query(`${insertInto('volatility')} on conflict do nothing`)
 const LOCK_PRICES = query('select from volatility for no key update')
-const PUT = query(
-  'update volatility set variance = :variance, hours = :hours, last_price = :last_price, last_at = :last_at',
-)
+const PUT = query(`update volatility set ${assigned(columnsToAdd('volatility', 'one'))}`)
 const RECENT = query<PriceRow>(
   'select * from prices where at > (select max(at) from prices) - :reach::bigint order by at',
 )
@@ -126,9 +121,8 @@ const STANDING = query<DisputeRow>('select * from clock_disputes')
 // The table is locked, because there may be no row to lock, and this hardly ever happens.
 const LOCK_TABLE = query('lock table clock_disputes in share row exclusive mode')
 const PUT_DISPUTE = query(
-  `insert into clock_disputes (one, clock_at, witness_at, source) values (1, :clock_at, :witness_at, :source)
-   on conflict (one) do update set clock_at = excluded.clock_at, witness_at = excluded.witness_at,
-     source = excluded.source`,
+  `${insertInto('clock_disputes', { one: '1' })}
+   on conflict (one) do update set ${overwritten(columnsToAdd('clock_disputes', 'one'))}`,
 )
 const CLEAR_DISPUTE = query('delete from clock_disputes')
 

@@ -9,6 +9,7 @@ import { instant } from '../reader.ts'
 import { auditParams } from '../rows/accounts.ts'
 import { type Seal, sealedWords } from '../seal.ts'
 import type { AuditEntry } from '../store.ts'
+import { columnsToAdd } from '../tables.ts'
 import { SEALED_STATE } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
 import { SERVER_MS_SQL } from './server/pipeline.ts'
@@ -59,9 +60,10 @@ export async function auditThroughSeal(
   if (seal) await breakSeal(client)
   await client.query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`)
   const row = auditParams(entry, clock?.() ?? (await serverClock(client)))
+  const columns = columnsToAdd('audit')
   await client.query(
-    'insert into audit (at, os_user, action, subject, detail, digest) values ($1, $2, $3, $4, $5, $6)',
-    [row.at, row.os_user, row.action, row.subject, row.detail, row.digest],
+    `insert into audit (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`,
+    columns.map((column) => row[column]),
   )
   if (seal) await setSeal(client, seal)
 }

@@ -7,19 +7,12 @@ import type { Environment, Partner, PartnerStatus, Tenant } from '../../core/par
 import { type Instant, plus } from '../../core/time.ts'
 import type { User, UserStatus } from '../../core/user.ts'
 import type { Webhook } from '../../core/webhook.ts'
-import { intact, withDigest } from '../digests.ts'
+import { intact, newRow, withDigest } from '../digests.ts'
 import { instant, instantOrNull } from '../reader.ts'
 import type { AuditEntry, Consent, ListedAuditEntry, NewKey } from '../store.ts'
+import type { NewRow, RowOf } from '../tables.ts'
 
-export type PartnerRow = {
-  partner_slug: string
-  name: string
-  status: string
-  min_tranche: bigint
-  held: bigint
-  created_at: bigint
-  updated_at: bigint
-}
+export type PartnerRow = RowOf<'partners'>
 export const partnerOf = (row: PartnerRow): Partner => ({
   partnerSlug: row.partner_slug,
   name: row.name,
@@ -44,7 +37,7 @@ export const newPartnerParams = (
   partner: Pick<Partner, 'partnerSlug' | 'name' | 'minTranche'>,
   now: Instant,
 ) =>
-  withDigest('partners', {
+  newRow('partners', {
     partner_slug: partner.partnerSlug,
     name: partner.name,
     status: 'active',
@@ -56,7 +49,7 @@ export const newPartnerParams = (
 
 // A tenant: the row and the value.
 
-export type TenantRow = { tenant_id: bigint; partner_slug: string; environment: string }
+export type TenantRow = RowOf<'tenants'>
 export const tenantOf = (row: TenantRow): Tenant => ({
   tenantId: Number(row.tenant_id),
   partnerSlug: row.partner_slug,
@@ -65,16 +58,7 @@ export const tenantOf = (row: TenantRow): Tenant => ({
 
 // An API key: the row and the value, and back. The secret has no place in either.
 
-export type KeyRow = TenantRow & {
-  key_id: string
-  prefix: string
-  last_four: string
-  label: string | null
-  created_at: bigint
-  expires_at: bigint | null
-  revoked_at: bigint | null
-  last_used_at: bigint | null
-}
+export type KeyRow = TenantRow & Omit<RowOf<'api_keys'>, 'key_sha256'>
 export const keyOf = (row: KeyRow): ApiKey => ({
   keyId: row.key_id,
   tenant: tenantOf(row),
@@ -95,7 +79,7 @@ export const seenKeyOf = (row: SeenKeyRow): Omit<KeySeen, 'now'> => ({
 })
 /** For a key that is added at `now`. */
 export const keyParams = (key: NewKey, now: Instant) =>
-  withDigest('api_keys', {
+  newRow('api_keys', {
     key_id: key.keyId,
     tenant_id: key.tenant.tenantId,
     key_sha256: key.sha256,
@@ -116,18 +100,7 @@ export const changedKeyParams = (row: KeyRow, { label, expiresAt, revokedAt }: A
 
 // A user and its consents: the rows and the values, and back.
 
-export type UserRow = {
-  user_id: bigint
-  partner_user_id: string
-  email: string | null
-  auth_provider: string | null
-  consent_version: string
-  consent_timestamp: bigint
-  status: string
-  created_at: bigint
-  updated_at: bigint
-  erased_at: bigint | null
-}
+export type UserRow = Omit<RowOf<'users'>, 'tenant_id'>
 export const userOf = (row: UserRow): User => ({
   partnerUserId: row.partner_user_id,
   email: row.email,
@@ -142,7 +115,6 @@ export const userOf = (row: UserRow): User => ({
 export const userParams = (user: User, tenantId: number, row: UserRow | undefined) =>
   withDigest('users', {
     tenant_id: tenantId,
-    erased_at: row ? intact('users', row).erased_at : null,
     partner_user_id: user.partnerUserId,
     email: user.email,
     auth_provider: user.authProvider,
@@ -151,7 +123,8 @@ export const userParams = (user: User, tenantId: number, row: UserRow | undefine
     status: user.status,
     created_at: user.createdAt,
     updated_at: user.updatedAt,
-  })
+    erased_at: row ? intact('users', row).erased_at : null,
+  } satisfies NewRow<'users'> & Pick<UserRow, 'erased_at'>)
 /** Of a user that is erased at `now`, whose row was read as `row`. Throws DamagedRow. */
 export const erasedParams = (row: UserRow, now: Instant) =>
   withDigest('users', {
@@ -162,7 +135,7 @@ export const erasedParams = (row: UserRow, now: Instant) =>
     updated_at: now,
   })
 export const consentParams = (user: User, userId: bigint, now: Instant) =>
-  withDigest('consents', {
+  newRow('consents', {
     user_id: userId,
     consent_version: user.consentVersion,
     consent_timestamp: user.consentTimestamp,
@@ -177,7 +150,7 @@ export const listedUserOf = (row: ListedUserRow) => ({
   cursor: Number(row.user_id),
 })
 
-export type ConsentRow = { consent_version: string; consent_timestamp: bigint; received_at: bigint }
+export type ConsentRow = Pick<RowOf<'consents'>, 'consent_version' | 'consent_timestamp' | 'received_at'>
 export const consentOf = (row: ConsentRow): Consent => ({
   version: row.consent_version,
   timestamp: instant(row.consent_timestamp),
@@ -186,15 +159,7 @@ export const consentOf = (row: ConsentRow): Consent => ({
 
 // A tier: the row and the value, and back.
 
-export type TierRow = {
-  name: string
-  from_month: string
-  place: bigint
-  min_volume_usd: bigint | null
-  rate_bps: bigint
-  per_active_user_usd: bigint
-  monthly_minimum_usd: bigint
-}
+export type TierRow = RowOf<'tiers'>
 export const tierOf = (row: TierRow): Tier => ({
   name: row.name,
   fromMonth: row.from_month,
@@ -205,7 +170,7 @@ export const tierOf = (row: TierRow): Tier => ({
   monthlyMinimum: row.monthly_minimum_usd as Usd,
 })
 export const tierParams = (tier: Tier) =>
-  withDigest('tiers', {
+  newRow('tiers', {
     name: tier.name,
     from_month: tier.fromMonth,
     place: tier.place,
@@ -217,25 +182,14 @@ export const tierParams = (tier: Tier) =>
 /** For what is billed by it. Throws DamagedRow. */
 export const intactTier = (row: TierRow): Tier => tierOf(intact('tiers', row))
 
-export type OverrideRow = { partner_slug: string; from_month: string; tier_name: string | null }
+export type OverrideRow = RowOf<'tier_overrides'>
 /** The tier of an override; null where there is none, or one that ends another. Throws DamagedRow. */
 export const overrideOf = (row: OverrideRow | undefined): string | null =>
   row ? intact('tier_overrides', row).tier_name : null
 
 // A webhook: the row and the value, and back.
 
-export type WebhookRow = {
-  url: string
-  secret: string
-  status: string
-  created_at: bigint
-  updated_at: bigint
-  last_delivered_at: bigint | null
-  last_status_code: bigint | null
-  consecutive_failures: bigint
-  last_failed_at: bigint | null
-  last_failure_reason: string | null
-}
+export type WebhookRow = Omit<RowOf<'webhooks'>, 'tenant_id'>
 export const webhookOf = (row: WebhookRow): Webhook => ({
   url: row.url,
   secret: row.secret,
@@ -251,7 +205,7 @@ export const webhookOf = (row: WebhookRow): Webhook => ({
       : { at: instant(row.last_failed_at), reason: row.last_failure_reason },
 })
 export const webhookParams = (tenantId: number, webhook: Webhook) =>
-  withDigest('webhooks', {
+  newRow('webhooks', {
     tenant_id: tenantId,
     url: webhook.url,
     secret: webhook.secret,
@@ -267,15 +221,7 @@ export const webhookParams = (tenantId: number, webhook: Webhook) =>
 
 // An entry of the audit log: the row and the value.
 
-export type AuditRow = {
-  audit_id: bigint
-  at: bigint
-  os_user: string
-  action: string
-  subject: string
-  detail: string
-  partner_slug: string | null
-}
+export type AuditRow = RowOf<'audit'> & { partner_slug: string | null }
 export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({
   auditId: Number(row.audit_id),
   at: instant(row.at),
@@ -286,4 +232,4 @@ export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({
   partnerSlug: row.partner_slug,
 })
 export const auditParams = ({ osUser, action, subject, detail }: AuditEntry, now: Instant) =>
-  withDigest('audit', { at: now, os_user: osUser, action, subject, detail: JSON.stringify(detail) })
+  newRow('audit', { at: now, os_user: osUser, action, subject, detail: JSON.stringify(detail) })

@@ -24,19 +24,7 @@ import {
 import { type TenantRow, tenantOf } from './accounts.ts'
 import { priceOrNull } from './prices.ts'
 
-export type PlanRow = {
-  plan_id: bigint
-  user_id: bigint
-  partner_user_id: string
-  partner_plan_id: string
-  amount_usd: bigint
-  frequency: string
-  smart_timing_enabled: bigint
-  start_date: bigint
-  status: string
-  created_at: bigint
-  updated_at: bigint
-}
+export type PlanRow = Omit<RowOf<'plans'>, 'tenant_id'> & { partner_user_id: string }
 export const planOf = (row: PlanRow): Plan => ({
   planId: Number(row.plan_id),
   partnerUserId: row.partner_user_id,
@@ -51,10 +39,9 @@ export const planOf = (row: PlanRow): Plan => ({
 })
 /** Of the plan of a user, by the numbers of both rows. */
 export const planParams = (plan: PlanTerms, { tenantId, userId }: { tenantId: number; userId: bigint }) =>
-  withDigest('plans', {
+  newRow('plans', {
     tenant_id: tenantId,
     user_id: userId,
-    partner_user_id: plan.partnerUserId,
     partner_plan_id: plan.partnerPlanId,
     amount_usd: plan.amount,
     frequency: plan.frequency,
@@ -87,19 +74,7 @@ export const planStateOf = (row: PlanStateRow): Omit<PlanState, 'held' | 'now'> 
 
 // A window: the row and the value, and back.
 
-export type WindowRow = {
-  window_id: bigint
-  plan_id: bigint
-  window_start: bigint
-  window_end: bigint
-  budget: bigint
-  reserved: bigint
-  spent: bigint
-  excess: bigint
-  released: bigint
-  closed_at: bigint | null
-  close_reason: string | null
-}
+export type WindowRow = RowOf<'windows'>
 export const windowOf = (row: WindowRow): Window => ({
   windowId: Number(row.window_id),
   planId: Number(row.plan_id),
@@ -115,7 +90,12 @@ export const windowOf = (row: WindowRow): Window => ({
 })
 /** Of a window that is opened. */
 export const openingParams = (planId: number, { start, end, budget }: Opening) =>
-  withDigest('windows', { plan_id: planId, window_start: start, window_end: end, budget })
+  withDigest('windows', {
+    plan_id: planId,
+    window_start: start,
+    window_end: end,
+    budget,
+  } satisfies Omit<NewRow<'windows'>, 'window_id'>)
 export const amountParams = (window: Window) => ({
   window_id: window.windowId,
   reserved: window.reserved,
@@ -130,28 +110,7 @@ export const closingParams = ({ at, reason }: NonNullable<Window['closed']>) => 
 
 // A plan's schedule: the row and the value, and back.
 
-export type ScheduleRow = {
-  plan_id: bigint
-  window_id: bigint
-  next_run_at: bigint
-  limit_price: bigint | null
-  clock_at: bigint | null
-  window_start: bigint
-  window_end: bigint
-  budget: bigint
-  fireable: bigint
-  floor: bigint
-  tranche_index: bigint
-  slots: bigint | null
-  units_per_slot: bigint | null
-  units_fired: bigint | null
-  slot: bigint
-  reference_price: bigint | null
-  half_width: number | null
-  extras_left: bigint
-  next_extra_at: bigint
-  digest: bigint
-}
+export type ScheduleRow = Omit<RowOf<'schedules'>, 'awake'> & { digest: bigint }
 export const scheduleOf = (row: ScheduleRow): Schedule => ({
   planId: Number(row.plan_id),
   windowId: Number(row.window_id),
@@ -201,31 +160,14 @@ export const scheduleParams = (schedule: Schedule) =>
     half_width: schedule.reference?.halfWidth ?? null,
     extras_left: schedule.extrasLeft,
     next_extra_at: schedule.nextExtraAt,
-  })
+  } satisfies Omit<NewRow<'schedules'>, 'awake'>)
 
-// An execution: the row, with the names its user and plan have at the partner, and the value.
+// An execution: the row and the value.
 
-export type ExecutionRow = {
-  execution_id: string
-  plan_id: bigint
-  window_id: bigint
+/** With the names that its user and plan have at the partner. */
+export type ExecutionRow = Omit<RowOf<'executions'>, 'tenant_id' | 'unkept_reports'> & {
   partner_user_id: string
   partner_plan_id: string
-  window_start: bigint
-  tranche_index: bigint
-  amount_usd: bigint
-  trigger_kind: string
-  slot: bigint
-  units: bigint
-  price: bigint | null
-  reference_price: bigint | null
-  reservation_price: bigint | null
-  created_at: bigint
-  status: string
-  delivered_count: bigint
-  lease_expires_at: bigint | null
-  cancelled_at: bigint | null
-  cancel_reason: string | null
 }
 export const executionOf = (row: ExecutionRow): Execution => ({
   executionId: row.execution_id as ExecutionId,
@@ -276,7 +218,7 @@ export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: 
 export type FiredRow = Fired & { at: Instant }
 
 export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at }: FiredRow) =>
-  withDigest('executions', {
+  newRow('executions', {
     execution_id: executionId,
     tenant_id: tenant.tenantId,
     plan_id: planId,
@@ -355,7 +297,7 @@ export function reportParams(report: Report): ReportValues {
 
 // An adjustment: the row and the value, and back.
 
-export type AdjustmentRow = Omit<RowOf<'adjustments'>, 'tenant_id' | 'plan_id' | 'user_id' | 'digest'>
+export type AdjustmentRow = Omit<RowOf<'adjustments'>, 'tenant_id' | 'plan_id' | 'user_id'>
 export const adjustmentOf = (row: AdjustmentRow): Adjustment => ({
   adjustmentId: Number(row.adjustment_id),
   executionId: row.execution_id as ExecutionId,

@@ -5,10 +5,11 @@ import type { Price } from '../../core/money.ts'
 import { FIRST_VOLATILITY, type Volatility } from '../../core/price.ts'
 import { instant } from '../reader.ts'
 import type { ListedPrice } from '../store.ts'
+import type { NewRow, RowOf } from '../tables.ts'
 
 export const priceOrNull = (value: bigint | null): Price | null => value as Price | null
 
-export type PriceRow = { at: bigint; price: bigint; source: string }
+export type PriceRow = RowOf<'prices'>
 export const priceOf = (row: PriceRow): ListedPrice => ({
   at: instant(row.at),
   price: row.price as Price,
@@ -17,12 +18,7 @@ export const priceOf = (row: PriceRow): ListedPrice => ({
 
 // The volatility: the row and the value, and back.
 
-export type VolatilityRow = {
-  variance: number
-  hours: number
-  last_price: bigint | null
-  last_at: bigint | null
-}
+export type VolatilityRow = Omit<RowOf<'volatility'>, 'one'>
 
 export function volatilityOf(row: VolatilityRow | undefined): Volatility {
   if (!row) return FIRST_VOLATILITY
@@ -33,7 +29,8 @@ export function volatilityOf(row: VolatilityRow | undefined): Volatility {
     last: price === null || at === null ? null : { price: price as Price, at: instant(at) },
   }
 }
-export const volatilityParams = ({ variance, hours, last }: Volatility) => ({
+export const volatilityParams = ({ variance, hours, last }: Volatility): NewRow<'volatility'> => ({
+  one: 1,
   variance,
   hours,
   last_price: last?.price ?? null,
@@ -42,7 +39,7 @@ export const volatilityParams = ({ variance, hours, last }: Volatility) => ({
 
 // What disputes the clock: the row and the value.
 
-export type DisputeRow = { clock_at: bigint; witness_at: bigint; source: string }
+export type DisputeRow = Omit<RowOf<'clock_disputes'>, 'one'>
 export const disputeOf = (row: DisputeRow): Dispute => ({
   clockAt: instant(row.clock_at),
   witness: { source: row.source, at: instant(row.witness_at) },

@@ -6,7 +6,7 @@ import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT, type Partner, type Tenant } from '..
 import { Problem } from '../../core/problem.ts'
 import { type Instant, later, plus } from '../../core/time.ts'
 import type { Webhook } from '../../core/webhook.ts'
-import { intact, withDigest } from '../digests.ts'
+import { intact, newRow } from '../digests.ts'
 import {
   changedKeyParams,
   changedPartnerParams,
@@ -24,6 +24,7 @@ import {
 } from '../rows/accounts.ts'
 import { KEY_COLUMNS, OF_TENANT, ROTATED } from '../sql/accounts.ts'
 import type { KeyStore, NewKey, PartnerStore, WebhookStore } from '../store.ts'
+import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import {
   type Base,
   callOf,
@@ -40,19 +41,13 @@ import { addAudit } from './audit.ts'
 const PARTNER = query<PartnerRow>('select * from partners where partner_slug = :slug')
 const PARTNERS = query<PartnerRow>('select * from partners order by created_at, partner_slug')
 /** On a server, waits if another transaction is adding one of the same name. */
-const INSERT_PARTNER = query<PartnerRow>(
-  `insert into partners (partner_slug, name, status, min_tranche, created_at, updated_at, digest)
-   values (:partner_slug, :name, :status, :min_tranche, :created_at, :updated_at, :digest)
-   on conflict do nothing returning *`,
-)
+const INSERT_PARTNER = query<PartnerRow>(`${insertInto('partners')} on conflict do nothing returning *`)
 const UPDATE_PARTNER = query(
   `update partners set name = :name, status = :status, min_tranche = :min_tranche, held = :held,
      updated_at = :updated_at, digest = :digest
    where partner_slug = :partner_slug`,
 )
-const INSERT_TENANT = query(
-  'insert into tenants (partner_slug, environment, digest) values (:partner_slug, :environment, :digest)',
-)
+const INSERT_TENANT = query(insertInto('tenants'))
 const TENANT = query<TenantRow>(
   'select * from tenants where partner_slug = :slug and environment = :environment',
 )
@@ -88,7 +83,7 @@ export function createPartnerStore(
         const row = yield* tx.get(INSERT_PARTNER, added)
         if (!row) throw new Problem('partner_exists', `Partner ${slug} exists already.`)
         const tenants = ENVIRONMENTS.map((environment) =>
-          tx.run(INSERT_TENANT, withDigest('tenants', { partner_slug: slug, environment })),
+          tx.run(INSERT_TENANT, newRow('tenants', { partner_slug: slug, environment })),
         )
         yield* tx.together(...tenants, addAudit(tx, entry, real))
         return partnerOf(row)
@@ -163,10 +158,7 @@ const KEY = query<KeyRow>(`${SELECT_KEY} where k.key_id = :key_id`)
 const LOCK_KEY = query('select from api_keys where key_id = :key_id for no key update')
 const KEYS_OF = query<KeyRow>(`${SELECT_KEY} where t.partner_slug = :slug order by k.created_at, k.key_id`)
 const IS_ROTATED = query(`select 1 as rotated where ${ROTATED(':key_id')}`)
-const INSERT_KEY = query(
-  `insert into api_keys (key_id, tenant_id, key_sha256, prefix, last_four, label, created_at, expires_at, digest)
-   values (:key_id, :tenant_id, :key_sha256, :prefix, :last_four, :label, :created_at, :expires_at, :digest)`,
-)
+const INSERT_KEY = query(insertInto('api_keys'))
 const UPDATE_KEY = query(
   `update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at, digest = :digest
    where key_id = :key_id`,
@@ -241,16 +233,8 @@ const LOCK_WEBHOOK = query('select from tenants where tenant_id = :tenant for no
 const WEBHOOK = query<WebhookRow>('select * from webhooks where tenant_id = :tenant')
 const DELETE_WEBHOOK = query('delete from webhooks where tenant_id = :tenant')
 const PUT_WEBHOOK = query(
-  `insert into webhooks (tenant_id, url, secret, status, created_at, updated_at, last_delivered_at,
-     last_status_code, consecutive_failures, last_failed_at, last_failure_reason, digest)
-   values (:tenant_id, :url, :secret, :status, :created_at, :updated_at, :last_delivered_at,
-     :last_status_code, :consecutive_failures, :last_failed_at, :last_failure_reason,
-     :digest)
-   on conflict (tenant_id) do update set url = excluded.url, secret = excluded.secret, status = excluded.status,
-     created_at = excluded.created_at, updated_at = excluded.updated_at,
-     last_delivered_at = excluded.last_delivered_at, last_status_code = excluded.last_status_code,
-     consecutive_failures = excluded.consecutive_failures, last_failed_at = excluded.last_failed_at,
-     last_failure_reason = excluded.last_failure_reason, digest = excluded.digest`,
+  `${insertInto('webhooks')}
+   on conflict (tenant_id) do update set ${overwritten(columnsToAdd('webhooks', 'tenant_id'))}`,
 )
 
 function* webhookByTenant(tx: Tx, { tenantId }: Tenant): Steps<Webhook | null> {

@@ -3,11 +3,10 @@
 import type { Instant } from '../../core/time.ts'
 import { type AuditRow, auditEntryOf, auditParams } from '../rows/accounts.ts'
 import type { AuditEntry, AuditFilter, AuditStore } from '../store.ts'
+import { insertInto } from '../tables.ts'
 import { type Base, query, type Step, type Tx } from '../transaction.ts'
 
-export const INSERT_AUDIT = `
-  insert into audit (at, os_user, action, subject, detail, digest)
-  values (:at, :os_user, :action, :subject, :detail, :digest)`
+export const INSERT_AUDIT = insertInto('audit')
 const INSERT = query(INSERT_AUDIT)
 
 /** Whom an entry is about: by its detail, or by what the subject of such an action is. */

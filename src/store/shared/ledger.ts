@@ -26,14 +26,12 @@ import {
   windowOf,
 } from '../rows/ledger.ts'
 import { AWAKE, IS_OPEN, SLOT_USE } from '../sql/ledger.ts'
+import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import { query, type Step, type Steps, type Tx } from '../transaction.ts'
 
 const WINDOW = query<WindowRow>('select * from windows where window_id = :window_id')
 const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
-const OPEN = query(
-  `insert into windows (window_id, plan_id, window_start, window_end, budget, digest)
-   values (:window_id, :plan_id, :window_start, :window_end, :budget, :digest)`,
-)
+const OPEN = query(insertInto('windows'))
 const SLOT = query<{ claimed: bigint; used: bigint | null }>(SLOT_USE)
 /** An open window stays open here, and its place among the open ones does not change. */
 const WRITE_OPEN = query(
@@ -48,17 +46,11 @@ const WRITE_CLOSED = query(
 const REFUND = query(
   'update schedules set fireable = :fireable where plan_id = :plan_id and window_id = :window_id',
 )
-const SCHEDULE_COLUMNS =
-  `next_run_at limit_price clock_at window_start window_end budget fireable floor tranche_index
-  slots units_per_slot units_fired slot reference_price half_width extras_left next_extra_at
-  digest`.split(/\s+/)
-
 /** A plan's schedule for its new window, asleep, replacing the one before. */
-const PUT = query(`
-  insert into schedules (plan_id, window_id, awake, ${SCHEDULE_COLUMNS.join(', ')})
-  values (:plan_id, :window_id, 0, ${SCHEDULE_COLUMNS.map((column) => `:${column}`).join(', ')})
-  on conflict (plan_id) do update set window_id = excluded.window_id, awake = 0,
-    ${SCHEDULE_COLUMNS.map((column) => `${column} = excluded.${column}`).join(', ')}`)
+const PUT = query(
+  `${insertInto('schedules', { awake: '0' })}
+   on conflict (plan_id) do update set ${overwritten(columnsToAdd('schedules', 'plan_id'))}`,
+)
 const DROP_SCHEDULE = query('delete from schedules where plan_id = :plan_id')
 const WAKE = query(
   ({ among }) => `update schedules set awake = ${AWAKE} where ${among('plan_id', 'plan_ids')}`,

@@ -3,7 +3,7 @@
 import { refusePastMonth, refuseTierNotInForce } from '../../core/fees.ts'
 import { Problem } from '../../core/problem.ts'
 import { monthOf } from '../../core/time.ts'
-import { withDigest } from '../digests.ts'
+import { newRow } from '../digests.ts'
 import { instantOrNull } from '../reader.ts'
 import {
   intactTier,
@@ -14,6 +14,7 @@ import {
   tierParams,
 } from '../rows/accounts.ts'
 import type { OverrideStart, TierStore } from '../store.ts'
+import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import { type Base, callOf, query } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 
@@ -21,21 +22,17 @@ const PARTNER = query<{ created_at: bigint }>('select created_at from partners w
 /** A decision on a tier depends on all the others, so only one write at a time may change them. */
 const ALONE = query('lock table tiers in share row exclusive mode')
 const LIST = query<TierRow>('select * from tiers order by from_month, place')
-const PUT = query(`
-  insert into tiers (name, from_month, place, min_volume_usd, rate_bps, per_active_user_usd, monthly_minimum_usd, digest)
-  values (:name, :from_month, :place, :min_volume_usd, :rate_bps, :per_active_user_usd, :monthly_minimum_usd,
-    :digest)
-  on conflict (name, from_month) do update set min_volume_usd = excluded.min_volume_usd,
-    rate_bps = excluded.rate_bps, per_active_user_usd = excluded.per_active_user_usd,
-    monthly_minimum_usd = excluded.monthly_minimum_usd, digest = excluded.digest`)
+const PUT = query(
+  `${insertInto('tiers')} on conflict (name, from_month) do update set
+     ${overwritten(columnsToAdd('tiers', 'name', 'from_month', 'place'))}`,
+)
 const FIRST_MONTH = query<{ month: string | null }>(
   'select min(from_month) as month from tiers where name = :tier',
 )
-const PUT_OVERRIDE = query(`
-  insert into tier_overrides (partner_slug, from_month, tier_name, digest)
-  values (:partner_slug, :from_month, :tier_name, :digest)
-  on conflict (partner_slug, from_month) do update set tier_name = excluded.tier_name,
-    digest = excluded.digest`)
+const PUT_OVERRIDE = query(
+  `${insertInto('tier_overrides')} on conflict (partner_slug, from_month) do update set
+     ${overwritten(['tier_name', 'digest'])}`,
+)
 const OVERRIDE = query<OverrideRow>(
   `select * from tier_overrides where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,
@@ -81,10 +78,7 @@ export const createTierStore = ({ look, read, write }: Base): TierStore => ({
         refuseTierNotInForce(tier, first?.month ?? null, from_month)
       }
       yield* tx.together(
-        tx.run(
-          PUT_OVERRIDE,
-          withDigest('tier_overrides', { partner_slug: slug, from_month, tier_name: tier }),
-        ),
+        tx.run(PUT_OVERRIDE, newRow('tier_overrides', { partner_slug: slug, from_month, tier_name: tier })),
         addAudit(tx, entry, real),
       )
       return from_month

@@ -20,6 +20,7 @@ import { type PlanRow, planOf } from '../rows/ledger.ts'
 import { SELECT_USER, UNDER_WAY } from '../sql/accounts.ts'
 import { AWAKE } from '../sql/ledger.ts'
 import type { Remains, UserStore } from '../store.ts'
+import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import {
   type Base,
   callOf,
@@ -41,23 +42,14 @@ const USER = query<UserRow>(SELECT_USER)
 const LOCK_USER = query(
   'select from users where tenant_id = :tenant and partner_user_id = :partner_user_id for no key update',
 )
-const INSERT = query<{ user_id: bigint }>(
-  `insert into users (tenant_id, partner_user_id, email, auth_provider, consent_version, consent_timestamp,
-     status, created_at, updated_at, digest)
-   values (:tenant_id, :partner_user_id, :email, :auth_provider, :consent_version, :consent_timestamp,
-     :status, :created_at, :updated_at, :digest)
-   on conflict do nothing returning user_id`,
-)
+const INSERT = query<{ user_id: bigint }>(`${insertInto('users')} on conflict do nothing returning user_id`)
 const UPDATE = query(
   `update users set email = :email, auth_provider = :auth_provider, consent_version = :consent_version,
      consent_timestamp = :consent_timestamp, status = :status, updated_at = :updated_at,
      digest = :digest
    where tenant_id = :tenant_id and partner_user_id = :partner_user_id`,
 )
-const KEEP_CONSENT = query(
-  `insert into consents (user_id, consent_version, consent_timestamp, received_at, digest)
-   values (:user_id, :consent_version, :consent_timestamp, :received_at, :digest) on conflict do nothing`,
-)
+const KEEP_CONSENT = query(`${insertInto('consents')} on conflict do nothing`)
 const SELECT_LISTED = `select u.*, t.partner_slug, t.environment from users u join tenants t using (tenant_id)
   where u.tenant_id = :tenant`
 const LIST = query<ListedUserRow>(`${SELECT_LISTED} and u.user_id > :after order by u.user_id limit :limit`)
@@ -200,11 +192,8 @@ const SLEEP = query(
     `update schedules set awake = 0 where ${among('plan_id', 'plan_ids')} and awake = 1 and ${AWAKE} = 0`,
 )
 const BEGIN = query(
-  `insert into stops (user_id, tenant_id, plan_id, plans_paused, executions_cancelled, begun_at)
-   values (:user_id, :tenant, :plan_id, :plans_paused, :executions_cancelled, :now)
-   on conflict (user_id) do update set tenant_id = excluded.tenant_id, plan_id = excluded.plan_id,
-     plans_paused = excluded.plans_paused, executions_cancelled = excluded.executions_cancelled,
-     begun_at = excluded.begun_at, ended_at = null`,
+  `${insertInto('stops', { tenant_id: ':tenant', begun_at: ':now' })}
+   on conflict (user_id) do update set ${overwritten(columnsToAdd('stops', 'user_id'))}, ended_at = null`,
 )
 const NOTE = query(
   `update stops set plan_id = :plan_id, plans_paused = plans_paused + :plans_paused,

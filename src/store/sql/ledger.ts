@@ -4,6 +4,7 @@ import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
 import type { Instant } from '../../core/time.ts'
 import type { ExecutionFilter } from '../store.ts'
+import { insertInto } from '../tables.ts'
 import { OF_TENANT } from './accounts.ts'
 
 // The least that an instruction of a window may be, in SQL: the rule of src/core/window.ts.
@@ -68,11 +69,7 @@ export const USED_BEFORE_RESET = `
 export const MIN_TRANCHE =
   'select min_tranche from partners join tenants using (partner_slug) where tenant_id = :tenant'
 
-export const INSERT_PLAN = `
-  insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled,
-    start_date, status, created_at, updated_at, digest)
-  values (:tenant_id, :user_id, :partner_plan_id, :amount_usd, :frequency, :smart_timing_enabled, :start_date,
-    :status, :created_at, :updated_at, :digest)`
+export const INSERT_PLAN = insertInto('plans')
 
 export const UPDATE_PLAN = `
   update plans set amount_usd = :amount_usd, frequency = :frequency, status = :status,

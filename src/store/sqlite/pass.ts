@@ -21,6 +21,7 @@ import {
   type WakeUpStore,
   wakeUpsOf,
 } from '../store.ts'
+import { insertInto } from '../tables.ts'
 import { type Connection, type Database, databaseBytes, watchOthers } from './file/connection.ts'
 import { lockFile } from './file/files.ts'
 import { acquireLock } from './file/locks.ts'
@@ -163,10 +164,7 @@ class Undo<T> extends Error {
 function prepare({ db }: Connection) {
   return {
     planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
-    addPass: db.prepare(
-      `insert into ticks (at, price, feed, feed_failure, database_bytes)
-       values (:at, :price, :feed, :feed_failure, :database_bytes)`,
-    ),
+    addPass: db.prepare(insertInto('ticks')),
     forgetPasses: db.prepare('delete from ticks where tick_id <= :before'),
     passTimes: db.prepare<object, bigint>('select at from ticks order by tick_id desc limit :limit').pluck(),
     forgetEvents: db.prepare('delete from webhook_events where tick_id <= :before'),

@@ -5,10 +5,11 @@ import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Frequency, Instant } from '../../core/time.ts'
 import { leastInstruction, type Schedule } from '../../core/window.ts'
-import { intact } from '../digests.ts'
+import { DIGESTED, intact } from '../digests.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type FiredRow, firedParams, type ScheduleRow, scheduleOf, scheduleParams } from '../rows/ledger.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
+import { assigned, columnsToAdd, selected } from '../tables.ts'
 import { type Database, insertRows } from './file/connection.ts'
 import type { Ledger, Stops } from './plans.ts'
 import type { TenantTime } from './tenant-time.ts'
@@ -90,37 +91,28 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
   }
 }
 
-const EXECUTION_COLUMNS = [
-  'execution_id',
-  'tenant_id',
-  'plan_id',
-  'window_id',
-  'window_start',
-  'tranche_index',
-  'amount_usd',
-  'trigger_kind',
-  'slot',
-  'units',
-  'price',
-  'reference_price',
-  'reservation_price',
-  'created_at',
-  'status',
-  'digest',
-] as const
-
 /** What changes in a schedule while its plan waits in one slot. */
-const IN_SLOT = `limit_price = :limit_price, clock_at = :clock_at, fireable = :fireable,
-  tranche_index = :tranche_index, slots = :slots, units_per_slot = :units_per_slot, units_fired = :units_fired,
-  slot = :slot, reference_price = :reference_price, half_width = :half_width, extras_left = :extras_left,
-  next_extra_at = :next_extra_at, digest = :digest`
+const IN_SLOT = assigned(
+  columnsToAdd(
+    'schedules',
+    'plan_id',
+    'window_id',
+    'awake',
+    'next_run_at',
+    'window_start',
+    'window_end',
+    'budget',
+    'floor',
+  ),
+)
+/** What says that the row of a plan is what was stored. */
+const PLAN_CONTENT = selected(DIGESTED.plans.columns, 'p')
 
 function prepare(db: Database) {
   return {
     // In the order of the ids.
     awake: db.prepare<object, ScheduleRow & { tenant_id: bigint; user_id: bigint; plan_digest: bigint }>(
-      `select s.*, p.tenant_id, p.user_id, p.partner_plan_id, p.amount_usd, p.frequency, p.smart_timing_enabled,
-         p.start_date, p.created_at, p.digest as plan_digest from json_each(:plans) due
+      `select s.*, ${PLAN_CONTENT}, p.digest as plan_digest from json_each(:plans) due
        cross join schedules s on s.plan_id = due.value cross join plans p on p.plan_id = s.plan_id
        where s.awake = 1`,
     ),
@@ -134,7 +126,7 @@ function prepare(db: Database) {
     ),
     // A column that is not named causes no write to its index.
     putInSlot: db.prepare(`update schedules set ${IN_SLOT} where plan_id = :plan_id`),
-    addExecutions: insertRows(db, 'executions', EXECUTION_COLUMNS),
+    addExecutions: insertRows(db, 'executions', columnsToAdd('executions')),
     latestId: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
   }
 }

@@ -16,6 +16,7 @@ import {
   volatilityParams,
 } from '../rows/prices.ts'
 import type { ClockStore, PriceStore } from '../store.ts'
+import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import type { Connection, Database } from './file/connection.ts'
 import { lockFile } from './file/files.ts'
 import { acquireLock } from './file/locks.ts'
@@ -25,12 +26,14 @@ export type PriceBook = ReturnType<typeof createPriceBook>
 /** Prices and the volatility that follows them, for the transactions of the other files. */
 export function createPriceBook(db: Database) {
   const sql = {
-    add: db.prepare('insert or replace into prices (at, price, source) values (:at, :price, :source)'),
+    add: db.prepare(
+      `${insertInto('prices')} on conflict (at) do update set ${overwritten(['price', 'source'])}`,
+    ),
     newest: db.prepare<object, PriceRow>('select * from prices where at <= :now order by at desc limit 1'),
     volatility: db.prepare<[], VolatilityRow>('select * from volatility'),
     putVolatility: db.prepare(
-      `insert or replace into volatility (one, variance, hours, last_price, last_at)
-       values (1, :variance, :hours, :last_price, :last_at)`,
+      `${insertInto('volatility')}
+       on conflict (one) do update set ${overwritten(columnsToAdd('volatility', 'one'))}`,
     ),
     recent: db.prepare<object, PriceRow>(
       'select * from prices where at > (select max(at) from prices) - :reach order by at',
@@ -67,7 +70,7 @@ export function createPriceBook(db: Database) {
 export function createPriceStore({ db, read, write }: Connection, book: PriceBook, file: string): PriceStore {
   const sql = {
     list: db.prepare<object, PriceRow>('select * from prices where at > :after order by at limit :limit'),
-    stage: db.prepare('insert into price_imports (at, price) values (:at, :price) on conflict do nothing'),
+    stage: db.prepare(`${insertInto('price_imports')} on conflict do nothing`),
     clear: db.prepare('delete from price_imports'),
     merge: db.prepare(
       `insert into prices (at, price, source) select at, price, :source from price_imports where true
@@ -113,8 +116,8 @@ export function createDisputes(db: Database) {
   const sql = {
     find: db.prepare<[], DisputeRow>('select * from clock_disputes'),
     put: db.prepare(
-      `insert or replace into clock_disputes (one, clock_at, witness_at, source)
-       values (1, :clock_at, :witness_at, :source)`,
+      `${insertInto('clock_disputes', { one: '1' })}
+       on conflict (one) do update set ${overwritten(columnsToAdd('clock_disputes', 'one'))}`,
     ),
     clear: db.prepare('delete from clock_disputes'),
   }
