@@ -140,29 +140,31 @@ export const NOTHING: Step<undefined> = always(() => ({ next: () => ({ done: tru
  * committed with it. A helper that is a generator function is no such step: the house rules look for those that are
  * forgotten (test/tidy.test.ts).
  */
-export function createTally() {
-  let waiting = 0
-  return {
-    step<T>(begin: () => Iterator<Wait, T, unknown>): Step<T> {
-      let isReached = false
-      waiting += 1
-      return {
-        [Symbol.iterator]() {
-          if (isReached) throw new Error('a step of a transaction is reached for the second time')
-          isReached = true
-          waiting -= 1
-          return begin()
-        },
-      }
-    },
-    /** For a transaction that begins where another one may have thrown. */
-    begin(): void {
-      waiting = 0
-    },
-    /** Throws while there are steps that nothing has reached. */
-    complete(): void {
-      if (waiting > 0) throw new Error(`${waiting} steps of a transaction were made and never reached`)
-    },
+export class Tally {
+  /** How many were made and are not reached yet. */
+  waiting = 0
+
+  complete(): void {
+    if (this.waiting > 0)
+      throw new Error(`${this.waiting} steps of a transaction were made and never reached`)
   }
 }
-export type Tally = ReturnType<typeof createTally>
+
+export abstract class Once<T> implements Step<T> {
+  private tally: Tally | null
+
+  constructor(tally: Tally) {
+    this.tally = tally
+    tally.waiting += 1
+  }
+
+  [Symbol.iterator](): Iterator<Wait, T, unknown> {
+    if (this.tally === null) throw new Error('a step of a transaction is reached for the second time')
+    this.tally.waiting -= 1
+    this.tally = null
+    return this.begin()
+  }
+
+  /** Called once, when it is reached. */
+  protected abstract begin(): Iterator<Wait, T, unknown>
+}

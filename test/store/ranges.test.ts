@@ -13,7 +13,6 @@ import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { createPassStore, createSandboxDue, createWakeUpWriter } from '../../src/store/sqlite/pass.ts'
 import { createPageRunner } from '../../src/store/sqlite/plan-page.ts'
 import { createLedger, createStops } from '../../src/store/sqlite/plans.ts'
-import { createPriceBook } from '../../src/store/sqlite/prices.ts'
 import { createTenantTime } from '../../src/store/sqlite/tenant-time.ts'
 import type { PassStore } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'
@@ -33,7 +32,7 @@ async function prepared(t: TestContext): Promise<{ db: Database; scheduler: Pass
   const ledger = createLedger(db, driver)
   const stops = createStops(driver)
   const parts = {
-    book: createPriceBook(db),
+    driver,
     runPage: createPageRunner(db, { ledger, stops, time }),
     writeWakeUps: createWakeUpWriter(db),
     sandboxDue: createSandboxDue(connection, time),

@@ -3,14 +3,14 @@
 import {
   always,
   type Base,
-  createTally,
   type Dialect,
   NOTHING,
   type Numbered,
+  Once,
   type Query,
   type ReadTx,
   type Step,
-  type Tally,
+  Tally,
   type Turn,
   type Tx,
   type Wait,
@@ -66,14 +66,14 @@ export function createDriver({ clock, look, read, write }: Connection): Base {
 export const within = <T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Promise<T> => run(pipe, work)
 
 async function run<T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Promise<T> {
-  const tally = createTally()
+  const tally = new Tally()
   const value = await finished(work(transactionOn(pipe, tally)))
   tally.complete()
   return value
 }
 
 function transactionOn(pipe: ServerTx, tally: Tally): Tx {
-  const step = <T>(begin: () => Promise<T>): Step<T> => tally.step(() => sent(begin))
+  const step = <T>(send: () => Promise<T>): Step<T> => new Sent(tally, send)
   return {
     all: (query, params) => step(() => pipe.all(ready(query), params)),
     get: (query, params) => step(() => pipe.get(ready(query), params)),
@@ -83,6 +83,17 @@ function transactionOn(pipe: ServerTx, tally: Tally): Tx {
     turn: (of) => step(async () => void (await pipe.run(TURNS[of]))),
     together: (...steps) => step(() => Promise.all(steps.map(finished)) as Promise<never>),
     when: (condition, made) => (condition ? made() : NOTHING),
+  }
+}
+
+class Sent<T> extends Once<T> {
+  private send: () => Promise<T>
+  constructor(tally: Tally, send: () => Promise<T>) {
+    super(tally)
+    this.send = send
+  }
+  protected override begin(): Iterator<Wait, T, unknown> {
+    return sent(this.send)
   }
 }
 

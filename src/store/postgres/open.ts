@@ -8,6 +8,7 @@ import { createKeyStore, createPartnerStore, createWebhookStore } from '../share
 import { createAuditStore } from '../shared/audit.ts'
 import { createLevers, createTradeStore } from '../shared/executions.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
+import { createClockStore, createPriceStore } from '../shared/prices.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
 import type { Store } from '../store.ts'
@@ -23,9 +24,8 @@ import {
   createStatusStore,
 } from './monitoring.ts'
 import { createMonthStore } from './months.ts'
-import { createPassStore, createWakeUpStore } from './pass.ts'
+import { createPassStore, createStaging, createWakeUpStore } from './pass.ts'
 import { createPlanWriter } from './plans.ts'
-import { createClockStore, createPriceStore } from './prices.ts'
 import { createSandboxStore } from './sandbox.ts'
 import { type Connection, connect } from './server/connection.ts'
 import { explaining } from './server/errors.ts'
@@ -113,8 +113,8 @@ function assemble(connection: Connection): Store {
     ...createLevers(driver),
     ...createTradeStore(driver),
     ...createPassStore(connection),
-    ...createClockStore(connection),
-    ...createPriceStore(connection),
+    ...createClockStore(driver),
+    ...createPriceStore(driver, createStaging(connection)),
     ...createMonthStore(connection),
     ...createSandboxStore(connection),
     ...createStatusStore(connection),

@@ -7,6 +7,8 @@ import { PASS_GAPS_SEEN } from '../../core/window.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
 import { instant, instantOrNull } from '../reader.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
+import type { Staging } from '../shared/prices.ts'
+import { addPrice, newestPrice, volatilityNow } from '../shared/prices.ts'
 import { isDueAt, nextStop } from '../sql/sandboxes.ts'
 import {
   type DueRanges,
@@ -20,17 +22,17 @@ import {
   type WakeUpStore,
   wakeUpsOf,
 } from '../store.ts'
-import { insertInto } from '../tables.ts'
+import { columnsToAdd, insertInto } from '../tables.ts'
 import { createFollowing } from './accounts.ts'
+import { within } from './driver.ts'
 import { PAGE_PLANS, runPage } from './plan-page.ts'
-import { book } from './prices.ts'
-import { type Connection, onceMore, type Session } from './server/connection.ts'
+import { type Connection, onceMore, type Session, takeSessionLock } from './server/connection.ts'
 import { explained, isOutage } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
 import { commit } from './server/month-gate.ts'
 import { firstError, type Pipeline, PRESENT_SQL, pipelineOn, type Tx } from './server/pipeline.ts'
 import { PATIENCE } from './server/session.ts'
-import { arraysOf, query, rowsIn } from './server/statement.ts'
+import { arraysFor, arraysOf, namesOf, query, rowsIn } from './server/statement.ts'
 
 // Which plans of a sandbox a pass must look at: they are checked one by one.
 
@@ -88,8 +90,8 @@ async function knownOf(tx: Tx, tick: TickRow): Promise<PassStart> {
   const at = instant(tick.at)
   const [times, price, volatility] = await Promise.all([
     tx.all(TIMES, { tick_id: tick.tick_id, limit: PASS_GAPS_SEEN + 1 }),
-    book.newest(tx, at),
-    book.volatility(tx),
+    within(tx, (steps) => newestPrice(steps, at)),
+    within(tx, volatilityNow),
   ])
   return {
     passId: Number(tick.tick_id),
@@ -116,7 +118,7 @@ export function createPassStore(connection: Connection): PassStore {
       await following.finishLeft()
       return write(async (tx) => {
         const { real } = await tx.times
-        if (observed) await book.add(tx, real, observed)
+        if (observed) await within(tx, (steps) => addPrice(steps, real, observed))
         const tick = await tx.get(BEGIN, {
           at: real,
           price: observed?.price ?? null,
@@ -140,8 +142,8 @@ export function createPassStore(connection: Connection): PassStore {
         const at = await clock.now(tx)
         const [times, price, volatility] = await Promise.all([
           tx.all(TIMES, { tick_id: null, limit: PASS_GAPS_SEEN }),
-          book.newest(tx, at),
-          book.volatility(tx),
+          within(tx, (steps) => newestPrice(steps, at)),
+          within(tx, volatilityNow),
         ])
         return { at, price, volatility, passGapsMs: gapsMs([at, ...times.map(({ at }) => at)]) }
       }),
@@ -437,4 +439,19 @@ export const createWakeUpStore = (connection: Connection): WakeUpStore => ({
 
   hasLeftWakeUps: async (passId) =>
     (await connection.look((tx) => tx.get(LEFT, { tick_id: passId })))?.is_left === true,
+})
+
+// How the rows of an import of prices are staged.
+
+const IMPORTED = arraysFor('price_imports', columnsToAdd('price_imports'))
+const STAGE = query(
+  `insert into price_imports (${namesOf(IMPORTED)}) select n.* from ${rowsIn(IMPORTED, 'n')} on conflict do nothing`,
+)
+const CLEAR = query('delete from price_imports')
+
+/** Without the gate of months, so that no month waits for the end of an import. */
+export const createStaging = (connection: Connection): Staging => ({
+  begin: () => takeSessionLock(connection, LOCK.import),
+  add: (batch) => connection.look((tx) => tx.run(STAGE, arraysOf(IMPORTED, batch))),
+  clear: () => connection.look((tx) => tx.run(CLEAR)),
 })

@@ -101,7 +101,7 @@ async function follow(
     await ledger.replaceCurrent(tx, { reason: close, now }, { planId, windowId, opening: open, minTranche })
   else if (close) await ledger.closeCurrent(tx, planId, { reason: close, now })
   else if (open) tx.unwaited(ledger.open(tx, { planId, windowId, opening: open, minTranche }))
-  tx.unwaited(ledger.wake(tx, [planId]))
+  tx.unwaited(ledger.wake(tx, planId))
 }
 
 // The parts of the ledger that both stores share (../shared/ledger.ts), for the transactions that this store writes by
@@ -127,7 +127,7 @@ export const ledger = {
     within(tx, (steps) => shared.closeCurrent(steps, planId, closing)),
   replaceCurrent: (tx: Tx, closing: shared.Closing, next: shared.NewWindow) =>
     within(tx, (steps) => shared.replaceCurrent(steps, closing, next)),
-  wake: (tx: Tx, planIds: readonly number[]) => within(tx, (steps) => shared.wake(steps, planIds)),
+  wake: (tx: Tx, planId: number) => within(tx, (steps) => shared.wake(steps, planId)),
   cancelOpen: (tx: Tx, planIds: readonly number[], now: Instant) =>
     within(tx, (steps) => shared.cancelOpen(steps, planIds, now)),
 }

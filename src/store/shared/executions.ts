@@ -2,7 +2,7 @@
 // their late fills decided. How an execution is handed out and confirmed is written for each store
 // (sqlite/executions.ts, postgres/executions.ts), because every purchase goes that way.
 
-import { type ExecutionSeen, type LateFill, RECORDED_SINCE, type Recorded } from '../../core/confirmation.ts'
+import type { ExecutionSeen, LateFill, Recorded } from '../../core/confirmation.ts'
 import type { ExecutionId } from '../../core/execution.ts'
 import { type Adjustment, chosen, undecided, waiting } from '../../core/late-fill.ts'
 import type { Tenant } from '../../core/partner.ts'
@@ -35,7 +35,6 @@ import type { Decided, ExecutionRecord, ExecutionStore, ListedExecution, TradeSt
 import { columnsToAdd, insertInto } from '../tables.ts'
 import {
   type Base,
-  NOTHING,
   ofTenant,
   query,
   type Step,
@@ -265,28 +264,41 @@ const INSERT_TRADE = query(
 
 type Asked = { executionId: string; partnerOrderId: string }
 
-/** Throws DamagedRow. */
-export function* seenFor(
+function* seenFor(
   tx: Tx,
   { tenantId }: Tenant,
   { executionId, partnerOrderId }: Asked,
 ): Steps<ExecutionSeen> {
-  const own = { execution_id: executionId }
-  const [row, window, trade, lateFills, holder, recordedAt] = yield* tx.together(
-    tx.get(EXECUTION, { ...own, tenant: tenantId }),
-    tx.get(WINDOW_OF, own),
-    tx.get(TRADE, own),
-    tx.all(LATE_FILLS_OF, own),
-    tx.get(HOLDER, { ...own, tenant: tenantId, order: partnerOrderId }),
-    latestRecordedAt(tx, tenantId),
+  const asked = { tenant: tenantId, execution_id: executionId, order: partnerOrderId }
+  const [execution, window, trade, lateFills, holder, latest] = yield* tx.together(
+    tx.get(ASKED.execution, asked),
+    tx.get(ASKED.window, asked),
+    tx.get(ASKED.trade, asked),
+    tx.all(ASKED.lateFills, asked),
+    tx.get(ASKED.holder, asked),
+    tx.get(ASKED.latest, asked),
   )
+  return seenOf({ execution, window, trade, lateFills, holder, latest })
+}
+
+type SeenRows = {
+  execution: ExecutionRow | undefined
+  window: WindowRow | undefined
+  trade: TradeRow | undefined
+  lateFills: readonly LateFillRow[]
+  holder: { execution_id: string } | undefined
+  latest: { at: bigint | null } | undefined
+}
+
+/** Throws DamagedRow. */
+export function seenOf({ execution, window, trade, lateFills, holder, latest }: SeenRows): ExecutionSeen {
   const others = {
     orderHeldBy: (holder?.execution_id ?? null) as ExecutionId | null,
-    latestRecordedAt: recordedAt,
+    latestRecordedAt: instantOrNull(latest?.at ?? null),
   }
-  if (!row) return { execution: null, window: null, trade: null, lateFills: [], ...others }
+  if (!execution) return { execution: null, window: null, trade: null, lateFills: [], ...others }
   return {
-    execution: executionOf(intact('executions', row)),
+    execution: executionOf(intact('executions', execution)),
     window: window ? windowOf(intact('windows', window)) : null,
     trade: trade ? tradeOf(trade) : null,
     lateFills: lateFills.map(lateFillOf),
@@ -296,20 +308,13 @@ export function* seenFor(
 
 /** Stores a confirmation: the trade, its execution's new status, the window's ledger. */
 function record(tx: Tx, { tenantId }: Tenant, { execution, window, trade }: Recorded): Step<unknown> {
-  const own = { tenant: tenantId, execution_id: execution.executionId }
+  const { executionId, planId, status } = execution
   return tx.together(
-    tx.run(SETTLE, { ...own, status: execution.status }),
-    tx.run(INSERT_TRADE, tradeParams({ tenantId, planId: execution.planId }, trade)),
+    tx.run(RECORDED.settle, { tenant: tenantId, execution_id: executionId, status }),
+    tx.run(RECORDED.trade, tradeParams({ tenantId, planId }, trade)),
     writeWindow(tx, window),
   )
 }
-
-/** The same for a call: a report of its order that was kept before is settled by it. */
-export const recordAndSettle = (tx: Tx, tenant: Tenant, recorded: Recorded, now: Instant): Step<unknown> =>
-  tx.together(
-    record(tx, tenant, recorded),
-    recorded.settles === null ? NOTHING : decideLate(tx, recorded.settles, { now, reason: RECORDED_SINCE }),
-  )
 
 /** When a tenant's latest trade or adjustment was recorded: one step along an index of each table. */
 const latestWhere = (condition: string): string =>
@@ -410,3 +415,15 @@ function* decideAll(tx: Tx, executionId: string, decided: Decided): Steps<{ coun
   const [, cleared] = yield* tx.together(tx.run(DECIDE_ALL, { ...own, ...decided }), tx.run(COUNT_NONE, own))
   return { counted: cleared > 0 }
 }
+
+/** What a confirmation asks, with the parameters `tenant`, `execution_id` and `order`. */
+export const ASKED = {
+  execution: EXECUTION,
+  window: WINDOW_OF,
+  trade: TRADE,
+  lateFills: LATE_FILLS_OF,
+  holder: HOLDER,
+  latest: LATEST_RECORDED,
+}
+/** What it writes, beside its window. */
+export const RECORDED = { settle: SETTLE, trade: INSERT_TRADE, decide: DECIDE }

@@ -29,7 +29,6 @@ import { AWAKE, IS_OPEN, SLOT_USE } from '../sql/ledger.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import { query, type Step, type Steps, type Tx } from '../transaction.ts'
 
-const WINDOW = query<WindowRow>('select * from windows where window_id = :window_id')
 const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
 const OPEN = query(insertInto('windows'))
 const SLOT = query<{ claimed: bigint; used: bigint | null }>(SLOT_USE)
@@ -52,24 +51,23 @@ const PUT = query(
    on conflict (plan_id) do update set ${overwritten(columnsToAdd('schedules', 'plan_id'))}`,
 )
 const DROP_SCHEDULE = query('delete from schedules where plan_id = :plan_id')
-const WAKE = query(
-  ({ among }) => `update schedules set awake = ${AWAKE} where ${among('plan_id', 'plan_ids')}`,
-)
+const WAKE = query(`update schedules set awake = ${AWAKE} where plan_id = :plan_id`)
 
-/** As it is stored, for a listing. */
-export function* findWindow(tx: Tx, windowId: number | bigint): Steps<Window | null> {
-  const row = yield* tx.get(WINDOW, { window_id: windowId })
-  return row ? windowOf(row) : null
-}
-
-/** To be acted on. Throws DamagedRow. */
-export function* soundWindow(tx: Tx, windowId: number | bigint): Steps<Window | null> {
-  const row = yield* tx.get(WINDOW, { window_id: windowId })
-  return row ? windowOf(intact('windows', row)) : null
+/** What is written of windows and schedules, for pages of a pass and changes of plans. */
+export const WINDOWS = {
+  current: CURRENT,
+  open: OPEN,
+  slot: SLOT,
+  writeOpen: WRITE_OPEN,
+  writeClosed: WRITE_CLOSED,
+  refund: REFUND,
+  put: PUT,
+  dropSchedule: DROP_SCHEDULE,
+  wake: WAKE,
 }
 
 /** As it is stored. */
-export function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
+function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
   const row = yield* tx.get(CURRENT, { plan_id: planId })
   return row ? windowOf(row) : null
 }
@@ -133,8 +131,8 @@ function* closeWindow(tx: Tx, planId: number, { reason, now }: Closing): Steps<v
   if (window) yield* writeWindow(tx, close(window, now, reason))
 }
 
-/** Puts schedules into the due set or takes them out, by what their plans and partners now are. */
-export const wake = (tx: Tx, planIds: readonly number[]): Step<unknown> => tx.run(WAKE, { plan_ids: planIds })
+/** Puts a plan's schedule into the due set or takes it out, by what its plan and partner now are. */
+export const wake = (tx: Tx, planId: number): Step<unknown> => tx.run(WAKE, { plan_id: planId })
 
 /** Found through the windows, which are few compared with all executions that a plan ever had. */
 const OPEN_EXECUTIONS = `from windows w cross join executions e

@@ -156,7 +156,7 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
         }
         // Not `ended`: it never ran its course, and nobody missed the money that it leaves.
         yield* replaceCurrent(tx, { reason: 'reset', now: real }, next)
-        yield* wake(tx, [planId])
+        yield* wake(tx, planId)
         yield* addAudit(tx, entryOf(plan, real), real)
         return plan
       },

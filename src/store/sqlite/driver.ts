@@ -5,14 +5,14 @@ import type { Instant } from '../../core/time.ts'
 import {
   always,
   type Base,
-  createTally,
   NOTHING,
   type Numbered,
+  Once,
   type Params,
   type Query,
   query,
   type Step,
-  type Tally,
+  Tally,
   type Tx,
   type WriteTx,
 } from '../transaction.ts'
@@ -26,7 +26,7 @@ export type Driver = Base & {
 
 export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'>): Driver {
   const { db, clock, present, look, read, write } = connection
-  const tally = createTally()
+  const tally = new Tally()
   let real = 0 as Instant
   // One for all transactions: each runs to its end before the next one begins.
   const transaction: WriteTx = {
@@ -40,7 +40,8 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
   }
 
   function run<T>(work: (tx: WriteTx) => Step<T>): T {
-    tally.begin()
+    // One that threw may have left some.
+    tally.waiting = 0
     const value = finished(work(transaction))
     tally.complete()
     return value
@@ -61,36 +62,71 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
 function statementsOf(db: Database, tally: Tally): Tx {
   const prepared: Prepared[] = []
   const ready = (query: Query<unknown>): Prepared => (prepared[query.id] ??= prepare(db, query))
-  const ask = <T>(
-    how: (statement: Statement, values: Params) => T,
-    query: Query<unknown>,
-    params: Params = {},
-  ): Step<T> =>
-    tally.step(() =>
-      answering(() => {
-        const { statement, lists } = ready(query)
-        return how(statement, lists.length === 0 ? params : { ...params, ...listsOf(lists, params) })
-      }),
-    )
   return {
-    all: <Row>(query: Query<Row>, params?: Params) =>
-      ask((...asked) => all(...asked) as Row[], query, params),
-    get: <Row>(query: Query<Row>, params?: Params) =>
-      ask((...asked) => get(...asked) as Row | undefined, query, params),
-    run: (query, params) => ask(changes, query, params),
+    all: <Row>(query: Query<Row>, params: Params = NONE) => new All<Row>(tally, ready(query), params),
+    get: <Row>(query: Query<Row>, params: Params = NONE) => new Get<Row>(tally, ready(query), params),
+    run: (query, params = NONE) => new Run(tally, ready(query), params),
     lock: () => NOTHING,
-    nextId: (table) => ask(nextId, NEXT_IDS[table]),
+    nextId: (table) => new NextId(tally, ready(NEXT_IDS[table]), NONE),
     turn: () => NOTHING,
-    together: (...steps) => tally.step(() => answering(() => steps.map(finished) as never)),
+    together: (...steps) => new Together(tally, steps) as Step<never>,
     when: (condition, made) => (condition ? made() : NOTHING),
   }
 }
 
-const all = (statement: Statement, values: Params): unknown[] => statement.all(values)
-const get = (statement: Statement, values: Params): unknown => statement.get(values)
-const changes = (statement: Statement, values: Params): number => statement.run(values).changes
-const nextId = (statement: Statement, values: Params): number =>
-  Number((statement.get(values) as { id: bigint }).id)
+const NONE: Params = {}
+
+/** Its first `next` does it and has the answer: no generator of a transaction is ever suspended. */
+abstract class Done<T> extends Once<T> implements Iterator<never, T> {
+  protected override begin() {
+    return this
+  }
+  next(): IteratorResult<never, T> {
+    return { done: true, value: this.answer() }
+  }
+  protected abstract answer(): T
+}
+
+abstract class Asked<T> extends Done<T> {
+  protected statement: Statement
+  protected values: Params
+  constructor(tally: Tally, { statement, lists }: Prepared, params: Params) {
+    super(tally)
+    this.statement = statement
+    this.values = lists === null ? params : { ...params, ...listsOf(lists, params) }
+  }
+}
+
+class All<Row> extends Asked<Row[]> {
+  protected override answer(): Row[] {
+    return this.statement.all(this.values) as Row[]
+  }
+}
+class Get<Row> extends Asked<Row | undefined> {
+  protected override answer(): Row | undefined {
+    return this.statement.get(this.values) as Row | undefined
+  }
+}
+class Run extends Asked<number> {
+  protected override answer(): number {
+    return this.statement.run(this.values).changes
+  }
+}
+class NextId extends Asked<number> {
+  protected override answer(): number {
+    return Number((this.statement.get() as { id: bigint }).id)
+  }
+}
+class Together extends Done<unknown[]> {
+  private steps: readonly Step<unknown>[]
+  constructor(tally: Tally, steps: readonly Step<unknown>[]) {
+    super(tally)
+    this.steps = steps
+  }
+  protected override answer(): unknown[] {
+    return this.steps.map(finished)
+  }
+}
 
 /** What SQLite would give to a row without a number. */
 const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
@@ -98,10 +134,10 @@ const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
 }
 
 /** `lists` are the parameters with several values. */
-type Prepared = { statement: Statement; lists: readonly string[] }
+type Prepared = { statement: Statement; lists: readonly string[] | null }
 
 function prepare(db: Database, { text }: Query<unknown>): Prepared {
-  if (typeof text === 'string') return { statement: db.prepare(text), lists: [] }
+  if (typeof text === 'string') return { statement: db.prepare(text), lists: null }
   const lists: string[] = []
   const words = text({
     // SQLite knows no arrays: they are read from JSON.
@@ -112,7 +148,7 @@ function prepare(db: Database, { text }: Query<unknown>): Prepared {
     field: (json, name) => `json_extract(${json}, '$.${name}')`,
     firstWord: (words) => `substr(${words}, 1, instr(${words} || ' ', ' ') - 1)`,
   })
-  return { statement: db.prepare(words), lists }
+  return { statement: db.prepare(words), lists: lists.length > 0 ? lists : null }
 }
 
 const listsOf = (lists: readonly string[], params: Params): Params =>
@@ -126,4 +162,12 @@ function finished<T>(step: Step<T>): T {
   const { done, value } = step[Symbol.iterator]().next()
   if (!done) throw new Error('a transaction on a file has waited')
   return value
+}
+
+/** The statements of shared queries, for what this store does by hand. */
+export function preparedAll<Q extends Readonly<Record<string, Query<unknown>>>>(db: Database, queries: Q) {
+  const entries = Object.entries(queries).map(([name, query]) => [name, prepare(db, query).statement])
+  return Object.fromEntries(entries) as {
+    [K in keyof Q]: Statement<[object], Q[K] extends Query<infer Row> ? Row : never>
+  }
 }

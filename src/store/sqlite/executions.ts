@@ -1,6 +1,6 @@
 // Executions: polled, confirmed, cancelled, listed.
 
-import type { Refused } from '../../core/confirmation.ts'
+import { type ExecutionSeen, RECORDED_SINCE, type Recorded, type Refused } from '../../core/confirmation.ts'
 import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
@@ -12,9 +12,10 @@ import {
   keptParams,
   type ListedExecutionRow,
   listedExecution,
+  tradeParams,
 } from '../rows/ledger.ts'
 import { SEAL, type SealRow, sealedProblem, sealIn } from '../seal.ts'
-import { type Levers, recordAndSettle, seenFor } from '../shared/executions.ts'
+import { ASKED, type Levers, RECORDED, seenOf } from '../shared/executions.ts'
 import { OF_TENANT } from '../sql/accounts.ts'
 import {
   EXECUTIONS_OF_TENANT,
@@ -26,24 +27,24 @@ import {
 } from '../sql/ledger.ts'
 import type { ExecutionStore } from '../store.ts'
 import { insertInto } from '../tables.ts'
-import type { Driver } from './driver.ts'
+import { preparedAll } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'
-import type { Stops } from './plans.ts'
+import type { Ledger, Stops } from './plans.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
 type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution; now: Instant }
-type Parts = { driver: Driver; stops: Stops; time: TenantTime; polls: PollNotes }
+type Parts = { ledger: Ledger; stops: Stops; time: TenantTime; polls: PollNotes }
 
 export function createExecutionStore(
   connection: Connection,
   parts: Parts,
 ): Omit<ExecutionStore, keyof Levers> {
-  const { driver, stops, time, polls } = parts
-  const { within } = driver
+  const { ledger, stops, time, polls } = parts
   const { clock, read } = connection
   const sql = prepare(connection)
   const dueList = createDueList(connection.db)
+  const confirmations = createConfirmations(connection.db, ledger)
   const keep = createKeeper(connection.db)
 
   /** Leases the first `limit` of what is due, and counts the rest. */
@@ -95,11 +96,8 @@ export function createExecutionStore(
 
     changeExecution: (tenant, ids, decide) =>
       time.write(tenant, (now) => {
-        const confirmation = decide(
-          within((tx) => seenFor(tx, tenant, ids)),
-          now,
-        )
-        if (confirmation.kind === 'recorded') within((tx) => recordAndSettle(tx, tenant, confirmation, now))
+        const confirmation = decide(confirmations.seen(tenant, ids), now)
+        if (confirmation.kind === 'recorded') confirmations.record(tenant, confirmation, now)
         if (confirmation.kind === 'refused') keep(tenant, confirmation, now)
         return confirmation
       }),
@@ -198,6 +196,36 @@ function createDueList(db: Database) {
 function byCreation(a: ExecutionRow, b: ExecutionRow): number {
   if (a.created_at !== b.created_at) return a.created_at < b.created_at ? -1 : 1
   return a.execution_id < b.execution_id ? -1 : 1
+}
+
+/** What a confirmation is decided on and what it writes, by hand: as steps, they take a fifth more. */
+function createConfirmations(db: Database, ledger: Ledger) {
+  const asked = preparedAll(db, ASKED)
+  const recorded = preparedAll(db, RECORDED)
+  return {
+    /** Throws DamagedRow. */
+    seen({ tenantId }: Tenant, ids: { executionId: string; partnerOrderId: string }): ExecutionSeen {
+      const params = { tenant: tenantId, execution_id: ids.executionId, order: ids.partnerOrderId }
+      return seenOf({
+        execution: asked.execution.get(params),
+        window: asked.window.get(params),
+        trade: asked.trade.get(params),
+        lateFills: asked.lateFills.all(params),
+        holder: asked.holder.get(params),
+        latest: asked.latest.get(params),
+      })
+    },
+
+    /** A report of its order that was kept before is settled by it. */
+    record({ tenantId }: Tenant, confirmation: Recorded, now: Instant): void {
+      const { execution, window, trade, settles } = confirmation
+      const { executionId, planId, status } = execution
+      recorded.settle.run({ tenant: tenantId, execution_id: executionId, status })
+      recorded.trade.run(tradeParams({ tenantId, planId }, trade))
+      ledger.write(window)
+      if (settles !== null) recorded.decide.run({ report_id: settles, now, reason: RECORDED_SINCE })
+    },
+  }
 }
 
 /** Keeps or counts the report of a refused confirmation, or does nothing if the same one is already kept. */

@@ -17,10 +17,10 @@ import {
 } from '../months.ts'
 import { instant, instantOrNull } from '../reader.ts'
 import { latestRecordedAt } from '../shared/executions.ts'
+import { standingDispute } from '../shared/prices.ts'
 import type { MonthStore } from '../store.ts'
 import type { Driver } from './driver.ts'
 import { type Connection, type Database, readerOf } from './file/connection.ts'
-import { createDisputes } from './prices.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 /** The end of what has been reported: no write is dated before it again. */
@@ -106,7 +106,6 @@ export function createMonthStore(connection: Connection, { time, driver }: Parts
 const NEVER = 0 as Instant
 
 function createReached(db: Database, { time, driver: { within } }: Parts) {
-  const disputes = createDisputes(db)
   const sql = {
     pass: db.prepare<[], bigint>(NEWEST_FINISHED_PASS.text).pluck(),
     audit: db.prepare<[], bigint>(NEWEST_CHANGE.text).pluck(),
@@ -119,7 +118,7 @@ function createReached(db: Database, { time, driver: { within } }: Parts) {
      * one; nothing counts while the clock is in doubt.
      */
     reached(sandbox: number | null): Instant {
-      if (disputes.standing() !== null) return NEVER
+      if (within(standingDispute) !== null) return NEVER
       const noted = later(at(sql.pass.get()), at(sql.audit.get()))
       if (sandbox !== null) return time.of(sandbox, noted)
       return later(noted, within((tx) => latestRecordedAt(tx, null)) ?? NEVER)

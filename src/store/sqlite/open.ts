@@ -9,6 +9,7 @@ import { createKeyStore, createPartnerStore, createWebhookStore } from '../share
 import { createAuditStore } from '../shared/audit.ts'
 import { createLevers, createTradeStore } from '../shared/executions.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
+import { createClockStore, createPriceStore } from '../shared/prices.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
 import type { LostWriteStore, Store } from '../store.ts'
@@ -34,10 +35,15 @@ import { migrate, migrationStates } from './file/migrate.ts'
 import { forgetLogOwner, noteLogOwner, refuseDoubtfulLog } from './file/wal.ts'
 import { createMonitoringStore, createOpsPageStore, createStatusStore } from './monitoring.ts'
 import { createMonthStore, reportedUntil } from './months.ts'
-import { createPassStore, createSandboxDue, createWakeUpStore, createWakeUpWriter } from './pass.ts'
+import {
+  createPassStore,
+  createSandboxDue,
+  createStaging,
+  createWakeUpStore,
+  createWakeUpWriter,
+} from './pass.ts'
 import { createPageRunner } from './plan-page.ts'
 import { createLedger, createPlanWriter, createStops } from './plans.ts'
-import { createClockStore, createPriceBook, createPriceStore } from './prices.ts'
 import { createSandboxStore } from './sandbox.ts'
 import { createTenantTime } from './tenant-time.ts'
 
@@ -93,7 +99,6 @@ function assemble(
   const ledger = createLedger(db, driver)
   const stops = createStops(driver)
   const polls = pollNotesOf(connection)
-  const book = createPriceBook(db)
   const writeWakeUps = createWakeUpWriter(db)
   const runPage = createPageRunner(db, { ledger, stops, time })
   const sandboxDue = createSandboxDue(connection, time)
@@ -107,14 +112,14 @@ function assemble(
     ...createPlanReader(driver),
     ...createPlanWriter(connection, ledger, time),
     ...windows,
-    ...createExecutionStore(connection, { driver, stops, time, polls }),
+    ...createExecutionStore(connection, { ledger, stops, time, polls }),
     ...createLevers(driver),
     ...createTradeStore(driver),
     ...createWebhookStore(driver),
     ...createWakeUpStore(connection),
-    ...createPassStore(connection, { book, runPage, writeWakeUps, sandboxDue, file }),
-    ...createClockStore(connection),
-    ...createPriceStore(connection, book, file),
+    ...createPassStore(connection, { driver, runPage, writeWakeUps, sandboxDue, file }),
+    ...createClockStore(driver),
+    ...createPriceStore(driver, createStaging(connection, file)),
     ...createMonthStore(connection, { time, driver }),
     ...createSandboxStore(connection, {
       time,

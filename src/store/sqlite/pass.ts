@@ -9,6 +9,8 @@ import { intact } from '../digests.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
 import { instantOrNull } from '../reader.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
+import type { Staging } from '../shared/prices.ts'
+import { addPrice, newestPrice, volatilityNow } from '../shared/prices.ts'
 import { isDueAt, nextStop } from '../sql/sandboxes.ts'
 import {
   type DueRanges,
@@ -22,18 +24,18 @@ import {
   wakeUpsOf,
 } from '../store.ts'
 import { insertInto } from '../tables.ts'
+import type { Driver } from './driver.ts'
 import { type Connection, type Database, databaseBytes, watchOthers } from './file/connection.ts'
 import { lockFile } from './file/files.ts'
 import { acquireLock } from './file/locks.ts'
 import { createPageSize, type RunPage } from './plan-page.ts'
-import type { PriceBook } from './prices.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 /** How long the write lock is left to others between two pages. */
 const YIELD_MS = 2
 
 type Parts = {
-  book: PriceBook
+  driver: Driver
   runPage: RunPage
   writeWakeUps: WriteWakeUps
   sandboxDue: SandboxDue
@@ -41,7 +43,8 @@ type Parts = {
 }
 
 export function createPassStore(connection: Connection, parts: Parts): PassStore {
-  const { book, runPage, writeWakeUps, sandboxDue, file } = parts
+  const { driver, runPage, writeWakeUps, sandboxDue, file } = parts
+  const { within } = driver
   const { db, read, write } = connection
   const sql = prepare(connection)
   const dueInRealTime = createDuePlans(connection)
@@ -54,8 +57,8 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
   const knownAfter = (now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'passId'> => ({
     at: now,
-    price: book.newest(now),
-    volatility: book.volatility(),
+    price: within((tx) => newestPrice(tx, now)),
+    volatility: within(volatilityNow),
     passGapsMs: gapsMs(latestFirst),
   })
 
@@ -94,7 +97,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
     beginPass: (observed, asked = null) =>
       write((now) => {
-        if (observed) book.add(now, observed.price, observed.source)
+        if (observed) within((tx) => addPrice(tx, now, observed))
         const { lastInsertRowid } = sql.addPass.run({
           at: now,
           price: observed?.price ?? null,
@@ -339,5 +342,22 @@ export function createWakeUpStore({ db, write }: Connection): WakeUpStore {
 
     // A pass belongs to one process: wake-ups that it had not sent when it died would come too late.
     hasLeftWakeUps: async () => false,
+  }
+}
+
+// How the rows of an import of prices are staged.
+
+export function createStaging({ db, write }: Connection, file: string): Staging {
+  const sql = {
+    stage: db.prepare(`${insertInto('price_imports')} on conflict do nothing`),
+    clear: db.prepare('delete from price_imports'),
+  }
+  return {
+    begin: async () => acquireLock(lockFile(file, 'import')),
+    add: (batch) =>
+      write(() => {
+        for (const row of batch) sql.stage.run(row)
+      }),
+    clear: () => write(() => sql.clear.run()),
   }
 }

@@ -3,12 +3,34 @@
 import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
-import { type CloseReason, type Opening, reserve, type Schedule, type Window } from '../../core/window.ts'
+import {
+  type CloseReason,
+  close,
+  freshSchedule,
+  type Opening,
+  opened,
+  openSlot,
+  reserve,
+  type Schedule,
+  slotAfter,
+  unreserved,
+  type Window,
+} from '../../core/window.ts'
 import { intact } from '../digests.ts'
 import { instant, instantOrNull } from '../reader.ts'
 import { type UserRow, userOf } from '../rows/accounts.ts'
-import { type PlanRow, planOf, planParams, type WindowRow, windowOf } from '../rows/ledger.ts'
-import * as shared from '../shared/ledger.ts'
+import {
+  amountParams,
+  closingParams,
+  openingParams,
+  type PlanRow,
+  planOf,
+  planParams,
+  scheduleParams,
+  type WindowRow,
+  windowOf,
+} from '../rows/ledger.ts'
+import { cancelOpen, WINDOWS } from '../shared/ledger.ts'
 import { finishStops, isAnyStopping, usersStopping } from '../shared/users.ts'
 import { SELECT_USER } from '../sql/accounts.ts'
 import {
@@ -20,7 +42,7 @@ import {
   USED_STARTS,
 } from '../sql/ledger.ts'
 import type { PlanStore } from '../store.ts'
-import type { Driver } from './driver.ts'
+import { type Driver, preparedAll } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'
 import type { TenantTime } from './tenant-time.ts'
 
@@ -76,13 +98,14 @@ function prepare({ db }: Connection) {
   }
 }
 
-// The parts of the ledger that both stores share (../shared/ledger.ts), for the transactions that this store writes
-// by itself, and what a page of a pass reserves at once.
+// Windows and schedules as this store writes them by itself, by the statements of ../shared/ledger.ts: as steps, they
+// would take a sixth more of a change of a plan.
 
 export type Ledger = ReturnType<typeof createLedger>
 
 export function createLedger(db: Database, { within }: Driver) {
   const sql = {
+    ...preparedAll(db, WINDOWS),
     // In the order of the ids; the last are missing when any is.
     windows: db.prepare<object, WindowRow>(
       'select w.* from json_each(:windows) asked cross join windows w on w.window_id = asked.value',
@@ -90,16 +113,30 @@ export function createLedger(db: Database, { within }: Driver) {
     reserve: db.prepare<[bigint, number]>('update windows set reserved = ? where window_id = ?'),
   }
 
-  return {
-    /** As it is stored, for a listing. */
-    find: (windowId: number | bigint): Window | null => within((tx) => shared.findWindow(tx, windowId)),
-    /** To be acted on. Throws DamagedRow. */
-    sound: (windowId: number | bigint): Window | null => within((tx) => shared.soundWindow(tx, windowId)),
+  const ledger = {
     /** As it is stored. */
-    current: (planId: number): Window | null => within((tx) => shared.currentWindow(tx, planId)),
+    current(planId: number): Window | null {
+      const row = sql.current.get({ plan_id: planId })
+      return row ? windowOf(row) : null
+    },
+
     /** To be acted on. Throws DamagedRow. */
-    soundCurrent: (planId: number): Window | null => within((tx) => shared.soundCurrent(tx, planId)),
-    write: (window: Window): unknown => within((tx) => shared.writeWindow(tx, window)),
+    soundCurrent(planId: number): Window | null {
+      const row = sql.current.get({ plan_id: planId })
+      return row ? windowOf(intact('windows', row)) : null
+    },
+
+    /** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */
+    write(window: Window): void {
+      const amounts = amountParams(window)
+      if (window.closed) {
+        sql.writeClosed.run({ ...amounts, ...closingParams(window.closed) })
+        return
+      }
+      const { planId, windowId } = window
+      sql.writeOpen.run(amounts)
+      sql.refund.run({ fireable: unreserved(window), plan_id: planId, window_id: windowId })
+    },
 
     /** Reserves amounts in current windows. The schedules that asked for them have already counted them. */
     reserve(amounts: readonly (readonly [windowId: number, amount: Usd])[]): void {
@@ -111,19 +148,35 @@ export function createLedger(db: Database, { within }: Driver) {
       })
     },
 
-    freeSlot: (planId: number, slot: Opening, floor: Usd): Opening =>
-      within((tx) => shared.freeSlot(tx, planId, slot, floor)),
-    open: (planId: number, opening: Opening, minTranche: Usd): Schedule =>
-      within(function* (tx) {
-        const windowId = yield* tx.nextId('windows')
-        return yield* shared.openWindow(tx, { planId, windowId, opening, minTranche })
-      }),
-    closeCurrent: (planId: number, reason: CloseReason, now: Instant): unknown =>
-      within((tx) => shared.closeCurrent(tx, planId, { reason, now })),
-    wake: (planId: number): unknown => within((tx) => shared.wake(tx, [planId])),
+    /** The first slot from `slot` on that has money left, as a window to open: nearly always that very slot. */
+    freeSlot(planId: number, slot: Opening, floor: Usd): Opening {
+      for (let next = slot; ; next = slotAfter(next)) {
+        const use = sql.slot.get({ plan_id: planId, start: next.start, end: next.end })
+        const usedStart = instantOrNull(use?.used ?? null)
+        const found = openSlot(next, { claimed: (use?.claimed ?? 0n) as Usd, usedStart }, floor)
+        if (found) return found
+      }
+    },
+
+    open(planId: number, opening: Opening, minTranche: Usd): Schedule {
+      const { lastInsertRowid } = sql.open.run({ window_id: null, ...openingParams(planId, opening) })
+      const window = opened(opening, { planId, windowId: Number(lastInsertRowid) })
+      const schedule = freshSchedule(window, minTranche)
+      sql.put.run(scheduleParams(schedule))
+      return schedule
+    },
+
+    closeCurrent(planId: number, reason: CloseReason, now: Instant): void {
+      const window = ledger.current(planId)
+      if (window) ledger.write(close(window, now, reason))
+      sql.dropSchedule.run({ plan_id: planId })
+    },
+
+    wake: (planId: number): unknown => sql.wake.run({ plan_id: planId }),
     cancelOpen: (planIds: readonly number[], now: Instant): number =>
-      within((tx) => shared.cancelOpen(tx, planIds, now)),
+      within((tx) => cancelOpen(tx, planIds, now)),
   }
+  return ledger
 }
 
 /** Disables that are under way, for polls and passes. */

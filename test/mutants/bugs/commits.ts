@@ -96,7 +96,7 @@ export const COMMITS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A dispute about the clock is answered and not kept. The next pass, or another process, buys by a clock in doubt.',
-    find: 'disputes.put(dispute)',
+    find: 'yield* putDispute(tx, dispute)',
     replace: '',
   },
   {

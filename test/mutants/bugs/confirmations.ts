@@ -38,12 +38,10 @@ export const CONFIRMATIONS: readonly Row[] = [
     by: ['contract', 'simulate'],
     breaks:
       "A failed purchase gives its money back to the plan's current window and not to its own. More than a budget is spent in one window.",
-    find: ['tx.get(WINDOW_OF, own),', 'tx.get(TRADE, own),', 'tx.all(LATE_FILLS_OF, own),'],
+    find: 'window: WINDOW_OF,',
     replace: [
-      'tx.get(query<WindowRow>(`select * from windows where closed_at is null',
-      '  and plan_id = (select plan_id from executions where execution_id = :execution_id)`), own),',
-      'tx.get(TRADE, own),',
-      'tx.all(LATE_FILLS_OF, own),',
+      'window: query<WindowRow>(`select * from windows where closed_at is null',
+      '  and plan_id = (select plan_id from executions where execution_id = :execution_id)`),',
     ],
   },
   {
@@ -128,8 +126,8 @@ export const CONFIRMATIONS: readonly Row[] = [
     by: ['contract', 'simulate'],
     breaks:
       'A purchase that was reported while its execution was pending is confirmed after the poll, and its kept report goes on waiting for a decision. An operator accepts what is billed already.',
-    find: 'recorded.settles === null ?',
-    replace: 'recorded.settles !== 0 ?',
+    find: 'if (settles !== null) recorded.decide.run(',
+    replace: 'if (settles === 0) recorded.decide.run(',
   },
   {
     name: 'server-recorded-report-still-waits',

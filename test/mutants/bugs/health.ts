@@ -89,8 +89,8 @@ export const HEALTH: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A purchase is recorded against an execution that the disk has changed: the limit on what it may cost is not the one it had.',
-    find: "execution: executionOf(intact('executions', row)),",
-    replace: 'execution: executionOf(row),',
+    find: "execution: executionOf(intact('executions', execution)),",
+    replace: 'execution: executionOf(execution),',
   },
   {
     name: 'damaged-late-fill-accepted',

@@ -94,17 +94,15 @@ export const WINDOWS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A pass without a price of its own takes one that lies in the future. After a clock was set back, purchases are timed by it.',
-    find: "newest: db.prepare<object, PriceRow>('select * from prices where at <= :now order by at desc limit 1')",
-    replace:
-      "newest: db.prepare<object, PriceRow>('select * from prices where at <= :now or true order by at desc limit 1')",
+    find: "'select * from prices where at <= :now order by at desc limit 1'",
+    replace: "'select * from prices where at <= :now or 1 = 1 order by at desc limit 1'",
   },
   {
     name: 'prices-out-of-order',
     by: ['contract'],
     breaks: 'Prices are listed newest first, and pages behind a cursor leave some out.',
-    find: "list: db.prepare<object, PriceRow>('select * from prices where at > :after order by at limit :limit')",
-    replace:
-      "list: db.prepare<object, PriceRow>('select * from prices where at > :after order by at desc limit :limit')",
+    find: "'select * from prices where at > :after order by at limit :limit'",
+    replace: "'select * from prices where at > :after order by at desc limit :limit'",
   },
   {
     name: 'import-replaces-prices',
@@ -112,12 +110,12 @@ export const WINDOWS: readonly Row[] = [
     breaks:
       'An import overwrites prices that were observed. What a purchase was timed by cannot be shown any more.',
     find: [
-      '`insert into prices (at, price, source) select at, price, :source from price_imports where true',
-      ' on conflict do nothing`',
+      'select at, price, cast(:source as text) from price_imports where true',
+      '  order by at on conflict do nothing`',
     ],
     replace: [
-      '`insert into prices (at, price, source) select at, price, :source from price_imports where true',
-      ' on conflict do update set price = excluded.price`',
+      'select at, price, cast(:source as text) from price_imports where true',
+      '  order by at on conflict (at) do update set price = excluded.price`',
     ],
   },
   {
