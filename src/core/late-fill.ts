@@ -48,6 +48,25 @@ export type AdjustmentFill = {
   executedAt: Instant
 }
 
+/** All that an adjustment says, for hashing. Digests on file are made of it: it never changes. */
+export function adjustmentContent(adjustment: Adjustment): unknown[] {
+  const { adjustmentId, executionId, usd, btc, reason, recordedAt, reportId, partnerOrderId, fill } =
+    adjustment
+  const worded = { adjustmentId, executionId, usd: `${usd}`, btc: `${btc}`, reason, recordedAt }
+  // Adjustments that an operator worded hash as they did before there were other kinds.
+  if (reportId === null) return Object.values(worded)
+  const late = { ...worded, reportId, partnerOrderId }
+  late satisfies Record<Exclude<keyof Adjustment, 'fill'>, unknown>
+  if (fill === null) return Object.values(late)
+  const { partnerFee, executionPrice, executedAt } = fill
+  const filled = {
+    partnerFee: partnerFee?.toString() ?? null,
+    executionPrice: `${executionPrice}`,
+    executedAt,
+  } satisfies Record<keyof AdjustmentFill, unknown>
+  return [...Object.values(late), ...Object.values(filled)]
+}
+
 export type TradeSeen = {
   execution: Execution | null
   window: Window | null

@@ -3,7 +3,7 @@
 // acts on a row asks `intact` first (docs/decisions/file.md#row-digests).
 
 import { hash } from 'node:crypto'
-import type { Adjustment, AdjustmentFill } from '../core/late-fill.ts'
+import { type Adjustment, adjustmentContent } from '../core/late-fill.ts'
 import { DamagedRow } from '../core/problem.ts'
 import type { Report, Trade } from '../core/trade.ts'
 import { reportFingerprint } from '../core/trade.ts'
@@ -17,25 +17,7 @@ export const tradeDigest = ({ executionId, recordedAt, receivedAt, report }: Tra
   return digestOf(receivedAt === null ? content : [...content, receivedAt])
 }
 
-export const adjustmentDigest = (adjustment: Adjustment): string => {
-  const { adjustmentId, executionId, usd, btc, reason, recordedAt, reportId, partnerOrderId, fill } =
-    adjustment
-  const worded = { adjustmentId, executionId, usd: `${usd}`, btc: `${btc}`, reason, recordedAt }
-  // Adjustments that an operator worded hash as they did before there were other kinds.
-  if (reportId === null) return digestOf(Object.values(worded))
-  const late = { ...worded, reportId, partnerOrderId } satisfies Record<
-    Exclude<keyof Adjustment, 'fill'>,
-    unknown
-  >
-  if (fill === null) return digestOf(Object.values(late))
-  const { partnerFee, executionPrice, executedAt } = fill
-  const filled = {
-    partnerFee: partnerFee?.toString() ?? null,
-    executionPrice: `${executionPrice}`,
-    executedAt,
-  } satisfies Record<keyof AdjustmentFill, unknown>
-  return digestOf([...Object.values(late), ...Object.values(filled)])
-}
+export const adjustmentDigest = (adjustment: Adjustment): string => digestOf(adjustmentContent(adjustment))
 
 /** Of a bounded size, however long the report is. */
 export const reportDigest = (report: Report): string => digestOf([reportFingerprint(report)])
