@@ -95,38 +95,79 @@ export const ADJUSTMENT_COLUMNS = [
 ] as const
 export type AdjustmentColumn = (typeof ADJUSTMENT_COLUMNS)[number]
 
-/** Columns that carry what a partner or its users chose to call things. */
-const FOREIGN: ReadonlySet<string> = new Set<SummaryColumn | TradeColumn | AdjustmentColumn>([
-  'partner_user_id',
-  'partner_plan_id',
-  'partner_order_id',
-  'execution_id',
-  'failure_reason',
-  'partner_slug',
-  'pricing_tier',
-  'reason',
-  'original_order_id',
-])
+type AnyColumn = SummaryColumn | UserColumn | TradeColumn | AdjustmentColumn
+/**
+ * What is in a column: somebody else's words, figures that can be added up, or neither. A new column does not compile
+ * before it is said: a spreadsheet would compute what a partner writes.
+ */
+const KINDS: Readonly<Record<AnyColumn, 'foreign' | 'plain' | Unit>> = {
+  partner_slug: 'foreign',
+  environment: 'plain',
+  month: 'plain',
+  period_start: 'plain',
+  period_end: 'plain',
+  currency: 'plain',
+  final: 'plain',
+  billable: 'plain',
+  pricing_tier: 'foreign',
+  pricing_tier_source: 'plain',
+  rate_bps: 'plain',
+  active_users: 'count',
+  active_plans: 'count',
+  executions_created: 'count',
+  executions_filled: 'count',
+  executions_partial: 'count',
+  executions_failed: 'count',
+  executions_cancelled: 'count',
+  trade_count: 'count',
+  volume_usd: 'dollars',
+  volume_btc: 'coins',
+  average_price_usd: 'plain',
+  partner_fees_usd: 'dollars',
+  volume_fee_usd: 'dollars',
+  user_fee_usd: 'dollars',
+  minimum_fee_usd: 'plain',
+  total_fee_usd: 'dollars',
+  fee_usd: 'dollars',
+  partner_user_id: 'foreign',
+  recorded_at: 'plain',
+  partner_plan_id: 'foreign',
+  execution_id: 'foreign',
+  partner_order_id: 'foreign',
+  status: 'plain',
+  usd_amount: 'dollars',
+  btc_amount: 'coins',
+  execution_price: 'plain',
+  partner_fee_usd: 'dollars',
+  executed_at: 'plain',
+  failure_reason: 'foreign',
+  adjustment: 'plain',
+  usd_difference: 'dollars',
+  btc_difference: 'coins',
+  reason: 'foreign',
+  original_recorded_at: 'plain',
+  original_status: 'plain',
+  original_order_id: 'foreign',
+  original_usd_amount: 'plain',
+  original_btc_amount: 'plain',
+}
+const kindOf = (name: string) => (KINDS as Readonly<Record<string, string>>)[name]
 
-export const columnsOf = (names: readonly string[]): CsvColumn[] =>
-  names.map((name) => ({ name, ...(FOREIGN.has(name) ? { foreign: true } : { plain: true }) }))
+export const columnsOf = (names: readonly AnyColumn[]): CsvColumn[] =>
+  names.map((name) => ({ name, ...(KINDS[name] === 'foreign' ? { foreign: true } : { plain: true }) }))
 
 // The last row of a report, on request: what its rows add up to.
 
 /** What is in the first column of that row. No slug, month or instant looks like this. */
 export const TOTAL = 'TOTAL'
 
-const COUNTS = /^(?:active_|executions_)|^trade_count$/
-const DOLLARS =
-  /^(?:volume_usd|partner_fees?_usd|volume_fee_usd|user_fee_usd|total_fee_usd|fee_usd|usd_amount|usd_difference)$/
-const COINS = /^(?:volume_btc|btc_amount|btc_difference)$/
-
-/** A column that can be added up: how a cell is read, and how their sum is written. */
-const ADDED = [
-  { names: COUNTS, read: (cell: string) => BigInt(cell), write: (sum: bigint) => Number(sum) },
-  { names: DOLLARS, read: usd, write: (sum: bigint) => formatUsd(sum as Usd) },
-  { names: COINS, read: btc, write: (sum: bigint) => formatBtc(sum as ReturnType<typeof btc>) },
-]
+type Unit = 'count' | 'dollars' | 'coins'
+/** How a cell of a column that can be added up is read, and how their sum is written. */
+const UNITS: Readonly<Record<Unit, { read: (cell: string) => bigint; write: (sum: bigint) => Cell }>> = {
+  count: { read: BigInt, write: Number },
+  dollars: { read: usd, write: (sum) => formatUsd(sum as Usd) },
+  coins: { read: btc, write: (sum) => formatBtc(sum as ReturnType<typeof btc>) },
+}
 
 type Totals<C extends string> = {
   /** Hands the rows on, each once it is counted. */
@@ -138,22 +179,22 @@ type Totals<C extends string> = {
 /** Sums exactly what is exact, row by row; it holds no row. */
 export function createTotals<C extends string>(columns: readonly C[]): Totals<C> {
   const sums = columns.flatMap((name) => {
-    const kind = ADDED.find(({ names }) => names.test(name))
-    return kind ? [{ name, kind, sum: 0n }] : []
+    const unit = (UNITS as Readonly<Partial<Record<string, (typeof UNITS)[Unit]>>>)[kindOf(name) ?? '']
+    return unit ? [{ name, unit, sum: 0n }] : []
   })
   return {
     *adding(rows) {
       for (const row of rows) {
         for (const one of sums) {
           const cell = row[one.name]
-          if (cell !== null) one.sum += one.kind.read(String(cell))
+          if (cell !== null) one.sum += one.unit.read(String(cell))
         }
         yield row
       }
     },
     row() {
       const cells = columns.map((name, at) => [name, at === 0 ? TOTAL : null] as const)
-      const added = sums.map(({ name, kind, sum }) => [name, kind.write(sum)] as const)
+      const added = sums.map(({ name, unit, sum }) => [name, unit.write(sum)] as const)
       return Object.fromEntries([...cells, ...added]) as Row<C>
     },
   }
