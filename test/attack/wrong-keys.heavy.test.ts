@@ -33,7 +33,10 @@ const FLOODS = {
   'mistyped keys': { timesMax: 2, requests: MISTYPED.map((key) => request(key)) },
   'keys that nobody was given': { timesMax: 2.5, requests: KEYS.map((key) => request(key)) },
   // Their heads must not outlive the nursery of the collector (bin/build.ts): then it was five times.
-  'headers just below the limit': { timesMax: 2.5, requests: MISTYPED.map((key) => request(key, headers(95))) },
+  'headers just below the limit': {
+    timesMax: 2.5,
+    requests: MISTYPED.map((key) => request(key, headers(95))),
+  },
   'headers beyond the limit': {
     // Bare Node hangs up in the middle of the request, and its client may never read the answer.
     timesMax: 4,
