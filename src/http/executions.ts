@@ -12,6 +12,8 @@ import {
   FILL_BTC_MAX,
   FILL_FEE_MAX,
   FILL_PRICE_MAX,
+  type Fill,
+  type NoFill,
   REPORT_STATUSES,
   type Report,
   type ReportColumn,
@@ -165,7 +167,10 @@ const confirmBody = z.unknown().transform((input, context): Report => {
 })
 
 /** Those of every status. */
-const reportFields = { ...fillBody.shape, ...noFillBody.shape } satisfies Record<ReportColumn, z.ZodType>
+const reportFields = {
+  ...(fillBody.shape satisfies Record<ReportColumn<keyof Fill>, z.ZodType>),
+  ...(noFillBody.shape satisfies Record<ReportColumn<keyof NoFill>, z.ZodType>),
+}
 
 type Body = z.output<typeof fillBody> & z.output<typeof noFillBody>
 
