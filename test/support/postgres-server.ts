@@ -15,7 +15,6 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
-import { runHere } from './service.ts'
 import { serverProgram } from './tools.ts'
 import { freePort, until } from './within.ts'
 
@@ -515,6 +514,8 @@ export async function assertRefused(
   { exit, code, says }: Refusal,
   argv = ['partner', 'list'],
 ): Promise<void> {
+  // Late: on a server, the databases of the services wait for this module.
+  const { runHere } = await import('./service.ts')
   const ways = [
     ['--db', db, '--json', ...argv],
     ['--db', db, ...argv],
