@@ -57,6 +57,10 @@ export const CONFIRMATIONS: readonly Row[] = [
         find: "if (keeping === 'new') sql.keep.run(",
         replace: "if (keeping !== 'counted') sql.keep.run(",
       },
+      {
+        find: "`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`",
+        replace: "insertInto('late_reports')",
+      },
     ],
   },
   {
