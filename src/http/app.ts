@@ -1,15 +1,16 @@
-// The HTTP service: what every call goes through on its way to a handler and back.
+// The HTTP service: the paths it knows, and what every call goes through on its way to a handler and back.
 
 import { H3, type H3Event } from 'h3'
 import { createListings } from '../billing/statement.ts'
 import type { KeySeen } from '../core/key.ts'
 import { admit } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
+import type { Instant } from '../core/time.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
-import { authenticate, createDoor, createRateLimit, type Door, isUseStale } from './auth.ts'
+import { authenticate, createDoor, createRateLimit, createUseNotes, type Door, isUseStale } from './auth.ts'
 import { type CallLine, createCallLog, openAnswer } from './call-log.ts'
-import { DOCS_PATHS, type DocsPath, readDocs } from './docs-page.ts'
+import { DOCS_PATHS, readDocs } from './docs-page.ts'
 import { getDescription } from './openapi/document.ts'
 import { OPS_PATHS } from './ops/access.ts'
 import type { Ops } from './ops/endpoints.ts'
@@ -46,37 +47,32 @@ export type AppOptions = Omit<Services, 'store' | 'listings'> & {
 export type App = H3 & Pick<Door, 'knock'>
 
 export function createApp(options: AppOptions): App {
-  const { store, machine, guard, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
-  const limit = rateLimit === null ? null : createRateLimit(rateLimit)
-  const takeTurn = createTurns(callsPerKey)
-  const oneAtATime = createOneAtATime()
-  const listings = createListings()
-  /** The keys whose last use is being written: one write for each, however many calls come meanwhile. */
-  const beingNoted = new Set<string>()
-  const logCall = createCallLog(log)
-  const note = (line: CallLine, bug: unknown): void => {
-    logCall(line, bug)
-    ops?.noteRequest(line)
-  }
-  // While the database is being opened, nobody is told that a key is wrong.
-  const door =
-    store &&
-    createDoor({
-      findKey: (sha256) => store.findKey(sha256),
-      uuid: machine.uuid,
-      note: (line) => note(line, null),
-    })
+  const desk = createDesk(options)
+  const answer: Answer = (event, routes, flaw) => answerCall(desk, event, { routes, flaw })
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
-
   app.use((event, next) => {
     const flaw = flawOf(event.req)
     return flaw ? answer(event, [], flaw) : next()
   })
+  addPartnerApi(app, answer)
+  addOperations(app, answer, options)
+  addDocs(app, answer, options)
+  app.all('/**', (event) => answer(event, []))
+  return Object.assign(app, { knock: desk.door ? desk.door.knock : () => true })
+}
+
+/** Answers a call by one of the routes of its path; with none of them, or a flaw, it is refused. */
+type Answer = (event: H3Event, routes: readonly Route[], flaw?: Refusal) => Promise<string>
+
+function addPartnerApi(app: H3, answer: Answer): void {
   for (const [path, routes] of Map.groupBy([...ROUTES, getDescription], (route) => route.path)) {
     const isWritten = writtenAs(path)
     app.all(path, (event) => answer(event, isWritten(event) ? routes : []))
   }
+}
+
+function addOperations(app: H3, answer: Answer, { ops, log, machine }: AppOptions): void {
   for (const path of OPS_PATHS) {
     const isWritten = writtenAs(path)
     app.all(path, (event) => {
@@ -84,115 +80,161 @@ export function createApp(options: AppOptions): App {
       return told ? sendOps(event, path, { answer: told, log, uuid: machine.uuid }) : answer(event, [])
     })
   }
+}
+
+function addDocs(app: H3, answer: Answer, { machine }: AppOptions): void {
   for (const path of DOCS_PATHS) {
     const isWritten = writtenAs(path)
-    app.all(path, (event) => (isWritten(event) ? answerDocs(event, path) : answer(event, [])))
-  }
-  app.all('/**', (event) => answer(event, []))
-  return Object.assign(app, { knock: door ? door.knock : () => true })
-
-  async function answerDocs(event: H3Event, path: DocsPath): Promise<string | Uint8Array> {
-    if (event.req.method !== 'GET') return answer(event, [], NOT_GET)
-    openAnswer(event, machine.uuid)
-    const { headers, body } = await readDocs(path)
-    for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value)
-    return body
-  }
-
-  async function answer(event: H3Event, routes: readonly Route[], flaw?: Refusal): Promise<string> {
-    const started = performance.now()
-    const requestId = openAnswer(event, machine.uuid)
-    const { headers } = event.res
-    headers.set('content-type', 'application/json')
-    const trail: Trail = { caller: null, turn: null, ignored: [] }
-    const answered = flaw ? Promise.reject(flaw) : call(event, { routes, headers, trail })
-    const outcome = await answered.catch(refusalOf)
-    trail.turn?.leave()
-    for (const [name, value] of Object.entries(outcome.headers)) headers.set(name, value)
-    const ignored = tellIgnored(trail.ignored)
-    if (ignored !== null) headers.set('x-ignored-fields', ignored)
-    const line = {
-      request_id: requestId,
-      method: event.req.method,
-      route: routes[0]?.path ?? null,
-      partner_slug: trail.caller?.key.tenant.partnerSlug ?? null,
-      environment: trail.caller?.key.tenant.environment ?? null,
-      status: outcome.status,
-      duration_ms: Math.round((performance.now() - started) * 100) / 100,
-      ...(ignored !== null && { ignored_fields: ignored }),
-      ...(outcome.contentType !== undefined && { content_type: outcome.contentType }),
-    }
-    note(line, outcome.bug)
-    event.res.status = outcome.status
-    return outcome.text
-  }
-
-  async function call(event: H3Event, { routes, headers, trail }: Passage): Promise<Outcome> {
-    if (routes.some((candidate) => candidate.text)) {
-      return { status: 200, text: routeFor(event.req.method, routes).text?.() ?? '', headers: {}, bug: null }
-    }
-    if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
-    const now = machine.clock()
-    const authorization = event.req.headers.get('authorization')
-    const caller = door?.seen(event.req.runtime?.node?.req) ?? (await authenticate(store, authorization))
-    admit(caller)
-    trail.caller = caller
-    limit?.(caller.key.keyId, now)
-    trail.turn = takeTurn(caller.key.keyId)
-    if (trail.turn.ready) await trail.turn.ready
-    if (isUseStale(caller, now)) noteUse(store, caller)
-    const route = routeFor(event.req.method, routes)
-    if (event.url.search !== '') trail.ignored = ignoredParameters(route, event.url.searchParams)
-    const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
-    // A body takes as long as its sender likes, and the key may have ended meanwhile.
-    const mustWait = trail.turn.ready !== null || (route.body !== null && !hasArrived(event.req))
-    const body = await readBody(event, route, trail)
-    if (mustWait) await authenticate(store, authorization)
-    const checked: Call<unknown> = {
-      store,
-      machine,
-      guard,
-      listings,
-      caller,
-      tenant: { ...caller.key.tenant, keyId: caller.key.keyId },
-      params: decodeParams(event.context.params ?? {}),
-      body,
-      query,
-      alone: (work) => oneAtATime(caller.key.tenant.tenantId, work),
-      setHeader: (name, value) => headers.set(name, value),
-    }
-    const text = JSON.stringify(await route.handle(checked as Call<never, never>))
-    return { status: 200, text, headers: {}, bug: null }
-  }
-
-  /** Done in parallel to the request, not before its answer: a read must not wait for a write lock. */
-  function noteUse(store: Store, { key: { keyId, tenant } }: KeySeen): void {
-    if (beingNoted.has(keyId)) return
-    beingNoted.add(keyId)
-    store
-      .markKeyUsed(tenant, keyId)
-      .then(() => beingNoted.delete(keyId))
-      .catch((error) => {
-        log.warn({ key_id: keyId, error: String(error) }, 'key use not noted')
-        setTimeout(() => beingNoted.delete(keyId), NOTE_AGAIN_MS).unref()
-      })
+    app.all(path, async (event) => {
+      if (!isWritten(event)) return answer(event, [])
+      if (event.req.method !== 'GET') return answer(event, [], NOT_GET)
+      openAnswer(event, machine.uuid)
+      const { headers, body } = await readDocs(path)
+      for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value)
+      return body
+    })
   }
 }
 
-/** After a failure to note the use of a key, how long to wait before trying again. */
-const NOTE_AGAIN_MS = 60_000
-
 const NOT_GET = new Refusal(405, 'Method Not Allowed', { allow: 'GET' })
 
+/** What the calls of an app share. */
+type Desk = Omit<Services, 'store'> & {
+  store: Store | null
+  /** Null while the database is being opened: nobody is told then that a key is wrong. */
+  door: Door | null
+  note: (line: CallLine, bug: unknown) => void
+  limitRate: (keyId: string, now: Instant) => void
+  takeTurn: (keyId: string) => Turn
+  oneAtATime: ReturnType<typeof createOneAtATime>
+  noteUse: (store: Store, caller: KeySeen) => void
+}
+
+function createDesk(options: AppOptions): Desk {
+  const { store, machine, guard, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
+  const logCall = createCallLog(log)
+  const note = (line: CallLine, bug: unknown): void => {
+    logCall(line, bug)
+    ops?.noteRequest(line)
+  }
+  return {
+    store,
+    machine,
+    guard,
+    listings: createListings(),
+    door:
+      store &&
+      createDoor({
+        findKey: (sha256) => store.findKey(sha256),
+        uuid: machine.uuid,
+        note: (line) => note(line, null),
+      }),
+    note,
+    limitRate: rateLimit === null ? () => {} : createRateLimit(rateLimit),
+    takeTurn: createTurns(callsPerKey),
+    oneAtATime: createOneAtATime(),
+    noteUse: createUseNotes(log),
+  }
+}
+
+/** What is known of a call so far: its line in the log has it even when the call is refused. */
 type Trail = { caller: KeySeen | null; turn: Turn | null; ignored: Ignored[] }
-type Passage = { routes: readonly Route[]; headers: Headers; trail: Trail }
+
+/** One call: what it comes to is sent, and noted in the log. */
+async function answerCall(
+  desk: Desk,
+  event: H3Event,
+  { routes, flaw }: { routes: readonly Route[]; flaw: Refusal | undefined },
+): Promise<string> {
+  const started = performance.now()
+  const requestId = openAnswer(event, desk.machine.uuid)
+  const { headers } = event.res
+  headers.set('content-type', 'application/json')
+  const trail: Trail = { caller: null, turn: null, ignored: [] }
+  const answered = flaw ? Promise.reject(flaw) : handleCall(desk, event, routes, trail)
+  const outcome = await answered.catch(refusalOf)
+  trail.turn?.leave()
+  for (const [name, value] of Object.entries(outcome.headers)) headers.set(name, value)
+  const ignored = tellIgnored(trail.ignored)
+  if (ignored !== null) headers.set('x-ignored-fields', ignored)
+  const line = {
+    request_id: requestId,
+    method: event.req.method,
+    route: routes[0]?.path ?? null,
+    partner_slug: trail.caller?.key.tenant.partnerSlug ?? null,
+    environment: trail.caller?.key.tenant.environment ?? null,
+    status: outcome.status,
+    duration_ms: Math.round((performance.now() - started) * 100) / 100,
+    ...(ignored !== null && { ignored_fields: ignored }),
+    ...(outcome.contentType !== undefined && { content_type: outcome.contentType }),
+  }
+  desk.note(line, outcome.bug)
+  event.res.status = outcome.status
+  return outcome.text
+}
+
+/** Who calls, when it is their turn, what they ask for, and what the route makes of it. */
+async function handleCall(
+  desk: Desk,
+  event: H3Event,
+  routes: readonly Route[],
+  trail: Trail,
+): Promise<Outcome> {
+  if (routes.some((candidate) => candidate.text))
+    return done(routeFor(event.req.method, routes).text?.() ?? '')
+  const { store } = desk
+  if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
+  const now = desk.machine.clock()
+  const authorization = event.req.headers.get('authorization')
+  const caller = desk.door?.seen(event.req.runtime?.node?.req) ?? (await authenticate(store, authorization))
+  const turn = admitInTurn(desk, caller, now, trail)
+  // Awaited here: a call whose turn it is has to go on at once, because its time is taken (turns.ts).
+  if (turn.ready) await turn.ready
+  if (isUseStale(caller, now)) desk.noteUse(store, caller)
+  const route = routeFor(event.req.method, routes)
+  if (event.url.search !== '') trail.ignored = ignoredParameters(route, event.url.searchParams)
+  const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
+  // A body takes as long as its sender likes, and the key may have ended meanwhile.
+  const mustWait = turn.ready !== null || (route.body !== null && !hasArrived(event.req))
+  const body = await readBody(event, route, trail)
+  if (mustWait) await authenticate(store, authorization)
+  const { machine, guard, listings } = desk
+  const checked: Call<unknown> = {
+    store,
+    machine,
+    guard,
+    listings,
+    caller,
+    tenant: { ...caller.key.tenant, keyId: caller.key.keyId },
+    params: decodeParams(event.context.params ?? {}),
+    body,
+    query,
+    alone: (work) => desk.oneAtATime(caller.key.tenant.tenantId, work),
+    setHeader: (name, value) => event.res.headers.set(name, value),
+  }
+  return done(JSON.stringify(await route.handle(checked as Call<never, never>)))
+}
+
+/** Says when the turn of a caller comes whose key is good. Throws what `admit` throws, and a Refusal: 429. */
+function admitInTurn(desk: Desk, caller: KeySeen, now: Instant, trail: Trail): Turn {
+  admit(caller)
+  trail.caller = caller
+  desk.limitRate(caller.key.keyId, now)
+  const turn = desk.takeTurn(caller.key.keyId)
+  trail.turn = turn
+  return turn
+}
+
 type Outcome = {
   status: number
   text: string
   headers: Record<string, string>
+  /** The error, not of the caller's doing, that made the call fail; null if there is none. */
   bug: unknown
   contentType?: string | undefined
 }
+
+const done = (text: string): Outcome => ({ status: 200, text, headers: {}, bug: null })
 
 function routeFor(method: string, routes: readonly Route[]): Route {
   if (routes.length === 0) throw new Refusal(404, 'Not Found')

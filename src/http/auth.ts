@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { admit, isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
 import type { Instant } from '../core/time.ts'
 import { keyHash } from '../keys.ts'
+import type { Log } from '../log.ts'
 import type { KeyStore } from '../store/store.ts'
 import { type CallLine, requestIdOf } from './call-log.ts'
 import { DOCS_PATHS } from './docs-page.ts'
@@ -41,6 +42,26 @@ export async function authenticate(
 /** Whether the key's last-used mark is old enough to be renewed. */
 export const isUseStale = ({ key }: KeySeen, now: Instant): boolean =>
   key.lastUsedAt === null || Math.abs(now - key.lastUsedAt) >= KEY_USED_STEP_MS
+
+/** After a failure to note the use of a key, how long to wait before trying again. */
+const NOTE_AGAIN_MS = 60_000
+
+/** Notes that a key was used beside the call, not before its answer: a read must not wait for a write lock. */
+export function createUseNotes(log: Log): (store: Pick<KeyStore, 'markKeyUsed'>, caller: KeySeen) => void {
+  /** The keys whose last use is being written: one write for each, however many calls come meanwhile. */
+  const beingNoted = new Set<string>()
+  return (store, { key: { keyId, tenant } }) => {
+    if (beingNoted.has(keyId)) return
+    beingNoted.add(keyId)
+    store
+      .markKeyUsed(tenant, keyId)
+      .then(() => beingNoted.delete(keyId))
+      .catch((error) => {
+        log.warn({ key_id: keyId, error: String(error) }, 'key use not noted')
+        setTimeout(() => beingNoted.delete(keyId), NOTE_AGAIN_MS).unref()
+      })
+  }
+}
 
 // The rate limit: how many requests a second each key may make.
 

@@ -8,10 +8,10 @@ import ts from 'typescript-5'
 
 /**
  * The functions with a block body. The formatter puts a body's closing brace at the indentation of the line that opens
- * it, so no parser is needed. A function's own lines are those that are in no function inside it: a factory of
- * short functions is short.
+ * it, so no parser is needed. `whole` is all that one has to read of a function, the closures inside it included; `own`
+ * are the lines that are in no function inside it.
  */
-export function functionsOf(text: string): { head: string; own: number }[] {
+export function functionsOf(text: string): { head: string; own: number; whole: number }[] {
   const lines = text.split('\n')
   const spans = lines.flatMap((line, start) => {
     const opens =
@@ -23,7 +23,8 @@ export function functionsOf(text: string): { head: string; own: number }[] {
   return spans.map(({ head, start, end }) => {
     const inside = spans.filter((other) => other.start > start && other.end < end)
     const covered = new Set(inside.flatMap((other) => range(other.start, other.end)))
-    return { head, own: end - start + 1 - covered.size }
+    const whole = end - start + 1
+    return { head, own: whole - covered.size, whole }
   })
 }
 

@@ -100,6 +100,12 @@ export function partnerCommand(cli: Cli): Command {
       .action((partnerSlug: string) => changeHold(cli, partnerSlug, held))
   }
 
+  addSettings(cli, partner)
+  return partner
+}
+
+/** What a partner is charged by, and how small an order may be. */
+function addSettings(cli: Cli, partner: Command): void {
   partner
     .command('set-tier')
     .description('charge a tier whatever the volume, or "none" to go by volume again')
@@ -142,8 +148,6 @@ export function partnerCommand(cli: Cli): Command {
         await show(cli, store, changed)
       }),
     )
-
-  return partner
 }
 
 /**

@@ -27,6 +27,10 @@ export function createPages(access: Access, clock: () => Instant) {
   const read = createReader(clock)
   const downloads = createDownloads()
   const oneAtATime = createOneAtATime()
+  const inTurn: Read = {
+    ...read,
+    readMonth: (...month) => oneAtATime(0, () => read.readMonth(...month)),
+  }
 
   async function answer(asked: Asked, store: Store | null): Promise<OpsAnswer> {
     try {
@@ -51,7 +55,7 @@ export function createPages(access: Access, clock: () => Instant) {
     if (store === null) return page(503, framedPage({ title: 'starting', ...frame, renews: true }, OPENING))
     const asked = event.url.searchParams
     if (path !== '/ops') return downloaded(store, path, asked)
-    const [title, parts] = (await drawn(store, asked)) ?? ['not found', null]
+    const [title, parts] = (await drawn(inTurn, store, asked)) ?? ['not found', null]
     if (parts === null) return page(404, framedPage({ title, ...frame }, NOTHING))
     return page(200, framedPage({ title, ...frame, renews: asked.size === 0 }, ...parts))
   }
@@ -79,42 +83,6 @@ export function createPages(access: Access, clock: () => Instant) {
     )
   }
 
-  /** Null for what is not there. */
-  async function drawn(store: Store, asked: URLSearchParams): Promise<[title: string, parts: Part[]] | null> {
-    const [month, slug, plan] = ['month', 'partner', 'plan'].map((name) => asked.get(name))
-    const number = wholeNumber(asked.get('page') ?? '1')
-    if (number === null) return null
-    if (month != null) {
-      if (!isMonth(month)) return null
-      return [month, monthParts(await oneAtATime(0, () => read.readMonth(store, month, number)))]
-    }
-    if (slug != null) return ofPartner(store, { slug, plan: plan ?? null, asked })
-    const seen = await read.overview(store)
-    const search = (asked.get('q') ?? '').trim().slice(0, 100)
-    const found = seen.partners.filter(
-      ({ partnerSlug, name }) => has(partnerSlug, search) || has(name, search),
-    )
-    const shown = found.slice((number - 1) * ROWS_SHOWN, number * ROWS_SHOWN)
-    return ['operations', overviewParts(seen, { partners: shown, found: found.length, page: number, search })]
-  }
-
-  async function ofPartner(
-    store: Store,
-    { slug, plan, asked }: { slug: string; plan: string | null; asked: URLSearchParams },
-  ): Promise<[string, Part[]] | null> {
-    const environment = asked.get('env') === 'test' ? 'test' : 'live'
-    const after = wholeNumber(asked.get('after') ?? '0')
-    const [partner, tenant] = [await store.findPartner(slug), await store.findTenant(slug, environment)]
-    if (!partner || !tenant || after === null) return null
-    if (plan !== null) {
-      const view = await read.readPlan(store, plan, tenant)
-      return view && [`${slug} ${environment} plan ${plan}`, planParts(view)]
-    }
-    const seen = await read.overview(store)
-    const plans = await store.listPlans({ slug, environment }, { after, limit: ROWS_SHOWN })
-    return [`partner ${slug}`, partnerParts({ partner, environment, plans }, seen)]
-  }
-
   async function downloaded(store: Store, path: PagePath, asked: URLSearchParams): Promise<OpsAnswer> {
     const [month, slug, report] = [asked.get('month') ?? '', asked.get('partner'), asked.get('report')]
     const tenant = slug === null ? null : await store.findTenant(slug, 'live')
@@ -126,6 +94,44 @@ export function createPages(access: Access, clock: () => Instant) {
 
   return (asked: Asked, store: Store | null): Promise<OpsAnswer> | null =>
     asked.door === 'api' && !access.hasToken ? null : answer(asked, store)
+}
+
+type Read = ReturnType<typeof createReader>
+type Drawn = [title: string, parts: Part[]]
+
+/** The page that a caller asked for; null for what is not there. */
+async function drawn(read: Read, store: Store, asked: URLSearchParams): Promise<Drawn | null> {
+  const [month, slug, plan] = ['month', 'partner', 'plan'].map((name) => asked.get(name))
+  const number = wholeNumber(asked.get('page') ?? '1')
+  if (number === null) return null
+  if (month != null) {
+    if (!isMonth(month)) return null
+    return [month, monthParts(await read.readMonth(store, month, number))]
+  }
+  if (slug != null) return drawnPartner(read, store, { slug, plan: plan ?? null, asked })
+  const seen = await read.overview(store)
+  const search = (asked.get('q') ?? '').trim().slice(0, 100)
+  const found = seen.partners.filter(({ partnerSlug, name }) => has(partnerSlug, search) || has(name, search))
+  const shown = found.slice((number - 1) * ROWS_SHOWN, number * ROWS_SHOWN)
+  return ['operations', overviewParts(seen, { partners: shown, found: found.length, page: number, search })]
+}
+
+async function drawnPartner(
+  read: Read,
+  store: Store,
+  { slug, plan, asked }: { slug: string; plan: string | null; asked: URLSearchParams },
+): Promise<Drawn | null> {
+  const environment = asked.get('env') === 'test' ? 'test' : 'live'
+  const after = wholeNumber(asked.get('after') ?? '0')
+  const [partner, tenant] = [await store.findPartner(slug), await store.findTenant(slug, environment)]
+  if (!partner || !tenant || after === null) return null
+  if (plan !== null) {
+    const view = await read.readPlan(store, plan, tenant)
+    return view && [`${slug} ${environment} plan ${plan}`, planParts(view)]
+  }
+  const seen = await read.overview(store)
+  const plans = await store.listPlans({ slug, environment }, { after, limit: ROWS_SHOWN })
+  return [`partner ${slug}`, partnerParts({ partner, environment, plans }, seen)]
 }
 
 const OPENING = html`<section><p>The database is not open yet.</p></section>`
