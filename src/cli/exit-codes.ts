@@ -1,6 +1,6 @@
 // Exit codes, and how a failed command says why.
 
-import { Problem, type ProblemCode } from '../core/problem.ts'
+import { type CommandProblem, Problem, type ProblemCode, type SharedProblem } from '../core/problem.ts'
 import { Interrupted } from './terminal.ts'
 
 export const EXIT = {
@@ -15,8 +15,7 @@ export const EXIT = {
   interrupted: 130,
 } as const
 
-/** Problems that only a request can meet would be a bug here: they exit 1. */
-const EXIT_OF: Record<ProblemCode, number> = {
+const EXIT_OF: Record<CommandProblem | SharedProblem, number> = {
   usage: EXIT.usage,
   partner_not_found: EXIT.notFound,
   key_not_found: EXIT.notFound,
@@ -51,23 +50,18 @@ const EXIT_OF: Record<ProblemCode, number> = {
   writes_lost: EXIT.conflict,
   storage_failed: EXIT.failed,
   schema_newer: EXIT.schemaNewer,
-  consent_required: EXIT.failed,
   user_not_found: EXIT.notFound,
-  user_never_linked: EXIT.failed,
-  user_not_linked: EXIT.failed,
-  key_invalid: EXIT.failed,
-  partner_disabled: EXIT.failed,
-  plan_bound_elsewhere: EXIT.failed,
-  plan_cancelled: EXIT.failed,
-  execution_pending: EXIT.failed,
-  amount_over_reservation: EXIT.failed,
 }
+
+/** The exit code of a problem. One that only a call can meet would be a bug here. */
+const exitOf = (code: ProblemCode): number =>
+  Object.hasOwn(EXIT_OF, code) ? EXIT_OF[code as keyof typeof EXIT_OF] : EXIT.failed
 
 type Failure = { exitCode: number; code: string; message: string }
 
 export function failureOf(error: unknown): Failure {
   if (error instanceof Problem)
-    return { exitCode: EXIT_OF[error.code], code: error.code, message: error.message }
+    return { exitCode: exitOf(error.code), code: error.code, message: error.message }
   if (error instanceof Interrupted)
     return { exitCode: EXIT.interrupted, code: 'interrupted', message: error.message }
   const { code, message } = error as { code?: unknown; message?: unknown }

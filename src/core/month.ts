@@ -1,7 +1,7 @@
 // Billing months: UTC, half-open from the first of the month to the first of the next.
 
 import { CLOCK_DIFFERENCE_MAX_MS } from './clock.ts'
-import { DAY_MS, earlier, type Instant, later, MONTH_PATTERN, monthOf, plus } from './time.ts'
+import { earlier, type Instant, LATEST, later, MONTH_PATTERN, midnightOf, monthOf, plus } from './time.ts'
 
 export type Period = { month: string; start: Instant; end: Instant }
 
@@ -13,7 +13,9 @@ export function periodOf(month: string): Period {
   if (!isMonth(month)) throw new RangeError(`not a month: ${JSON.stringify(month)}`)
   const year = Number(month.slice(0, 4))
   const index = Number(month.slice(5)) - 1
-  return { month, start: utc(year, index), end: earlier(utc(year, index + 1), LATEST) }
+  const [nextYear, nextIndex] = index === 11 ? [year + 1, 0] : [year, index + 1]
+  const next = midnightOf(nextYear, nextIndex + 1, 1)
+  return { month, start: midnightOf(year, index + 1, 1), end: earlier(next, LATEST) }
 }
 
 /** The months from one to another, both included; none when the first is the later one. At most `atMost` of them. */
@@ -36,17 +38,6 @@ export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Inst
   if (now < start) return 'ahead'
   return now < end ? 'running' : 'over'
 }
-
-/** The first of a month; of the month 12, of the next January. */
-function utc(year: number, month: number): Instant {
-  // Date.UTC reads the years 0 to 99 as 1900 to 1999. Four hundred years are whole weeks and whole leap cycles.
-  return (Date.UTC(year + 400, month) - FOUR_CENTURIES_MS) as Instant
-}
-
-/** The last instant that can be written with a year of four digits; the last month ends with it. */
-const LATEST = Date.UTC(9999, 11, 31, 23, 59, 59, 999) as Instant
-
-const FOUR_CENTURIES_MS = 146_097 * DAY_MS
 
 // When a month that is over is final, and which month is closed for it.
 

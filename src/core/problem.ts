@@ -1,29 +1,26 @@
 // Problems: everything the service says no to, as a closed list. What is not in it is a bug, and is asserted.
 
-export type ProblemCode =
+/** What only a partner's call can meet. */
+export type CallProblem =
   | 'consent_required'
-  | 'user_not_found'
   | 'user_never_linked'
   | 'user_not_linked'
+  | 'key_invalid'
+  | 'partner_disabled'
   | 'plan_bound_elsewhere'
   | 'plan_cancelled'
-  | 'execution_not_found'
   | 'execution_pending'
-  | 'execution_recorded'
-  | 'execution_cancelled'
-  | 'order_id_taken'
   | 'amount_over_reservation'
-  | 'webhook_refused'
+
+/** What only an operator's command can meet. */
+export type CommandProblem =
   | 'webhook_not_found'
   | 'partner_not_found'
   | 'partner_exists'
   | 'key_not_found'
   | 'key_ended'
-  | 'key_invalid'
-  | 'partner_disabled'
   | 'tier_not_found'
   | 'month_closed'
-  | 'plan_not_found'
   | 'late_fill_not_found'
   | 'late_fill_conflict'
   | 'adjustment_conflict'
@@ -36,17 +33,30 @@ export type ProblemCode =
   | 'clock_disputed'
   | 'database_not_found'
   | 'database_exists'
+  | 'database_in_use'
+  | 'usage'
+
+/** What either can meet: an order that is taken, a record that is not there, a database that cannot be used. */
+export type SharedProblem =
+  | 'user_not_found'
+  | 'plan_not_found'
+  | 'execution_not_found'
+  | 'execution_recorded'
+  | 'execution_cancelled'
+  | 'order_id_taken'
+  | 'webhook_refused'
   | 'database_gone'
   | 'database_locked'
-  | 'database_in_use'
   | 'database_damaged'
   | 'database_sealed'
   | 'writes_lost'
   | 'storage_failed'
   | 'schema_newer'
-  | 'usage'
 
-/** A refusal. `message` is the text its reader sees; each edge maps `code` to a status or an exit code. */
+export type ProblemCode = CallProblem | CommandProblem | SharedProblem
+
+/** A refusal. `message` is the text its reader sees; each edge maps the codes that it can meet to a
+ * status or an exit code. */
 export class Problem extends Error {
   readonly code: ProblemCode
 

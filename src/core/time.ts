@@ -178,7 +178,7 @@ function offsetOf(zone: string): number | null {
 
 const invalid = (why: string): ParsedInstant => ({ ok: false, problem: 'not_a_datetime', why })
 
-const midnightOf = (year: number, month: number, day: number): Instant =>
+export const midnightOf = (year: number, month: number, day: number): Instant =>
   (dayOf({ year, month, day }) * DAY_MS) as Instant
 
 // An offset may push the instant out of the years that four digits can write.

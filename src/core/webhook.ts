@@ -25,7 +25,7 @@ export const SECRET_BYTES = 32
 
 /** A secret made of so many random bytes. All of it is the key of a signature, the prefix included. */
 export const secretOf = (random: Uint8Array): string =>
-  SECRET_PREFIX + Buffer.from(random).toString('base64url')
+  SECRET_PREFIX + random.toBase64({ alphabet: 'base64url', omitPadding: true })
 
 /** Registers a webhook or replaces the one there: a new secret, counters at zero, the first registration's date. */
 export function register(seen: Webhook | null, url: string, secret: string, now: Instant): Webhook {

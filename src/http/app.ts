@@ -15,7 +15,7 @@ import { getDescription } from './openapi/document.ts'
 import { OPS_PATHS } from './ops/access.ts'
 import type { Ops } from './ops/endpoints.ts'
 import { sendOps } from './ops/endpoints.ts'
-import { CHALLENGE, PUT_OFF, Refusal, STATUS_OF } from './refusal.ts'
+import { CHALLENGE, PUT_OFF, Refusal, statusOf } from './refusal.ts'
 import {
   checkBody,
   flawOf,
@@ -258,7 +258,7 @@ function refusalOf(error: unknown): Outcome {
   }
   if (error instanceof Problem) {
     const { code, message } = error
-    const [status, putOff] = [STATUS_OF[code], PUT_OFF[code]]
+    const [status, putOff] = [statusOf(code), PUT_OFF[code]]
     if (putOff)
       return {
         status,

@@ -1,6 +1,6 @@
 // Refusals on the wire: one table from problem to status, one way to write an error body.
 
-import type { ProblemCode } from '../core/problem.ts'
+import type { CallProblem, ProblemCode, SharedProblem } from '../core/problem.ts'
 
 export type ValidationDetail = { type: string; loc: (string | number)[]; msg: string }
 
@@ -63,8 +63,7 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
   },
 }
 
-/** Problems that an operator's command can meet but a request cannot are 500: if one appears here, it is a bug. */
-export const STATUS_OF: Record<ProblemCode, number> = {
+const STATUS_OF: Record<CallProblem | SharedProblem, number> = {
   consent_required: 400,
   user_not_found: 404,
   user_never_linked: 404,
@@ -81,32 +80,15 @@ export const STATUS_OF: Record<ProblemCode, number> = {
   order_id_taken: 409,
   amount_over_reservation: 400,
   webhook_refused: 400,
-  webhook_not_found: 500,
-  partner_not_found: 500,
-  partner_exists: 500,
-  key_not_found: 500,
-  key_ended: 500,
-  tier_not_found: 500,
-  month_closed: 500,
-  late_fill_not_found: 500,
-  late_fill_conflict: 500,
-  adjustment_conflict: 500,
-  import_running: 500,
-  file_not_found: 500,
-  bad_file: 500,
-  file_exists: 500,
-  no_price: 500,
-  sandbox_refused: 500,
-  clock_disputed: 500,
-  database_not_found: 500,
-  database_exists: 500,
   database_gone: 503,
   database_locked: 503,
-  database_in_use: 500,
   database_damaged: 503,
   database_sealed: 503,
   writes_lost: 503,
   storage_failed: 503,
   schema_newer: 503,
-  usage: 500,
 }
+
+/** The status of a problem. One that only a command can meet would be a bug here. */
+export const statusOf = (code: ProblemCode): number =>
+  Object.hasOwn(STATUS_OF, code) ? STATUS_OF[code as keyof typeof STATUS_OF] : 500
