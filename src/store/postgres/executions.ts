@@ -1,4 +1,4 @@
-// Executions: polled (poll.ts), confirmed (confirm-together.ts), cancelled, listed.
+// Executions: polled, and listed. Confirmations of a tenant share a transaction (confirmations.ts).
 
 import { writesLost } from '../../core/clock.ts'
 import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'

@@ -146,7 +146,7 @@ function assemble(
   }
 }
 
-/** A file that lacks answered commits is not opened at all (file/wal-damage.ts). */
+/** A file that lacks answered commits is not opened at all (file/wal.ts). */
 const NOTHING_LOST: LostWriteStore = {
   readLostWrites: async () => null,
   resume: () => Promise.reject(new Problem('usage', 'Nothing stands still: a file has no lost writes.')),

@@ -269,7 +269,7 @@ export type State = {
   prices: Map<number, bigint>
   volatility: { variance: number; hours: number; last: { price: bigint; at: number } | null }
   dispute: Dispute | null
-  /** Tenants whose running windows do not have their partner's minimum yet (left-behind.ts). */
+  /** Tenants whose running windows do not have their partner's minimum yet (pass.ts). */
   behind: Set<Tenant>
   /** The wake-ups of each pass that died, which the next one may send. */
   left: WakeUp[][]

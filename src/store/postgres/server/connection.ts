@@ -50,7 +50,7 @@ export type WriteTx = Tx & { times: Promise<Entered> }
 /** On whose behalf the server is asked. */
 export type Errand = {
   /**
-   * The tenant whose call waits for the answer: it has a share of the connections (connection-turns.ts). Left out for
+   * The tenant whose call waits for the answer: it has a share of the connections (pool.ts). Left out for
    * background work.
    */
   caller?: Exclude<Whose, 'none'>

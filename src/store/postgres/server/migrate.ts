@@ -58,7 +58,7 @@ async function applyPending(client: PoolClient, now: Instant): Promise<string[]>
   try {
     await client.query(NO_LIMIT)
     await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
-    // Every write has either committed by now, or looks at the migrations after these (schema-watch.ts).
+    // Every write has either committed by now, or looks at the migrations after these (pipeline.ts).
     await client.query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
     const done = await bringUp(client, SCHEMA, now)
     await commitAlone(client)

@@ -126,7 +126,7 @@ export function createServerClock(given: (() => Instant) | null): ServerClock {
 // ones waiting (migrate.ts), so what a write sees at its gate holds until its commit.
 //
 // And whether it is still the schema that was opened: a restore gives the name to another one. A restore waits until
-// nobody uses the database (in-use.ts), but it cannot see a process that was cut off meanwhile.
+// nobody uses the database (locks.ts), but it cannot see a process that was cut off meanwhile.
 
 /** `identity` is the schema's own, which it keeps under another name and on a standby. */
 export type SchemaSeen = { last_applied: string | null; identity: bigint }

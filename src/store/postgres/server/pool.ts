@@ -85,7 +85,7 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
     ...CONNECTING,
     address: url,
     max,
-    // One stays open even while nobody calls, and holds the lock that marks the database as in use (in-use.ts).
+    // One stays open even while nobody calls, and holds the lock that marks the database as in use (locks.ts).
     min: 1,
     pipeline: true,
     Client: PooledClient,

@@ -54,7 +54,7 @@ const SETTINGS = {
   tcp_keepalives_interval: SILENCE.interval,
   tcp_keepalives_count: SILENCE.count,
   default_transaction_isolation: 'read committed',
-  // A commit that somebody has cancelled says so in a warning, which a higher level would suppress (commit.ts).
+  // A commit that somebody has cancelled says so in a warning, which a higher level would suppress (month-gate.ts).
   client_min_messages: 'warning',
   // With a lower value, some numbers are read back as different ones.
   extra_float_digits: 1,
@@ -116,7 +116,7 @@ export async function settle(
 /** How often: while others keep the sessions of a pool busy, a statement may by chance come to the one before. */
 const ASKS = 5
 
-// Cuts a connection whose server has been silent for too long (timeouts.ts). A healthy server ends what takes too long
+// Cuts a connection whose server has been silent for too long. A healthy server ends what takes too long
 // and says so. One that hangs, or whose network is cut, does not, and its client would wait forever.
 
 type Watch = {

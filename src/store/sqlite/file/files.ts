@@ -21,7 +21,7 @@ export const BESIDE = ['-wal', '-shm', '-journal'] as const
 /** The locks between processes that lie beside a database, each an empty file. */
 const LOCK_SUFFIX = { pass: '-tick', import: '-import', advance: '-advance' } as const
 
-/** Where it is noted which file the log belongs to (wal-owner.ts). */
+/** Where it is noted which file the log belongs to (wal.ts). */
 const OWNER_SUFFIX = '-owner'
 
 /**
