@@ -192,7 +192,8 @@ const DECIDING: Record<string, readonly string[]> = {
     'partner_fee_usd',
     'executed_at',
     'received_at',
-    'accepted_at',
+    // Whether it was accepted; when is only shown, and the audit log has it as well.
+    'accepted_at is null as is_waiting',
   ],
   adjustments: [
     'execution_id',
