@@ -173,6 +173,11 @@ test('a start loads no package but what reads the command line and money', () =>
     (name) => !name.startsWith('src/') && !isBuiltin(name) && !name.endsWith('.json'),
   )
   assert.deepEqual(packages.sort(), EAGER_PACKAGES)
+  // Node's own that take longer to load than all files of a start together.
+  assert.deepEqual(
+    eager.filter((name) => ['node:http', 'node:https', 'node:tls', 'node:worker_threads'].includes(name)),
+    [],
+  )
   assert.deepEqual(
     eager.filter((name) => ['store/postgres', 'store/sqlite'].includes(roomOf(name))),
     [],

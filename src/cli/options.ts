@@ -8,7 +8,7 @@ import { Problem } from '../core/problem.ts'
 import { REASON_MAX } from '../core/text.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, parseInstant, plus, SECOND_MS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
-import type { Deliver } from '../webhook/deliver.ts'
+import type { Deliver } from '../webhook/wake-partners.ts'
 import { readInput } from './streams.ts'
 
 export function slug(text: string): string {

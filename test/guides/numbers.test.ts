@@ -47,7 +47,8 @@ import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/feed.ts'
 import { FETCH_TIMEOUT_MS } from '../../src/price/fetch.ts'
 import { RESOLVE_TIMEOUT_MS } from '../../src/webhook/address-guard.ts'
-import { CONNECT_TIMEOUT_MS, IN_PARALLEL_MAX, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
+import { CONNECT_TIMEOUT_MS, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
+import { IN_PARALLEL_MAX } from '../../src/webhook/wake-partners.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 

@@ -136,7 +136,7 @@ test('an advance wakes the partner once, with the count of all it fired', async 
   await stage.register(receiver.port)
   await stage.addPlan('u1')
   const { advanceSandbox } = await import('../../src/engine/sandbox.ts')
-  const { wakePartners } = await import('../../src/webhook/deliver.ts')
+  const { wakePartners } = await import('../../src/webhook/wake-partners.ts')
   const { deliverer } = await import('../webhook/stage.ts')
   const { store } = stage
   const options = {

@@ -11,7 +11,7 @@ import { CALLS_PER_KEY_MAX } from '../../http/turns.ts'
 import type { Log, LogLevel } from '../../log.ts'
 import type { Feed } from '../../price/feed.ts'
 import type { Store } from '../../store/store.ts'
-import type { Deliver } from '../../webhook/deliver.ts'
+import type { Deliver } from '../../webhook/wake-partners.ts'
 import { commandLine, onSameDatabase } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {

@@ -10,7 +10,7 @@ import { failsafeStart } from '../../core/window.ts'
 import type { FailedPlan, PassReport, Rehearsal } from '../../engine/pass.ts'
 import type { Feed } from '../../price/feed.ts'
 import type { Preview, Store } from '../../store/store.ts'
-import { type Woken, wakePartners } from '../../webhook/deliver.ts'
+import { type Woken, wakePartners } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import { EXIT, failureOf } from '../exit-codes.ts'
 import {
