@@ -69,7 +69,7 @@ export type NoFill = {
 }
 
 /** What a report says, and the name that it has on the wire, in a row and in an export. */
-export const REPORT_COLUMNS = {
+const REPORT_COLUMNS = {
   status: 'status',
   partnerOrderId: 'partner_order_id',
   executedAt: 'executed_at',

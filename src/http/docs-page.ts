@@ -5,7 +5,7 @@ import { readViewerFile } from '../resources.ts'
 import { INFO } from './openapi/document.ts'
 
 export const DOCS_PATHS = ['/docs', '/docs/viewer.css', '/docs/viewer.js', '/docs/start.js'] as const
-export type DocsPath = (typeof DOCS_PATHS)[number]
+type DocsPath = (typeof DOCS_PATHS)[number]
 type DocsAnswer = { headers: Record<string, string>; body: string | Uint8Array }
 
 // Relative addresses, so that a proxy may put the service under a path of its own.

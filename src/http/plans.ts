@@ -34,7 +34,7 @@ const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format
   FREQUENCIES.map((frequency) => String(WINDOW_MS[frequency] / DAY_MS)),
 )
 
-export const planBody = z.object({
+const planBody = z.object({
   partner_user_id: pathId().meta(describe('The owner: a linked user. It never changes.', 'user-1')),
   partner_plan_id: id().meta(describe('Your id of the plan.', 'plan-1')),
   amount_usd: decimal(usd, {

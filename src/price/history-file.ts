@@ -8,7 +8,7 @@ import { type Instant, parseInstant } from '../core/time.ts'
 import { openNamed } from '../plain-file.ts'
 import { positive } from './feed.ts'
 
-export type PricePoint = { at: Instant; price: Price }
+type PricePoint = { at: Instant; price: Price }
 
 const HEADER = 'time,price'
 /** How much is read at a time: ten thousand of the shortest rows. */

@@ -91,7 +91,7 @@ export const isPending = ({ appliedAt }: MigrationState): boolean => appliedAt =
 /** How old the last look at the migrations may be for a read. A write looks itself. */
 const LOOK_MS = 100
 
-export type SchemaWatch = {
+type SchemaWatch = {
   /** Whether a read is to look again. */
   isDue: () => boolean
   /**

@@ -132,16 +132,17 @@ const withoutTrades = (row: UserSums): LineSums => ({ ...row, trades: 0n })
 /** The columns of the trade, beside those of the adjustment. */
 type Row = AdjustmentRow & LineNames & { [column in keyof TradeRow as `trade_${column}`]: TradeRow[column] }
 
-const PAGE = sql<Row>(
-  `select a.*, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id,
-     ${selected(TRADE_COLUMNS, 'd', 'trade_')}
+/** The adjustments `a` of the tenants `t` that `scope` lets through, with these columns of their trades `d`. */
+const adjustmentsOf = (scope: string, ofTrade: string): string =>
+  `select a.*, ${ofTrade}, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
    from adjustments a join trades d on d.execution_id = a.execution_id
      join tenants t on t.tenant_id = a.tenant_id join users u on u.user_id = a.user_id
      join plans p on p.plan_id = a.plan_id
    where (a.recorded_at, a.execution_id, a.adjustment_id) > (:at, :id, :number) and a.recorded_at < :end
-     and ${OF_TENANT}
-   order by a.recorded_at, a.execution_id, a.adjustment_id limit :limit`,
-)
+     and ${scope}
+   order by a.recorded_at, a.execution_id, a.adjustment_id limit :limit`
+
+const PAGE = sql<Row>(adjustmentsOf(OF_TENANT, selected(TRADE_COLUMNS, 'd', 'trade_')))
 
 const adjustmentLines = (reader: Reader): Pick<MonthStore, 'readAdjustmentLines'> => ({
   async readAdjustmentLines({ start, end }, filter, { after, limit }) {
@@ -185,15 +186,7 @@ const linesOf = (scope: string) => ({
      where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${scope}
      order by d.recorded_at, d.execution_id limit :limit`,
   ),
-  adjustments: sql<AdjustmentLineRow>(
-    `select a.*, d.partner_order_id as trade_order_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
-     from adjustments a join trades d on d.execution_id = a.execution_id
-       join tenants t on t.tenant_id = a.tenant_id join users u on u.user_id = a.user_id
-       join plans p on p.plan_id = a.plan_id
-     where (a.recorded_at, a.execution_id, a.adjustment_id) > (:at, :id, :number) and a.recorded_at < :end
-       and ${scope}
-     order by a.recorded_at, a.execution_id, a.adjustment_id limit :limit`,
-  ),
+  adjustments: sql<AdjustmentLineRow>(adjustmentsOf(scope, 'd.partner_order_id as trade_order_id')),
 })
 const OF_MANY = linesOf(OF_TENANT)
 const OF_ONE = linesOf('t.tenant_id = :tenant')

@@ -69,7 +69,7 @@ export type FuzzReport = {
 export const neverSucceeded = ({ answers }: Pick<FuzzReport, 'answers'>): string[] =>
   OPERATIONS.map(({ operationId }) => operationId).filter((id) => !answers[id]?.[200])
 
-type Ending = Parameters<typeof startTarget>[0]
+type Ending = { after: (end: () => Promise<void> | void) => void }
 
 /** As many as keep the service busy from one other processor. */
 const PLAYERS = 8
@@ -164,7 +164,6 @@ function createTally(target: Target, { requests, minutes, onProgress }: FuzzOpti
 
 // What is fuzzed: the executable in a process of its own, its database opened beside it, and keys of several tenants.
 
-type TargetEnding = { after: (end: () => Promise<void> | void) => void }
 /** `tag` begins every id that this tenant chooses. */
 export type Seat = { tenant: Tenant; key: string; tag: string }
 export type Player = Record<Environment, Seat>
@@ -186,7 +185,7 @@ const ARGUMENTS = [
 ]
 
 /** Everything ends, and is removed, with `ending`. */
-export async function startTarget(ending: TargetEnding, playerCount: number): Promise<Target> {
+export async function startTarget(ending: Ending, playerCount: number): Promise<Target> {
   const cwd = temporaryFolder(ending)
   const file = join(cwd, 'tranche.db')
   const store = await openStore(file, { clock: machine.clock, create: true })

@@ -86,7 +86,6 @@ export type Machine = {
 }
 
 const OWN = ['/etc', '/home', '/usr/local/bin', '/usr/local/share', '/var/cache', '/var/lib', '/var/log']
-const UNSHARE_BOTH = ['--mount', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
 
 /** Its folders are on its disk; of the real ones only /etc is copied. */
 const setUp = (name: 'a' | 'b', disk: string, given: string): string => `
@@ -126,7 +125,7 @@ export async function twoMachines(
   async function boot(name: 'a' | 'b'): Promise<Machine> {
     const disk = join(disks, name)
     mkdirSync(disk, { recursive: true })
-    const shell = spawn('unshare', [...UNSHARE_BOTH, 'bash', '-euc', setUp(name, disk, given)], {
+    const shell = spawn('unshare', [...UNSHARE, 'bash', '-euc', setUp(name, disk, given)], {
       // Its end, which comes with that of this process, is that of the machine.
       stdio: ['pipe', 'ignore', 'pipe'],
     })

@@ -127,7 +127,7 @@ async function historyOf(client: Client): Promise<FileHistory> {
 }
 
 /** The client takes only one query at a time. */
-export const rowsOn = (client: Client, server: string): Rows => ({
+const rowsOn = (client: Client, server: string): Rows => ({
   count: ({ name }) =>
     explaining(server, async () => {
       const { rows } = await client.query(`select count(*) as n from ${name}`)

@@ -49,12 +49,12 @@ export function createDriver({ clock, look, read, write }: Connection): Base {
     present: always(() => sent(() => clock.present(pipe))),
   })
   return {
-    look: (work, scope) => look((pipe) => run(pipe, (steps) => work(reading(pipe, steps))), scope),
-    read: (work, scope) => read((pipe) => run(pipe, (steps) => work(reading(pipe, steps))), scope),
+    look: (work, scope) => look((pipe) => within(pipe, (steps) => work(reading(pipe, steps))), scope),
+    read: (work, scope) => read((pipe) => within(pipe, (steps) => work(reading(pipe, steps))), scope),
     write: (work, scope) =>
       write(
         (pipe) =>
-          run(pipe, (steps) =>
+          within(pipe, (steps) =>
             work({ ...reading(pipe, steps), times: always(() => sent(() => pipe.times)) }),
           ),
         scope,
@@ -62,10 +62,8 @@ export function createDriver({ clock, look, read, write }: Connection): Base {
   }
 }
 
-/** Runs steps inside a transaction that is under way, for what this store writes by itself. */
-export const within = <T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Promise<T> => run(pipe, work)
-
-async function run<T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Promise<T> {
+/** Runs steps inside a transaction that is under way, also for what this store writes by itself. */
+export async function within<T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Promise<T> {
   const tally = new Tally()
   const value = await finished(work(transactionOn(pipe, tally)))
   tally.complete()

@@ -1,10 +1,7 @@
 // What time it is for a tenant, sandbox offsets included. Every tenant lives in real time except the test tenants that
 // are listed in `sandboxes`, whose time is the real one plus their offset.
 
-import type { Tenant } from '../../core/partner.ts'
 import { type Instant, later, plus } from '../../core/time.ts'
-import { callOf } from '../transaction.ts'
-import type { Connection, WriteTx } from './server/connection.ts'
 import { NOW_SQL, type Tx } from './server/pipeline.ts'
 import { query } from './server/statement.ts'
 
@@ -23,19 +20,6 @@ export const TENANT_NOW_SQL = `
 
 const shifted = (shift: Shift, real: Instant): Instant =>
   later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)
-
-/**
- * A write that completes what a tenant's call has begun: its key has already been checked. `now` is the tenant's own.
- */
-export const writeAs = <T>(
-  connection: Connection,
-  { tenantId }: Tenant,
-  work: (tx: WriteTx, now: Instant, real: Instant) => Promise<T>,
-): Promise<T> =>
-  connection.write(async (tx) => {
-    const times = await tx.times
-    return work(tx, times.of(tenantId), times.real)
-  }, callOf({ tenantId }))
 
 /** The tenant's time when the real one is `real`, for reads. A write asks its gate instead. */
 export async function timeOf(tx: Tx, tenantId: number, real: Instant): Promise<Instant> {

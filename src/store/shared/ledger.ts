@@ -244,7 +244,7 @@ export function lockPlans(tx: Tx, planIds: readonly number[]): Step<unknown> {
 
 const NAMED_PLAN =
   '(select plan_id from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id)'
-const LOCK_USER = query(
+export const LOCK_USER = query(
   'select from users where tenant_id = :tenant and partner_user_id = :partner_user_id for no key update',
 )
 const LOCK_PLAN = query(

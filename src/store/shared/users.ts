@@ -33,15 +33,12 @@ import {
 } from '../transaction.ts'
 import { PLANS_PER_PAGE } from '../writes.ts'
 import { addAudit } from './audit.ts'
-import { cancelOpen, lockSchedules } from './ledger.ts'
+import { cancelOpen, LOCK_USER, lockSchedules } from './ledger.ts'
 
 type Decide = Parameters<UserStore['changeUser']>[2]
 type Named = { tenant: number; partner_user_id: string }
 
 const USER = query<UserRow>(SELECT_USER)
-const LOCK_USER = query(
-  'select from users where tenant_id = :tenant and partner_user_id = :partner_user_id for no key update',
-)
 const INSERT = query<{ user_id: bigint }>(`${insertInto('users')} on conflict do nothing returning user_id`)
 const UPDATE = query(
   `update users set email = :email, auth_provider = :auth_provider, consent_version = :consent_version,
@@ -130,7 +127,7 @@ export function createUserStore(
   }
 }
 
-export type StopCounts = { plansPaused: number; executionsCancelled: number }
+type StopCounts = { plansPaused: number; executionsCancelled: number }
 type Changed = { stopping: bigint | null; changed: ({ user: User } & StopCounts) | null }
 
 /** One transaction of a change. What is left of a disable under way, `stopping`, is finished before the answer. */

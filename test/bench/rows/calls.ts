@@ -118,7 +118,6 @@ export const confirmAlone: Row = {
 
 // Confirmations while a tick in another process fires every plan.
 
-const CONNECTIONS_BESIDE = 64
 /** Calls between two looks at whether the pass has come to its end. */
 const BATCH = 2_000
 
@@ -152,7 +151,7 @@ async function beside(
 
 export const confirmBesidePass: Row = {
   name: 'confirm-beside-pass',
-  what: `POST confirm, ${CONNECTIONS_BESIDE} connections, while a tick in another process fires every plan`,
+  what: `POST confirm, ${CONNECTIONS} connections, while a tick in another process fires every plan`,
   main: 'p99_ms',
   roundsMax: 3,
   ratios: [
@@ -175,7 +174,7 @@ export const confirmBesidePass: Row = {
     let first: { database: string; call: Call } | undefined
     const contestants = await ours(scale, async (on) => {
       const { database, key } = await on.ofPlans(stage, template)
-      const call = confirmations(key, await writeIds(stage, on, database), CONNECTIONS_BESIDE)
+      const call = confirmations(key, await writeIds(stage, on, database), CONNECTIONS)
       first ??= { database, call }
       return async () => {
         const copy = await on.copyOf(database, 'ours')
@@ -215,12 +214,11 @@ export const confirmBesidePass: Row = {
 
 // A call that only reads: what the program adds to the server and the router that it is built on.
 
-const CONNECTIONS_ME = 64
 const WARM_UP_SECONDS = 0.5
 
 export const me: Row = {
   name: 'me',
-  what: `GET /me with a key, ${CONNECTIONS_ME} connections`,
+  what: `GET /me with a key, ${CONNECTIONS} connections`,
   main: 'per_second',
   ratios: [rateTo('h3', 'h3'), cpuOf('h3', 'h3'), cpuOf('h3 with duties', 'h3 with duties')],
   goals: [
@@ -234,7 +232,7 @@ export const me: Row = {
     const load = await startLoad(stage)
     const turns = async (server: Server, key = '') => {
       const call = {
-        connections: CONNECTIONS_ME,
+        connections: CONNECTIONS,
         method: 'GET' as const,
         path: '/partner/v1/me',
         headers: { authorization: `Bearer ${key}` },
@@ -267,13 +265,12 @@ export const me: Row = {
 
 // New plans, each with its first window and schedule.
 
-const CONNECTIONS_PLAN = 64
 const USERS = 1_000
 const WARM_UP = 3_000
 
 export const plan: Row = {
   name: 'plan',
-  what: `POST plans, new ones, ${CONNECTIONS_PLAN} connections`,
+  what: `POST plans, new ones, ${CONNECTIONS} connections`,
   main: 'per_second',
   ratios: WRITE_RATIOS,
   goals: [
@@ -292,7 +289,7 @@ export const plan: Row = {
     )
     writeFileSync(ids, lines.join('\n'))
     const created = (key: string) => (calls: number, from: number) => ({
-      connections: CONNECTIONS_PLAN,
+      connections: CONNECTIONS,
       method: 'POST' as const,
       path: '/partner/v1/plans',
       headers: { authorization: `Bearer ${key}` },
@@ -316,7 +313,7 @@ export const plan: Row = {
       on: `${counted(USERS)} users, ${counted(calls)} plans a turn`,
       contestants: [
         ...contestants,
-        ...byHand({ on, raw, work: 'plans', database, calls, onServer: MANY }, CONNECTIONS_PLAN),
+        ...byHand({ on, raw, work: 'plans', database, calls, onServer: MANY }, CONNECTIONS),
         ...(await calledOnly(stage, load, created('')(calls, 0))),
       ],
     }

@@ -131,14 +131,8 @@ export const MONTHS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A page of adjustments repeats the one that ended the page before, and an invoice lists it twice.',
-    find: [
-      'where (a.recorded_at, a.execution_id, a.adjustment_id) > (:at, :id, :number) and a.recorded_at < :end',
-      '  and ${OF_TENANT}',
-    ],
-    replace: [
-      'where (a.recorded_at, a.execution_id, a.adjustment_id) >= (:at, :id, :number) and a.recorded_at < :end',
-      '  and ${OF_TENANT}',
-    ],
+    find: 'number: after?.adjustment.adjustmentId ?? 0,',
+    replace: 'number: (after?.adjustment.adjustmentId ?? 1) - 1,',
   },
   {
     name: 'lines-of-every-tenant',
