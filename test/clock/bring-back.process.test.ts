@@ -78,7 +78,7 @@ test('a window of a plan that has yet to begin comes back to its start_date', as
   await assertSound(world)
 })
 
-test('a window rolled ahead comes back to its slot with what the slot had left', async (t) => {
+test('a window rolled ahead comes back to its cell of the grid with what the cell had left', async (t) => {
   const world = await openPlan(t)
   await passUntil(world, plus(T0, 9 * HOUR_MS))
   const before = (await moneyOf(world))[0]?.taken ?? 0n
@@ -102,7 +102,7 @@ test('a window rolled ahead comes back to its slot with what the slot had left',
   assert.equal(
     today.reduce((sum, { taken }) => sum + taken, 0n),
     usd('60.00'),
-    'the slot is spent once, and whole',
+    'the cell is spent once, and whole',
   )
   await passUntil(world, plus(T0, 3 * DAY_MS))
   const windows = (await moneyOf(world)).map(({ start }) => start)
@@ -110,7 +110,7 @@ test('a window rolled ahead comes back to its slot with what the slot had left',
   await assertSound(world)
 })
 
-test('what fired ahead is taken off the slot it fired for, when that comes', async (t) => {
+test('what fired ahead is taken off the cell it fired for, when that comes', async (t) => {
   const world = await openPlan(t)
   await passUntil(world, plus(T0, HOUR_MS))
   world.setClock(plus(T0, 3 * DAY_MS + HOUR_MS))
@@ -129,7 +129,7 @@ test('what fired ahead is taken off the slot it fired for, when that comes', asy
   await assertSound(world)
 })
 
-test('a slot without a window gets a whole budget, one that is spent leaves the next', async (t) => {
+test('a cell without a window gets a whole budget, one that is spent leaves the next', async (t) => {
   const world = await openPlan(t)
   await passUntil(world, plus(T0, DAY_MS - HOUR_MS / 4))
   assert.equal((await moneyOf(world))[0]?.taken, usd('60.00'))

@@ -163,7 +163,7 @@ const ANCHORS: [what: string, startDate: number | null | undefined, windowStart:
   ['one long ago', T0 - 100 * WINDOW_MS.weekly, T0],
 ]
 
-test('the first window opens at a future start_date, else in the slot of its grid that contains now', () => {
+test('the first window opens at a future start_date, else in the cell of its grid that contains now', () => {
   for (const [what, startDate, windowStart] of ANCHORS) {
     const change = created({ startDate: startDate as Instant | null | undefined })
     assert.equal(change.open?.start, windowStart, what)

@@ -19,8 +19,8 @@ import {
   close,
   firstWindow,
   gridStart,
+  openCell,
   opening,
-  openSlot,
   reserve,
   roll,
   settle,
@@ -197,7 +197,7 @@ const ROLLS: [frequency: Frequency, afterStartMs: number, next: number | null][]
   ['bi-weekly', 59 * DAY_MS, 56],
 ]
 
-test('a window that is over is followed by the slot of its grid that contains now', () => {
+test('a window that is over is followed by the cell of its grid that contains now', () => {
   for (const [frequency, ms, next] of ROLLS) {
     const over = { ...opening(T0, frequency, BUDGET), frequency, amount: usd('70.00') }
     const start = next === null ? null : days(next)
@@ -206,7 +206,7 @@ test('a window that is over is followed by the slot of its grid that contains no
   }
 })
 
-test('rolling never leaves the grid and always lands on the slot of now', () => {
+test('rolling never leaves the grid and always lands on the cell of now', () => {
   const past = fc.integer({ min: -400 * DAY_MS, max: 400 * DAY_MS })
   fc.assert(
     fc.property(
@@ -217,22 +217,22 @@ test('rolling never leaves the grid and always lands on the slot of now', () => 
         const start = plus(T0, a)
         const now = plus(start, b)
         const length = WINDOW_MS[frequency]
-        const slot = gridStart(start, length, now)
-        assert.equal((slot - start) % length, 0)
-        assert.ok(slot <= now && now < slot + length)
+        const cell = gridStart(start, length, now)
+        assert.equal((cell - start) % length, 0)
+        assert.ok(cell <= now && now < cell + length)
         assert.equal(gridStart(now, length, start), now, 'a start ahead is kept')
         const next = roll({ ...opening(start, frequency, BUDGET), frequency, amount: BUDGET }, now)
-        assert.equal(next?.start ?? start, slot)
+        assert.equal(next?.start ?? start, cell)
       },
     ),
   )
 })
 
-test('a slot whose last millisecond began a window has no room for another', () => {
-  const slot = opening(T0, 'daily', usd('60.00'))
-  const after = (usedStart: Instant) => openSlot(slot, { claimed: 0n as Usd, usedStart }, usd('5.00'))
-  assert.equal(after(plus(slot.end, -1)), null)
-  assert.deepEqual(after(plus(slot.end, -2)), { ...slot, start: plus(slot.end, -1) })
+test('a cell whose last millisecond began a window has no room for another', () => {
+  const cell = opening(T0, 'daily', usd('60.00'))
+  const after = (usedStart: Instant) => openCell(cell, { claimed: 0n as Usd, usedStart }, usd('5.00'))
+  assert.equal(after(plus(cell.end, -1)), null)
+  assert.deepEqual(after(plus(cell.end, -2)), { ...cell, start: plus(cell.end, -1) })
 })
 
 test('a first window is that of the grid, and starts after the last that a reset has removed', () => {
@@ -251,7 +251,7 @@ test('a first window is that of the grid, and starts after the last that a reset
       assert.equal(window.budget, BUDGET)
     }),
   )
-  // Nothing is left of the slot: the next one.
+  // Nothing is left of the cell: the next one.
   const last = firstWindow({ startDate: T0, frequency: 'daily', amount: BUDGET }, plus(days(1), -1), T0)
   assert.deepEqual(last, opening(days(1), 'daily', BUDGET))
 })

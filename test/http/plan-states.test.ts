@@ -182,7 +182,7 @@ test('a plan of a first request: defaults, the window of its start date', async 
   const starts = [
     [{ start_date: null }, T0],
     [{ start_date: '2026-01-09T12:00:00Z' }, T0 + 4.5 * DAY_MS],
-    // In the past: the slot of the grid that contains now.
+    // In the past: the cell of the grid that contains now.
     [{ start_date: '2025-12-01T18:00:00Z' }, T0 - 0.25 * DAY_MS],
     [{ start_date: '2025-12-31', frequency: 'weekly' }, T0 - 5 * DAY_MS],
     [{ start_date: '2025-12-31', frequency: 'bi-weekly' }, T0 - 5 * DAY_MS],

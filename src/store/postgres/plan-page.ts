@@ -6,16 +6,16 @@ import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Frequency, Instant } from '../../core/time.ts'
 import {
+  cellAfter,
   close,
   freshSchedule,
   leastInstruction,
   type OnGrid,
   type Opening,
+  openCell,
   opened,
-  openSlot,
   reserve,
   type Schedule,
-  slotAfter,
   type Window,
 } from '../../core/window.ts'
 import { DIGESTED, intact } from '../digests.ts'
@@ -34,7 +34,7 @@ import {
   windowOf,
 } from '../rows/ledger.ts'
 import { UNDER_WAY } from '../sql/accounts.ts'
-import { leastInstructionOf, slotUse } from '../sql/ledger.ts'
+import { cellUse, leastInstructionOf } from '../sql/ledger.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
 import { columnsToAdd, selected } from '../tables.ts'
 import type { Times } from './server/month-gate.ts'
@@ -203,10 +203,10 @@ type Rollable = {
 /** A window that is over, and its successor with the schedule for it. Nothing is written yet. */
 type Rolled = { over: Window; window: Window; schedule: Schedule }
 
-const SLOTS = { plan_id: 'bigint', slot_start: 'bigint', slot_end: 'bigint' } as const
-const SLOT_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null }>(
-  `select n.plan_id, u.* from ${rowsIn(SLOTS, 'n')}
-   cross join lateral (${slotUse({ planId: 'n.plan_id', start: 'n.slot_start', end: 'n.slot_end' })}) u`,
+const CELLS = { plan_id: 'bigint', cell_start: 'bigint', cell_end: 'bigint' } as const
+const CELL_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null }>(
+  `select n.plan_id, u.* from ${rowsIn(CELLS, 'n')}
+   cross join lateral (${cellUse({ planId: 'n.plan_id', start: 'n.cell_start', end: 'n.cell_end' })}) u`,
 )
 const WINDOW_IDS = query<{ window_id: bigint }>(
   `select nextval(pg_get_serial_sequence('windows', 'window_id')) as window_id from generate_series(1, :count::int)`,
@@ -229,11 +229,11 @@ async function rollWindows(
 ): Promise<Map<number, Rolled>> {
   const over = seen.flatMap((one) => {
     const { window, terms, now } = one
-    const slot = now < window.end ? null : roll({ start: window.start, end: window.end, ...terms }, now)
-    return slot ? [{ ...one, slot }] : []
+    const cell = now < window.end ? null : roll({ start: window.start, end: window.end, ...terms }, now)
+    return cell ? [{ ...one, cell }] : []
   })
   if (over.length === 0) return new Map()
-  const [ids, openings] = await Promise.all([tx.all(WINDOW_IDS, { count: over.length }), freeSlots(tx, over)])
+  const [ids, openings] = await Promise.all([tx.all(WINDOW_IDS, { count: over.length }), freeCells(tx, over)])
   return new Map(
     over.map(({ window, minTranche, now }, i) => {
       const { planId } = window
@@ -247,33 +247,33 @@ async function rollWindows(
   )
 }
 
-/** The first slot of each plan that has money left: nearly always the one asked for. */
-async function freeSlots(
+/** The first cell of each plan that has money left: nearly always the one asked for. */
+async function freeCells(
   tx: Tx,
-  over: readonly (Rollable & { slot: Opening })[],
+  over: readonly (Rollable & { cell: Opening })[],
 ): Promise<Map<number, Opening>> {
   const found = new Map<number, Opening>()
-  let wanted = over.map(({ window, terms, minTranche, slot }) => ({
+  let wanted = over.map(({ window, terms, minTranche, cell }) => ({
     planId: window.planId,
-    slot,
+    cell,
     floor: leastInstruction(minTranche, terms.amount),
   }))
   while (wanted.length > 0) {
-    const asked = wanted.map(({ planId, slot }) => ({
+    const asked = wanted.map(({ planId, cell }) => ({
       plan_id: planId,
-      slot_start: slot.start,
-      slot_end: slot.end,
+      cell_start: cell.start,
+      cell_end: cell.end,
     }))
     const uses = new Map(
-      (await tx.all(SLOT_USES, arraysOf(SLOTS, asked))).map((use) => [Number(use.plan_id), use]),
+      (await tx.all(CELL_USES, arraysOf(CELLS, asked))).map((use) => [Number(use.plan_id), use]),
     )
     const full: typeof wanted = []
-    for (const { planId, slot, floor } of wanted) {
+    for (const { planId, cell, floor } of wanted) {
       const use = uses.get(planId)
       if (!use) throw new Error(`nobody knows what plan ${planId} has used`)
-      const free = openSlot(slot, { claimed: use.claimed as Usd, usedStart: instantOrNull(use.used) }, floor)
+      const free = openCell(cell, { claimed: use.claimed as Usd, usedStart: instantOrNull(use.used) }, floor)
       if (free) found.set(planId, free)
-      else full.push({ planId, slot: slotAfter(slot), floor })
+      else full.push({ planId, cell: cellAfter(cell), floor })
     }
     wanted = full
   }

@@ -118,8 +118,8 @@ export const ledger = {
   /** Throws DamagedRow. */
   current: (tx: Tx, planId: number) => within(tx, (steps) => shared.soundCurrent(steps, planId)),
   write: (tx: Tx, window: Window) => within(tx, (steps) => shared.writeWindow(steps, window)),
-  freeSlot: (tx: Tx, planId: number, slot: Opening, floor: Usd) =>
-    within(tx, (steps) => shared.freeSlot(steps, planId, slot, floor)),
+  freeCell: (tx: Tx, planId: number, cell: Opening, floor: Usd) =>
+    within(tx, (steps) => shared.freeCell(steps, planId, cell, floor)),
   nextId: (tx: Tx) => within(tx, (steps) => steps.nextId('windows')),
   /** Both of its statements are sent at once: what follows them need not wait for their answers. */
   open: (tx: Tx, window: shared.NewWindow) => within(tx, (steps) => shared.openWindow(steps, window)),

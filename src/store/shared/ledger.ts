@@ -5,13 +5,13 @@ import type { Usd } from '../../core/money.ts'
 import type { Instant } from '../../core/time.ts'
 import {
   type CloseReason,
+  cellAfter,
   close,
   freshSchedule,
   type Opening,
+  openCell,
   opened,
-  openSlot,
   type Schedule,
-  slotAfter,
   unreserved,
   type Window,
 } from '../../core/window.ts'
@@ -25,13 +25,13 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { AWAKE, IS_OPEN, SLOT_USE } from '../sql/ledger.ts'
+import { AWAKE, CELL_USE, IS_OPEN } from '../sql/ledger.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import { query, type Step, type Steps, type Tx } from '../transaction.ts'
 
 const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
 const OPEN = query(insertInto('windows'))
-const SLOT = query<{ claimed: bigint; used: bigint | null }>(SLOT_USE)
+const CELL = query<{ claimed: bigint; used: bigint | null }>(CELL_USE)
 /** An open window stays open here, and its place among the open ones does not change. */
 const WRITE_OPEN = query(
   `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released
@@ -57,7 +57,7 @@ const WAKE = query(`update schedules set awake = ${AWAKE} where plan_id = :plan_
 export const WINDOWS = {
   current: CURRENT,
   open: OPEN,
-  slot: SLOT,
+  cell: CELL,
   writeOpen: WRITE_OPEN,
   writeClosed: WRITE_CLOSED,
   refund: REFUND,
@@ -89,13 +89,13 @@ export function writeWindow(tx: Tx, window: Window): Step<unknown> {
   )
 }
 
-/** The first slot from `slot` on that has money left, as a window to open: nearly always that very slot. */
-export function* freeSlot(tx: Tx, planId: number, slot: Opening, floor: Usd): Steps<Opening> {
-  for (let next = slot; ; next = slotAfter(next)) {
-    const use = yield* tx.get(SLOT, { plan_id: planId, start: next.start, end: next.end })
+/** The first cell from `cell` on that has money left, as a window to open: nearly always that very cell. */
+export function* freeCell(tx: Tx, planId: number, cell: Opening, floor: Usd): Steps<Opening> {
+  for (let next = cell; ; next = cellAfter(next)) {
+    const use = yield* tx.get(CELL, { plan_id: planId, start: next.start, end: next.end })
     if (!use) throw new Error('a sum has no row')
     const usedStart = instantOrNull(use.used)
-    const found = openSlot(next, { claimed: use.claimed as Usd, usedStart }, floor)
+    const found = openCell(next, { claimed: use.claimed as Usd, usedStart }, floor)
     if (found) return found
   }
 }

@@ -5,7 +5,7 @@ import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { PlanState } from '../../core/plan.ts'
 import type { Instant } from '../../core/time.ts'
-import { leastInstruction, slotDue } from '../../core/window.ts'
+import { cellDue, leastInstruction } from '../../core/window.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import {
   type PlanRow,
@@ -22,7 +22,7 @@ import type { ListedPlan, PlanAhead, PlanStore, WindowStore } from '../store.ts'
 import { type Base, callOf, ofTenant, query, type ReadTx, type Steps, type Tx } from '../transaction.ts'
 import { timeOf } from './accounts.ts'
 import { addAudit } from './audit.ts'
-import { freeSlot, lockPlans, replaceCurrent, soundCurrent, wake } from './ledger.ts'
+import { freeCell, lockPlans, replaceCurrent, soundCurrent, wake } from './ledger.ts'
 
 type ListedRow = PlanRow & TenantRow
 
@@ -165,12 +165,12 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
   },
 })
 
-/** Null for a window that is where it belongs: the slots before it have no money left. */
+/** Null for a window that is where it belongs: the cells before it have no money left. */
 function* judge(tx: Tx, row: AheadRow, now: Instant): Steps<PlanAhead | null> {
   const [plan, window] = [planOf(row), windowOf(row)]
-  const slot = slotDue({ ...window, ...plan }, plan.startDate, now)
+  const cell = cellDue({ ...window, ...plan }, plan.startDate, now)
   const floor = leastInstruction(row.min_tranche as Usd, plan.amount)
-  const place = yield* freeSlot(tx, plan.planId, slot, floor)
+  const place = yield* freeCell(tx, plan.planId, cell, floor)
   return place.start < window.start && place.end < window.end
     ? { ...plan, tenant: tenantOf(row), window, place }
     : null

@@ -77,18 +77,18 @@ export const UPDATE_PLAN = `
     digest = :digest
   where tenant_id = :tenant_id and plan_id = :plan_id`
 
-/** How much of a slot a plan's windows that start in it have used, and the latest start that executions carry. */
-export function slotUse({
+/** What the windows of a plan that start in a cell of its grid have used, and their latest start with executions. */
+export function cellUse({
   planId,
   start,
   end,
 }: Readonly<Record<'planId' | 'start' | 'end', string>>): string {
-  const inSlot = `plan_id = ${planId} and window_start >= ${start} and window_start < ${end}`
+  const inCell = `plan_id = ${planId} and window_start >= ${start} and window_start < ${end}`
   return `
-    select (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows where ${inSlot}) as claimed,
-      (select max(window_start) from executions where ${inSlot}) as used`
+    select (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows where ${inCell}) as claimed,
+      (select max(window_start) from executions where ${inCell}) as used`
 }
-export const SLOT_USE = slotUse({ planId: ':plan_id', start: ':start', end: ':end' })
+export const CELL_USE = cellUse({ planId: ':plan_id', start: ':start', end: ':end' })
 
 // How executions are read, listed and cancelled, by both stores.
 

@@ -47,7 +47,7 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
     if (!next) return null
     ledger.closeCurrent(schedule.planId, 'ended', now)
     const minTranche = plan.min_tranche as Usd
-    const free = ledger.freeSlot(schedule.planId, next, leastInstruction(minTranche, over.amount))
+    const free = ledger.freeCell(schedule.planId, next, leastInstruction(minTranche, over.amount))
     return ledger.open(schedule.planId, free, minTranche)
   }
 

@@ -5,14 +5,14 @@ import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
 import {
   type CloseReason,
+  cellAfter,
   close,
   freshSchedule,
   type Opening,
+  openCell,
   opened,
-  openSlot,
   reserve,
   type Schedule,
-  slotAfter,
   unreserved,
   type Window,
 } from '../../core/window.ts'
@@ -148,12 +148,12 @@ export function createLedger(db: Database, { within }: Driver) {
       })
     },
 
-    /** The first slot from `slot` on that has money left, as a window to open: nearly always that very slot. */
-    freeSlot(planId: number, slot: Opening, floor: Usd): Opening {
-      for (let next = slot; ; next = slotAfter(next)) {
-        const use = sql.slot.get({ plan_id: planId, start: next.start, end: next.end })
+    /** The first cell from `cell` on that has money left, as a window to open: nearly always that very cell. */
+    freeCell(planId: number, cell: Opening, floor: Usd): Opening {
+      for (let next = cell; ; next = cellAfter(next)) {
+        const use = sql.cell.get({ plan_id: planId, start: next.start, end: next.end })
         const usedStart = instantOrNull(use?.used ?? null)
-        const found = openSlot(next, { claimed: (use?.claimed ?? 0n) as Usd, usedStart }, floor)
+        const found = openCell(next, { claimed: (use?.claimed ?? 0n) as Usd, usedStart }, floor)
         if (found) return found
       }
     },

@@ -62,12 +62,12 @@ export const WINDOWS: readonly Row[] = [
     replace: '',
   },
   {
-    name: 'slot-spent-twice',
+    name: 'cell-spent-twice',
     by: ['contract', 'simulate'],
     breaks:
       'A window that a clock ahead had opened and spent is opened again with its whole budget when its time comes.',
     find: [
-      'const free = ledger.freeSlot(schedule.planId, next, leastInstruction(minTranche, over.amount))',
+      'const free = ledger.freeCell(schedule.planId, next, leastInstruction(minTranche, over.amount))',
       'return ledger.open(schedule.planId, free, minTranche)',
     ],
     replace: 'return ledger.open(schedule.planId, next, minTranche)',
@@ -225,13 +225,13 @@ export const WINDOWS: readonly Row[] = [
     replace: 'then 1 else 0 end',
   },
   {
-    name: 'server-slot-spent-twice',
+    name: 'server-cell-spent-twice',
     by: ['simulate'],
     on: 'postgres',
     breaks:
-      'On a server a slot that already has money in it counts as empty when a window is rolled into it. A plan spends the budget of one day twice.',
-    find: 'const free = openSlot(slot, { claimed: use.claimed as Usd, usedStart: instantOrNull(use.used) }, floor)',
-    replace: 'const free = openSlot(slot, { claimed: 0n as Usd, usedStart: instantOrNull(use.used) }, floor)',
+      'On a server a cell that already has money in it counts as empty when a window is rolled into it. A plan spends the budget of one day twice.',
+    find: 'const free = openCell(cell, { claimed: use.claimed as Usd, usedStart: instantOrNull(use.used) }, floor)',
+    replace: 'const free = openCell(cell, { claimed: 0n as Usd, usedStart: instantOrNull(use.used) }, floor)',
   },
   {
     name: 'keys-before-a-reset-come-again',

@@ -2,7 +2,7 @@
 
 import { executionOf, type Lever } from '../action.ts'
 import { acceptLate, adjust, close, dismissLate, open, settle } from './ledger.ts'
-import { follow, freeSlot, nextSlot } from './pass.ts'
+import { follow, freeCell, nextCell } from './pass.ts'
 import {
   currentWindow,
   type Execution,
@@ -153,7 +153,7 @@ function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
 }
 
 /**
- * Puts a window back that a clock ahead had rolled: to the slot of its grid that is now, or the plan's start while that
+ * Puts a window back that a clock ahead had rolled: to the present cell of its grid, or the plan's start while that
  * lies ahead; or to the first one after it with money left.
  */
 function bringBack(state: State, tenant: Tenant, id: string): Refusal {
@@ -163,7 +163,7 @@ function bringBack(state: State, tenant: Tenant, id: string): Refusal {
   if (!window || window.start <= Math.max(now, plan.startDate)) return null
   const { startDate, frequency, amount } = plan
   const first = { start: startDate, end: startDate + WINDOW_LENGTH[frequency], budget: amount }
-  const place = freeSlot(plan, startDate > now ? first : nextSlot(plan, window, now))
+  const place = freeCell(plan, startDate > now ? first : nextCell(plan, window, now))
   if (place.start >= window.start || place.end >= window.end) return null
   close(plan, now, 'reset')
   open(plan, place)

@@ -138,9 +138,9 @@ function visit(
     if (!plan.timing) continue
     const known = knownOf(plan)
     if (known.now >= plan.timing.window.end) {
-      const next = nextSlot(plan, plan.timing.window, known.now)
+      const next = nextCell(plan, plan.timing.window, known.now)
       close(plan, known.now, 'ended')
-      open(plan, freeSlot(plan, next))
+      open(plan, freeCell(plan, next))
       rolled += 1
     }
     const { timing } = plan
@@ -280,7 +280,7 @@ function wait(timing: Timing, until: number): null {
  */
 function cut({ window, floor }: Timing): NonNullable<Timing['cut']> {
   const length = window.end - window.start
-  // A window may be shorter than its frequency says: it begins behind one that used the same slot.
+  // A window may be shorter than its frequency says: it begins behind one that used the same cell of its grid.
   const atLeastOne = (lengthOfOne: number) => Math.max(1, Math.round(length / lengthOfOne))
   const days = atLeastOne(DAY)
   const most = atLeastOne(length <= DAY ? 8 * HOUR : 12 * HOUR)
@@ -373,25 +373,25 @@ function worth({ window, floor }: Timing, { slots, perSlot, fired }: Cut, due: n
   return share >= floor && left - share < floor ? toCents(left) : share
 }
 
-/** The slot of a window's grid that contains now: after one that is over, past those that were slept through. */
-export function nextSlot(plan: Plan, { end }: { end: number }, now: number) {
+/** The cell of a window's grid that contains now: after one that is over, past those that were slept through. */
+export function nextCell(plan: Plan, { end }: { end: number }, now: number) {
   const length = WINDOW_LENGTH[plan.frequency]
   const start = end + Math.floor((now - end) / length) * length
   return { start, end: start + length, budget: plan.amount }
 }
 
-/** The first slot from one on that has money left, after the windows it has had. */
-export function freeSlot(
+/** The first cell from one on that has money left, after the windows it has had. */
+export function freeCell(
   plan: Plan,
-  slot: { start: number; end: number; budget: bigint },
+  cell: { start: number; end: number; budget: bigint },
 ): { start: number; end: number; budget: bigint } {
   const floor = least(plan.tenant.partner.minTranche, plan.amount)
-  for (let { start, end } = slot; ; [start, end] = [end, end + end - start]) {
+  for (let { start, end } = cell; ; [start, end] = [end, end + end - start]) {
     const within = (at: number) => start <= at && at < end
     let claimed = 0n
     for (const window of plan.windows) if (within(window.start)) claimed += window.spent + window.reserved
     const used = usedBeginnings(plan).filter(within)
-    const budget = slot.budget - claimed
+    const budget = cell.budget - claimed
     const free = Math.max(start, ...used.map((at) => at + 1))
     if (free < end && (claimed === 0n || budget >= floor)) return { start: free, end, budget }
   }

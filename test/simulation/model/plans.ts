@@ -2,7 +2,7 @@
 
 import { ANY_TEXT, type Expected, ok, refused, refusedNaming } from './calls.ts'
 import { cancelOpen, close, open } from './ledger.ts'
-import { freeSlot } from './pass.ts'
+import { freeCell } from './pass.ts'
 import {
   currentWindow,
   dollars,
@@ -82,11 +82,11 @@ function create(state: State, tenant: Tenant, body: PlanBody, now: number): Plan
   tenant.plans.set(plan.id, plan)
   state.plans.push(plan)
   if (plan.status !== 'cancelled') {
-    // A start in the past opens the slot of its grid that contains now.
+    // A start in the past opens the cell of its grid that contains now.
     const length = WINDOW_LENGTH[plan.frequency]
     const start = startDate >= now ? startDate : startDate + Math.floor((now - startDate) / length) * length
     // Behind what a sandbox had before it was begun anew.
-    open(plan, freeSlot(plan, { start, end: start + length, budget: plan.amount }))
+    open(plan, freeCell(plan, { start, end: start + length, budget: plan.amount }))
   }
   return plan
 }

@@ -1,4 +1,5 @@
-// Pages of a pass: at which instant and price a plan is due, what its ids follow, and that a slot is spent once.
+// Pages of a pass: at which instant and price a plan is due, what its ids follow, and that a cell of the grid is spent
+// once.
 
 import assert from 'node:assert/strict'
 import type { ExecutionId } from '../../../src/core/execution.ts'
@@ -128,7 +129,7 @@ export const planPageContract: Contract = {
     assert.deepEqual(counts, { plansEvaluated: 1, executionsCreated: 1, windowsRolled: 0 })
   },
 
-  'a slot that a clock ahead has spent from opens with what is left of it': async (t, open) => {
+  'a cell that a clock ahead has spent from opens with what is left of it': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme, acmeLive, bolt } = world
     await link(store, acmeLive)
