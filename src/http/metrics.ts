@@ -62,8 +62,8 @@ export function createMetrics(): Metrics {
 
     counting: (store) => ({
       ...store,
-      async changeExecution(tenant, ids, decide) {
-        const outcome = await store.changeExecution(tenant, ids, decide)
+      async confirmExecution(tenant, ids, decide) {
+        const outcome = await store.confirmExecution(tenant, ids, decide)
         if (outcome.kind === 'recorded') {
           const { status } = outcome.trade.report
           counters.confirmed.inc({ environment: tenant.environment, status })

@@ -27,7 +27,7 @@ export type CallStore = AskedFor<
     | 'readPlan'
     | 'readPlans'
     | 'deliverDue'
-    | 'changeExecution'
+    | 'confirmExecution'
     | 'readExecutions'
     | 'fixTenantPeriod'
     | 'readTenantLines'

@@ -137,7 +137,7 @@ export interface ExecutionStore {
   /**
    * Stores a confirmation; the report of a `refused` one is kept or counted, for its caller to refuse it afterwards.
    */
-  changeExecution(
+  confirmExecution(
     tenant: Caller,
     ids: { executionId: string; partnerOrderId: string },
     decide: (seen: ExecutionSeen, now: Instant) => Confirmation,
@@ -488,13 +488,13 @@ export interface TradeStore {
    * well the numbers of the reports of its execution that still wait. Throws late_fill_not_found, and
    * late_fill_conflict when none is named and not exactly one is undecided.
    */
-  acceptLateReport(
+  acceptLateFill(
     ids: LateFillDecision,
     decide: (seen: LateFillSeen, late: LateFill, now: Instant) => Acceptance,
     audit: (made: Acceptance, late: LateFill) => AuditEntry,
   ): Promise<Acceptance & { waiting: number[] }>
   /** Settles late fills without recording them: the one named, or all of an execution. Throws late_fill_not_found. */
-  dismissLateReports(ids: LateFillDecision, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
+  dismissLateFills(ids: LateFillDecision, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
   listLateFills(page: PageRequest): Promise<ListedLateFill[]>
 }
 

@@ -85,7 +85,7 @@ test('an empty reason that an earlier version recorded is not a reason, and its 
   assert.ok(tenant)
   const report: Report = { status: 'failed', partnerOrderId: 'o', executedAt: null, failureReason: '' }
   const ids = { executionId: id, partnerOrderId: 'o' }
-  await service.store.changeExecution(tenant, ids, (seen, now) => confirm(seen, report, now))
+  await service.store.confirmExecution(tenant, ids, (seen, now) => confirm(seen, report, now))
   assert.equal(await reasonOf(service, id), '')
   for (const again of NONE) {
     const sent = { partner_order_id: 'o', status: 'failed', ...again }

@@ -35,7 +35,7 @@ test('a late fill is refused, kept once, and answered as a replay once an operat
     const kept = (await lateFills()).filter(({ execution }) => execution.executionId === id)
     assert.equal(kept.length, 1)
     assert.equal((await service.store.findExecution(id))?.trade, null)
-    await service.store.acceptLateReport({ executionId: id, reportId: null }, acceptLate, () => AUDIT)
+    await service.store.acceptLateFill({ executionId: id, reportId: null }, acceptLate, () => AUDIT)
     const answer = await succeed(service, 'POST', confirmPath(id), report)
     assert.deepEqual(answer, {
       ok: true,

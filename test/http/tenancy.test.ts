@@ -162,7 +162,7 @@ test("a late fill is its own tenant's, to report and to have answered", async (t
   await refusedToAll()
   assert.deepEqual(await service.store.listLateFills({ after: null, limit: 10 }), [])
   assert.equal((await service.call('POST', confirmPath(id), report)).status, 409)
-  await service.store.acceptLateReport({ executionId: id, reportId: null }, acceptLate, () => AUDIT)
+  await service.store.acceptLateFill({ executionId: id, reportId: null }, acceptLate, () => AUDIT)
   await refusedToAll()
   assert.equal((await succeed(service, 'POST', confirmPath(id), report)).replayed, true)
   await assertSound(service)

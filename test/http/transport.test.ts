@@ -167,7 +167,7 @@ test('an unexpected failure is a 500 that says nothing, and a log line that says
     log,
     wrap: (store) => ({
       ...store,
-      changeExecution: (...args) => (burns ? Promise.reject(boom) : store.changeExecution(...args)),
+      confirmExecution: (...args) => (burns ? Promise.reject(boom) : store.confirmExecution(...args)),
     }),
   })
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''

@@ -77,7 +77,7 @@ async function play(service: Service, key: string, { kind, pick, share, hours }:
   } else if (kind === 'cancel') {
     await unlessRefused(store.cancelExecution(executionId, (at, now) => cancelByHand(at, 'gone', now), AUDIT))
   } else if (kind === 'accept') {
-    await unlessRefused(store.acceptLateReport({ executionId, reportId: null }, acceptLate, () => AUDIT))
+    await unlessRefused(store.acceptLateFill({ executionId, reportId: null }, acceptLate, () => AUDIT))
   } else {
     const right = { usd: part, btc: btc(share === 0 ? '0' : `0.${1000 + share}`), reason: 'wrong' }
     await unlessRefused(

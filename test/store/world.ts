@@ -135,7 +135,7 @@ export const report = (
   executionId: string,
   said: Report,
 ): Promise<Confirmation> =>
-  store.changeExecution(tenant, { executionId, partnerOrderId: said.partnerOrderId }, (seen, now) =>
+  store.confirmExecution(tenant, { executionId, partnerOrderId: said.partnerOrderId }, (seen, now) =>
     confirm(seen, said, now),
   )
 

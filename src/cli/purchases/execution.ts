@@ -413,7 +413,7 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
       await confirmOnTerminal(cli, `Record the late fill of ${executionId}? It will be billed.`)
       await cli.withStore(async (store) => {
         const ids = { executionId, reportId: report ?? null, reason }
-        const made = await store.acceptLateReport(ids, acceptLate, (_, { reportId }) =>
+        const made = await store.acceptLateFill(ids, acceptLate, (_, { reportId }) =>
           auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId, reason }),
         )
         const json = acceptanceJson(executionId, made)
@@ -433,7 +433,7 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
       await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
       await cli.withStore(async (store) => {
         const ids = { executionId, reportId: report ?? null, reason }
-        const dismissed = await store.dismissLateReports(ids, (late) => {
+        const dismissed = await store.dismissLateFills(ids, (late) => {
           // Money may have moved in each of them. Thrown here, in the transaction, it leaves all of them waiting.
           if (!all && late.length > 1)
             throw severalWait(executionId, late, 'name one with --report, or dismiss them with --all.')

@@ -19,7 +19,7 @@ import {
   amountParams,
   type ExecutionRow,
   executionOf,
-  keptParams,
+  lateFillParams,
   type LateFillRow,
   lateFillOf,
   type TradeRow,
@@ -57,7 +57,7 @@ const COUNT = query(
 
 /** Keeps or counts the reports of refused confirmations, and skips those that are already kept. */
 async function keep(tx: Tx, tenantId: number, refused: readonly Refused[], now: Instant): Promise<void> {
-  const kept = refused.filter(({ keeping }) => keeping === 'new').map((one) => keptParams(one, tenantId, now))
+  const kept = refused.filter(({ keeping }) => keeping === 'new').map((one) => lateFillParams(one, tenantId, now))
   const counted = refused
     .filter(({ keeping }) => keeping === 'counted')
     .map(({ execution }) => ({ execution_id: execution.executionId }))

@@ -60,7 +60,7 @@ export function createExecutionStore(
   return {
     deliverDue: (tenant, limit, deliver) => poll(tenant, { limit, deliver }),
 
-    changeExecution: (tenant, ids, decide) => confirm(tenant, ids, decide),
+    confirmExecution: (tenant, ids, decide) => confirm(tenant, ids, decide),
 
     async readExecutions(tenant, page) {
       const seen = await read(async (tx) => {

@@ -347,7 +347,7 @@ export const lateFillOf = (row: LateFillRow): LateFill => ({
 })
 
 /** Of a report that was refused and is kept. It is a fill, so it has no reason of a failure. */
-export function keptParams({ execution, report, reason }: Refused, tenantId: number, now: Instant) {
+export function lateFillParams({ execution, report, reason }: Refused, tenantId: number, now: Instant) {
   const { failure_reason: _, ...reported } = reportParams(report)
   return newRow('late_reports', {
     execution_id: execution.executionId,

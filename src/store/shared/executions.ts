@@ -106,7 +106,7 @@ export const createTradeStore = (base: Base): TradeStore => ({
       },
     }),
 
-  async acceptLateReport(ids, decide, entryOf) {
+  async acceptLateFill(ids, decide, entryOf) {
     const { executionId, reason = null } = ids
     chosen(ids, await base.look((tx) => lateFillsOf(tx, executionId)))
     return writeRecord(base, executionId, {
@@ -129,7 +129,7 @@ export const createTradeStore = (base: Base): TradeStore => ({
     })
   },
 
-  dismissLateReports: (ids, entryOf) =>
+  dismissLateFills: (ids, entryOf) =>
     writeRecord(base, ids.executionId, {
       *work(tx, { execution }, times) {
         const { executionId, reportId, reason = null } = ids

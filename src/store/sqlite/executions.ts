@@ -9,7 +9,7 @@ import { createPollNotes, type PollNotes } from '../monitoring.ts'
 import {
   type ExecutionRow,
   executionOf,
-  keptParams,
+  lateFillParams,
   type ListedExecutionRow,
   listedExecution,
   tradeParams,
@@ -94,7 +94,7 @@ export function createExecutionStore(
       }
     },
 
-    changeExecution: (tenant, ids, decide) =>
+    confirmExecution: (tenant, ids, decide) =>
       time.write(tenant, (now) => {
         const confirmation = decide(confirmations.seen(tenant, ids), now)
         if (confirmation.kind === 'recorded') confirmations.record(tenant, confirmation, now)
@@ -239,7 +239,7 @@ function createKeeper(db: Database) {
   return (tenant: Tenant, refused: Refused, now: Instant): void => {
     const { execution, keeping } = refused
     if (keeping === 'counted') sql.count.run({ execution_id: execution.executionId })
-    if (keeping === 'new') sql.keep.run(keptParams(refused, tenant.tenantId, now))
+    if (keeping === 'new') sql.keep.run(lateFillParams(refused, tenant.tenantId, now))
   }
 }
 

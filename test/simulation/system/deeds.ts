@@ -96,10 +96,10 @@ async function act(parts: Parts, lever: Lever & { id?: string }): Promise<void> 
       await store.cancelExecution(ids.executionId, (seen, now) => cancelByHand(seen, 'simulated', now), audit)
       return
     case 'accept':
-      await store.acceptLateReport(ids, acceptLate, () => audit)
+      await store.acceptLateFill(ids, acceptLate, () => audit)
       return
     case 'dismiss':
-      await store.dismissLateReports(ids, () => audit)
+      await store.dismissLateFills(ids, () => audit)
       return
     case 'adjust': {
       const right = { usd: usd(lever.usd), btc: btc(lever.btc), reason: 'simulated' }

@@ -116,7 +116,7 @@ export const adjustmentContract: Contract = {
     const { executionId } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
     const accept = (reportId: number) =>
-      store.acceptLateReport({ executionId, reportId }, acceptLate, () => AUDIT)
+      store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
     await report(store, acme, executionId, filled(usd('5'), 'o1'))
     const receivedAt = world.now()
     const more = { ...filled(usd('3'), 'o2'), partnerFee: usd('0.07') }
@@ -154,7 +154,7 @@ export const adjustmentContract: Contract = {
       await report(store, acme, executionId, filled(usd('5'), 'o1'))
       world.advance(MINUTE_MS)
       await report(store, acme, executionId, { ...filled(usd('3'), 'o2'), partnerFee: usd('0.07') })
-      await store.acceptLateReport(
+      await store.acceptLateFill(
         { executionId, reportId: null },
         (seen, late, now) => {
           const made = acceptLate(seen, late, now)

@@ -57,7 +57,7 @@ export const atomicityContract: Contract = {
       ['changeUser, a new one', store.changeUser(acme, 'u9', stop)],
       ['changePlan', store.changePlan(acme, { partnerUserId: 'u1', partnerPlanId: 'p1' }, stop)],
       ['deliverDue', polling],
-      ['changeExecution', store.changeExecution(acme, ids, stop)],
+      ['confirmExecution', store.confirmExecution(acme, ids, stop)],
       ['changeWebhook', store.changeWebhook(acme, stop)],
       ['cancelExecution', store.cancelExecution(executionId, stop, AUDIT)],
       ['adjustTrade', store.adjustTrade(executionId, stop, () => AUDIT)],
@@ -162,7 +162,7 @@ export const atomicityContract: Contract = {
     const seen: (string | undefined)[] = []
     await Promise.all(
       Array.from({ length: 5 }, () =>
-        store.changeExecution(acme, { executionId, partnerOrderId: 'o1' }, (now) => {
+        store.confirmExecution(acme, { executionId, partnerOrderId: 'o1' }, (now) => {
           seen.push(now.execution?.status)
           const { execution, window } = now
           if (!execution || !window || now.trade) return { kind: 'replayed', report: said }

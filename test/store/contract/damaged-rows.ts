@@ -161,7 +161,7 @@ export const damagedRowContract: Contract = {
         const { executionId, said } = await keptAndDamaged(world, sql)
         const ids = { executionId, reportId: null }
         await assert.rejects(
-          store.acceptLateReport(ids, acceptLate, () => AUDIT),
+          store.acceptLateFill(ids, acceptLate, () => AUDIT),
           DAMAGED,
         )
         assert.equal((await report(store, acme, executionId, said)).kind, 'refused')
@@ -181,7 +181,7 @@ export const damagedRowContract: Contract = {
     await setUser(store, acme, 'u1', 'disabled')
     for (const amount of ['9', '8']) await report(store, acme, executionId, filled(usd(amount), 'o1'))
     const accept = (reportId: number) =>
-      store.acceptLateReport({ executionId, reportId }, acceptLate, () => AUDIT)
+      store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
     for (const reportId of [1, 2]) await accept(reportId)
     const right = { usd: usd('7'), btc: btc('0.0001'), reason: 'as its order says' }
     await store.adjustTrade(

@@ -151,7 +151,7 @@ export const executionRaceContract: Contract = {
         const [made, accepted] = await Promise.all([
           confirmOn(here, world, other, order),
           refusal(
-            there.acceptLateReport({ executionId: one.executionId, reportId: null }, acceptLate, () => AUDIT),
+            there.acceptLateFill({ executionId: one.executionId, reportId: null }, acceptLate, () => AUDIT),
             'order_id_taken',
           ),
         ])
@@ -167,7 +167,7 @@ export const executionRaceContract: Contract = {
         assert.equal(pending.length, PLANS)
         for (const one of pending) await confirmOn(here, world, one, one.executionId)
         const accept = ({ executionId }: Execution) =>
-          there.acceptLateReport({ executionId, reportId: null }, acceptLate, () => AUDIT)
+          there.acceptLateFill({ executionId, reportId: null }, acceptLate, () => AUDIT)
         const polled = pending.map(() => poll(here, world.acme, 1))
         await Promise.all([...polled, ...pending.map(accept)])
         world.advance(HOUR_MS)

@@ -25,7 +25,7 @@ import {
 } from '../world.ts'
 
 const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
-  store.acceptLateReport({ executionId, reportId }, acceptLate, () => AUDIT)
+  store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
 
 const windowOf = async ({ store }: World, executionId: string) => {
   const window = (await store.findExecution(executionId))?.window

@@ -33,7 +33,7 @@ const lateFills = async ({ store }: World) =>
   ])
 
 const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
-  store.acceptLateReport({ executionId, reportId }, acceptLate, () => AUDIT)
+  store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
 
 const adjustTo = ({ store }: World, executionId: string, amount: string) =>
   store.adjustTrade(
@@ -73,7 +73,7 @@ export const lateFillContract: Contract = {
       { partnerOrderId: 'o3' },
     ])
       await report(store, acme, executionId, { ...told, ...more })
-    const made = await store.acceptLateReport({ executionId, reportId: first }, acceptLate, () => AUDIT)
+    const made = await store.acceptLateFill({ executionId, reportId: first }, acceptLate, () => AUDIT)
     const numbers = (await store.listLateFills(PAGE)).map(({ reportId }) => reportId)
     assert.deepEqual(
       made.waiting,
@@ -101,7 +101,7 @@ export const lateFillContract: Contract = {
     const { store } = world
     const { executionId, reportIds } = await withLateFills(world)
     const dismiss = (reportId: number | null) =>
-      store.dismissLateReports({ executionId, reportId }, () => AUDIT)
+      store.dismissLateFills({ executionId, reportId }, () => AUDIT)
     const before = await audited(world)
     assert.deepEqual(
       (await dismiss(reportIds[1] ?? 0)).map(({ reportId }) => reportId),
@@ -189,9 +189,9 @@ export const lateFillContract: Contract = {
     const { executionId } = await firstTranche(world, { delivered: false })
     for (const order of ['o1', 'o2', 'o3']) await report(store, acme, executionId, filled(usd('1'), order))
     const own = (reportId: number, reason: string) => ({ executionId, reportId, reason })
-    await store.dismissLateReports(own(1, 'an error of typing'), () => AUDIT)
-    await store.dismissLateReports(own(2, 'not bought'), () => AUDIT)
-    await store.acceptLateReport(own(1, 'bought after all'), acceptLate, () => AUDIT)
+    await store.dismissLateFills(own(1, 'an error of typing'), () => AUDIT)
+    await store.dismissLateFills(own(2, 'not bought'), () => AUDIT)
+    await store.acceptLateFill(own(1, 'bought after all'), acceptLate, () => AUDIT)
     await accept(world, executionId, 3)
     assert.deepEqual(
       (await store.findExecution(executionId))?.lateFills.map(({ decisionReason }) => decisionReason),
@@ -209,7 +209,7 @@ export const lateFillContract: Contract = {
     }
     const kept = await store.listLateFills(PAGE)
     assert.deepEqual([kept.length, kept[0]?.unkept], [KEPT_REPORTS_MAX, 3])
-    await store.dismissLateReports({ executionId, reportId: null }, () => AUDIT)
+    await store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
     assert.equal((await store.listLateFills(PAGE))[0]?.unkept, 0)
   },
 
@@ -223,9 +223,9 @@ export const lateFillContract: Contract = {
       assert.deepEqual([answer.kind, answer.kind === 'refused' && answer.keeping], ['refused', 'counted'])
     }
     assert.deepEqual(await store.listLateFills(PAGE), [])
-    await store.dismissLateReports({ executionId, reportId: null }, () => AUDIT)
+    await store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
     await assert.rejects(
-      store.dismissLateReports({ executionId, reportId: null }, () => AUDIT),
+      store.dismissLateFills({ executionId, reportId: null }, () => AUDIT),
       problem('late_fill_not_found'),
     )
     assert.deepEqual(await store.findFaults(), [])

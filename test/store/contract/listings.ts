@@ -64,7 +64,7 @@ export const listingContract: Contract = {
         [other, 'trade'],
       ])
       assert.deepEqual(await found('acme', 'o2'), [[one, 'late_fill']])
-      await store.acceptLateReport({ executionId: one, reportId: null }, acceptLate, () => AUDIT)
+      await store.acceptLateFill({ executionId: one, reportId: null }, acceptLate, () => AUDIT)
       assert.deepEqual(await found(null, 'o2'), [
         [one, 'further_purchase', 'late_fill'],
         [other, 'late_fill'],

@@ -39,7 +39,7 @@ const afterConfirming = async (world: World, wrong: (made: Recorded) => Recorded
     assert.ok(made.kind === 'recorded')
     return wrong(made)
   }
-  await store.changeExecution(acme, { executionId, partnerOrderId: 'o1' }, decide)
+  await store.confirmExecution(acme, { executionId, partnerOrderId: 'o1' }, decide)
   return kindsOf(await store.findFaults())
 }
 

@@ -119,7 +119,7 @@ export const tenancyContract: Contract = {
     )
   },
 
-  'changeExecution shows a stranger nothing, and changes nothing for it': async (t, open) => {
+  'confirmExecution shows a stranger nothing, and changes nothing for it': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
@@ -127,7 +127,7 @@ export const tenancyContract: Contract = {
       for (const said of [filled(amount), failed()]) {
         await assert.rejects(report(store, stranger, executionId, said), problem('execution_not_found'))
       }
-      const looking = store.changeExecution(stranger, { executionId, partnerOrderId: 'o' }, (seen) => {
+      const looking = store.confirmExecution(stranger, { executionId, partnerOrderId: 'o' }, (seen) => {
         assert.deepEqual(
           [seen.execution, seen.window, seen.trade, seen.orderHeldBy],
           [null, null, null, null],

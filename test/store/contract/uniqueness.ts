@@ -33,7 +33,7 @@ export const uniquenessContract: Contract = {
     const [first, second] = await poll(store, acme)
     assert.ok(first && second)
     await report(store, acme, first.executionId, filled(first.amount, 'o1'))
-    const again = store.changeExecution(
+    const again = store.confirmExecution(
       acme,
       { executionId: second.executionId, partnerOrderId: 'o1' },
       (seen, now) => confirm({ ...seen, orderHeldBy: null }, filled(second.amount, 'o1'), now),
@@ -100,7 +100,7 @@ export const uniquenessContract: Contract = {
     await setUser(store, acme, 'u1', 'disabled')
     const said = filled(amount, 'o1')
     const unseen = () =>
-      store.changeExecution(acme, { executionId, partnerOrderId: 'o1' }, (seen, now) =>
+      store.confirmExecution(acme, { executionId, partnerOrderId: 'o1' }, (seen, now) =>
         confirm({ ...seen, lateFills: [] }, said, now),
       )
     await Promise.allSettled([unseen(), unseen()])
@@ -112,7 +112,7 @@ export const uniquenessContract: Contract = {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     const spend = (spent: Usd, released: Usd) =>
-      store.changeExecution(acme, { executionId, partnerOrderId: 'o1' }, (seen, now) => {
+      store.confirmExecution(acme, { executionId, partnerOrderId: 'o1' }, (seen, now) => {
         const made = confirm(seen, filled(amount, 'o1'), now)
         assert.ok(made.kind === 'recorded')
         return { ...made, window: { ...made.window, spent, released } }
