@@ -83,10 +83,10 @@ export function createPrivate(file: string): () => void {
 
 /** Returns a check that throws bad_file when the name no longer leads to the open file, which may be closed by then. */
 export function watchName(descriptor: number, file: string): () => void {
-  const seen = fstatSync(descriptor, { bigint: true })
+  const held = fstatSync(descriptor, { bigint: true })
   return () => {
     const now = lstatSync(file, { bigint: true, throwIfNoEntry: false })
-    if (now?.ino !== seen.ino || now.dev !== seen.dev)
+    if (now?.ino !== held.ino || now.dev !== held.dev)
       throw new Problem(
         'bad_file',
         `${file} was removed or replaced while it was in use: run the command again.`,

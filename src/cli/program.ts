@@ -47,7 +47,7 @@ export function createProgram(
   const globals = () => program.opts<Globals>()
   const self = () =>
     program.getOptionValueSource('db') === 'cli' ? onDatabase('tranche', globals().db) : 'tranche'
-  const onSealed = (told: Cli, seal: Seal): void => warn(told, sealedWords(seal))
+  const onSealed = (context: Cli, seal: Seal): void => warn(context, sealedWords(seal))
   const cli = createCli({ ...options, globals, self, onSealed })
   const { out, err } = cli.streams
   program

@@ -18,16 +18,17 @@ export type Testimony = Witness | 'silent' | 'none'
 /** A clock and a witness that contradict each other. */
 export type Dispute = { clockAt: Instant; witness: Witness }
 
-export const agree = (clock: Instant, told: Instant): boolean =>
-  Math.abs(clock - told) <= CLOCK_DIFFERENCE_MAX_MS
+export const agree = (clock: Instant, testimony: Instant): boolean =>
+  Math.abs(clock - testimony) <= CLOCK_DIFFERENCE_MAX_MS
 
 /**
  * Whether the clock is disputed, by what a witness tells now and by the dispute that stands. A silent witness neither
  * starts a dispute nor ends one, unless the clock was set in the meantime; who asks nobody ends it.
  */
-export function judgeClock(clock: Instant, told: Testimony, standing: Dispute | null): Dispute | null {
-  if (told === 'none') return null
-  if (told !== 'silent') return agree(clock, told.at) ? null : { clockAt: clock, witness: told }
+export function judgeClock(clock: Instant, testimony: Testimony, standing: Dispute | null): Dispute | null {
+  if (testimony === 'none') return null
+  if (testimony !== 'silent')
+    return agree(clock, testimony.at) ? null : { clockAt: clock, witness: testimony }
   if (standing === null || wasSet(standing, clock)) return null
   const { source, at } = standing.witness
   return { clockAt: clock, witness: { source, at: plus(at, clock - standing.clockAt) } }
@@ -62,7 +63,7 @@ const GAPS_SEEN = 8
 /** Passes to read for `latestAt`: one more than the gaps between them. */
 export const LATENESS_PASSES = GAPS_SEEN + 1
 
-export type SchedulerSeen = {
+export type SchedulerFacts = {
   /** When the latest passes began, the newest first; LATENESS_PASSES of them are enough. */
   latestAt: readonly Instant[]
   /** When the newest pass that came to its end began; null before the first. */
@@ -85,8 +86,8 @@ type SchedulerLateness = {
  * Late is a scheduler that plans wait for and that has finished no pass for ten minutes and two of its usual gaps. An
  * hourly cron may be away for 130 minutes, a minutely one for 12. Before the first pass ten minutes are allowed.
  */
-export function schedulerLateness(seen: SchedulerSeen, now: Instant): SchedulerLateness {
-  const { latestAt, lastFinishedAt, waitingSince } = seen
+export function schedulerLateness(facts: SchedulerFacts, now: Instant): SchedulerLateness {
+  const { latestAt, lastFinishedAt, waitingSince } = facts
   const usualGapMs = usualGap(latestAt)
   const gapMs = latestAt.length === 0 ? 0 : (usualGapMs ?? GAP_UNKNOWN_MS)
   const allowedMs = GRACE_MS + GAPS_ALLOWED * gapMs
@@ -99,7 +100,7 @@ export function schedulerLateness(seen: SchedulerSeen, now: Instant): SchedulerL
 
 /** Why the scheduler is late, as part of a sentence: "the last finished tick began 3 h ago; 1 h is usual". */
 export function latenessInWords(
-  { lastFinishedAt }: SchedulerSeen,
+  { lastFinishedAt }: SchedulerFacts,
   now: Instant,
   usualGapMs: number | null,
 ): string {

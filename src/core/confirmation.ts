@@ -8,7 +8,7 @@ import type { Instant } from './time.ts'
 import { type Fill, isFill, type Report, sameReport, spentBy, type Trade, tradeOf } from './trade.ts'
 import { settle, type Window } from './window.ts'
 
-export type ExecutionSeen = {
+export type ExecutionFacts = {
   execution: Execution | null
   window: Window | null
   trade: Trade | null
@@ -43,15 +43,15 @@ export type Refused = {
  * is refused with: execution_pending, execution_cancelled, execution_recorded, order_id_taken. An identical report is
  * always answered from the record, and so is one that an operator accepted.
  */
-export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Confirmation {
-  const { execution, window, trade, lateFills } = seen
+export function confirm(facts: ExecutionFacts, report: Report, now: Instant): Confirmation {
+  const { execution, window, trade, lateFills } = facts
   if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
   if (trade && sameReport(trade.report, report)) return { kind: 'replayed', report }
   const known = lateFills.find((late) => sameReport(late.report, report))
   if (known && known.acceptedAt !== null) return { kind: 'replayed', report }
-  const problem = refusalOf(seen, execution, report)
+  const problem = refusalOf(facts, execution, report)
   if (problem === null) {
-    const recorded = tradeOf(seen, execution, report, now)
+    const recorded = tradeOf(facts, execution, report, now)
     return {
       kind: 'recorded',
       execution: { ...execution, status: report.status },
@@ -68,15 +68,15 @@ export function confirm(seen: ExecutionSeen, report: Report, now: Instant): Conf
 }
 
 /** The rule that a report breaks, or null. */
-function refusalOf(seen: ExecutionSeen, execution: Execution, report: Report): Problem | null {
-  if (seen.trade) return alreadyRecorded(seen.trade)
+function refusalOf(facts: ExecutionFacts, execution: Execution, report: Report): Problem | null {
+  if (facts.trade) return alreadyRecorded(facts.trade)
   switch (execution.status) {
     case 'pending':
       return confirmedWhilePending(report)
     case 'cancelled':
       return cancelledBeforeConfirmed(execution, report)
     case 'sent':
-      return orderTaken(seen.orderHeldBy, report) ?? overReservation(execution, report)
+      return orderTaken(facts.orderHeldBy, report) ?? overReservation(execution, report)
     case 'filled':
     case 'partial':
     case 'failed':
@@ -199,11 +199,11 @@ export function cancel(
 
 /** Ends an open execution that nobody will ever confirm. Throws execution_recorded, execution_cancelled. */
 export function cancelByHand(
-  seen: { execution: Execution; window: Window; trade: Trade | null },
+  facts: { execution: Execution; window: Window; trade: Trade | null },
   reason: string,
   now: Instant,
 ): { execution: Execution; window: Window } {
-  const { execution, window, trade } = seen
+  const { execution, window, trade } = facts
   if (trade) {
     throw new Problem(
       'execution_recorded',

@@ -7,7 +7,7 @@ import { ofTenant, showPlan, type Tenant, tenantName } from './partner.ts'
 import { BY_HAND, fillEarly, IMPORTED, PRICE_LIVE_MS } from './price.ts'
 import { counted, spellBytes, spellFree } from './text.ts'
 import { DAY_MS, formatInstant, type Instant, later, MINUTE_MS, spellSpan } from './time.ts'
-import type { DiskSeen, FeedSeen, PartnerSeen, UnspentSeen, Vitals } from './vitals.ts'
+import type { DiskVitals, FeedVitals, PartnerVitals, UnspentWindows, Vitals } from './vitals.ts'
 import { FAILURES_TO_PAUSE } from './webhook.ts'
 
 /** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
@@ -151,10 +151,10 @@ function priceOld({ scheduler, feed, price }: Vitals, now: Instant): Vital | nul
  * Asks a feed as a tick does. Of an address only the origin is known here, because the rest may hold a key, and there
  * nothing answers; without --price-feed the command takes the whole address from the settings.
  */
-const nextOfFeed = ({ name }: FeedSeen): string[] =>
+const nextOfFeed = ({ name }: FeedVitals): string[] =>
   name.includes('://') ? ['tranche', 'price', 'fetch'] : ['tranche', 'price', 'fetch', '--price-feed', name]
 
-function diskLow(disk: DiskSeen | null): Vital | null {
+function diskLow(disk: DiskVitals | null): Vital | null {
   if (disk === null) return null
   const { folder, freeBytes, totalBytes, dayGrowthBytes } = disk
   if (freeBytes >= totalBytes * DISK_FREE_MIN && freeBytes >= dayGrowthBytes) return null
@@ -167,7 +167,7 @@ function diskLow(disk: DiskSeen | null): Vital | null {
  * Nobody fetches what is due, or nobody has asked for a day although plans are active. A disabled partner cannot poll.
  * What waits counts from when it came to wait: a partner that polled before it was there is not silent yet.
  */
-function partnerSilent(partner: PartnerSeen, now: Instant): Vital | null {
+function partnerSilent(partner: PartnerVitals, now: Instant): Vital | null {
   const { tenant, status, held, polledAt, confirmedAt, due, oldestDueAt, plansSince } = partner
   if (status !== 'active') return null
   const silentSince = (from: Instant): Instant => (polledAt === null ? from : later(polledAt, from))
@@ -194,7 +194,7 @@ function partnerSilent(partner: PartnerSeen, now: Instant): Vital | null {
  * Most of a day's orders came to nothing, and more than a few. A partner with one weekly plan has an order or two a
  * day: so one fails too whose newest orders all failed, whenever they were made, when a day brought nothing else.
  */
-function partnerFailing({ tenant, orders }: PartnerSeen): Vital | null {
+function partnerFailing({ tenant, orders }: PartnerVitals): Vital | null {
   const { filled, failed, newestFailed, commonestReason } = orders
   const isMostOfDay = failed >= FAILED_ORDERS_MIN && failed > filled
   if (!isMostOfDay && !(newestFailed && failed > 0 && filled === 0)) return null
@@ -211,7 +211,7 @@ function partnerFailing({ tenant, orders }: PartnerSeen): Vital | null {
 }
 
 /** What `execution list --stuck` lists: nobody fetches it, or nobody confirms it. */
-function executionsStuck({ tenant, due, oldestDueAt, stuck }: PartnerSeen, now: Instant): Vital | null {
+function executionsStuck({ tenant, due, oldestDueAt, stuck }: PartnerVitals, now: Instant): Vital | null {
   const isLate = oldestDueAt !== null && now - oldestDueAt > DUE_LATE_MS
   if (!isLate && stuck === null) return null
   const parts = [
@@ -228,7 +228,7 @@ function executionsStuck({ tenant, due, oldestDueAt, stuck }: PartnerSeen, now: 
   }
 }
 
-function webhookFailing({ tenant, webhook }: PartnerSeen): Vital | null {
+function webhookFailing({ tenant, webhook }: PartnerVitals): Vital | null {
   if (webhook === null || (!webhook.paused && webhook.failures < FAILURES_TO_WARN)) return null
   const { paused, failures, lastReason, lastDeliveredAt } = webhook
   const why = lastReason === null ? '' : ` (the last: ${lastReason})`
@@ -247,7 +247,7 @@ function webhookFailing({ tenant, webhook }: PartnerSeen): Vital | null {
 }
 
 /** Real money may have moved, and nobody has decided on it. */
-function lateFills({ tenant, lateFills: late }: PartnerSeen): Vital | null {
+function lateFills({ tenant, lateFills: late }: PartnerVitals): Vital | null {
   if (!late) return null
   const { kept, oldestAt, unkept, firstUnkept } = late
   const more = unkept === 0 ? '' : `; ${unkept} more were counted and not kept, such as of ${firstUnkept}`
@@ -263,7 +263,7 @@ function lateFills({ tenant, lateFills: late }: PartnerSeen): Vital | null {
   }
 }
 
-function windowsUnspent({ tenant, windows, released, worst }: UnspentSeen): Vital {
+function windowsUnspent({ tenant, windows, released, worst }: UnspentWindows): Vital {
   const name = tenantName(tenant)
   const ended = counted(windows, 'window')
   return {

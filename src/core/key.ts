@@ -32,7 +32,7 @@ export type ApiKey = {
 /** What a key has left to live. */
 export type KeyLife = Pick<ApiKey, 'expiresAt' | 'revokedAt'>
 /** What authentication needs to know of a key and its partner, and the time by which it is judged. */
-export type KeySeen = { key: ApiKey; partnerName: string; partnerStatus: PartnerStatus; now: Instant }
+export type KeyFacts = { key: ApiKey; partnerName: string; partnerStatus: PartnerStatus; now: Instant }
 
 /**
  * When a key is changed, and whether it was rotated before. `now` is never before what has been reported and says what
@@ -108,35 +108,32 @@ function crc32(text: string): number {
  * the first, and end soon as well. Throws key_ended.
  */
 export function rotate(
-  seen: ApiKey,
+  key: ApiKey,
   overlapMs: number,
   { now, clock, isRotated }: KeyTime,
 ): { key: ApiKey; successor: KeyTerms } {
-  if (!isUsable(seen, now)) {
-    throw new Problem(
-      'key_ended',
-      `Key ${seen.keyId} is revoked or expired; issue a new one with key create.`,
-    )
+  if (!isUsable(key, now)) {
+    throw new Problem('key_ended', `Key ${key.keyId} is revoked or expired; issue a new one with key create.`)
   }
-  const { tenant, label, createdAt, expiresAt } = seen
+  const { tenant, label, createdAt, expiresAt } = key
   if (isRotated) {
     const create = `tranche key create ${tenant.partnerSlug} --env ${tenant.environment}`
     throw new Problem(
       'key_ended',
-      `Key ${seen.keyId} has a successor, which \`tranche key list ${tenant.partnerSlug}\` shows. If nobody has its secret any more, issue another with \`${create}\`.`,
+      `Key ${key.keyId} has a successor, which \`tranche key list ${tenant.partnerSlug}\` shows. If nobody has its secret any more, issue another with \`${create}\`.`,
     )
   }
   const end = plus(clock, overlapMs)
   return {
-    key: { ...seen, expiresAt: expiresAt === null ? end : earlier(expiresAt, end) },
+    key: { ...key, expiresAt: expiresAt === null ? end : earlier(expiresAt, end) },
     successor: { tenant, label, lifetimeMs: expiresAt === null ? null : expiresAt - createdAt },
   }
 }
 
 /** Ends a key at once. One that is revoked already stays as it is. */
-export const revoke = (seen: ApiKey, { clock }: KeyTime): ApiKey => ({
-  ...seen,
-  revokedAt: seen.revokedAt ?? clock,
+export const revoke = (key: ApiKey, { clock }: KeyTime): ApiKey => ({
+  ...key,
+  revokedAt: key.revokedAt ?? clock,
 })
 
 // Whether a call is admitted: not with a key that has ended, nor for a partner that is disabled.
@@ -148,7 +145,7 @@ type Admitted = { key: KeyLife; partnerStatus: PartnerStatus; now: Instant }
  * Refuses a call whose key has ended, or opens nothing because its partner is disabled. Throws key_invalid and
  * partner_disabled.
  */
-export function admit(seen: Admitted | null): asserts seen is Admitted {
-  if (!seen || !isUsable(seen.key, seen.now)) throw new Problem('key_invalid', 'Invalid API key.')
-  if (seen.partnerStatus !== 'active') throw new Problem('partner_disabled', 'Partner is not active.')
+export function admit(facts: Admitted | null): asserts facts is Admitted {
+  if (!facts || !isUsable(facts.key, facts.now)) throw new Problem('key_invalid', 'Invalid API key.')
+  if (facts.partnerStatus !== 'active') throw new Problem('partner_disabled', 'Partner is not active.')
 }

@@ -1,7 +1,7 @@
 // Late fills and adjustments: the decision that a report which was refused and kept tells of a real purchase, and how a
 // fill that was recorded wrongly is set right.
 
-import { type ExecutionSeen, type LateFill, orderTaken, type Recorded } from './confirmation.ts'
+import { type ExecutionFacts, type LateFill, orderTaken, type Recorded } from './confirmation.ts'
 import { type Execution, type ExecutionId, isOpen } from './execution.ts'
 import { type Btc, formatBtc, formatUsd, lesser, type Price, UNITS, type Usd, ZERO_USD } from './money.ts'
 import { type OddPrice, oddPrice } from './price.ts'
@@ -67,7 +67,7 @@ export function adjustmentContent(adjustment: Adjustment): unknown[] {
   return [...Object.values(late), ...Object.values(filled)]
 }
 
-export type TradeSeen = {
+export type TradeFacts = {
   execution: Execution | null
   window: Window | null
   trade: Trade | null
@@ -137,8 +137,8 @@ export function ordersAdjusted(
 /**
  * Sets a recorded outcome right: `right` is what it should have said. Throws execution_not_found, adjustment_conflict.
  */
-export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now: Instant): Correction {
-  const { execution, window, trade } = seen
+export function adjust(facts: TradeFacts, right: Amounts & { reason: string }, now: Instant): Correction {
+  const { execution, window, trade } = facts
   if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
   if (!trade) {
     throw conflict(
@@ -146,7 +146,7 @@ export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now
     )
   }
   return correct(
-    { ...seen, execution, window, trade },
+    { ...facts, execution, window, trade },
     { ...right, reportId: null, partnerOrderId: null, fill: null },
     now,
   )
@@ -157,11 +157,11 @@ export function adjust(seen: TradeSeen, right: Amounts & { reason: string }, now
  * the window has left, becomes the window's excess. Dated like a trade.
  */
 function correct(
-  seen: TradeSeen & { execution: Execution; window: Window; trade: Trade },
+  facts: TradeFacts & { execution: Execution; window: Window; trade: Trade },
   { usd, btc, ...origin }: Amounts & Pick<Adjustment, 'reason' | 'reportId' | 'partnerOrderId' | 'fill'>,
   now: Instant,
 ): Correction {
-  const { execution, window, trade, adjustments, latestId, latestRecordedAt } = seen
+  const { execution, window, trade, adjustments, latestId, latestRecordedAt } = facts
   const before = amountsOf(trade, adjustments)
   const after: Amounts = { usd, btc }
   refuseImpossible(after)
@@ -200,7 +200,7 @@ const wholes = (units: bigint): string => (units / UNITS).toLocaleString('en-US'
 
 const conflict = (message: string): Problem => new Problem('adjustment_conflict', message)
 
-export type LateFillSeen = ExecutionSeen & { adjustments: readonly Adjustment[]; latestId: number }
+export type LateFillFacts = ExecutionFacts & { adjustments: readonly Adjustment[]; latestId: number }
 
 /** An execution without an outcome gets its trade; one that has a trade, which never changes, gets an adjustment. */
 export type Acceptance = Recorded | ({ kind: 'adjusted' } & Correction)
@@ -212,12 +212,12 @@ type LateFillIds = { executionId: string; reportId: number | null }
 export type LateFillDecision = LateFillIds & { reason?: string | undefined }
 
 /** Records a late fill. Throws execution_not_found, late_fill_conflict, order_id_taken, adjustment_conflict. */
-export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Acceptance {
-  const { execution, window, trade } = seen
+export function acceptLate(facts: LateFillFacts, late: LateFill, now: Instant): Acceptance {
+  const { execution, window, trade } = facts
   const { report, reportId } = late
   if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
   // An adjustment is never changed, and says so when the late fill itself was damaged and does not.
-  const isAdjusted = seen.adjustments.some((one) => one.reportId === reportId)
+  const isAdjusted = facts.adjustments.some((one) => one.reportId === reportId)
   if (late.acceptedAt !== null || isAdjusted)
     throw lateFillConflict(`Report ${reportId} has been accepted already.`)
   if (trade && sameReport(trade.report, report)) {
@@ -225,15 +225,15 @@ export function acceptLate(seen: LateFillSeen, late: LateFill, now: Instant): Ac
       `Report ${reportId} is on record: the partner sent it again, and it was confirmed.`,
     )
   }
-  const taken = orderTaken(seen.orderHeldBy, report)
+  const taken = orderTaken(facts.orderHeldBy, report)
   if (taken) throw taken
-  if (trade) return { kind: 'adjusted', ...acceptBeside({ ...seen, execution, window, trade }, late, now) }
+  if (trade) return { kind: 'adjusted', ...acceptBeside({ ...facts, execution, window, trade }, late, now) }
   refuseImpossible({ usd: report.usdAmount, btc: report.btcAmount })
   return {
     kind: 'recorded',
     execution: { ...execution, status: report.status },
     window: entered(window, { reservation: execution.amount, isReserved: isOpen(execution) }, report),
-    trade: { ...tradeOf(seen, execution, report, now), receivedAt: late.receivedAt },
+    trade: { ...tradeOf(facts, execution, report, now), receivedAt: late.receivedAt },
     settles: null,
   }
 }
@@ -249,8 +249,8 @@ function entered(
   return adjustSpent(settle(window, reservation, within), { before: within, after: usdAmount, reservation })
 }
 
-type Recording = LateFillSeen & {
-  execution: NonNullable<ExecutionSeen['execution']>
+type Recording = LateFillFacts & {
+  execution: NonNullable<ExecutionFacts['execution']>
   window: Window
   trade: Trade
 }
@@ -260,8 +260,8 @@ type Recording = LateFillSeen & {
  * with another one, it tells of a further purchase. An operator who adjusted after it came knew of it: whether it is
  * in that sum is not known here, and adding it could bill it twice.
  */
-function acceptBeside(seen: Recording, late: LateFill, now: Instant): Correction {
-  const { trade, adjustments } = seen
+function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correction {
+  const { trade, adjustments } = facts
   const { report, reportId } = late
   const reported = { usd: report.usdAmount, btc: report.btcAmount }
   const reason = `late fill accepted: report ${reportId}`
@@ -274,7 +274,7 @@ function acceptBeside(seen: Recording, late: LateFill, now: Instant): Correction
     }
     const after = plus(amountsOf(trade, adjustments), reported)
     const { partnerOrderId } = report
-    return correct(seen, { ...after, reason, reportId, partnerOrderId, fill: fillOf(late, null) }, now)
+    return correct(facts, { ...after, reason, reportId, partnerOrderId, fill: fillOf(late, null) }, now)
   }
   const isFurther = (one: Adjustment) => one.partnerOrderId !== null
   const further = adjustments.filter(isFurther)
@@ -293,7 +293,7 @@ function acceptBeside(seen: Recording, late: LateFill, now: Instant): Correction
     )
   }
   const right = { ...further.reduce(plus, reported), reason, reportId, partnerOrderId: null }
-  return correct(seen, { ...right, fill }, now)
+  return correct(facts, { ...right, fill }, now)
 }
 
 /** The report without its amounts. One that says nothing of a fee leaves what the fee of its order was so far. */

@@ -48,22 +48,22 @@ export const MIN_TRANCHE_DEFAULT = usd('5.00')
 export const MIN_TRANCHE_LEAST: Usd = CENT
 
 /** Disables a partner, whose calls are then refused and whose plans stop firing, or lets it in again. */
-export const setPartnerStatus = (seen: Partner, status: PartnerStatus, now: Instant): Partner => ({
-  ...seen,
+export const setPartnerStatus = (current: Partner, status: PartnerStatus, now: Instant): Partner => ({
+  ...current,
   status,
   updatedAt: now,
 })
 
 /** Holds a partner's tranches, or releases them. */
-export const setHeld = (seen: Partner, held: boolean, now: Instant): Partner => ({
-  ...seen,
+export const setHeld = (current: Partner, held: boolean, now: Instant): Partner => ({
+  ...current,
   held,
   updatedAt: now,
 })
 
 /** Sets the smallest order the partner's venue takes. Throws usage. */
-export function setMinTranche(seen: Partner, minTranche: Usd, now: Instant): Partner {
-  if (minTranche >= MIN_TRANCHE_LEAST) return { ...seen, minTranche, updatedAt: now }
+export function setMinTranche(current: Partner, minTranche: Usd, now: Instant): Partner {
+  if (minTranche >= MIN_TRANCHE_LEAST) return { ...current, minTranche, updatedAt: now }
   throw new Problem('usage', `The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
 }
 

@@ -54,7 +54,7 @@ export type PlanRequest = {
   status?: PlanStatus | undefined
 }
 
-export type PlanSeen = UsedStarts & {
+export type PlanFacts = UsedStarts & {
   user: User | null
   plan: Plan | null
   /** The current window's bounds, null when the plan has none. */
@@ -74,8 +74,8 @@ export type PlanChange = {
  * A cancelled plan that is cancelled again, or re-sent without a status, answers as it is, so that retries are safe.
  * A plan of a disabled user can be cancelled, and nothing else.
  */
-export function writePlan(seen: PlanSeen, request: PlanRequest, now: Instant): PlanChange {
-  const { user, plan } = seen
+export function writePlan(facts: PlanFacts, request: PlanRequest, now: Instant): PlanChange {
+  const { user, plan } = facts
   if (!user) {
     throw new Problem('user_never_linked', 'Partner user not found; create and link the user first.')
   }
@@ -99,10 +99,10 @@ export function writePlan(seen: PlanSeen, request: PlanRequest, now: Instant): P
   if (user.status !== 'linked' && !cancels) {
     throw new Problem('user_not_linked', `Partner user is not active (${user.status}).`)
   }
-  return plan ? rewrite({ ...seen, plan }, request, now) : create(seen, request, now)
+  return plan ? rewrite({ ...facts, plan }, request, now) : create(facts, request, now)
 }
 
-function create({ usedBeforeReset }: PlanSeen, request: PlanRequest, now: Instant): PlanChange {
+function create({ usedBeforeReset }: PlanFacts, request: PlanRequest, now: Instant): PlanChange {
   const startDate = request.startDate ?? now
   const status = request.status ?? 'active'
   return {
@@ -123,8 +123,8 @@ function create({ usedBeforeReset }: PlanSeen, request: PlanRequest, now: Instan
   }
 }
 
-function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Instant): PlanChange {
-  const { plan, window } = seen
+function rewrite(facts: PlanFacts & { plan: Plan }, request: PlanRequest, now: Instant): PlanChange {
+  const { plan, window } = facts
   const status = request.status ?? plan.status
   if (status === 'cancelled') {
     // The terms of a plan that ends are history: only its status changes.
@@ -140,7 +140,7 @@ function rewrite(seen: PlanSeen & { plan: Plan }, request: PlanRequest, now: Ins
   const { amount, frequency } = request
   if (window === null || resetsWindow(plan, { amount, frequency, status })) {
     const startDate = request.startDate ?? plan.startDate
-    const start = resetStart(seen, startDate, now)
+    const start = resetStart(facts, startDate, now)
     return {
       plan: {
         ...plan,

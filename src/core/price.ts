@@ -4,7 +4,7 @@ import { averagePrice, type Btc, type Price, priceAsNumber, UNITS, type Usd } fr
 import { tenantName } from './partner.ts'
 import { DAY_MS, formatInstant, HOUR_MS, type Instant, MINUTE_MS, spellSpan } from './time.ts'
 import { type Fill, isFill, type Trade } from './trade.ts'
-import type { EarlyFillSeen } from './vitals.ts'
+import type { EarlyFill } from './vitals.ts'
 
 /** How old a price may be and still count as live. */
 export const PRICE_LIVE_MS = 20 * MINUTE_MS
@@ -40,26 +40,26 @@ const SIGMA_MAX = 0.03
 export const FIRST_VOLATILITY: Volatility = { variance: SIGMA_DEFAULT ** 2, hours: 0, last: null }
 
 /** Takes in one price. One too close to the last one kept is passed over; one after too long a gap gives no return. */
-export function observe(seen: Volatility, price: Price, at: Instant): Volatility {
-  if (seen.last === null) return { ...seen, last: { price, at } }
-  const gap = at - seen.last.at
-  if (0 <= gap && gap < SPACING_MIN_MS) return seen
+export function observe(current: Volatility, price: Price, at: Instant): Volatility {
+  if (current.last === null) return { ...current, last: { price, at } }
+  const gap = at - current.last.at
+  if (0 <= gap && gap < SPACING_MIN_MS) return current
   // A gap below zero is a clock set back: history goes on from here.
-  if (gap < 0 || gap > GAP_MAX_MS) return { ...seen, last: { price, at } }
+  if (gap < 0 || gap > GAP_MAX_MS) return { ...current, last: { price, at } }
   const dt = gap / HOUR_MS
-  const r = Math.log(priceAsNumber(price) / priceAsNumber(seen.last.price))
+  const r = Math.log(priceAsNumber(price) / priceAsNumber(current.last.price))
   const weight = 1 - 2 ** (-dt / HALF_LIFE_HOURS)
   return {
-    variance: seen.variance + weight * ((r * r) / dt - seen.variance),
-    hours: seen.hours + dt,
+    variance: current.variance + weight * ((r * r) / dt - current.variance),
+    hours: current.hours + dt,
     last: { price, at },
   }
 }
 
 /** Standard deviation per square root of an hour, within bounds; a fixed value until a day of history is in. */
-export function sigma(seen: Volatility): number {
-  if (seen.hours < HISTORY_MIN_HOURS) return SIGMA_DEFAULT
-  return Math.min(SIGMA_MAX, Math.max(SIGMA_MIN, Math.sqrt(seen.variance)))
+export function sigma(current: Volatility): number {
+  if (current.hours < HISTORY_MIN_HOURS) return SIGMA_DEFAULT
+  return Math.min(SIGMA_MAX, Math.max(SIGMA_MIN, Math.sqrt(current.variance)))
 }
 
 // Whether the dollars, the coins and the price of a fill fit each other and the market. A fill in which they do not is
@@ -119,7 +119,7 @@ export function oddPrice(
 // the sandbox that the partner's venue knows under an equal key.
 
 /** As a finding: its code, whose it is, the words and the next command. */
-export function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyFillSeen) {
+export function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyFill) {
   return {
     kind: 'fill_early' as const,
     tenant,

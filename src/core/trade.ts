@@ -34,13 +34,13 @@ export const recordedAtOf = (now: Instant, latest: Instant | null): Instant =>
 
 /** The record of a report, dated now. */
 export function tradeOf(
-  seen: { latestRecordedAt: Instant | null },
+  facts: { latestRecordedAt: Instant | null },
   execution: Execution,
   report: Report,
   now: Instant,
 ): Trade {
   const { executionId } = execution
-  return { executionId, recordedAt: recordedAtOf(now, seen.latestRecordedAt), receivedAt: null, report }
+  return { executionId, recordedAt: recordedAtOf(now, facts.latestRecordedAt), receivedAt: null, report }
 }
 
 // What a partner reports of an execution.

@@ -28,16 +28,16 @@ export type UserRequest = {
 }
 
 /** Links a user, or renews the metadata of one already known. A disabled user stays disabled. */
-export function linkUser(seen: User | null, request: UserRequest, now: Instant): UserChange {
+export function linkUser(current: User | null, request: UserRequest, now: Instant): UserChange {
   if (!request.consentAccepted) throw new Problem('consent_required', 'User consent is required.')
   const user: User = {
     partnerUserId: request.partnerUserId,
-    email: request.email === undefined ? (seen?.email ?? null) : request.email,
-    authProvider: request.authProvider === undefined ? (seen?.authProvider ?? null) : request.authProvider,
+    email: request.email === undefined ? (current?.email ?? null) : request.email,
+    authProvider: request.authProvider === undefined ? (current?.authProvider ?? null) : request.authProvider,
     consentVersion: request.consentVersion,
     consentTimestamp: request.consentTimestamp,
-    status: seen?.status ?? 'linked',
-    createdAt: seen?.createdAt ?? now,
+    status: current?.status ?? 'linked',
+    createdAt: current?.createdAt ?? now,
     updatedAt: now,
   }
   return { user, stopsPlans: false }
@@ -50,8 +50,8 @@ export type UserChange = {
 }
 
 /** Disables or re-links a user. Plans paused by a disable stay paused until the partner re-sends them. */
-export function setUserStatus(seen: User | null, status: UserStatus, now: Instant): UserChange {
-  if (!seen) throw new Problem('user_not_found', 'Partner user not found.')
-  const user = seen.status === status ? seen : { ...seen, status, updatedAt: now }
+export function setUserStatus(current: User | null, status: UserStatus, now: Instant): UserChange {
+  if (!current) throw new Problem('user_not_found', 'Partner user not found.')
+  const user = current.status === status ? current : { ...current, status, updatedAt: now }
   return { user, stopsPlans: status === 'disabled' }
 }

@@ -1,14 +1,14 @@
 // What is known of a running service at a glance: the facts that its findings are drawn from. All of it is cheap to
 // read.
 
-import type { Dispute, LostWrites, SchedulerSeen } from './clock.ts'
+import type { Dispute, LostWrites, SchedulerFacts } from './clock.ts'
 import type { ExecutionId } from './execution.ts'
 import type { Price, Usd } from './money.ts'
 import type { PartnerStatus, Tenant } from './partner.ts'
 import type { Instant } from './time.ts'
 
 /** The feed that the latest passes asked. */
-export type FeedSeen = {
+export type FeedVitals = {
   /** Its SPEC; of an address only the origin. */
   name: string
   /** When the newest pass that asked it began. */
@@ -18,7 +18,7 @@ export type FeedSeen = {
 }
 
 /** A partner's live environment. A test environment sets off no alarm and is not seen. */
-export type PartnerSeen = {
+export type PartnerVitals = {
   tenant: Tenant
   status: PartnerStatus
   held: boolean
@@ -49,7 +49,7 @@ export type PartnerSeen = {
 }
 
 /** Windows of a partner that ended with money left, and the plan that left the most. */
-export type UnspentSeen = {
+export type UnspentWindows = {
   tenant: Tenant
   windows: number
   released: Usd
@@ -57,14 +57,14 @@ export type UnspentSeen = {
 }
 
 /** A fill whose time lies before its execution was there, as recorded or as refused and kept. */
-export type EarlyFillSeen = {
+export type EarlyFill = {
   tenant: Tenant
   executionId: ExecutionId
   executedAt: Instant
   createdAt: Instant
 }
 
-export type DiskSeen = {
+export type DiskVitals = {
   folder: string
   freeBytes: number
   /** What is free and what is used, without what is kept for root. */
@@ -73,21 +73,21 @@ export type DiskSeen = {
   dayGrowthBytes: number
 }
 
-type SealSeen = { at: Instant; movedTo: string }
+type SealVitals = { at: Instant; movedTo: string }
 
 export type Vitals = {
-  scheduler: SchedulerSeen
+  scheduler: SchedulerFacts
   dispute: Dispute | null
   /** Since when the database takes no more writes, and where it moved to. */
-  seal: SealSeen | null
+  seal: SealVitals | null
   /** Answered writes that the server has lost, and that nobody has decided on. */
   lost: LostWrites | null
-  feed: FeedSeen | null
+  feed: FeedVitals | null
   price: { price: Price; at: Instant; source: string } | null
-  partners: PartnerSeen[]
-  unspent: UnspentSeen[]
+  partners: PartnerVitals[]
+  unspent: UnspentWindows[]
   /** The newest first. */
-  earlyFills: EarlyFillSeen[]
+  earlyFills: EarlyFill[]
   /** Null for a database in memory, and on a server, whose disk is not ours to see. */
-  disk: DiskSeen | null
+  disk: DiskVitals | null
 }

@@ -28,12 +28,12 @@ export const secretOf = (random: Uint8Array): string =>
   SECRET_PREFIX + random.toBase64({ alphabet: 'base64url', omitPadding: true })
 
 /** Registers a webhook or replaces the one there: a new secret, counters at zero, the first registration's date. */
-export function register(seen: Webhook | null, url: string, secret: string, now: Instant): Webhook {
+export function register(current: Webhook | null, url: string, secret: string, now: Instant): Webhook {
   return {
     url,
     secret,
     status: 'active',
-    createdAt: seen?.createdAt ?? now,
+    createdAt: current?.createdAt ?? now,
     updatedAt: now,
     lastDeliveredAt: null,
     lastStatusCode: null,
@@ -51,22 +51,22 @@ export const FAILURES_TO_PAUSE = 10
 export type Attempt = { statusCode: number | null; reason: string | null }
 
 /** Enters an attempt: a success clears the failures, too many in a row pause the webhook. */
-export function noteAttempt(seen: Webhook, attempt: Attempt, now: Instant): Webhook {
-  const lastStatusCode = attempt.statusCode ?? seen.lastStatusCode
+export function noteAttempt(current: Webhook, attempt: Attempt, now: Instant): Webhook {
+  const lastStatusCode = attempt.statusCode ?? current.lastStatusCode
   if (attempt.reason === null)
-    return { ...seen, lastStatusCode, lastDeliveredAt: now, consecutiveFailures: 0 }
-  const consecutiveFailures = seen.consecutiveFailures + 1
+    return { ...current, lastStatusCode, lastDeliveredAt: now, consecutiveFailures: 0 }
+  const consecutiveFailures = current.consecutiveFailures + 1
   const lastFailure = { at: now, reason: [...attempt.reason].slice(0, FAILURE_REASON_MAX).join('') }
-  const failing = { ...seen, lastStatusCode, consecutiveFailures, lastFailure }
-  if (consecutiveFailures < FAILURES_TO_PAUSE || seen.status === 'paused') return failing
+  const failing = { ...current, lastStatusCode, consecutiveFailures, lastFailure }
+  if (consecutiveFailures < FAILURES_TO_PAUSE || current.status === 'paused') return failing
   return { ...failing, status: 'paused', updatedAt: now }
 }
 
 /** Lifts a pause: the same secret, and as many failures to the next one as at the start. */
-export function resume(seen: Webhook, now: Instant): Webhook {
-  return seen.status === 'active'
-    ? seen
-    : { ...seen, status: 'active', updatedAt: now, consecutiveFailures: 0 }
+export function resume(current: Webhook, now: Instant): Webhook {
+  return current.status === 'active'
+    ? current
+    : { ...current, status: 'active', updatedAt: now, consecutiveFailures: 0 }
 }
 
 // The one event of webhooks: a wake-up for a tenant, never an instruction.

@@ -223,12 +223,12 @@ function inOrder(prices: Prices): Prices {
 function judged({ at, price }: Prices): History {
   const value = new Float64Array(at.length)
   const sigmas = new Float64Array(at.length)
-  let seen = FIRST_VOLATILITY
+  let volatility = FIRST_VOLATILITY
   for (let bar = 0; bar < at.length; bar++) {
     const known = price[bar] as Price
-    seen = observe(seen, known, at[bar] as Instant)
+    volatility = observe(volatility, known, at[bar] as Instant)
     value[bar] = priceAsNumber(known)
-    sigmas[bar] = sigma(seen)
+    sigmas[bar] = sigma(volatility)
   }
   return { at, price, value, sigma: sigmas, leadMs: failsafeLead(barGaps(at)) }
 }

@@ -43,7 +43,7 @@ export type PassOptions = {
    * Asked once, before the pass begins: a price unless there is no feed or it failed, the time its answers tell, and
    * which feed it was, for the operator.
    */
-  observe: () => Promise<{ price: ObservedPrice | null; told: Testimony; asked?: AskedFeed }>
+  observe: () => Promise<{ price: ObservedPrice | null; testimony: Testimony; asked?: AskedFeed }>
 }
 
 /**
@@ -69,8 +69,8 @@ export async function runPass({ store, machine, observe }: PassOptions): Promise
 }
 
 async function begin(store: Store, observe: PassOptions['observe']): Promise<PassStart> {
-  const { price, told, asked } = await observe()
-  const dispute = await store.judgeClock((now, standing) => judgeClock(now, told, standing))
+  const { price, testimony, asked } = await observe()
+  const dispute = await store.judgeClock((now, standing) => judgeClock(now, testimony, standing))
   if (dispute) throw clockDisputed(dispute)
   return store.beginPass(price, asked)
 }
@@ -85,9 +85,9 @@ export type Rehearsal = {
 
 /** Thinks a pass through and stores nothing, not even the price. Throws clock_disputed as the pass would. */
 export async function rehearsePass({ store, machine, observe }: PassOptions): Promise<Rehearsal> {
-  const { price: observed, told } = await observe()
+  const { price: observed, testimony } = await observe()
   const { now, standing } = await store.readClock()
-  const dispute = judgeClock(now, told, standing)
+  const dispute = judgeClock(now, testimony, standing)
   if (dispute) throw clockDisputed(dispute)
   const known = await store.peekPass()
   const pass = observed

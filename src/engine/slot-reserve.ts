@@ -38,28 +38,28 @@ export function fireNext(schedule: Schedule, pass: Pass): Decision | null {
   if (pass.now < schedule.windowStart) return null
   const decision = decide(schedule, pass)
   if (decision.tranche) return decision
-  const seen: Planned = { ...decision.schedule, layout: decision.schedule.layout ?? layout(schedule) }
-  const left = seen.layout.slots * seen.layout.unitsPerSlot - seen.layout.unitsFired
-  const slot = slotAt(seen, pass.now)
+  const planned: Planned = { ...decision.schedule, layout: decision.schedule.layout ?? layout(schedule) }
+  const left = planned.layout.slots * planned.layout.unitsPerSlot - planned.layout.unitsFired
+  const slot = slotAt(planned, pass.now)
   // To be looked at again by the next pass, which works out what the unit behind this one waits for.
-  const woken: Planned = { ...seen, nextRunAt: pass.now, limitPrice: null, clockAt: null }
+  const woken: Planned = { ...planned, nextRunAt: pass.now, limitPrice: null, clockAt: null }
   const firing = { trigger: 'clock', slot, reservationPrice: null, ...evidence(null, pass) } as const
   for (let units = 1; units <= left; units++) {
-    const amount = worth(seen, units)
-    if (amount >= seen.floor) return fire(woken, amount, { ...firing, units })
+    const amount = worth(planned, units)
+    if (amount >= planned.floor) return fire(woken, amount, { ...firing, units })
   }
   // Money that came back when every unit was out.
-  const rest = floorToCents(seen.fireable)
-  return rest >= seen.floor ? fire(woken, rest, { ...firing, units: 0 }) : null
+  const rest = floorToCents(planned.fireable)
+  return rest >= planned.floor ? fire(woken, rest, { ...firing, units: 0 }) : null
 }
 
-function inSlot(seen: Planned, pass: Pass): Decision {
-  const { slots, unitsPerSlot: k, unitsFired } = seen.layout
-  const slot = slotAt(seen, pass.now)
-  const reference = referenceOf(seen, slot, pass)
+function inSlot(planned: Planned, pass: Pass): Decision {
+  const { slots, unitsPerSlot: k, unitsFired } = planned.layout
+  const slot = slotAt(planned, pass.now)
+  const reference = referenceOf(planned, slot, pass)
   const behind = Math.max(0, slot * k - unitsFired)
   let trigger: Trigger | null = null
-  if (behind > 0) trigger = seen.slot === slot - 1 && behind <= k ? 'deadline' : 'catch_up'
+  if (behind > 0) trigger = planned.slot === slot - 1 && behind <= k ? 'deadline' : 'catch_up'
 
   let m = Math.max(0, unitsFired - slot * k)
   let due = behind
@@ -72,25 +72,25 @@ function inSlot(seen: Planned, pass: Pass): Decision {
       due += 1
     }
   } else if (m < k && pass.price === null) {
-    while (m < k && clockTime(seen, slot, m) <= pass.now) {
+    while (m < k && clockTime(planned, slot, m) <= pass.now) {
       trigger ??= 'clock'
       m += 1
       due += 1
     }
   }
 
-  const nextRunAt = slotStart(seen, slots, slot + 1)
-  const entered: Planned = { ...seen, slot, reference, nextRunAt, limitPrice: null, clockAt: null }
-  const amount = worth(seen, due)
+  const nextRunAt = slotStart(planned, slots, slot + 1)
+  const entered: Planned = { ...planned, slot, reference, nextRunAt, limitPrice: null, clockAt: null }
+  const amount = worth(planned, due)
   // Units too small for the venue wait for the next slot and merge with its own; a raised minimum brings this about.
-  if (due > 0 && amount < seen.floor) return { schedule: entered, tranche: null }
+  if (due > 0 && amount < planned.floor) return { schedule: entered, tranche: null }
 
   const waiting: Planned =
     m < k
       ? {
           ...entered,
           limitPrice: reference ? reservationPrice(reference, m, k) : ANY_PRICE,
-          clockAt: clockTime(seen, slot, m),
+          clockAt: clockTime(planned, slot, m),
         }
       : entered
   if (trigger === null) return { schedule: waiting, tranche: null }
@@ -104,33 +104,33 @@ function inSlot(seen: Planned, pass: Pass): Decision {
 }
 
 /** Near the window's end: everything fireable at once, then up to three more tries for money that comes back. */
-function failsafe(seen: Planned, pass: Pass): Decision {
-  const { slots, unitsPerSlot, unitsFired } = seen.layout
+function failsafe(planned: Planned, pass: Pass): Decision {
+  const { slots, unitsPerSlot, unitsFired } = planned.layout
   const units = slots * unitsPerSlot - unitsFired
-  const amount = floorToCents(seen.fireable)
-  const resting = rest(seen, seen.windowEnd)
-  if (amount < seen.floor) return resting
-  const slot = slotAt(seen, pass.now)
+  const amount = floorToCents(planned.fireable)
+  const resting = rest(planned, planned.windowEnd)
+  if (amount < planned.floor) return resting
+  const slot = slotAt(planned, pass.now)
   const firing: Firing = {
     trigger: 'failsafe',
     slot,
     units,
     reservationPrice: null,
-    ...evidence(seen.slot === slot ? seen.reference : null, pass),
+    ...evidence(planned.slot === slot ? planned.reference : null, pass),
   }
-  if (units > 0) return fire({ ...resting.schedule, layout: seen.layout }, amount, firing)
-  if (seen.extrasLeft === 0 || pass.now < seen.nextExtraAt) return resting
-  const extra = { extrasLeft: seen.extrasLeft - 1, nextExtraAt: plus(pass.now, EXTRA_SPACING_MS) }
-  return fire({ ...resting.schedule, layout: seen.layout, ...extra }, amount, firing)
+  if (units > 0) return fire({ ...resting.schedule, layout: planned.layout }, amount, firing)
+  if (planned.extrasLeft === 0 || pass.now < planned.nextExtraAt) return resting
+  const extra = { extrasLeft: planned.extrasLeft - 1, nextExtraAt: plus(pass.now, EXTRA_SPACING_MS) }
+  return fire({ ...resting.schedule, layout: planned.layout, ...extra }, amount, firing)
 }
 
-function fire(seen: Planned, amount: Usd, firing: Firing): Decision {
+function fire(planned: Planned, amount: Usd, firing: Firing): Decision {
   return {
     schedule: {
-      ...seen,
-      fireable: (seen.fireable - amount) as Usd,
-      trancheIndex: seen.trancheIndex + 1,
-      layout: { ...seen.layout, unitsFired: seen.layout.unitsFired + firing.units },
+      ...planned,
+      fireable: (planned.fireable - amount) as Usd,
+      trancheIndex: planned.trancheIndex + 1,
+      layout: { ...planned.layout, unitsFired: planned.layout.unitsFired + firing.units },
     },
     tranche: { ...firing, amount },
   }
@@ -145,11 +145,15 @@ const rest = (schedule: Schedule, until: Instant): Decision => ({
  * What `due` units are worth: the remaining budget over the remaining units, to the cent; the last takes what is left.
  * A rest too small to fire on its own (a minimum that was raised meanwhile) is added, so that it is not lost.
  */
-function worth(seen: Planned, due: number): Usd {
-  const left = seen.layout.slots * seen.layout.unitsPerSlot - seen.layout.unitsFired
+function worth(planned: Planned, due: number): Usd {
+  const left = planned.layout.slots * planned.layout.unitsPerSlot - planned.layout.unitsFired
   if (due === 0 || left === 0) return ZERO_USD
-  const share = floorToCents(lesser(seen.fireable, ((seen.fireable * BigInt(due)) / BigInt(left)) as Usd))
-  return share >= seen.floor && seen.fireable - share < seen.floor ? floorToCents(seen.fireable) : share
+  const share = floorToCents(
+    lesser(planned.fireable, ((planned.fireable * BigInt(due)) / BigInt(left)) as Usd),
+  )
+  return share >= planned.floor && planned.fireable - share < planned.floor
+    ? floorToCents(planned.fireable)
+    : share
 }
 
 const evidence = (reference: Reference | null, pass: Pass): Pick<Firing, 'price' | 'reference'> => ({
@@ -173,13 +177,13 @@ export function reservationPrice(reference: Reference, m: number, k: number): Pr
 
 /** The slot's reference: fixed at its first live price, kept through a stale feed. */
 function referenceOf(
-  seen: Planned,
+  planned: Planned,
   slot: number,
   pass: { price: Price | null; sigma: number },
 ): Reference | null {
-  if (seen.slot === slot && seen.reference) return seen.reference
+  if (planned.slot === slot && planned.reference) return planned.reference
   if (pass.price === null) return null
-  const hours = (seen.windowEnd - seen.windowStart) / seen.layout.slots / HOUR_MS
+  const hours = (planned.windowEnd - planned.windowStart) / planned.layout.slots / HOUR_MS
   return { price: pass.price, halfWidth: C * pass.sigma * Math.sqrt(hours) }
 }
 
@@ -216,15 +220,18 @@ function slotStart(of: { windowStart: Instant; windowEnd: Instant }, slots: numb
 }
 
 /** Which slot of its window an instant is in. */
-function slotAt(seen: Planned, now: Instant): number {
-  const length = seen.windowEnd - seen.windowStart
-  return Math.min(seen.layout.slots - 1, Math.floor(((now - seen.windowStart) * seen.layout.slots) / length))
+function slotAt(planned: Planned, now: Instant): number {
+  const length = planned.windowEnd - planned.windowStart
+  return Math.min(
+    planned.layout.slots - 1,
+    Math.floor(((now - planned.windowStart) * planned.layout.slots) / length),
+  )
 }
 
 /** When unit `m` of a slot is due without a live price: spread over the slot, each in the middle of its share. */
-function clockTime(seen: Planned, slot: number, m: number): Instant {
-  const { slots, unitsPerSlot } = seen.layout
-  const from = slotStart(seen, slots, slot)
-  const length = slotStart(seen, slots, slot + 1) - from
+function clockTime(planned: Planned, slot: number, m: number): Instant {
+  const { slots, unitsPerSlot } = planned.layout
+  const from = slotStart(planned, slots, slot)
+  const length = slotStart(planned, slots, slot + 1) - from
   return plus(from, Math.ceil(((m + 0.5) * length) / unitsPerSlot))
 }

@@ -2,7 +2,7 @@
 
 import { H3, type H3Event } from 'h3'
 import { createListings } from '../billing/statement.ts'
-import type { KeySeen } from '../core/key.ts'
+import type { KeyFacts } from '../core/key.ts'
 import { admit } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
 import type { Instant } from '../core/time.ts'
@@ -76,8 +76,10 @@ function addOperations(app: H3, answer: Answer, { ops, log, machine }: AppOption
   for (const path of OPS_PATHS) {
     const isWritten = writtenAs(path)
     app.all(path, (event) => {
-      const told = isWritten(event) ? ops?.answer(event, path, 'api') : null
-      return told ? sendOps(event, path, { answer: told, log, uuid: machine.uuid }) : answer(event, [])
+      const forOperators = isWritten(event) ? ops?.answer(event, path, 'api') : null
+      return forOperators
+        ? sendOps(event, path, { answer: forOperators, log, uuid: machine.uuid })
+        : answer(event, [])
     })
   }
 }
@@ -107,7 +109,7 @@ type Desk = Omit<Services, 'store'> & {
   limitRate: (keyId: string, now: Instant) => void
   takeTurn: (keyId: string) => Turn
   oneAtATime: ReturnType<typeof createOneAtATime>
-  noteUse: (store: Store, caller: KeySeen) => void
+  noteUse: (store: Store, caller: KeyFacts) => void
 }
 
 function createDesk(options: AppOptions): Desk {
@@ -138,7 +140,7 @@ function createDesk(options: AppOptions): Desk {
 }
 
 /** What is known of a call so far: its line in the log has it even when the call is refused. */
-type Trail = { caller: KeySeen | null; turn: Turn | null; ignored: Ignored[] }
+type Trail = { caller: KeyFacts | null; turn: Turn | null; ignored: Ignored[] }
 
 /** One call: what it comes to is sent, and noted in the log. */
 async function answerCall(
@@ -186,7 +188,7 @@ async function handleCall(
   if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
   const now = desk.machine.clock()
   const authorization = event.req.headers.get('authorization')
-  const caller = desk.door?.seen(event.req.runtime?.node?.req) ?? (await authenticate(store, authorization))
+  const caller = desk.door?.facts(event.req.runtime?.node?.req) ?? (await authenticate(store, authorization))
   const turn = admitInTurn(desk, caller, now, trail)
   // Awaited here: a call whose turn it is has to go on at once, because its time is taken (turns.ts).
   if (turn.ready) await turn.ready
@@ -216,7 +218,7 @@ async function handleCall(
 }
 
 /** Says when the turn of a caller comes whose key is good. Throws what `admit` throws, and a Refusal: 429. */
-function admitInTurn(desk: Desk, caller: KeySeen, now: Instant, trail: Trail): Turn {
+function admitInTurn(desk: Desk, caller: KeyFacts, now: Instant, trail: Trail): Turn {
   admit(caller)
   trail.caller = caller
   desk.limitRate(caller.key.keyId, now)

@@ -2,7 +2,7 @@
 // calls whose key opens nothing.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { admit, isWellFormedKey, KEY_USED_STEP_MS, type KeySeen } from '../core/key.ts'
+import { admit, isWellFormedKey, KEY_USED_STEP_MS, type KeyFacts } from '../core/key.ts'
 import type { Instant } from '../core/time.ts'
 import { keyHash } from '../keys.ts'
 import type { Log } from '../log.ts'
@@ -30,24 +30,24 @@ const keyIn = (header: string | null): string | null => HEADER.exec(header ?? ''
 export async function authenticate(
   store: Pick<KeyStore, 'findKey'>,
   header: string | null,
-): Promise<KeySeen> {
+): Promise<KeyFacts> {
   const key = keyIn(header)
   if (key === null) throw NO_KEY
-  const seen = isWellFormedKey(key) ? await store.findKey(keyHash(key)) : null
-  if (seen === null) throw INVALID_KEY
-  admit(seen)
-  return seen
+  const facts = isWellFormedKey(key) ? await store.findKey(keyHash(key)) : null
+  if (facts === null) throw INVALID_KEY
+  admit(facts)
+  return facts
 }
 
 /** Whether the key's last-used mark is old enough to be renewed. */
-export const isUseStale = ({ key }: KeySeen, now: Instant): boolean =>
+export const isUseStale = ({ key }: KeyFacts, now: Instant): boolean =>
   key.lastUsedAt === null || Math.abs(now - key.lastUsedAt) >= KEY_USED_STEP_MS
 
 /** After a failure to note the use of a key, how long to wait before trying again. */
 const NOTE_AGAIN_MS = 60_000
 
 /** Notes that a key was used beside the call, not before its answer: a read must not wait for a write lock. */
-export function createUseNotes(log: Log): (store: Pick<KeyStore, 'markKeyUsed'>, caller: KeySeen) => void {
+export function createUseNotes(log: Log): (store: Pick<KeyStore, 'markKeyUsed'>, caller: KeyFacts) => void {
   /** The keys whose last use is being written: one write for each, however many calls come meanwhile. */
   const beingNoted = new Set<string>()
   return (store, { key: { keyId, tenant } }) => {
@@ -88,17 +88,17 @@ export type Door = {
   /** Whether a call may go on; false when it has been answered. Never rejects. */
   knock: (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>
   /** The key of a call that went on; undefined if its caller is still to be found out. */
-  seen: (request: unknown) => KeySeen | undefined
+  facts: (request: unknown) => KeyFacts | undefined
 }
 type Parts = {
-  findKey: (sha256: string) => Promise<KeySeen | null>
+  findKey: (sha256: string) => Promise<KeyFacts | null>
   uuid: () => string
   note: (line: CallLine) => void
 }
 
 /** What is not refused here goes the long way, and is answered there in the same words: so does all that is unusual. */
 export function createDoor({ findKey, uuid, note }: Parts): Door {
-  const callers = new WeakMap<object, KeySeen>()
+  const callers = new WeakMap<object, KeyFacts>()
 
   function refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): false {
     const started = performance.now()
@@ -127,16 +127,16 @@ export function createDoor({ findKey, uuid, note }: Parts): Door {
   }
 
   return {
-    seen: (request) => (request instanceof Object ? callers.get(request) : undefined),
+    facts: (request) => (request instanceof Object ? callers.get(request) : undefined),
     knock(request, response) {
       if (!isPlain(request)) return true
       const key = keyIn(request.headers.authorization ?? null)
       if (key === null) return refuse(request, response, NO_KEY)
       if (!isWellFormedKey(key)) return refuse(request, response, INVALID_KEY)
       return findKey(keyHash(key)).then(
-        (seen) => {
-          if (seen === null) return refuse(request, response, INVALID_KEY)
-          callers.set(request, seen)
+        (facts) => {
+          if (facts === null) return refuse(request, response, INVALID_KEY)
+          callers.set(request, facts)
           return true
         },
         // A database that cannot be read is met again on the long way, which has the words for it.

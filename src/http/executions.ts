@@ -199,7 +199,9 @@ export const postConfirm = route({
   handle: async ({ store, tenant, params, body: report }) => {
     const executionId = params.execution_id ?? ''
     const ids = { executionId, partnerOrderId: report.partnerOrderId }
-    const confirmation = await store.confirmExecution(tenant, ids, (seen, now) => confirm(seen, report, now))
+    const confirmation = await store.confirmExecution(tenant, ids, (facts, now) =>
+      confirm(facts, report, now),
+    )
     if (confirmation.kind === 'refused') throw confirmation.problem
     const { partnerOrderId, status } = report
     const answer: ConfirmedJson = {

@@ -145,7 +145,7 @@ function createConnection(socket: Socket, handle: RequestListener, uuid: () => s
   let flaw: string | null = null
   // Node calls this after an answer that says `Connection: close`; its own would cut off a client that is still
   // sending.
-  socket.destroySoon = () => takeLeave(socket)
+  socket.destroySoon = () => endOnceWritten(socket)
 
   function begin(call: Call): void {
     open.push(call)
@@ -175,7 +175,7 @@ function createConnection(socket: Socket, handle: RequestListener, uuid: () => s
     const rest = open.filter(({ request, response }) => request.complete || response.headersSent)
     if (rest.length > 0 || waiting.length > 0 || isLeaving(socket)) return
     if (flaw !== null) refuse(socket, flaw, uuid())
-    else if (open.length === 0) takeLeave(socket)
+    else if (open.length === 0) endOnceWritten(socket)
   }
 
   return {
@@ -376,7 +376,7 @@ const isLeaving = (socket: Duplex): boolean => leaving.has(socket)
  * Ends our side once everything is written, and the connection when the client ends its side. What it sends meanwhile
  * is thrown away: closing with bytes unread would reset the connection, and with it the answer on its way.
  */
-function takeLeave(socket: Socket): void {
+function endOnceWritten(socket: Socket): void {
   if (leaving.has(socket)) return
   leaving.add(socket)
   socket.resume()
@@ -405,7 +405,7 @@ function refuse(socket: Socket, status: string, requestId: string): void {
     'Connection: close',
   ]
   socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
-  takeLeave(socket)
+  endOnceWritten(socket)
 }
 
 /** The status for what Node's parser or its timers complain about. */

@@ -6,19 +6,19 @@ import { GAPS_ALLOWED, GRACE_MS, schedulerLateness } from '../core/clock.ts'
 import { type Finding, findingsOf, VITAL_FINDINGS } from '../core/findings.ts'
 import { ENVIRONMENTS } from '../core/partner.ts'
 import { type Instant, MINUTE_MS, SECOND_MS } from '../core/time.ts'
-import type { PartnerSeen, Vitals } from '../core/vitals.ts'
+import type { PartnerVitals, Vitals } from '../core/vitals.ts'
 import { FAILURES_TO_PAUSE } from '../core/webhook.ts'
 import type { MonitoringStore, PassSpan } from '../store/monitoring.ts'
 import type { ClockStore, Store } from '../store/store.ts'
 import { createStockTaker, STOCK_TAKEN_MS } from './ops/readiness.ts'
 
-type RequestSeen = { method: string; route: string | null; status: number; duration_ms: number }
+type RequestOutcome = { method: string; route: string | null; status: number; duration_ms: number }
 
 /** What is read for the metrics, and what time it is for the store: a host's own clock may be another. */
 type Read = MonitoringStore & Pick<ClockStore, 'readClock'>
 
 export type Metrics = {
-  noteRequest: (seen: RequestSeen) => void
+  noteRequest: (outcome: RequestOutcome) => void
   noteDelivery: (delivered: boolean) => void
   /** The store that the service answers from, counting the confirmations it takes. */
   counting: (store: Store) => Store
@@ -304,7 +304,7 @@ function createPartnerGauges(add: AddGauge) {
     `Live partners that are left out above, because ${PARTNERS_NAMED} are named.`,
   )
 
-  return (partners: readonly PartnerSeen[], findings: readonly Finding[], now: Instant): void => {
+  return (partners: readonly PartnerVitals[], findings: readonly Finding[], now: Instant): void => {
     for (const gauge of Object.values(gauges)) gauge.reset()
     const named = namedPartners(partners, findings)
     unnamed.set(partners.length - named.length)
@@ -350,9 +350,9 @@ const since = (then: Instant, now: Instant): number => Math.max(0, now - then) /
 export const PARTNERS_NAMED = 50
 
 function namedPartners(
-  partners: readonly PartnerSeen[],
+  partners: readonly PartnerVitals[],
   findings: readonly Finding[],
-): readonly PartnerSeen[] {
+): readonly PartnerVitals[] {
   if (partners.length <= PARTNERS_NAMED) return partners
   const weight = new Map<string, number>()
   for (const { tenant, severity } of findings) {
@@ -360,7 +360,7 @@ function namedPartners(
     const before = weight.get(tenant.partnerSlug) ?? 0
     weight.set(tenant.partnerSlug, Math.max(before, severity === 'page' ? 2 : 1))
   }
-  const of = ({ tenant }: PartnerSeen) => weight.get(tenant.partnerSlug) ?? 0
-  const orders = ({ orders: { filled, failed } }: PartnerSeen) => filled + failed
+  const of = ({ tenant }: PartnerVitals) => weight.get(tenant.partnerSlug) ?? 0
+  const orders = ({ orders: { filled, failed } }: PartnerVitals) => filled + failed
   return [...partners].sort((a, b) => of(b) - of(a) || orders(b) - orders(a)).slice(0, PARTNERS_NAMED)
 }

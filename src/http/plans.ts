@@ -82,7 +82,7 @@ export const postPlan = route({
       startDate: body.start_date,
       status: body.status,
     }
-    return planJson(await store.changePlan(tenant, request, (seen, now) => writePlan(seen, request, now)))
+    return planJson(await store.changePlan(tenant, request, (facts, now) => writePlan(facts, request, now)))
   },
 })
 

@@ -242,15 +242,15 @@ export function ignoredMembers({ fields }: Route, body: object): Ignored[] {
  */
 export function tellIgnored(ignored: readonly Ignored[]): string | null {
   if (ignored.length === 0) return null
-  let told = ''
+  let listed = ''
   let names = 0
   for (const { place, name } of ignored.slice(0, NAMES_MAX)) {
-    const next = `${told}${told && ', '}${place}${spelt(name)}`
+    const next = `${listed}${listed && ', '}${place}${spelt(name)}`
     if (next.length > BYTES_MAX) break
-    told = next
+    listed = next
     names += 1
   }
-  return names === ignored.length ? told : `${told}, +${ignored.length - names}`
+  return names === ignored.length ? listed : `${listed}, +${ignored.length - names}`
 }
 
 function spelt(name: string): string {

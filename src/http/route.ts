@@ -2,7 +2,7 @@
 
 import type { z } from 'zod'
 import type { Listings } from '../billing/statement.ts'
-import type { KeySeen } from '../core/key.ts'
+import type { KeyFacts } from '../core/key.ts'
 import type { Caller, Tenant } from '../core/partner.ts'
 import type { Machine } from '../machine.ts'
 import type { Store } from '../store/store.ts'
@@ -42,7 +42,7 @@ export type CallStore = AskedFor<
 export type Services = { store: CallStore; machine: Machine; guard: UrlGuard; listings: Listings }
 
 export type Call<B, Q = unknown> = Services & {
-  caller: KeySeen
+  caller: KeyFacts
   /** On whose behalf everything is done: a write checks its key again. */
   tenant: Caller
   body: B

@@ -39,8 +39,8 @@ export const postUser = route({
       consentVersion: body.consent_version,
       consentTimestamp: body.consent_timestamp,
     }
-    const { user } = await store.changeUser(tenant, request.partnerUserId, (seen, now) =>
-      linkUser(seen, request, now),
+    const { user } = await store.changeUser(tenant, request.partnerUserId, (current, now) =>
+      linkUser(current, request, now),
     )
     return userJson(user)
   },
@@ -56,8 +56,8 @@ export const patchUser = route({
   body: userPatch,
   answer: userChangedAnswer,
   handle: async ({ store, tenant, params, body }) => {
-    const changed = await store.changeUser(tenant, params.partner_user_id ?? '', (seen, now) =>
-      setUserStatus(seen, body.status, now),
+    const changed = await store.changeUser(tenant, params.partner_user_id ?? '', (current, now) =>
+      setUserStatus(current, body.status, now),
     )
     const user = userJson(changed.user)
     if (body.status !== 'disabled') return user

@@ -30,7 +30,9 @@ export const postWebhook = route({
   handle: async ({ store, machine, guard, tenant, body, alone }) => {
     await alone(() => guard.checkUrl(body.url))
     const secret = secretOf(machine.random(SECRET_BYTES))
-    const webhook = await store.changeWebhook(tenant, (seen, now) => register(seen, body.url, secret, now))
+    const webhook = await store.changeWebhook(tenant, (current, now) =>
+      register(current, body.url, secret, now),
+    )
     return { ...webhookJson(tenant, webhook), secret }
   },
 })

@@ -12,7 +12,7 @@ import { fetchJson, isLoopback, majority, tell } from './fetch.ts'
  * What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. `asked`
  * is what an operator is told of it; nobody was asked for a price that is fixed.
  */
-type Observation = { price: ObservedPrice | null; told: Testimony; asked?: AskedFeed }
+type Observation = { price: ObservedPrice | null; testimony: Testimony; asked?: AskedFeed }
 /** A feed that fails gives no price: it never stops a purchase. */
 export type Feed = () => Promise<Observation>
 
@@ -30,7 +30,7 @@ const STATIC = /^static:(\d{1,8}(?:\.\d{1,8})?)$/
 
 /** Throws a usage Problem for a SPEC that is not one of FEED_WORDS. */
 export function createFeed(spec: string, options: FeedOptions): Feed {
-  if (spec === 'none') return async () => ({ price: null, told: 'none' })
+  if (spec === 'none') return async () => ({ price: null, testimony: 'none' })
   const fixed = STATIC.exec(spec)?.[1]
   if (fixed !== undefined && /[1-9]/.test(fixed)) return fixedPrice(price(fixed), spec)
   if (spec === 'median') return medianFeed(options)
@@ -54,7 +54,7 @@ export const feedName = (spec: string): string => {
 
 export const fixedPrice =
   (value: Price, source: string): Feed =>
-  async () => ({ price: { price: value, source }, told: 'none' })
+  async () => ({ price: { price: value, source }, testimony: 'none' })
 
 const isExchange = (spec: string): spec is Exchange => Object.hasOwn(EXCHANGES, spec)
 
@@ -85,18 +85,18 @@ async function ask(
   { name, shown = name, url, read }: Source,
   { clock, warn }: FeedOptions,
 ): Promise<Observation> {
-  let told: Testimony = 'silent'
+  let testimony: Testimony = 'silent'
   try {
     const { document, at } = await fetchJson(url)
-    told = tell(name, [at], clock())
+    testimony = tell(name, [at], clock())
     const quote = read(document)
-    told = tell(name, [at, quote.at], clock())
+    testimony = tell(name, [at, quote.at], clock())
     refuseStale(quote, clock())
-    return { price: { price: quote.price, source: name }, told, asked: { name: shown, failure: null } }
+    return { price: { price: quote.price, source: name }, testimony, asked: { name: shown, failure: null } }
   } catch (error) {
     const failure = (error as Error).message
     warn(`price feed ${name}: ${failure}`)
-    return { price: null, told, asked: { name: shown, failure } }
+    return { price: null, testimony, asked: { name: shown, failure } }
   }
 }
 
@@ -104,22 +104,24 @@ function medianFeed(options: FeedOptions): Feed {
   const names = Object.keys(EXCHANGES) as Exchange[]
   return async () => {
     const answers = await Promise.all(names.map((name) => askExchange(name, options)))
-    const told = majority(
+    const testimony = majority(
       'the median of exchanges',
-      answers.map((answer) => answer.told),
+      answers.map((answer) => answer.testimony),
     )
-    const seen = answers.flatMap(({ price }) => price ?? [])
-    const middle = median(seen.map((quote) => quote.price))
+    const quotes = answers.flatMap(({ price }) => price ?? [])
+    const middle = median(quotes.map((quote) => quote.price))
     if (middle === null) {
       const prices =
-        seen.length === 0 ? 'no source answered' : `${seen.length} of ${names.length} sources, no two agree`
+        quotes.length === 0
+          ? 'no source answered'
+          : `${quotes.length} of ${names.length} sources, no two agree`
       options.warn(`price feed median: ${prices}`)
       const reasons = answers.flatMap(({ asked }) =>
         asked?.failure ? `${asked.name}: ${asked.failure}` : [],
       )
-      return { price: null, told, asked: { name: 'median', failure: [prices, ...reasons].join('; ') } }
+      return { price: null, testimony, asked: { name: 'median', failure: [prices, ...reasons].join('; ') } }
     }
-    return { price: { price: middle, source: 'median' }, told, asked: { name: 'median', failure: null } }
+    return { price: { price: middle, source: 'median' }, testimony, asked: { name: 'median', failure: null } }
   }
 }
 

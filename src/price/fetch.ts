@@ -86,17 +86,17 @@ export function servedAt({ date, age }: Headers): Instant | null {
  * in a new answer, and a server may be wrong about the date: either time is enough to confirm the clock.
  */
 export function tell(source: string, times: readonly (Instant | null)[], clock: Instant): Testimony {
-  const told = times.filter((at) => at !== null).sort((a, b) => Math.abs(a - clock) - Math.abs(b - clock))
-  return told[0] === undefined ? 'silent' : { source, at: told[0] }
+  const known = times.filter((at) => at !== null).sort((a, b) => Math.abs(a - clock) - Math.abs(b - clock))
+  return known[0] === undefined ? 'silent' : { source, at: known[0] }
 }
 
 /** What most of the sources that tell a time agree on; silent when they do not. */
 export function majority(source: string, testimonies: readonly Testimony[]): Testimony {
-  const told = testimonies
+  const known = testimonies
     .filter((one): one is Witness => typeof one !== 'string')
     .map(({ at }) => at)
     .sort((a, b) => a - b)
-  const middle = told[(told.length - 1) >> 1]
+  const middle = known[(known.length - 1) >> 1]
   if (middle === undefined) return 'silent'
-  return 2 * told.filter((at) => agree(at, middle)).length > told.length ? { source, at: middle } : 'silent'
+  return 2 * known.filter((at) => agree(at, middle)).length > known.length ? { source, at: middle } : 'silent'
 }

@@ -1,12 +1,12 @@
 // What monitoring asks of the database: a handful of numbers, cheap enough to be read every few seconds.
 
-import type { SchedulerSeen } from '../core/clock.ts'
+import type { SchedulerFacts } from '../core/clock.ts'
 import type { Execution, ExecutionId, ExecutionStatus } from '../core/execution.ts'
 import type { Finding } from '../core/findings.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { Environment, Tenant } from '../core/partner.ts'
 import { type Instant, MINUTE_MS } from '../core/time.ts'
-import type { UnspentSeen, Vitals } from '../core/vitals.ts'
+import type { UnspentWindows, Vitals } from '../core/vitals.ts'
 import type { Seal } from './seal.ts'
 
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
@@ -18,7 +18,7 @@ export type Stock = {
   /** Live tenants with an active plan that is timed, by their number, and since when they have had one. */
   plansSince: ReadonlyMap<number, Instant>
   /** Live windows that ended with money left in the last days. */
-  unspent: UnspentSeen[]
+  unspent: UnspentWindows[]
 }
 export type WebhookCount = {
   environment: Environment
@@ -37,7 +37,7 @@ export interface MonitoringStore {
    */
   probeWrite(): Promise<void>
   /** What decides whether the scheduler is late. */
-  readScheduler(): Promise<SchedulerSeen>
+  readScheduler(): Promise<SchedulerFacts>
   /** The newest execution and pass there are: where a count of what comes from now on begins. */
   readMarks(): Promise<{ executionId: ExecutionId | null; passId: number }>
   /**

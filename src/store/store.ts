@@ -3,22 +3,22 @@
 // neither a wait for a lock nor another process can make it stale.
 
 import type { Dispute, LostWrites } from '../core/clock.ts'
-import type { Confirmation, ExecutionSeen, LateFill } from '../core/confirmation.ts'
+import type { Confirmation, ExecutionFacts, LateFill } from '../core/confirmation.ts'
 import type { Execution, ExecutionId, ExecutionStatus, Tranche } from '../core/execution.ts'
 import type { Activity, Tier } from '../core/fees.ts'
-import type { ApiKey, KeySeen, KeyTerms, KeyTime } from '../core/key.ts'
+import type { ApiKey, KeyFacts, KeyTerms, KeyTime } from '../core/key.ts'
 import type {
   Acceptance,
   Adjustment,
   Correction,
   LateFillDecision,
-  LateFillSeen,
-  TradeSeen,
+  LateFillFacts,
+  TradeFacts,
 } from '../core/late-fill.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { FixedPeriod, Period } from '../core/month.ts'
 import type { Caller, Environment, Partner, Tenant } from '../core/partner.ts'
-import type { Plan, PlanChange, PlanSeen, PlanState } from '../core/plan.ts'
+import type { Plan, PlanChange, PlanFacts, PlanState } from '../core/plan.ts'
 import type { Volatility } from '../core/price.ts'
 import type { Instant } from '../core/time.ts'
 import type { Report, Trade } from '../core/trade.ts'
@@ -140,12 +140,12 @@ export interface ExecutionStore {
   confirmExecution(
     tenant: Caller,
     ids: { executionId: string; partnerOrderId: string },
-    decide: (seen: ExecutionSeen, now: Instant) => Confirmation,
+    decide: (facts: ExecutionFacts, now: Instant) => Confirmation,
   ): Promise<Confirmation>
   /** Ends an open execution. Throws execution_not_found, and what `decide` throws. */
   cancelExecution(
     executionId: string,
-    decide: (seen: ExecutionRecord, now: Instant) => { execution: Execution; window: Window },
+    decide: (current: ExecutionRecord, now: Instant) => { execution: Execution; window: Window },
     audit: AuditEntry,
   ): Promise<void>
   /**
@@ -168,13 +168,13 @@ export interface ExecutionStore {
 export type NewKey = KeyTerms & { keyId: string; sha256: string; prefix: string; lastFour: string }
 
 export interface KeyStore {
-  findKey(sha256: string): Promise<KeySeen | null>
+  findKey(sha256: string): Promise<KeyFacts | null>
   markKeyUsed(tenant: Tenant, keyId: string): Promise<void>
   addKey(key: NewKey, audit: AuditEntry): Promise<ApiKey>
   /** Changes a key, and adds another in the same transaction when a rotation asks for it. Throws key_not_found. */
   changeKey(
     keyId: string,
-    decide: (seen: ApiKey, time: KeyTime) => { key: ApiKey; successor: NewKey | null },
+    decide: (current: ApiKey, time: KeyTime) => { key: ApiKey; successor: NewKey | null },
     audit: AuditEntry,
   ): Promise<{ key: ApiKey; successor: ApiKey | null }>
   listKeys(slug: string): Promise<ApiKey[]>
@@ -258,7 +258,7 @@ export interface PartnerStore {
   /** Throws partner_not_found. */
   changePartner(
     slug: string,
-    decide: (seen: Partner, now: Instant) => Partner,
+    decide: (current: Partner, now: Instant) => Partner,
     audit: AuditEntry,
   ): Promise<Partner>
   findPartner(slug: string): Promise<Partner | null>
@@ -348,7 +348,7 @@ export interface PlanStore {
   changePlan(
     tenant: Caller,
     ids: { partnerUserId: string; partnerPlanId: string },
-    decide: (seen: PlanSeen, now: Instant) => PlanChange,
+    decide: (facts: PlanFacts, now: Instant) => PlanChange,
   ): Promise<Omit<Plan, 'planId'>>
   /** A tenant's plans after a partner_plan_id, in the order of these ids. */
   readPlans(tenant: Tenant, page: { after: string | null; limit: number }): Promise<PlanState[]>
@@ -480,7 +480,7 @@ export interface TradeStore {
    */
   adjustTrade(
     executionId: string,
-    decide: (seen: TradeSeen, now: Instant) => Correction,
+    decide: (facts: TradeFacts, now: Instant) => Correction,
     audit: (made: Correction) => AuditEntry,
   ): Promise<Correction>
   /**
@@ -490,7 +490,7 @@ export interface TradeStore {
    */
   acceptLateFill(
     ids: LateFillDecision,
-    decide: (seen: LateFillSeen, late: LateFill, now: Instant) => Acceptance,
+    decide: (facts: LateFillFacts, late: LateFill, now: Instant) => Acceptance,
     audit: (made: Acceptance, late: LateFill) => AuditEntry,
   ): Promise<Acceptance & { waiting: number[] }>
   /** Settles late fills without recording them: the one named, or all of an execution. Throws late_fill_not_found. */
@@ -517,7 +517,7 @@ export interface UserStore {
   changeUser(
     tenant: Caller,
     partnerUserId: string,
-    decide: (seen: User | null, now: Instant) => UserChange,
+    decide: (current: User | null, now: Instant) => UserChange,
   ): Promise<{ user: User; plansPaused: number; executionsCancelled: number }>
   listUsers(tenant: Tenant, page: PageRequest): Promise<(ListedUser & { cursor: number })[]>
   /** A user with every consent, oldest first, and every plan. */
@@ -566,7 +566,7 @@ export interface WebhookStore {
   /** Given an audit entry when the change is an operator's and not the partner's. */
   changeWebhook(
     tenant: Caller,
-    decide: (seen: Webhook | null, now: Instant) => Webhook,
+    decide: (current: Webhook | null, now: Instant) => Webhook,
     audit?: AuditEntry,
   ): Promise<Webhook>
   /** Returns whether there was one to delete. */
@@ -575,7 +575,7 @@ export interface WebhookStore {
   noteAttempt(
     tenant: Tenant,
     attempted: Webhook,
-    decide: (seen: Webhook, now: Instant) => Webhook,
+    decide: (current: Webhook, now: Instant) => Webhook,
   ): Promise<Webhook | null>
 }
 

@@ -15,10 +15,10 @@ export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmedia
 export async function gather(queue: { readonly size: number }): Promise<void> {
   const end = performance.now() + GATHER_MS
   let idleTurns = 0
-  for (let seen = 1; queue.size > 1 && queue.size < COMMIT_SHARE_MAX && idleTurns < IDLE_TURNS_MAX; ) {
+  for (let size = 1; queue.size > 1 && queue.size < COMMIT_SHARE_MAX && idleTurns < IDLE_TURNS_MAX; ) {
     if (performance.now() >= end) return
-    idleTurns = queue.size > seen ? 0 : idleTurns + 1
-    seen = queue.size
+    idleTurns = queue.size > size ? 0 : idleTurns + 1
+    size = queue.size
     await nextTurn()
   }
 }

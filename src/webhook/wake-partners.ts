@@ -46,7 +46,7 @@ export async function wakePartners(
       if (attempt.reason === null) woken.sent += 1
       else woken.failed += 1
       const { tenant, webhook } = delivery
-      const now = await store.noteAttempt(tenant, webhook, (seen, at) => noteAttempt(seen, attempt, at))
+      const now = await store.noteAttempt(tenant, webhook, (current, at) => noteAttempt(current, attempt, at))
       if (attempt.reason !== null && now?.secret === webhook.secret) report(delivery, now, attempt.reason)
     })
   } catch (err) {

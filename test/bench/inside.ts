@@ -44,7 +44,11 @@ async function idlePasses(address: string): Promise<InsideDone> {
     const before = process.cpuUsage()
     for (let n = 0; n < PASSES; n++) {
       const begun = performance.now()
-      const report = await runPass({ store, machine, observe: async () => ({ price: QUIET, told: 'none' }) })
+      const report = await runPass({
+        store,
+        machine,
+        observe: async () => ({ price: QUIET, testimony: 'none' }),
+      })
       times.push(performance.now() - begun)
       if (report?.executionsCreated !== 0) throw new Error('a pass was to fire nothing')
     }

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { drawScreen, type Seen } from '../../src/cli/service/status-screen.ts'
+import { drawScreen, type StatusView } from '../../src/cli/service/status-screen.ts'
 import { createPaint } from '../../src/cli/terminal.ts'
 import { type Price, usd } from '../../src/core/money.ts'
 import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
-import type { PartnerSeen } from '../../src/core/vitals.ts'
+import type { PartnerVitals } from '../../src/core/vitals.ts'
 import { capture, T0 } from '../support/service.ts'
 
 const plain = (_: unknown, text: string) => text
@@ -14,7 +14,7 @@ const plain = (_: unknown, text: string) => text
 const NO_PLANS = { active: 0, paused: 0, cancelled: 0 }
 const NOTHING_OPEN = { open: 0, due: 0, oldestDueAt: null }
 
-const partner: PartnerSeen = {
+const partner: PartnerVitals = {
   tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'live' },
   status: 'active',
   held: false,
@@ -29,7 +29,7 @@ const partner: PartnerSeen = {
   lateFills: null,
 }
 
-const seenAt = (at: Instant, vitals: Partial<Seen['vitals']> = {}): Seen => ({
+const seenAt = (at: Instant, vitals: Partial<StatusView['vitals']> = {}): StatusView => ({
   at,
   db: '/var/lib/tranche/tranche.db',
   self: 'tranche',
@@ -73,7 +73,7 @@ const tick = (at: Instant, executionsCreated: number) => ({
 const HUGE = { active: 9_999_999, paused: 9_999_999, cancelled: 9_999_999 }
 const oldestDueAt = plus(T0, -16 * 60_000)
 
-const large = (): Seen => {
+const large = (): StatusView => {
   const seen = seenAt(T0, {
     scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: plus(T0, -DAY_MS) },
     feed: {
@@ -149,9 +149,9 @@ for (const [columns, rows] of [
 }
 
 test('what asks for a look is marked, by its shape as well as by its colour', () => {
-  const lines = (seen: Seen) => drawScreen(seen, { columns: 80, rows: 40, paint: plain, trouble: null })
+  const lines = (seen: StatusView) => drawScreen(seen, { columns: 80, rows: 40, paint: plain, trouble: null })
   const lights = ['last tick', 'price', 'due now', 'orders', 'webhooks', 'unspent', 'log', 'disk']
-  const marks = (seen: Seen, glyph: string) =>
+  const marks = (seen: StatusView, glyph: string) =>
     lights.filter((name) => lines(seen).some((line) => line.startsWith(`${glyph} ${name.padEnd(11)}`)))
   assert.deepEqual(marks(large(), '▲'), lights)
   assert.deepEqual(marks(seenAt(T0), '●'), lights)

@@ -76,7 +76,7 @@ export async function ticks(
 ): Promise<void> {
   const store = await openAgain(file, machine.clock)
   const observed = seen === null ? null : { price: price(seen), source: 'test' }
-  const observe = async () => ({ price: observed, told: 'none' as const })
+  const observe = async () => ({ price: observed, testimony: 'none' as const })
   for (let n = 0; n < count; n++) {
     advance(MINUTE)
     assert.ok(await runPass({ store, machine, observe }))

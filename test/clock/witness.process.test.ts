@@ -13,7 +13,7 @@ import { startService, T0 } from '../support/service.ts'
 import { httpDate, now, openShop, type Shop } from './wrong-clock.ts'
 
 const YEAR_MS = 365 * DAY_MS
-const told = (at: Instant, source = 'x'): Testimony => ({ source, at })
+const testimony = (at: Instant, source = 'x'): Testimony => ({ source, at })
 
 describe('what an answer tells of the time', () => {
   test('its Date, with its Age on top', () => {
@@ -26,23 +26,35 @@ describe('what an answer tells of the time', () => {
   })
 
   test('of several times the one nearest to the clock', () => {
-    assert.deepEqual(tell('x', [plus(T0, -DAY_MS), plus(T0, 7), null], T0), told(plus(T0, 7)))
+    assert.deepEqual(tell('x', [plus(T0, -DAY_MS), plus(T0, 7), null], T0), testimony(plus(T0, 7)))
     assert.equal(tell('x', [null, null], T0), 'silent')
   })
 
   const [right, wrong] = [T0, plus(T0, -YEAR_MS)]
   const votes: [what: string, of: Testimony[], result: Instant | null][] = [
-    ['one alone', [told(wrong)], wrong],
-    ['three against one with a wrong clock', [told(right), told(wrong), told(right), told(right)], right],
-    ['two against one', [told(wrong), told(plus(wrong, 5)), told(right)], plus(wrong, 5)],
-    ['two against two: nobody', [told(right), told(right), told(wrong), told(wrong)], null],
-    ['three that all differ: nobody', [told(wrong), told(right), told(plus(right, DAY_MS))], null],
-    ['the silent do not vote', ['silent', 'silent', told(wrong)], wrong],
+    ['one alone', [testimony(wrong)], wrong],
+    [
+      'three against one with a wrong clock',
+      [testimony(right), testimony(wrong), testimony(right), testimony(right)],
+      right,
+    ],
+    ['two against one', [testimony(wrong), testimony(plus(wrong, 5)), testimony(right)], plus(wrong, 5)],
+    [
+      'two against two: nobody',
+      [testimony(right), testimony(right), testimony(wrong), testimony(wrong)],
+      null,
+    ],
+    [
+      'three that all differ: nobody',
+      [testimony(wrong), testimony(right), testimony(plus(right, DAY_MS))],
+      null,
+    ],
+    ['the silent do not vote', ['silent', 'silent', testimony(wrong)], wrong],
     ['all silent', ['silent', 'silent'], null],
   ]
   for (const [what, of, result] of votes) {
     test(`of several sources: ${what}`, () => {
-      assert.deepEqual(majority('m', of), result === null ? 'silent' : told(result, 'm'))
+      assert.deepEqual(majority('m', of), result === null ? 'silent' : testimony(result, 'm'))
     })
   }
 })
@@ -54,7 +66,7 @@ describe('a feed passes on what its answers tell', { concurrency: true }, () => 
         body: JSON.stringify(answer),
         headers: { date: httpDate(T0) },
       })
-      const { told: heard } = await read(exchange, { [exchange as Exchange]: origin })
+      const { testimony: heard } = await read(exchange, { [exchange as Exchange]: origin })
       assert.ok(typeof heard === 'object' && Math.abs(heard.at - T0) < 1000, exchange)
     }
   })
@@ -62,22 +74,22 @@ describe('a feed passes on what its answers tell', { concurrency: true }, () => 
   test('a market that rests: its price is old and not taken, the clock is confirmed', async (t) => {
     const answer = { ...tickersAt('60000').coinbase, time: '2026-01-04T00:00:00Z' }
     const { origin } = await startTicker(t, { body: JSON.stringify(answer), headers: { date: httpDate(T0) } })
-    const { observed, told: heard } = await read('coinbase', { coinbase: origin })
+    const { observed, testimony: heard } = await read('coinbase', { coinbase: origin })
     assert.equal(observed, null)
-    assert.deepEqual(heard, told(T0, 'coinbase'))
+    assert.deepEqual(heard, testimony(T0, 'coinbase'))
   })
 
   test('an exchange whose server is a day wrong, with a right time in its ticker', async (t) => {
     const headers = { date: httpDate(plus(T0, DAY_MS)) }
     const { origin } = await startTicker(t, { body: JSON.stringify(tickersAt('60000').bitstamp), headers })
-    const { observed, told: heard } = await read('bitstamp', { bitstamp: origin })
-    assert.deepEqual([observed, heard], [quoted('60000', 'bitstamp'), told(T0, 'bitstamp')])
+    const { observed, testimony: heard } = await read('bitstamp', { bitstamp: origin })
+    assert.deepEqual([observed, heard], [quoted('60000', 'bitstamp'), testimony(T0, 'bitstamp')])
   })
 
   test('nobody is asked: none; nobody answers: silent', async () => {
-    assert.equal((await read('none')).told, 'none')
-    assert.equal((await read('static:60000')).told, 'none')
-    assert.equal((await read('kraken', { kraken: 'http://127.0.0.1:9' })).told, 'silent')
+    assert.equal((await read('none')).testimony, 'none')
+    assert.equal((await read('static:60000')).testimony, 'none')
+    assert.equal((await read('kraken', { kraken: 'http://127.0.0.1:9' })).testimony, 'silent')
   })
 })
 
@@ -88,7 +100,7 @@ test('a dispute begins beyond ten minutes and lasts until a witness agrees or th
     clockAt: plus(dispute.clockAt, ms),
     witness: { source: 'x', at: plus(dispute.witness.at, ms) },
   })
-  const minutes = (n: number) => judgeClock(plus(T0, n * MINUTE_MS), told(T0), null)
+  const minutes = (n: number) => judgeClock(plus(T0, n * MINUTE_MS), testimony(T0), null)
   assert.deepEqual([minutes(10), minutes(-10)], [null, null])
   assert.ok(minutes(11) && minutes(-11))
   assert.equal(judgeClock(T0, 'silent', null), null)
@@ -97,7 +109,7 @@ test('a dispute begins beyond ten minutes and lasts until a witness agrees or th
   assert.equal(judgeClock(plus(T0, HOUR_MS), 'silent', ahead), null, 'the clock was set back')
   assert.equal(judgeClock(plus(T0, YEAR_MS), 'silent', behind), null, 'the clock was set forward')
   assert.equal(judgeClock(ahead.clockAt, 'none', ahead), null, 'nobody is asked any more')
-  assert.equal(judgeClock(T0, told(T0), ahead), null)
+  assert.equal(judgeClock(T0, testimony(T0), ahead), null)
 })
 
 /** All that a pass could have changed. */

@@ -6,7 +6,7 @@ import {
   type Confirmation,
   cancel,
   confirm,
-  type ExecutionSeen,
+  type ExecutionFacts,
   KEPT_REPORTS_MAX,
   type KeptFor,
   type LateFill,
@@ -57,7 +57,7 @@ function executionIn(status: ExecutionStatus): Execution {
 }
 
 /** An execution in its window, with the trade that its status asks for. */
-function seenIn(status: ExecutionStatus, recorded: Report | null = null): ExecutionSeen {
+function seenIn(status: ExecutionStatus, recorded: Report | null = null): ExecutionFacts {
   const open = status === 'pending' || status === 'sent'
   const said = recorded ?? REPORTS.find((one) => one.status === status && isRecorded(status)) ?? null
   return {

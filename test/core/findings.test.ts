@@ -15,7 +15,7 @@ import { type Price, usd } from '../../src/core/money.ts'
 import { PRICE_LIVE_MS } from '../../src/core/price.ts'
 import { spellBytes } from '../../src/core/text.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
-import type { DiskSeen, PartnerSeen, Vitals } from '../../src/core/vitals.ts'
+import type { DiskVitals, PartnerVitals, Vitals } from '../../src/core/vitals.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant
 const ago = (ms: number): Instant => plus(NOW, -ms)
@@ -32,7 +32,7 @@ const well: Vitals = {
   earlyFills: [],
   disk: null,
 }
-const calm: PartnerSeen = {
+const calm: PartnerVitals = {
   tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'live' },
   status: 'active',
   held: false,
@@ -49,7 +49,8 @@ const calm: PartnerSeen = {
 
 const found = (vitals: Partial<Vitals>): Finding[] => findingsOf({ ...well, ...vitals }, NOW)
 const kinds = (vitals: Partial<Vitals>): string[] => found(vitals).map(({ kind }) => kind)
-const ofPartner = (partner: Partial<PartnerSeen>): string[] => kinds({ partners: [{ ...calm, ...partner }] })
+const ofPartner = (partner: Partial<PartnerVitals>): string[] =>
+  kinds({ partners: [{ ...calm, ...partner }] })
 
 test('of reports that were only counted the execution is named', () => {
   const lateFills = { kept: 0, oldestAt: null, unkept: 3, firstUnkept: 'exec_2' }
@@ -102,7 +103,7 @@ suite('a partner is silent', () => {
       { ...waits(HOUR_MS), plansSince: ago(9 * SILENT_MAX_MS), polledAt: null, status: 'disabled' },
       ['executions_stuck'],
     ],
-  ] as [string, Partial<PartnerSeen>, string[]][]) {
+  ] as [string, Partial<PartnerVitals>, string[]][]) {
     test(name, () => assert.deepEqual(ofPartner(partner), expected))
   }
 
@@ -161,7 +162,7 @@ test('a feed is down from the first pass without a price; what that leads to dep
 })
 
 test('a disk is low below a tenth, or below what a day brings', () => {
-  const disk = (more: Partial<DiskSeen>) =>
+  const disk = (more: Partial<DiskVitals>) =>
     kinds({ disk: { folder: '/d', freeBytes: 100, totalBytes: 1_000, dayGrowthBytes: 0, ...more } })
   assert.deepEqual(disk({}), [])
   assert.deepEqual(disk({ freeBytes: 99 }), ['disk_low'])

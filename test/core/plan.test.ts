@@ -7,8 +7,8 @@ import {
   PLAN_START_MAX,
   type Plan,
   type PlanChange,
+  type PlanFacts,
   type PlanRequest,
-  type PlanSeen,
   type PlanStatus,
   writePlan,
 } from '../../src/core/plan.ts'
@@ -47,7 +47,7 @@ const REQUEST: PlanRequest = {
   amount: usd('60.00'),
   frequency: 'weekly',
 }
-const SEEN: PlanSeen & { plan: Plan } = {
+const SEEN: PlanFacts & { plan: Plan } = {
   user: user(),
   plan: PLAN,
   window: { start: T0, end: plus(T0, WINDOW_MS.weekly) },
@@ -261,7 +261,7 @@ const REFUSALS: [
 
 test('what a plan refuses, and that a cancelled one may be re-sent', () => {
   for (const [plan, by, status, code] of REFUSALS) {
-    const seen: PlanSeen = {
+    const seen: PlanFacts = {
       ...SEEN,
       user: status && user(status),
       plan: plan && { ...PLAN, ...plan },

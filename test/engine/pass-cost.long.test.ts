@@ -24,7 +24,7 @@ async function pass({ store, machine }: Waiting, live = true) {
   const report = await runPass({
     store,
     machine,
-    observe: async () => ({ price: live ? LIVE : null, told: 'none' }),
+    observe: async () => ({ price: live ? LIVE : null, testimony: 'none' }),
   })
   assert.ok(report)
   return report
@@ -79,7 +79,7 @@ test('a pass touches the plans whose price or hour has come, and no others', asy
   assert.equal(await touched(true), 0)
   // A hundred plans wait for a price of 900 to 999 units of 1e-8 under the limit: they are not reached.
   const low = { price: (price('50000') - 899n) as Price, source: 'test' }
-  const observe = async () => ({ price: low, told: 'none' as const })
+  const observe = async () => ({ price: low, testimony: 'none' as const })
   const report = await runPass({ store: waiting.store, machine: waiting.machine, observe })
   assert.equal(report?.plansEvaluated, 900)
   assert.equal(report?.executionsCreated, 900)

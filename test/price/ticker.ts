@@ -26,14 +26,14 @@ export async function startTicker(
   return { origin: `http://127.0.0.1:${port}`, asked }
 }
 
-export type Reading = { observed: ObservedPrice | null; told: Testimony; warnings: string[] }
+export type Reading = { observed: ObservedPrice | null; testimony: Testimony; warnings: string[] }
 
 /** Asks a feed once, at T0. */
 export async function read(spec: string, origins: FeedOptions['origins'] = {}): Promise<Reading> {
   const warnings: string[] = []
   const feed = createFeed(spec, { clock: () => T0, warn: (message) => warnings.push(message), origins })
-  const { price: observed, told } = await feed()
-  return { observed, told, warnings }
+  const { price: observed, testimony } = await feed()
+  return { observed, testimony, warnings }
 }
 
 export const json = (value: unknown): Answer => ({ body: JSON.stringify(value) })

@@ -35,7 +35,7 @@ const VERBS: Record<string, () => Promise<void>> = {
         say('observing')
         process.stdin.resume()
         await once(process.stdin, 'end')
-        return { price: { price: price('60000'), source: 'test' }, told: 'none' }
+        return { price: { price: price('60000'), source: 'test' }, testimony: 'none' }
       },
     })
     say(JSON.stringify({ created: pass?.executionsCreated }))

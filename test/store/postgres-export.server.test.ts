@@ -92,11 +92,7 @@ async function live(t: TestContext, backend: Backend): Promise<Store> {
         await setUser(store, tenant, late.partnerUserId, 'disabled')
         const said = filled(usd('1.23'), `late ${late.executionId}`)
         assert.equal((await report(store, tenant, late.executionId, said)).kind, 'refused')
-        await store.acceptLateFill(
-          { executionId: late.executionId, reportId: null },
-          acceptLate,
-          () => AUDIT,
-        )
+        await store.acceptLateFill({ executionId: late.executionId, reportId: null }, acceptLate, () => AUDIT)
       }
       const kept = due.filter((one) => one.partnerUserId !== late?.partnerUserId)
       await Promise.all(kept.map((one) => report(store, tenant, one.executionId, sayOf(chance, one))))

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { openStore } from '../../src/store/postgres/open.ts'
-import { lacksAcknowledged, type ServerSeen, UNKNOWN } from '../../src/store/postgres/server/connection.ts'
+import { lacksAcknowledged, type ServerState, UNKNOWN } from '../../src/store/postgres/server/connection.ts'
 import type { Store } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { proxyTo, type Server, startServer, startStandby } from '../support/postgres-server.ts'
@@ -240,7 +240,7 @@ for (const [name, happens] of Object.entries(HARMLESS))
   })
 
 test('what is lost and what is not, by the line, the position and the number of a write', () => {
-  const server: ServerSeen = { timeline: '00000002', memory: '', replayed: '1/A0', position: '2/0' }
+  const server: ServerState = { timeline: '00000002', memory: '', replayed: '1/A0', position: '2/0' }
   const write = (position: string, timeline = '00000001') => ({
     mark: { xid: '7', position, timeline, memory: '' },
   })

@@ -120,7 +120,10 @@ export async function tick(
   const report = await runPass({
     store,
     machine,
-    observe: async () => ({ price: at === undefined ? null : { price: at, source: 'test' }, told: 'none' }),
+    observe: async () => ({
+      price: at === undefined ? null : { price: at, source: 'test' },
+      testimony: 'none',
+    }),
   })
   if (!report) throw new Error('another tick is running')
   return report

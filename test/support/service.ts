@@ -196,7 +196,7 @@ export async function startService(
 
     async tick(priceUsd) {
       const seen = priceUsd === undefined ? null : { price: price(priceUsd), source: 'test' }
-      const observe = async () => ({ price: seen, told: 'none' as const })
+      const observe = async () => ({ price: seen, testimony: 'none' as const })
       const report = await runPass({ store, machine, observe })
       if (!report) throw new Error('another tick is running')
       return report

@@ -164,7 +164,7 @@ async function playWeeks(stage: Stage, onProgress: (share: number) => void, sign
     else {
       const feedDown = isWithin(FEED_DOWN, at)
       const price = feedDown ? null : { price: priceAt(path, at), source: 'synthetic' }
-      const observe = async () => ({ price, told: 'none' as const })
+      const observe = async () => ({ price, testimony: 'none' as const })
       await runPass({ store, machine, observe })
       counts.passes += 1
       if (feedDown) counts.passesWithoutPrice += 1

@@ -42,7 +42,7 @@ export async function showAccount(account: Account, options: ShowOptions): Promi
     ['What each window spent of its budget', await budgets(account, paint)],
     ['Two windows as they went', drawings(account, paint)],
     ['Why tranches fired', await triggers(account)],
-    ['What the partner did', deeds(account)],
+    ['What the partner did', partnerActivity(account)],
     ['What was paid, beside the time-weighted mean of the same windows', await prices(account)],
     ['The ledger', ledger(account, paint)],
     ['Run it for real', nextSteps(options, paint)],
@@ -141,7 +141,7 @@ const triggers = ({ tranches }: Account): Promise<string> =>
     TRIGGERS.filter((trigger) => tranches.by_trigger[trigger] > 0),
   )
 
-function deeds({ partner }: Account): string {
+function partnerActivity({ partner }: Account): string {
   const rows: [string, number, string][] = [
     ['polled', partner.polls, `once every ${PASS_EVERY_MS / MINUTE_MS} simulated minutes`],
     ['was handed', partner.delivered, 'instructions, each with its own lease'],
@@ -189,20 +189,21 @@ async function prices(account: Account): Promise<string> {
   return `${table}\n\n${paragraph(caution)}`
 }
 
-function ledger({ ledger: seen }: Account, paint: Paint): string {
-  const verdict = seen.ok ? paint('green', 'It adds up.') : paint('red', 'It does not add up.')
+function ledger({ ledger: proof }: Account, paint: Paint): string {
+  const verdict = proof.ok ? paint('green', 'It adds up.') : paint('red', 'It does not add up.')
   const work =
-    `Recomputed from ${counted(seen.executions, 'execution')} and ${counted(seen.trades, 'trade')}: what every one of ` +
-    `${counted(seen.windows, 'window')} reserved, spent and released, against its budget; each execution against its ` +
-    `trade, each trade against its digest, and the file itself: ${counted(seen.faults.length, 'fault')}.`
+    `Recomputed from ${counted(proof.executions, 'execution')} and ${counted(proof.trades, 'trade')}: what every one of ` +
+    `${counted(proof.windows, 'window')} reserved, spent and released, against its budget; each execution against its ` +
+    `trade, each trade against its digest, and the file itself: ${counted(proof.faults.length, 'fault')}.`
   const books = [
     renderFields({
-      'the ledger': `${grouped(seen.spent_usd)} USD for ${seen.bought_btc} BTC, ${grouped(seen.reserved_usd)} USD still reserved`,
-      "the partner's book": `${grouped(seen.partner_book_usd)} USD for ${seen.partner_book_btc} BTC`,
+      'the ledger': `${grouped(proof.spent_usd)} USD for ${proof.bought_btc} BTC, ${grouped(proof.reserved_usd)} USD still reserved`,
+      "the partner's book": `${grouped(proof.partner_book_usd)} USD for ${proof.partner_book_btc} BTC`,
     }),
   ]
-  if (seen.average_price_usd) books.push(`On average ${toCents(seen.average_price_usd)} USD for one bitcoin.`)
-  const faults = seen.faults.map(({ kind, subject, message }) => `${kind}: ${subject}: ${message}`)
+  if (proof.average_price_usd)
+    books.push(`On average ${toCents(proof.average_price_usd)} USD for one bitcoin.`)
+  const faults = proof.faults.map(({ kind, subject, message }) => `${kind}: ${subject}: ${message}`)
   return [verdict, paragraph(work), ...books, ...(faults.length > 0 ? [faults.join('\n')] : [])].join('\n\n')
 }
 
@@ -253,8 +254,8 @@ function drawTimeline(timeline: Timeline, paint: Paint): string {
 
 /** What each mark stands for, of those that occur. */
 function legend(timelines: readonly Timeline[], paint: Paint): string {
-  const seen = new Set(timelines.flatMap(({ tranches }) => tranches.map(({ status }) => status)))
-  return MARK_ORDER.filter((status) => seen.has(status))
+  const shown = new Set(timelines.flatMap(({ tranches }) => tranches.map(({ status }) => status)))
+  return MARK_ORDER.filter((status) => shown.has(status))
     .map((status) => `${paint(MARK[status].style, MARK[status].glyph)} ${MARK[status].name}`)
     .join('   ')
 }

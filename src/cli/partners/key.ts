@@ -67,8 +67,8 @@ export function keyCommand(cli: Cli): Command {
     .action((keyId: string, { overlap }: { overlap: number }) =>
       cli.withStore(async (store) => {
         let secret = ''
-        const decide = (seen: ApiKey, time: KeyTime) => {
-          const { key, successor } = rotate(seen, overlap, time)
+        const decide = (current: ApiKey, time: KeyTime) => {
+          const { key, successor } = rotate(current, overlap, time)
           const issued = issueKey(successor, cli.machine)
           secret = issued.secret
           return { key, successor: issued.record }
@@ -88,7 +88,7 @@ export function keyCommand(cli: Cli): Command {
     .action(async (keyId: string) => {
       await confirmOnTerminal(cli, `Revoke ${keyId}? Calls with it are refused from now on.`)
       await cli.withStore(async (store) => {
-        const decide = (seen: ApiKey, time: KeyTime) => ({ key: revoke(seen, time), successor: null })
+        const decide = (current: ApiKey, time: KeyTime) => ({ key: revoke(current, time), successor: null })
         const { key } = await store.changeKey(keyId, decide, auditEntry(cli, 'key.revoke', keyId))
         const json = keyJson(key, (await store.readClock()).now)
         print(cli, json, () => renderFields(json))

@@ -142,7 +142,7 @@ function addSettings(cli: Cli, partner: Command): void {
         })
         const changed = await store.changePartner(
           partnerSlug,
-          (seen, now) => setMinTranche(seen, minTranche, now),
+          (current, now) => setMinTranche(current, minTranche, now),
           audit,
         )
         await show(cli, store, changed)
@@ -174,7 +174,7 @@ async function changeStatus(cli: Cli, partnerSlug: string, status: PartnerStatus
     const audit = auditEntry(cli, `partner.${verb}`, partnerSlug)
     const partner = await store.changePartner(
       partnerSlug,
-      (seen, now) => setPartnerStatus(seen, status, now),
+      (current, now) => setPartnerStatus(current, status, now),
       audit,
     )
     await show(cli, store, partner)
@@ -187,7 +187,11 @@ async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise
   }
   await cli.withStore(async (store) => {
     const audit = auditEntry(cli, `partner.${held ? 'hold' : 'release'}`, partnerSlug)
-    const changed = await store.changePartner(partnerSlug, (seen, now) => setHeld(seen, held, now), audit)
+    const changed = await store.changePartner(
+      partnerSlug,
+      (current, now) => setHeld(current, held, now),
+      audit,
+    )
     await show(cli, store, changed)
   })
 }

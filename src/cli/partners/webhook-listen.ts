@@ -154,14 +154,14 @@ export async function follow(get: Get): Promise<Follower> {
   const since = formatInstant((Date.parse(as_of) - LATE_MS) as Instant)
   /** Where the last page begins, and what was seen on it: the next look begins there again. */
   let place = `since=${since}`
-  let seen = new Set<string>()
+  let passed = new Set<string>()
   let found: Listed[] = []
 
   async function fresh(): Promise<Listed[]> {
     for (;;) {
       const { executions, next_cursor } = pageOf(await get(`/executions?${place}`))
-      found.push(...executions.filter(({ execution_id }) => !seen.has(execution_id)))
-      seen = new Set(next_cursor === null ? executions.map(({ execution_id }) => execution_id) : [])
+      found.push(...executions.filter(({ execution_id }) => !passed.has(execution_id)))
+      passed = new Set(next_cursor === null ? executions.map(({ execution_id }) => execution_id) : [])
       if (next_cursor === null) break
       place = `cursor=${next_cursor}`
     }

@@ -65,7 +65,7 @@ export function webhookCommand(cli: Cli): Command {
         const audit = auditEntry(cli, 'webhook.resume', `${partnerSlug} ${env}`)
         const resumed = await store.changeWebhook(
           tenant,
-          (seen, now) => resume(existing(tenant, seen), now),
+          (current, now) => resume(existing(tenant, current), now),
           audit,
         )
         const json = webhookJson(tenant, resumed)

@@ -149,7 +149,7 @@ export function executionCommand(cli: Cli): Command {
       )
       await cli.withStore(async (store) => {
         const audit = auditEntry(cli, 'execution.cancel', executionId, { reason })
-        await store.cancelExecution(executionId, (seen, now) => cancelByHand(seen, reason, now), audit)
+        await store.cancelExecution(executionId, (found, now) => cancelByHand(found, reason, now), audit)
         const found = await store.findExecution(executionId)
         if (found) await show(cli, found.execution, found)
       })
@@ -518,7 +518,7 @@ export function tradeCommand(cli: Cli): Command {
       await cli.withStore(async (store) => {
         const made = await store.adjustTrade(
           executionId,
-          (seen, now) => adjust(seen, right, now),
+          (facts, now) => adjust(facts, right, now),
           (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
         )
         if (made.odd !== null) warn(cli, doubtful(made.after, made.odd))

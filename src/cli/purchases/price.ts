@@ -23,8 +23,8 @@ export function priceCommand(cli: Cli): Command {
         if (priceFeed === 'none') throw new Problem('usage', 'Give a feed with --price-feed.')
         const { clock } = cli.machine
         const feed = createFeed(priceFeed, { clock, warn: (message) => warn(cli, message) })
-        const { price: observed, told } = await feed()
-        const dispute = judgeClock(clock(), told, null)
+        const { price: observed, testimony } = await feed()
+        const dispute = judgeClock(clock(), testimony, null)
         if (dispute) throw clockDisputed(dispute)
         if (!observed) throw new Problem('no_price', `The feed ${feedName(priceFeed)} gave no price.`)
         const json = rowJson({ ...observed, at: await store.addPrice(observed) })

@@ -95,15 +95,15 @@ export function anchors(page: string): { anchor: string; title: string; text: st
   const headings = tokens.flatMap((token, at) =>
     token.type === 'heading' ? [{ at, heading: token as Tokens.Heading }] : [],
   )
-  const seen = new Map<string, number>()
+  const occurrences = new Map<string, number>()
   return headings.map(({ at, heading }, i) => {
     const next = headings.slice(i + 1).find((other) => other.heading.depth <= heading.depth)
     const name = plainText(heading.tokens)
       .toLowerCase()
       .replace(/[^\p{L}\p{N} _-]/gu, '')
       .replaceAll(' ', '-')
-    const before = seen.get(name) ?? 0
-    seen.set(name, before + 1)
+    const before = occurrences.get(name) ?? 0
+    occurrences.set(name, before + 1)
     const source = tokens.slice(at, next?.at).map(({ raw }) => raw)
     return {
       anchor: before === 0 ? name : `${name}-${before}`,

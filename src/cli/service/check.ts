@@ -34,9 +34,9 @@ export function checkCommand(cli: Cli): Command {
     })
 }
 
-type Seen = { faults: Fault[]; warnings: Finding[]; sandboxes: ReturnType<typeof sandboxJson>[] }
+type CheckResult = { faults: Fault[]; warnings: Finding[]; sandboxes: ReturnType<typeof sandboxJson>[] }
 
-async function look(cli: Cli, environment: Environment): Promise<Seen> {
+async function look(cli: Cli, environment: Environment): Promise<CheckResult> {
   try {
     return await cli.withStore(
       async (store) => {

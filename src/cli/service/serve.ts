@@ -271,12 +271,12 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
 const LOSS_LOOK_MS = 5_000
 
 function watchForLosses(store: Store, log: Log, resume: string): NodeJS.Timeout {
-  let told = 0
+  let reported = 0
   const look = async (): Promise<void> => {
     // A server that is away is noticed elsewhere.
     const lost = await store.readLostWrites().catch(() => null)
-    if (lost === null || lost.lostId <= told) return
-    told = lost.lostId
+    if (lost === null || lost.lostId <= reported) return
+    reported = lost.lostId
     log.error(
       { ...lost },
       `${lostInWords(lost)}; nothing fires and nothing is handed out until \`${resume}\``,

@@ -8,7 +8,7 @@ import { tenantName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted, cut, grouped, spellBytes, visibleCell } from '../../core/text.ts'
 import { formatInstant, type Instant, spellBriefSpan, spellInstant, spellSpan } from '../../core/time.ts'
-import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
+import type { PartnerVitals, Vitals } from '../../core/vitals.ts'
 import type { Recent } from '../../store/monitoring.ts'
 import { commandLine } from '../command.ts'
 import type { Cli, Streams } from '../context.ts'
@@ -16,7 +16,7 @@ import { EXIT } from '../exit-codes.ts'
 import { clipped, clippedLeft, createPaint, onStopSignal, type Paint, type Style } from '../terminal.ts'
 import { findingsIn, type Health } from './status-text.ts'
 
-export type Seen = Health & {
+export type StatusView = Health & {
   db: string
   self: string
   everyMs: number
@@ -46,25 +46,25 @@ const MARKS: Record<Mark, { glyph: string; style: Style }> = {
 }
 
 /** The lines of the screen, none longer than it is wide. */
-export function drawScreen(seen: Seen, { columns, rows, paint, trouble }: Screen): string[] {
+export function drawScreen(view: StatusView, { columns, rows, paint, trouble }: Screen): string[] {
   // The last column stays empty: a terminal that clears the rest of a full line takes its last character.
   const width = Math.max(WIDTH_MIN, Math.min(columns - 1, WIDTH_MAX))
-  const frame = { width, paint, self: seen.self }
+  const frame = { width, paint, self: view.self }
   const rule = paint('dim', '─'.repeat(width))
-  const findings = findingsIn(seen)
-  const state = [...lights(seen, findings, frame), '', ...numbers(seen, frame), '']
+  const findings = findingsIn(view)
+  const state = [...lights(view, findings, frame), '', ...numbers(view, frame), '']
   const found = findings.length > 0 ? [...findingLines(findings, rows - state.length - 4, frame), ''] : []
-  const top = [title(seen, width, paint), rule, ...state, ...found]
-  const chart = passBars(seen.recent, width, paint)
-  const footer = paint('dim', `q quits; looks every ${seen.everyMs / 1000} s`)
+  const top = [title(view, width, paint), rule, ...state, ...found]
+  const chart = passBars(view.recent, width, paint)
+  const footer = paint('dim', `q quits; looks every ${view.everyMs / 1000} s`)
   const last = trouble === null ? footer : paint('red', clipped(trouble, width))
   const room = Math.max(0, rows - top.length - chart.length - 2)
-  const list = latest(seen.recent, room, frame)
+  const list = latest(view.recent, room, frame)
   const filler = Array<string>(Math.max(0, room - list.length)).fill('')
   return [...[...top, ...chart, ...list, ...filler, ''].slice(0, rows - 1), last]
 }
 
-function title({ at, db }: Seen, width: number, paint: Paint): string {
+function title({ at, db }: StatusView, width: number, paint: Paint): string {
   const when = `${spellInstant(at)} UTC`
   const room = Math.max(0, width - 'tranche  '.length - when.length - 2)
   const name = clippedLeft(db, room)
@@ -72,8 +72,8 @@ function title({ at, db }: Seen, width: number, paint: Paint): string {
 }
 
 /** What is fine and what needs a look, by colour and by shape. */
-function lights(seen: Seen, findings: readonly Finding[], frame: Frame): string[] {
-  const { at, vitals, backlog, recent, walBytes } = seen
+function lights(view: StatusView, findings: readonly Finding[], frame: Frame): string[] {
+  const { at, vitals, backlog, recent, walBytes } = view
   const { scheduler, partners, feed, disk } = vitals
   const lastAt = scheduler.lastFinishedAt
   const { usualGapMs } = schedulerLateness(scheduler, at)
@@ -88,7 +88,7 @@ function lights(seen: Seen, findings: readonly Finding[], frame: Frame): string[
     ]),
     light(found('feed_down', 'price_old') ? 'look' : feed ? 'good' : 'none', frame, [
       'price',
-      ...priceWords(seen),
+      ...priceWords(view),
     ]),
     light(mark('executions_stuck', 'partner_silent'), frame, [
       'due now',
@@ -113,7 +113,7 @@ function lights(seen: Seen, findings: readonly Finding[], frame: Frame): string[
   ]
 }
 
-function priceWords({ at, vitals: { price, feed } }: Seen): [string, string] {
+function priceWords({ at, vitals: { price, feed } }: StatusView): [string, string] {
   const state = feed === null ? '' : `; feed ${feed.name} ${feed.down ? 'is down' : 'answers'}`
   return [
     price ? `${grouped(formatPrice(price.price))} USD` : 'none',
@@ -121,12 +121,12 @@ function priceWords({ at, vitals: { price, feed } }: Seen): [string, string] {
   ]
 }
 
-function orderWords(partners: readonly PartnerSeen[]): [string, string] {
+function orderWords(partners: readonly PartnerVitals[]): [string, string] {
   const sum = (of: 'filled' | 'failed') => partners.reduce((total, { orders }) => total + orders[of], 0)
   return [`${grouped(sum('failed'))} failed`, `${grouped(sum('filled'))} filled in 24 hours`]
 }
 
-function webhookWords(partners: readonly PartnerSeen[]): [string, string] {
+function webhookWords(partners: readonly PartnerVitals[]): [string, string] {
   const paused = partners.filter(({ webhook }) => webhook?.paused)
   const names = paused.map(({ tenant }) => tenantName(tenant)).join(', ')
   return [paused.length > 0 ? `${paused.length} paused` : 'none paused', names]
@@ -139,7 +139,7 @@ function unspentWords(unspent: Vitals['unspent']): [string, string] {
   return [`${grouped(formatUsd(released))} USD`, `${left}in ${UNSPENT_DAYS} days`]
 }
 
-function numbers({ stock, backlog, vitals }: Seen, frame: Frame): string[] {
+function numbers({ stock, backlog, vitals }: StatusView, frame: Frame): string[] {
   const { live, test } = stock.plans
   const disabled = vitals.partners.filter(({ status }) => status === 'disabled').length
   const inTest = test.active > 0 ? `; ${grouped(test.active)} in test` : ''
@@ -235,9 +235,9 @@ export type Watched<T> = {
   /** Looks once. */
   look: () => Promise<T>
   /** What a script gets, once per interval. */
-  line: (seen: T) => Promise<string>
+  line: (view: T) => Promise<string>
   /** What a person gets. `trouble` is why the latest look failed. */
-  draw: (seen: T, screen: Screen) => string[]
+  draw: (view: T, screen: Screen) => string[]
 }
 type Screen = {
   columns: number
@@ -272,8 +272,8 @@ async function printEach<T>(
   first: T,
   { everyMs, look, line, signal }: Watched<T> & Until,
 ): Promise<void> {
-  for (let seen = first; ; seen = await look()) {
-    out.write(`${await line(seen)}\n`)
+  for (let view = first; ; view = await look()) {
+    out.write(`${await line(view)}\n`)
     if (!(await passed(everyMs, signal))) return
   }
 }
@@ -285,11 +285,11 @@ async function redraw<T>(
 ): Promise<void> {
   const out: Output = cli.streams.out
   const paint = createPaint(out, cli.globals().color)
-  let [seen, trouble]: [T, string | null] = [first, null]
+  let [view, trouble]: [T, string | null] = [first, null]
   const show = (): void => {
     // A terminal that does not know its size says 0.
     const [columns, rows] = [out.columns || COLUMNS, out.rows || ROWS]
-    const lines = draw(seen, { columns, rows, paint, trouble }).slice(0, rows)
+    const lines = draw(view, { columns, rows, paint, trouble }).slice(0, rows)
     // Each line clears the rest of itself, and the last one what is below, so nothing blinks. Terminals that can hold a
     // frame back until it is complete are asked to; others ignore the request.
     out.write(`\x1b[?2026h\x1b[H${lines.map((text) => `${text}\x1b[K`).join('\r\n')}\x1b[J\x1b[?2026l`)
@@ -300,7 +300,7 @@ async function redraw<T>(
   try {
     for (show(); await passed(everyMs, signal); show()) {
       try {
-        ;[seen, trouble] = [await look(), null]
+        ;[view, trouble] = [await look(), null]
       } catch (error) {
         // A lock that was held too long passes; the next look may be luckier, and the person at the screen decides.
         if (!(error instanceof Problem)) throw error

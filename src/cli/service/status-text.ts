@@ -1,12 +1,12 @@
 // A status as JSON for a script, and in words for a person.
 
-import { latenessInWords, type SchedulerSeen, schedulerLateness } from '../../core/clock.ts'
+import { latenessInWords, type SchedulerFacts, schedulerLateness } from '../../core/clock.ts'
 import { type Finding, findingsOf, UNSPENT_DAYS } from '../../core/findings.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import { counted, cut, grouped, spellFree } from '../../core/text.ts'
 import { DAY_MS, formatInstant, type Instant, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
-import type { DiskSeen, FeedSeen, PartnerSeen, Vitals } from '../../core/vitals.ts'
+import type { DiskVitals, FeedVitals, PartnerVitals, Vitals } from '../../core/vitals.ts'
 import type { Backlog, Stock } from '../../store/monitoring.ts'
 import type { Sandbox } from '../../store/store.ts'
 import { commandLine, type FindingJson, findingInWords, findingJson } from '../command.ts'
@@ -88,25 +88,25 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
 }
 
 /** `reason` says why it is late, and is null when it is not. */
-function schedulerJson(seen: SchedulerSeen, now: Instant) {
-  const { isLate, waitedMs, allowedMs, usualGapMs } = schedulerLateness(seen, now)
+function schedulerJson(facts: SchedulerFacts, now: Instant) {
+  const { isLate, waitedMs, allowedMs, usualGapMs } = schedulerLateness(facts, now)
   return {
     late: isLate,
     waited_seconds: waitedMs === null ? null : seconds(waitedMs),
     allowed_seconds: seconds(allowedMs),
     usual_gap_seconds: usualGapMs === null ? null : seconds(usualGapMs),
-    reason: isLate ? latenessInWords(seen, now, usualGapMs) : null,
+    reason: isLate ? latenessInWords(facts, now, usualGapMs) : null,
   }
 }
 
-const feedJson = ({ name, askedAt, down }: FeedSeen) => ({
+const feedJson = ({ name, askedAt, down }: FeedVitals) => ({
   name,
   asked_at: formatInstant(askedAt),
   down_since: down && formatInstant(down.since),
   reason: down?.reason ?? null,
 })
 
-const diskJson = ({ folder, freeBytes, totalBytes, dayGrowthBytes }: DiskSeen) => ({
+const diskJson = ({ folder, freeBytes, totalBytes, dayGrowthBytes }: DiskVitals) => ({
   folder,
   free_bytes: freeBytes,
   total_bytes: totalBytes,
@@ -182,7 +182,7 @@ const dueInWords = ({ due_backlog: due, oldest_due_age_seconds: oldest }: Status
 // The partners of a status as a table: when each was last heard from, what waits for it, and what became of its orders.
 
 const partnerJson = (
-  { tenant, held, polledAt, confirmedAt, due, oldestDueAt, orders }: PartnerSeen,
+  { tenant, held, polledAt, confirmedAt, due, oldestDueAt, orders }: PartnerVitals,
   now: Instant,
 ) => ({
   partner_slug: tenant.partnerSlug,

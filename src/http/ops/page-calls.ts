@@ -109,11 +109,16 @@ async function drawn(read: Read, store: Store, asked: URLSearchParams): Promise<
     return [month, monthParts(await read.readMonth(store, month, number))]
   }
   if (slug != null) return drawnPartner(read, store, { slug, plan: plan ?? null, asked })
-  const seen = await read.overview(store)
+  const overview = await read.overview(store)
   const search = (asked.get('q') ?? '').trim().slice(0, 100)
-  const found = seen.partners.filter(({ partnerSlug, name }) => has(partnerSlug, search) || has(name, search))
+  const found = overview.partners.filter(
+    ({ partnerSlug, name }) => has(partnerSlug, search) || has(name, search),
+  )
   const shown = found.slice((number - 1) * ROWS_SHOWN, number * ROWS_SHOWN)
-  return ['operations', overviewParts(seen, { partners: shown, found: found.length, page: number, search })]
+  return [
+    'operations',
+    overviewParts(overview, { partners: shown, found: found.length, page: number, search }),
+  ]
 }
 
 async function drawnPartner(
@@ -129,9 +134,9 @@ async function drawnPartner(
     const view = await read.readPlan(store, plan, tenant)
     return view && [`${slug} ${environment} plan ${plan}`, planParts(view)]
   }
-  const seen = await read.overview(store)
+  const overview = await read.overview(store)
   const plans = await store.listPlans({ slug, environment }, { after, limit: ROWS_SHOWN })
-  return [`partner ${slug}`, partnerParts({ partner, environment, plans }, seen)]
+  return [`partner ${slug}`, partnerParts({ partner, environment, plans }, overview)]
 }
 
 const OPENING = html`<section><p>The database is not open yet.</p></section>`

@@ -7,7 +7,7 @@ import type { Btc, Price, Usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf } from '../../core/month.ts'
 import type { Partner, Tenant } from '../../core/partner.ts'
 import { DAY_MS, type Instant, monthOf, plus } from '../../core/time.ts'
-import type { PartnerSeen, Vitals } from '../../core/vitals.ts'
+import type { PartnerVitals, Vitals } from '../../core/vitals.ts'
 import type { FiredTranche, OpenWindow, OpsPageStore, TradePlace, TradeSum } from '../../store/monitoring.ts'
 import type { Store } from '../../store/store.ts'
 import { createStockTaker, keptFor, shared } from './readiness.ts'
@@ -34,7 +34,7 @@ export type Overview = {
   windows: OpenWindow[]
   /** Those that need attention come first. */
   partners: Partner[]
-  seen: ReadonlyMap<string, PartnerSeen>
+  vitalsOf: ReadonlyMap<string, PartnerVitals>
 }
 export type PlanView = {
   now: Instant
@@ -57,14 +57,14 @@ export function createReader(clock: () => Instant) {
     const from = plus(now, -PRICES_SHOWN_MS)
     const vitals = await store.readVitals(now, await takeStock(store, now))
     const findings = findingsOf(vitals, now)
-    const seen = new Map(vitals.partners.map((partner) => [partner.tenant.partnerSlug, partner]))
+    const vitalsOf = new Map(vitals.partners.map((partner) => [partner.tenant.partnerSlug, partner]))
     const troubled = new Set(findings.map(({ tenant }) => tenant?.partnerSlug))
     const calm = ({ partnerSlug }: Partner): number => Number(!troubled.has(partnerSlug))
     return {
       now,
       vitals,
       findings,
-      seen,
+      vitalsOf,
       day: await addUpDay(store, now),
       from,
       points: await store.samplePrices(from, PRICES_SHOWN_MS / PRICE_STEPS),

@@ -5,7 +5,7 @@ import { averagePrice, formatBtc, formatPrice, formatUsd, ZERO_USD } from '../..
 import type { Partner } from '../../core/partner.ts'
 import { quoted } from '../../core/text.ts'
 import { DAY_MS, spellInstant, spellSpan } from '../../core/time.ts'
-import type { PartnerSeen } from '../../core/vitals.ts'
+import type { PartnerVitals } from '../../core/vitals.ts'
 import { awaitedPrice, type Schedule } from '../../core/window.ts'
 import type { ListedPlan } from '../../store/store.ts'
 import {
@@ -73,21 +73,21 @@ ${complaint !== null && html`<p class="bad" role="alert">${complaint}</p>`}
 
 type Shown = { partners: Partner[]; found: number; page: number; search: string }
 
-export function overviewParts(seen: Overview, partners: Shown): Part[] {
+export function overviewParts(overview: Overview, partners: Shown): Part[] {
   return [
     html`<section><h2>Findings</h2>
-${seen.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` : findingList(seen.findings)}
-<p class="quiet">Last tick: ${ago(seen.vitals.scheduler.lastFinishedAt, seen.now)}. <code>tranche check</code> looks for more: it reads
+${overview.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` : findingList(overview.findings)}
+<p class="quiet">Last tick: ${ago(overview.vitals.scheduler.lastFinishedAt, overview.now)}. <code>tranche check</code> looks for more: it reads
 the whole file and recomputes the ledger, which no page does.</p></section>`,
-    today(seen),
+    today(overview),
     html`<section><h2>Prices of the last ${PRICES_SHOWN_MS / DAY_MS} days, and the latest tranches</h2>
-${drawPrices({ ...seen, to: seen.now })}
-${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], seen.tranches.slice(0, TRANCHES_LISTED).map(trancheRow), 'Nothing has fired yet.')}</section>`,
+${drawPrices({ ...overview, to: overview.now })}
+${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], overview.tranches.slice(0, TRANCHES_LISTED).map(trancheRow), 'Nothing has fired yet.')}</section>`,
     html`<section><h2>Windows that end next with money left</h2>
 ${tableOf(
   ['Ends', 'Partner', 'Plan', '>Left USD', '>Budget USD'],
-  seen.windows.map(({ end, tenant, partnerPlanId, left, budget }) => [
-    html`${spellInstant(end)} <span class="aside">(in ${spellSpan(Math.max(0, end - seen.now))})</span>`,
+  overview.windows.map(({ end, tenant, partnerPlanId, left, budget }) => [
+    html`${spellInstant(end)} <span class="aside">(in ${spellSpan(Math.max(0, end - overview.now))})</span>`,
     partnerLink(tenant.partnerSlug),
     planLink(tenant, partnerPlanId),
     formatUsd(left),
@@ -95,8 +95,8 @@ ${tableOf(
   ]),
   'No window has money left to fire.',
 )}</section>`,
-    partnerSection(seen, partners),
-    monthSection(seen, null),
+    partnerSection(overview, partners),
+    monthSection(overview, null),
   ]
 }
 
@@ -123,7 +123,10 @@ function today({ day: { total, since } }: Overview): Html {
 </dl></section>`
 }
 
-function partnerSection({ partners, seen, day: { partners: bought }, now }: Overview, shown: Shown): Html {
+function partnerSection(
+  { partners, vitalsOf, day: { partners: bought }, now }: Overview,
+  shown: Shown,
+): Html {
   const pages = Math.max(1, Math.ceil(shown.found / ROWS_SHOWN))
   return html`<section id="partners"><h2>Partners</h2>
 <form method="get" action="/ops#partners"><input name="q" value="${shown.search}" placeholder="Part of a name" aria-label="Part of a partner's name"> <button>Search</button></form>
@@ -133,11 +136,11 @@ ${tableOf(
     partnerLink(slug),
     html`<span class="name">${name}</span>`,
     held ? html`<span class="wait">held</span>` : status,
-    ago(seen.get(slug)?.polledAt ?? null, now),
-    seen.get(slug)?.due ?? 0,
+    ago(vitalsOf.get(slug)?.polledAt ?? null, now),
+    vitalsOf.get(slug)?.due ?? 0,
     bought.get(slug)?.filled ?? 0,
     formatUsd(bought.get(slug)?.usd ?? ZERO_USD),
-    failures(seen.get(slug)),
+    failures(vitalsOf.get(slug)),
   ]),
   partners.length === 0
     ? 'There is no partner yet: tranche partner create SLUG --name TEXT'
@@ -146,10 +149,10 @@ ${tableOf(
 ${pageLinks({ page: shown.page, pages, of: (page) => `${link('/ops', { q: shown.search || null, page })}#partners` })}</section>`
 }
 
-const failures = (seen: PartnerSeen | undefined): Part =>
-  seen !== undefined &&
-  seen.orders.failed > 0 &&
-  html`<span class="name bad">${seen.orders.failed}${seen.orders.commonestReason !== null && `: ${seen.orders.commonestReason}`}</span>`
+const failures = (vitals: PartnerVitals | undefined): Part =>
+  vitals !== undefined &&
+  vitals.orders.failed > 0 &&
+  html`<span class="name bad">${vitals.orders.failed}${vitals.orders.commonestReason !== null && `: ${vitals.orders.commonestReason}`}</span>`
 
 /** The months with something to download; for a single partner, with its invoices. */
 function monthSection({ partners, now }: Pick<Overview, 'partners' | 'now'>, partner: Partner | null): Html {
@@ -176,15 +179,15 @@ type PartnerView = { partner: Partner; environment: string; plans: ListedPlan[] 
 export function partnerParts({ partner, environment, plans }: PartnerView, overview: Overview): Part[] {
   const { partnerSlug: slug } = partner
   const last = plans.length < ROWS_SHOWN ? null : plans.at(-1)
-  const seen = overview.seen.get(slug)
+  const vitals = overview.vitalsOf.get(slug)
   return [
     html`<section><h2>${partner.name}</h2><dl>
 <div><dt>Partner</dt><dd>${slug}</dd></div>
 <div><dt>Status</dt><dd>${partner.held ? 'held' : partner.status}</dd></div>
-<div><dt>Last poll</dt><dd>${ago(seen?.polledAt ?? null, overview.now)}</dd></div>
-<div><dt>Last confirmation</dt><dd>${ago(seen?.confirmedAt ?? null, overview.now)}</dd></div>
-<div><dt>Filled in 24 h</dt><dd>${seen?.orders.filled ?? 0}</dd></div>
-<div><dt>Failed in 24 h</dt><dd>${failures(seen) || 0}</dd></div></dl></section>`,
+<div><dt>Last poll</dt><dd>${ago(vitals?.polledAt ?? null, overview.now)}</dd></div>
+<div><dt>Last confirmation</dt><dd>${ago(vitals?.confirmedAt ?? null, overview.now)}</dd></div>
+<div><dt>Filled in 24 h</dt><dd>${vitals?.orders.filled ?? 0}</dd></div>
+<div><dt>Failed in 24 h</dt><dd>${failures(vitals) || 0}</dd></div></dl></section>`,
     html`<section><h2>Plans, ${environment}</h2>
 ${tableOf(
   ['Plan', 'User', 'Status', 'Every', '>USD', 'Window ends', '>Spent USD'],

@@ -41,9 +41,9 @@ async function doubtOrLateness(open: Probed): Promise<string | null> {
   const { now, standing } = await open.readClock()
   if (standing) return clockDisputed(standing).message
   if (await open.readLostWrites()) return writesLost().message
-  const seen = await open.readScheduler()
-  const { isLate, usualGapMs } = schedulerLateness(seen, now)
-  return isLate ? `The scheduler is late: ${latenessInWords(seen, now, usualGapMs)}.` : null
+  const facts = await open.readScheduler()
+  const { isLate, usualGapMs } = schedulerLateness(facts, now)
+  return isLate ? `The scheduler is late: ${latenessInWords(facts, now, usualGapMs)}.` : null
 }
 
 const OF_THE_WHOLE = [

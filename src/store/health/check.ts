@@ -220,8 +220,8 @@ const rolledAhead =
       })
       for (const plan of page.plans) {
         const place = tenantName(plan.tenant)
-        const seen = found.get(place)
-        if (seen) seen.n += 1
+        const earlier = found.get(place)
+        if (earlier) earlier.n += 1
         else found.set(place, { first: plan, n: 1 })
       }
       if (page.cursor === null) break

@@ -14,7 +14,7 @@ import {
 import type { Usd } from '../../core/money.ts'
 import type { Environment, PartnerStatus } from '../../core/partner.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
-import type { DiskSeen, EarlyFillSeen, FeedSeen, PartnerSeen, UnspentSeen } from '../../core/vitals.ts'
+import type { DiskVitals, EarlyFill, FeedVitals, PartnerVitals, UnspentWindows } from '../../core/vitals.ts'
 import type { Backlog, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
 import { ask, breathe, instant, instantOrNull, PAGE_ROWS, type Reader, type Sql, sql } from '../reader.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
@@ -42,7 +42,7 @@ export type VitalParts = {
   readScheduler: MonitoringStore['readScheduler']
   readPartners: ReturnType<typeof partnersReader>
   readLost: () => Promise<LostWrites | null>
-  readDisk: (now: Instant) => Promise<DiskSeen | null>
+  readDisk: (now: Instant) => Promise<DiskVitals | null>
 }
 
 export const vitalsReader =
@@ -71,7 +71,7 @@ export const vitalsReader =
     }
   }
 
-const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, downSince: bigint): FeedSeen => ({
+const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, downSince: bigint): FeedVitals => ({
   name,
   askedAt: instant(at),
   down: reason === null ? null : { since: instant(downSince), reason },
@@ -107,7 +107,7 @@ const EARLY = sql<Row>(
 /** Those of the last days. A sandbox that is ahead has none: its executions are dated in a time that no venue has. */
 export const earlyFillsReader =
   (reader: Reader) =>
-  async (environment: Environment, now: Instant): Promise<EarlyFillSeen[]> =>
+  async (environment: Environment, now: Instant): Promise<EarlyFill[]> =>
     (await reader.all(EARLY, { environment, since: now - EARLY_FILL_DAYS * DAY_MS })).map((row) => ({
       tenant: tenantOf(row),
       executionId: row.execution_id as ExecutionId,
@@ -204,8 +204,8 @@ const REASON = sql<{ failure_reason: string | null }>(
 export function partnersReader(
   reader: Reader,
   own: PartnerSql,
-): (now: Instant, stock: Stock) => Promise<PartnerSeen[]> {
-  async function readLateFills(): Promise<Map<number, PartnerSeen['lateFills']>> {
+): (now: Instant, stock: Stock) => Promise<PartnerVitals[]> {
+  async function readLateFills(): Promise<Map<number, PartnerVitals['lateFills']>> {
     const rows = await reader.all(own.lateFills)
     return new Map(
       rows.map(({ tenant_id, kept, oldest_at, unkept, first_unkept }) => [
@@ -220,7 +220,7 @@ export function partnersReader(
     )
   }
 
-  async function addReasons(partners: readonly PartnerSeen[]): Promise<void> {
+  async function addReasons(partners: readonly PartnerVitals[]): Promise<void> {
     const failing = partners
       .filter(({ orders }) => orders.failed > 0)
       .sort((a, b) => b.orders.failed - a.orders.failed)
@@ -234,7 +234,7 @@ export function partnersReader(
   return async (now, stock) => {
     const open = openOf(await reader.all(own.open, { now }))
     const late = await readLateFills()
-    const partners: PartnerSeen[] = []
+    const partners: PartnerVitals[] = []
     // As many hours as there are in the time looked at, including the current one.
     const hour = Math.floor((now - ORDERS_SEEN_MS) / HOUR_MS)
     for (let after = -1; ; ) {
@@ -262,7 +262,7 @@ export function partnersReader(
 
 const partnerOf = (
   row: PartnerRow,
-): Omit<PartnerSeen, 'due' | 'oldestDueAt' | 'plansSince' | 'lateFills'> => ({
+): Omit<PartnerVitals, 'due' | 'oldestDueAt' | 'plansSince' | 'lateFills'> => ({
   tenant: tenantOf(row),
   status: row.status as PartnerStatus,
   held: row.held === 1n,
@@ -343,10 +343,10 @@ export function stockTaker(reader: Reader): MonitoringStore['takeStock'] {
     return { plans, plansSince }
   }
 
-  async function listUnspent(since: Instant): Promise<UnspentSeen[]> {
+  async function listUnspent(since: Instant): Promise<UnspentWindows[]> {
     const ofPlans = new Map<
       string,
-      UnspentSeen['worst'] & { tenant: UnspentSeen['tenant']; windows: number }
+      UnspentWindows['worst'] & { tenant: UnspentWindows['tenant']; windows: number }
     >()
     let after = { closed_at: BigInt(since) - 1n, window_id: -1n }
     for (;;) {
@@ -381,16 +381,16 @@ export function stockTaker(reader: Reader): MonitoringStore['takeStock'] {
 
 /** One entry a tenant, under the name of the plan that left the most. */
 function byTenant(
-  plans: readonly (UnspentSeen['worst'] & { tenant: UnspentSeen['tenant']; windows: number })[],
-): UnspentSeen[] {
-  const found = new Map<number, UnspentSeen>()
+  plans: readonly (UnspentWindows['worst'] & { tenant: UnspentWindows['tenant']; windows: number })[],
+): UnspentWindows[] {
+  const found = new Map<number, UnspentWindows>()
   for (const { tenant, windows, partnerPlanId, released } of plans) {
-    const seen = found.get(tenant.tenantId)
-    if (!seen) found.set(tenant.tenantId, { tenant, windows, released, worst: { partnerPlanId, released } })
+    const total = found.get(tenant.tenantId)
+    if (!total) found.set(tenant.tenantId, { tenant, windows, released, worst: { partnerPlanId, released } })
     else {
-      seen.windows += windows
-      seen.released = (seen.released + released) as Usd
-      if (released > seen.worst.released) seen.worst = { partnerPlanId, released }
+      total.windows += windows
+      total.released = (total.released + released) as Usd
+      if (released > total.worst.released) total.worst = { partnerPlanId, released }
     }
   }
   return [...found.values()].sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)

@@ -2,7 +2,7 @@
 
 import {
   type Confirmation,
-  type ExecutionSeen,
+  type ExecutionFacts,
   type LateFill,
   RECORDED_SINCE,
   type Recorded,
@@ -19,9 +19,9 @@ import {
   amountParams,
   type ExecutionRow,
   executionOf,
-  lateFillParams,
   type LateFillRow,
   lateFillOf,
+  lateFillParams,
   type TradeRow,
   tradeOf,
   tradeParams,
@@ -57,7 +57,9 @@ const COUNT = query(
 
 /** Keeps or counts the reports of refused confirmations, and skips those that are already kept. */
 async function keep(tx: Tx, tenantId: number, refused: readonly Refused[], now: Instant): Promise<void> {
-  const kept = refused.filter(({ keeping }) => keeping === 'new').map((one) => lateFillParams(one, tenantId, now))
+  const kept = refused
+    .filter(({ keeping }) => keeping === 'new')
+    .map((one) => lateFillParams(one, tenantId, now))
   const counted = refused
     .filter(({ keeping }) => keeping === 'counted')
     .map(({ execution }) => ({ execution_id: execution.executionId }))
@@ -67,7 +69,7 @@ async function keep(tx: Tx, tenantId: number, refused: readonly Refused[], now: 
   ])
 }
 
-type Decide = (seen: ExecutionSeen, now: Instant) => Confirmation
+type Decide = (facts: ExecutionFacts, now: Instant) => Confirmation
 type Job = { ids: Asked; decide: Decide; keyId: string | undefined }
 type Confirmed = Outcome<Confirmation>
 
@@ -133,7 +135,7 @@ function attempt(
 ): Confirmed {
   try {
     if (keyId !== undefined) times.admit(keyId)
-    const value = decide(batch.seen(ids), now)
+    const value = decide(batch.facts(ids), now)
     batch.take(value, now)
     return { ok: true, value }
   } catch (error) {
@@ -162,7 +164,7 @@ type OnRecord = {
 }
 
 type ConfirmationBatch = {
-  seen(asked: Asked): ExecutionSeen
+  facts(asked: Asked): ExecutionFacts
   take(confirmation: Confirmation, now: Instant): void
   /** All that was taken; the windows as they are after all of it. */
   changes(): { recorded: readonly Recorded[]; refused: readonly Refused[]; windows: readonly Window[] }
@@ -183,7 +185,7 @@ function createBatch(found: OnRecord): ConfirmationBatch {
   }
 
   return {
-    seen({ executionId, partnerOrderId }) {
+    facts({ executionId, partnerOrderId }) {
       const damage = found.damaged.get(executionId)
       if (damage) throw damage
       const execution = executions.get(executionId) ?? null

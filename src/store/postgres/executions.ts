@@ -63,13 +63,13 @@ export function createExecutionStore(
     confirmExecution: (tenant, ids, decide) => confirm(tenant, ids, decide),
 
     async readExecutions(tenant, page) {
-      const seen = await read(async (tx) => {
+      const polled = await read(async (tx) => {
         const real = await clock.present(tx)
         return readPage(tx, tenant, page, await timeOf(tx, tenant.tenantId, real))
       }, callOf(tenant))
       // Writes do not end in the order in which they read the clock. A reader that goes on after the end of the list
       // must not miss what is dated earlier but committed later, so the list waits for that.
-      if (isSettled(seen, page)) return seen
+      if (isSettled(polled, page)) return polled
       return write(async (tx) => readPage(tx, tenant, page, (await tx.times).of(tenant.tenantId)), {
         ...callOf(tenant),
         alone: 'tenants',
@@ -230,7 +230,7 @@ const dueList = {
 // A poll: first looks without locks, because most find nothing; then takes its tenant's turn, and leases what is due.
 
 type DuePage = { executions: Execution[]; remaining: number }
-type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution }
+type Handing = { limit: number; deliver: (execution: Execution, now: Instant) => Execution }
 
 const TURN = query(`select pg_advisory_xact_lock(${LOCK.poll}, :tenant::int)`)
 
@@ -272,7 +272,7 @@ function createPoll(connection: Connection, { driver, notes }: { driver: Base; n
 
   return async (tenant: Caller, handing: Handing): Promise<DuePage> => {
     for (;;) {
-      const [seen, isStopping] = await look(
+      const [state, isStopping] = await look(
         (tx) =>
           Promise.all([
             dueList.look(tx, tenant, clock.parameter()),
@@ -280,14 +280,14 @@ function createPoll(connection: Connection, { driver, notes }: { driver: Base; n
           ]),
         callOf(tenant),
       )
-      if (seen) notes.note(tenant, instant(seen.clock))
+      if (state) notes.note(tenant, instant(state.clock))
       // A poll that finds nothing would write nothing, and so would not learn of it.
-      if (seen?.moved_to != null && seen.sealed_at !== null)
-        throw sealedProblem({ at: instant(seen.sealed_at), movedTo: seen.moved_to })
-      if (seen?.lost) throw writesLost()
+      if (state?.moved_to != null && state.sealed_at !== null)
+        throw sealedProblem({ at: instant(state.sealed_at), movedTo: state.moved_to })
+      if (state?.lost) throw writesLost()
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
       if (isStopping) await finishStops(driver, tenant)
-      else if (!seen?.due) return { executions: [], remaining: 0 }
+      else if (!state?.due) return { executions: [], remaining: 0 }
       const page = await write((tx) => hand(tx, tenant, handing), callOf(tenant))
       if (page) return page
     }

@@ -179,11 +179,11 @@ type Row = {
   server: string
 }
 
-type Seen = History & { at: bigint | null; xid: string | null }
+type HistoryRow = History & { at: bigint | null; xid: string | null }
 
 // What another process has committed is visible only once it is answered, so the newest entry of the audit log stands
 // for what operators were told. Of its transaction's number, a row keeps the lower half.
-const SEEN = query<Seen>(
+const HISTORY = query<HistoryRow>(
   `select ${HISTORY_SQL}, a.at, (s.top - (s.top - a.half) % (1::bigint << 32))::text as xid
    from (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as top) s
    left join (select at, xmin::text::bigint as half from audit order by audit_id desc limit 1) a on true`,
@@ -196,7 +196,7 @@ const recordedLoss = async ({ look }: Connection): Promise<LostWrites | null> =>
   inAll(await look((tx) => tx.all(UNDECIDED)))
 
 /** Remembers the newest entry of the audit log as if this process had written it. */
-function noteAudit({ acknowledged }: Connection): (seen: Seen) => void {
+function noteAudit({ acknowledged }: Connection): (row: HistoryRow) => void {
   let noted: string | null = null
   return ({ at, xid, timeline, memory }) => {
     if (at === null || xid === null || xid === noted) return
@@ -229,9 +229,9 @@ function lossReader(connection: Connection): LostWriteStore['readLostWrites'] {
   const { acknowledged, look } = connection
   const note = noteAudit(connection)
   return async () => {
-    const seen = await look((tx) => tx.get(SEEN))
-    if (seen && acknowledged.isInDoubt(seen)) await acknowledged.examine()
-    if (seen) note(seen)
+    const row = await look((tx) => tx.get(HISTORY))
+    if (row && acknowledged.isInDoubt(row)) await acknowledged.examine()
+    if (row) note(row)
     return recordedLoss(connection)
   }
 }

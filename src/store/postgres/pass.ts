@@ -207,7 +207,7 @@ class Undo<T> extends Error {
 
 type TickRow = { tick_id: bigint; at: bigint }
 
-const DOOR = query(`select pg_advisory_xact_lock(${LOCK.passDoor}, 0)`)
+const ROSTER = query(`select pg_advisory_xact_lock(${LOCK.passDoor}, 0)`)
 /** True when nobody else holds the lock of a pass; nobody can then take it before the end of the transaction. */
 const IS_ALONE = `pg_try_advisory_xact_lock(${LOCK.pass}, 0)`
 const ALONE = query<{ alone: boolean }>(`select ${IS_ALONE} as alone`)
@@ -235,7 +235,7 @@ async function joinPass(
   known: (tx: Tx, tick: TickRow) => Promise<PassStart>,
 ): Promise<PassHand | null> {
   const session = await connection.session()
-  const seen = await atTheDoor(session, connection, async (tx) => {
+  const joined = await withRosterLocked(session, connection, async (tx) => {
     const first = (await tx.get(ALONE))?.alone
     if (first) {
       await Promise.all([tx.run(ENTER), tx.run(FORGET_PAGES)])
@@ -246,11 +246,11 @@ async function joinPass(
     const [, joined] = await Promise.all([tx.run(ENTER), known(tx, tick)])
     return { joined }
   })
-  if (!seen) {
+  if (!joined) {
     session.giveBack()
     return null
   }
-  return { ...seen, ...partOf(session, connection) }
+  return { ...joined, ...partOf(session, connection) }
 }
 
 /** How a hand leaves. Its session is given back, or ended when it is unknown whether it still holds the lock. */
@@ -259,7 +259,7 @@ function partOf(session: Session, connection: Connection): Pick<PassHand, 'finis
   return {
     async finish(passId, counts) {
       isIn = false
-      const row = await atTheDoor(session, connection, async (tx) => {
+      const row = await withRosterLocked(session, connection, async (tx) => {
         const [left, row] = await Promise.all([
           tx.get(LEAVE),
           tx.get(FINISH, { tick_id: passId, ...countsParams(counts), clock: connection.clock.parameter() }),
@@ -283,7 +283,7 @@ function partOf(session: Session, connection: Connection): Pick<PassHand, 'finis
 }
 
 /** Runs one transaction while no other hand can join or leave. If it fails, ends the session and with it the lock. */
-async function atTheDoor<T>(
+async function withRosterLocked<T>(
   { client, giveBack }: Session,
   { server, schema }: Connection,
   work: (tx: Pipeline) => Promise<T>,
@@ -291,7 +291,7 @@ async function atTheDoor<T>(
   const tx = pipelineOn(client, PATIENCE.work)
   try {
     tx.send('begin').catch(() => {})
-    tx.run(DOOR).catch(() => {})
+    tx.run(ROSTER).catch(() => {})
     await schema.look(tx)
     const value = await work(tx)
     await commit(tx)

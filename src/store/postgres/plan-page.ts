@@ -104,7 +104,7 @@ type Page = PassCounts & {
   written: Promise<unknown>
 }
 
-type Seen = Rollable & { schedule: Schedule; tenant: Tenant }
+type LockedPlan = Rollable & { schedule: Schedule; tenant: Tenant }
 
 /** The tenants of the plans are those of the transaction's scope. `times` may still be under way. */
 export async function runPage(
@@ -123,10 +123,10 @@ export async function runPage(
   ])
   // Plans that woke while the locks were waited for are due again; no hand has them.
   const ours = new Set(locked.map(({ plan_id }) => plan_id))
-  const seen = rows.filter(({ plan_id }) => ours.has(plan_id)).map((row) => seenOf(row, timeOf))
-  const rolled = await rollWindows(tx, seen, roll)
+  const due = rows.filter(({ plan_id }) => ours.has(plan_id)).map((row) => lockedPlanOf(row, timeOf))
+  const rolled = await rollWindows(tx, due, roll)
   let executionId = (latest?.id ?? null) as ExecutionId | null
-  const decided = seen.map(({ schedule: current, window, tenant, now }): Decided => {
+  const decided = due.map(({ schedule: current, window, tenant, now }): Decided => {
     const next = rolled.get(current.planId)
     const { schedule, tranche } = decide(next?.schedule ?? current, now, real)
     const place = { schedule, over: next?.over ?? null, window: next?.window ?? window }
@@ -139,7 +139,7 @@ export async function runPage(
   const written = writePage(tx, decided)
   tx.unwaited(written)
   return {
-    plansEvaluated: seen.length,
+    plansEvaluated: due.length,
     executionsCreated: fired.length,
     windowsRolled: rolled.size,
     fired,
@@ -150,7 +150,7 @@ export async function runPage(
 /** A plan after the pass: its schedule, its window, the one that is over if it was rolled, and what it fires. */
 type Decided = { schedule: Schedule; window: Window; over: Window | null; fired: FiredRow | null }
 
-function seenOf(row: PageRow, timeOf: Times['of']): Seen {
+function lockedPlanOf(row: PageRow, timeOf: Times['of']): LockedPlan {
   const tenant = tenantOf(row)
   intact('plans', row, row.plan_digest)
   return {
@@ -224,10 +224,10 @@ const OPEN = query(
 /** What follows the windows that are over, by their plans. */
 async function rollWindows(
   tx: Tx,
-  seen: readonly Rollable[],
+  plans: readonly Rollable[],
   roll: PlanDecisions['roll'],
 ): Promise<Map<number, Rolled>> {
-  const over = seen.flatMap((one) => {
+  const over = plans.flatMap((one) => {
     const { window, terms, now } = one
     const cell = now < window.end ? null : roll({ start: window.start, end: window.end, ...terms }, now)
     return cell ? [{ ...one, cell }] : []

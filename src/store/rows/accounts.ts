@@ -1,7 +1,7 @@
 // A partner: the row and the value.
 
 import type { Tier } from '../../core/fees.ts'
-import type { ApiKey, KeySeen } from '../../core/key.ts'
+import type { ApiKey, KeyFacts } from '../../core/key.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Environment, Partner, PartnerStatus, Tenant } from '../../core/partner.ts'
 import { type Instant, plus } from '../../core/time.ts'
@@ -72,7 +72,7 @@ export const keyOf = (row: KeyRow): ApiKey => ({
 })
 export type SeenKeyRow = KeyRow & { key_sha256: string; partner_name: string; partner_status: string }
 /** What authentication has to know of a key. Throws DamagedRow. */
-export const seenKeyOf = (row: SeenKeyRow): Omit<KeySeen, 'now'> => ({
+export const seenKeyOf = (row: SeenKeyRow): Omit<KeyFacts, 'now'> => ({
   key: keyOf(intact('api_keys', row)),
   partnerName: row.partner_name,
   partnerStatus: row.partner_status as PartnerStatus,

@@ -62,7 +62,7 @@ const TENANTS = query<TenantRow>(
 /** How a store brings the schedules of a partner in line with its status, hold and minimum. */
 export type Following = {
   /** In the transaction that changes the partner. */
-  begin: (tx: Tx, partner: Partner, seen: Partner) => Step<unknown>
+  begin: (tx: Tx, partner: Partner, before: Partner) => Step<unknown>
   /** After its commit: resolves when all of its schedules are in line with it. */
   finish: (slug: string) => Promise<void>
 }
@@ -100,16 +100,16 @@ export function createPartnerStore(
         function* (tx) {
           const [{ real }, row] = yield* tx.together(tx.times, tx.get(PARTNER, { slug }))
           if (!row) throw unknownPartner(slug)
-          const seen = partnerOf(row)
-          const partner = decide(seen, real)
+          const before = partnerOf(row)
+          const partner = decide(before, real)
           const reaches =
-            partner.status !== seen.status ||
-            partner.held !== seen.held ||
-            partner.minTranche !== seen.minTranche
+            partner.status !== before.status ||
+            partner.held !== before.held ||
+            partner.minTranche !== before.minTranche
           forget()
           yield* tx.together(
             tx.run(UPDATE_PARTNER, changedPartnerParams(row, partner)),
-            tx.when(reaches, () => following.begin(tx, partner, seen)),
+            tx.when(reaches, () => following.begin(tx, partner, before)),
             addAudit(tx, entry, real),
           )
           return { partner, reaches }
@@ -250,26 +250,26 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
 
   changeWebhook: (tenant, decide, entry) =>
     write(function* (tx) {
-      const [, seen, { real }] = yield* tx.together(
+      const [, before, { real }] = yield* tx.together(
         tx.lock(LOCK_WEBHOOK, { tenant: tenant.tenantId }),
         webhookByTenant(tx, tenant),
         tx.times,
       )
-      const webhook = decide(seen, real)
+      const webhook = decide(before, real)
       yield* tx.together(putWebhook(tx, tenant, webhook), entry ? addAudit(tx, entry, real) : NOTHING)
       return webhook
     }, callOf(tenant)),
 
   noteAttempt: (tenant, attempted, decide) =>
     write(function* (tx) {
-      const [, seen, { real }] = yield* tx.together(
+      const [, before, { real }] = yield* tx.together(
         tx.lock(LOCK_WEBHOOK, { tenant: tenant.tenantId }),
         webhookByTenant(tx, tenant),
         tx.times,
       )
       // Every registration has a new secret: a result for an older one says nothing about this one.
-      if (seen?.secret !== attempted.secret) return seen
-      const webhook = decide(seen, real)
+      if (before?.secret !== attempted.secret) return before
+      const webhook = decide(before, real)
       yield* putWebhook(tx, tenant, webhook)
       return webhook
     }, ofTenant(tenant)),

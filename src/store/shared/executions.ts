@@ -2,7 +2,7 @@
 // their late fills decided. How an execution is handed out and confirmed is written for each store
 // (sqlite/executions.ts, postgres/executions.ts), because every purchase goes that way.
 
-import type { ExecutionSeen, LateFill, Recorded } from '../../core/confirmation.ts'
+import type { ExecutionFacts, LateFill, Recorded } from '../../core/confirmation.ts'
 import type { ExecutionId } from '../../core/execution.ts'
 import { type Adjustment, chosen, undecided, waiting } from '../../core/late-fill.ts'
 import type { Tenant } from '../../core/partner.ts'
@@ -118,8 +118,8 @@ export const createTradeStore = (base: Base): TradeStore => ({
         const late = chosen(ids, yield* lateFillsOf(tx, executionId))
         yield* refuseDamaged(tx, late)
         const asked = { executionId, partnerOrderId: late.report.partnerOrderId }
-        const [latest, seen] = yield* tx.together(latestId(tx), seenFor(tx, tenant, asked))
-        const made = decide({ ...seen, adjustments, latestId: latest }, late, now)
+        const [latest, facts] = yield* tx.together(latestId(tx), seenFor(tx, tenant, asked))
+        const made = decide({ ...facts, adjustments, latestId: latest }, late, now)
         if (made.kind === 'recorded') yield* record(tx, tenant, made)
         else yield* tx.together(addAdjustment(tx, made.adjustment), writeWindow(tx, made.window))
         yield* accept(tx, late, { now, reason })
@@ -221,9 +221,9 @@ async function writeRecord<T>(
   executionId: string,
   { alone = false, work }: Lever<T>,
 ): Promise<T> {
-  const [seen] = await look((tx) => tx.all(LISTED, { execution_ids: [executionId] }))
-  if (!seen) throw notFound(executionId)
-  const { tenant }: ListedExecution = listedExecution(seen)
+  const [facts] = await look((tx) => tx.all(LISTED, { execution_ids: [executionId] }))
+  if (!facts) throw notFound(executionId)
+  const { tenant }: ListedExecution = listedExecution(facts)
   return write(
     function* (tx) {
       const [times, , found] = yield* tx.together(
@@ -268,7 +268,7 @@ function* seenFor(
   tx: Tx,
   { tenantId }: Tenant,
   { executionId, partnerOrderId }: Asked,
-): Steps<ExecutionSeen> {
+): Steps<ExecutionFacts> {
   const asked = { tenant: tenantId, execution_id: executionId, order: partnerOrderId }
   const [execution, window, trade, lateFills, holder, latest] = yield* tx.together(
     tx.get(ASKED.execution, asked),
@@ -291,7 +291,7 @@ type SeenRows = {
 }
 
 /** Throws DamagedRow. */
-export function seenOf({ execution, window, trade, lateFills, holder, latest }: SeenRows): ExecutionSeen {
+export function seenOf({ execution, window, trade, lateFills, holder, latest }: SeenRows): ExecutionFacts {
   const others = {
     orderHeldBy: (holder?.execution_id ?? null) as ExecutionId | null,
     latestRecordedAt: instantOrNull(latest?.at ?? null),

@@ -91,8 +91,8 @@ const lockVolatility = (tx: Tx): Step<unknown> =>
 
 /** Keeps a price. Answers the volatility after it. */
 export function* addPrice(tx: Tx, at: Instant, { price, source }: ObservedPrice): Steps<Volatility> {
-  const [, seen] = yield* tx.together(lockVolatility(tx), volatilityNow(tx))
-  const volatility = observe(seen, price, at)
+  const [, current] = yield* tx.together(lockVolatility(tx), volatilityNow(tx))
+  const volatility = observe(current, price, at)
   yield* tx.together(tx.run(ADD, { at, price, source }), tx.run(PUT_VOLATILITY, volatilityParams(volatility)))
   return volatility
 }

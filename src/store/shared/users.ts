@@ -135,17 +135,17 @@ function* change(tx: WriteTx, whose: { tenant: Caller; named: Named }, decide: D
   const { tenant, named } = whose
   const [, row, times] = yield* tx.together(tx.lock(LOCK_USER, named), tx.get(USER, named), tx.times)
   const now = times.of(tenant.tenantId)
-  const seen = row ? userOf(row) : null
-  const { user, stopsPlans } = decide(seen, now)
+  const current = row ? userOf(row) : null
+  const { user, stopsPlans } = decide(current, now)
   const isUnderWay = row?.status === 'disabled' && (yield* isStopping(tx, row.user_id))
   // Linked again only when all of the user's plans are stopped.
   if (isUnderWay && user.status === 'linked') return { stopping: row.user_id, changed: null }
-  const userId = user === seen ? row?.user_id : yield* put(tx, user, { row, named }, now)
+  const userId = user === current ? row?.user_id : yield* put(tx, user, { row, named }, now)
   // Decided again, by the state in which another transaction of a server has just left the user.
   if (userId === undefined) return yield* change(tx, whose, decide)
   const changed = { user, plansPaused: 0, executionsCancelled: 0 }
   if (!stopsPlans) return { stopping: null, changed }
-  if (seen?.status === 'disabled') return { stopping: isUnderWay ? userId : null, changed }
+  if (current?.status === 'disabled') return { stopping: isUnderWay ? userId : null, changed }
   const stopped = yield* beginStop(tx, tenant, userId, now)
   return { stopping: stopped ? null : userId, changed: { ...changed, ...stopped } }
 }

@@ -3,7 +3,7 @@
 
 import { read } from 'node:fs'
 import { promisify } from 'node:util'
-import type { KeySeen } from '../../core/key.ts'
+import type { KeyFacts } from '../../core/key.ts'
 import { Problem } from '../../core/problem.ts'
 import { type SeenKeyRow, seenKeyOf } from '../rows/accounts.ts'
 import type { Following } from '../shared/accounts.ts'
@@ -28,10 +28,10 @@ const SET_FLOOR = query(
 
 /** All schedules at once, and only those that differ. */
 export const FOLLOWING: Following = {
-  begin: (tx, { partnerSlug: slug, status, held, minTranche }, seen) =>
+  begin: (tx, { partnerSlug: slug, status, held, minTranche }, before) =>
     tx.together(
-      tx.when(status !== seen.status || held !== seen.held, () => tx.run(WAKE, { slug })),
-      tx.when(minTranche !== seen.minTranche, () => tx.run(SET_FLOOR, { slug, min_tranche: minTranche })),
+      tx.when(status !== before.status || held !== before.held, () => tx.run(WAKE, { slug })),
+      tx.when(minTranche !== before.minTranche, () => tx.run(SET_FLOOR, { slug, min_tranche: minTranche })),
     ),
   finish: async () => {},
 }
@@ -40,7 +40,7 @@ export const FOLLOWING: Following = {
 // anew for every call (../postgres/accounts.ts); a file tells cheaply whether anybody has written to it.
 
 /** A cache of keys and their partners: every call looks one up. */
-type KeyMemory = Memory<Omit<KeySeen, 'now'>>
+type KeyMemory = Memory<Omit<KeyFacts, 'now'>>
 
 /** More keys than a minute's calls bring; each takes a few hundred bytes. */
 const KEYS_REMEMBERED = 10_000
@@ -49,13 +49,13 @@ export const createKeyMemory = (db: Database): KeyMemory => createMemory(db, KEY
 
 export function createKeyFinder({ db, present, look }: Connection, memory: KeyMemory): KeyStore['findKey'] {
   const bySecret = db.prepare<[string], SeenKeyRow>(`${SELECT_SEEN_KEY} where k.key_sha256 = ?`)
-  const seen = (sha256: string) => {
+  const find = (sha256: string) => {
     const row = bySecret.get(sha256)
     return row ? seenKeyOf(row) : null
   }
   return askTogether((hashes) =>
     look(() => {
-      const known = memory.recall(hashes, seen)
+      const known = memory.recall(hashes, find)
       const now = present()
       return known.map((one) => one && { ...one, now })
     }),

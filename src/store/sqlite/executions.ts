@@ -1,6 +1,6 @@
 // Executions: polled, confirmed, cancelled, listed.
 
-import { type ExecutionSeen, RECORDED_SINCE, type Recorded, type Refused } from '../../core/confirmation.ts'
+import { type ExecutionFacts, RECORDED_SINCE, type Recorded, type Refused } from '../../core/confirmation.ts'
 import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
@@ -9,8 +9,8 @@ import { createPollNotes, type PollNotes } from '../monitoring.ts'
 import {
   type ExecutionRow,
   executionOf,
-  lateFillParams,
   type ListedExecutionRow,
+  lateFillParams,
   listedExecution,
   tradeParams,
 } from '../rows/ledger.ts'
@@ -33,7 +33,7 @@ import type { Ledger, Stops } from './plans.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
-type Handing = { limit: number; deliver: (seen: Execution, now: Instant) => Execution; now: Instant }
+type Handing = { limit: number; deliver: (execution: Execution, now: Instant) => Execution; now: Instant }
 type Parts = { ledger: Ledger; stops: Stops; time: TenantTime; polls: PollNotes }
 
 export function createExecutionStore(
@@ -96,7 +96,7 @@ export function createExecutionStore(
 
     confirmExecution: (tenant, ids, decide) =>
       time.write(tenant, (now) => {
-        const confirmation = decide(confirmations.seen(tenant, ids), now)
+        const confirmation = decide(confirmations.facts(tenant, ids), now)
         if (confirmation.kind === 'recorded') confirmations.record(tenant, confirmation, now)
         if (confirmation.kind === 'refused') keep(tenant, confirmation, now)
         return confirmation
@@ -204,7 +204,7 @@ function createConfirmations(db: Database, ledger: Ledger) {
   const recorded = preparedAll(db, RECORDED)
   return {
     /** Throws DamagedRow. */
-    seen({ tenantId }: Tenant, ids: { executionId: string; partnerOrderId: string }): ExecutionSeen {
+    facts({ tenantId }: Tenant, ids: { executionId: string; partnerOrderId: string }): ExecutionFacts {
       const params = { tenant: tenantId, execution_id: ids.executionId, order: ids.partnerOrderId }
       return seenOf({
         execution: asked.execution.get(params),

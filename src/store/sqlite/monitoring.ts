@@ -5,7 +5,7 @@ import { statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
-import type { DiskSeen } from '../../core/vitals.ts'
+import type { DiskVitals } from '../../core/vitals.ts'
 import {
   marksReader,
   NEWEST_EXECUTION,
@@ -142,7 +142,7 @@ export const createOpsPageStore = (connection: Connection): OpsPageStore =>
 
 // The disk that the file is on, and how fast the file grows.
 
-function diskReader({ db, read }: Connection): (now: Instant) => Promise<DiskSeen | null> {
+function diskReader({ db, read }: Connection): (now: Instant) => Promise<DiskVitals | null> {
   const bytesSince = db
     .prepare<object, bigint>(
       'select database_bytes from ticks where at >= :since and database_bytes is not null order by tick_id limit 1',

@@ -332,11 +332,11 @@ export function createWakeUpStore({ db, write }: Connection): WakeUpStore {
     claimWakeUps: (passId) =>
       write((now) =>
         claim.all({ tick_id: passId, now }).flatMap((row) => {
-          const seen = active.get(row.tenant_id)
-          if (!seen) return []
-          const webhook = webhookOf(intact('webhooks', seen))
+          const registration = active.get(row.tenant_id)
+          if (!registration) return []
+          const webhook = webhookOf(intact('webhooks', registration))
           const earliest = row.earliest_execution_id as ExecutionId
-          return [{ tenant: tenantOf(seen), webhook, count: Number(row.count), earliest }]
+          return [{ tenant: tenantOf(registration), webhook, count: Number(row.count), earliest }]
         }),
       ),
 

@@ -68,16 +68,16 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
     const timeOf = time.ofTenants(real)
     const stopping = stops.users()
     for (const row of sql.awake.all({ plans: JSON.stringify(planIds) })) {
-      const seen = scheduleOf(intact('schedules', row))
-      const { planId } = seen
+      const stored = scheduleOf(intact('schedules', row))
+      const { planId } = stored
       if (stopping.has(row.user_id)) continue
       const tenant = tenantById(Number(row.tenant_id))
       const now = timeOf(tenant.tenantId)
       counts.plansEvaluated += 1
-      const rolled = rollIfOver(seen, roll, now)
+      const rolled = rollIfOver(stored, roll, now)
       if (rolled) counts.windowsRolled += 1
-      const { schedule, tranche } = decide(rolled ?? seen, now, real)
-      const sameSlot = !rolled && schedule.nextRunAt === seen.nextRunAt
+      const { schedule, tranche } = decide(rolled ?? stored, now, real)
+      const sameSlot = !rolled && schedule.nextRunAt === stored.nextRunAt
       const put = sameSlot ? sql.putInSlot : sql.putSchedule
       put.run(scheduleParams(schedule))
       if (!tranche) continue

@@ -140,9 +140,9 @@ export function createLedger(db: Database, { within }: Driver) {
 
     /** Reserves amounts in current windows. The schedules that asked for them have already counted them. */
     reserve(amounts: readonly (readonly [windowId: number, amount: Usd])[]): void {
-      const seen = sql.windows.all({ windows: JSON.stringify(amounts.map(([windowId]) => windowId)) })
+      const rows = sql.windows.all({ windows: JSON.stringify(amounts.map(([windowId]) => windowId)) })
       amounts.forEach(([windowId, amount], i) => {
-        const row = seen[i]
+        const row = rows[i]
         if (!row) throw new Error(`there is no window ${windowId}`)
         sql.reserve.run(reserve(windowOf(intact('windows', row)), amount).reserved, windowId)
       })

@@ -83,15 +83,15 @@ export const ACCOUNTS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A hold of a partner leaves its plans in the due set. They go on buying while an operator believes them stopped.',
-    find: 'tx.when(status !== seen.status || held !== seen.held, () => tx.run(WAKE, { slug }))',
-    replace: 'tx.when(status !== seen.status, () => tx.run(WAKE, { slug }))',
+    find: 'tx.when(status !== before.status || held !== before.held, () => tx.run(WAKE, { slug }))',
+    replace: 'tx.when(status !== before.status, () => tx.run(WAKE, { slug }))',
   },
   {
     name: 'minimum-only-for-new-windows',
     by: ['contract'],
     breaks:
       'A new minimum tranche does not reach windows that are open. A venue refuses instructions under its minimum.',
-    find: 'tx.when(minTranche !== seen.minTranche, () => tx.run(SET_FLOOR, { slug, min_tranche: minTranche })),',
+    find: 'tx.when(minTranche !== before.minTranche, () => tx.run(SET_FLOOR, { slug, min_tranche: minTranche })),',
     replace: '',
   },
   {
@@ -164,8 +164,8 @@ export const ACCOUNTS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A partner that this process disables is still let in by every key it remembers, until somebody else writes.',
-    find: ['partner.minTranche !== seen.minTranche', 'forget()'],
-    replace: 'partner.minTranche !== seen.minTranche',
+    find: ['partner.minTranche !== before.minTranche', 'forget()'],
+    replace: 'partner.minTranche !== before.minTranche',
   },
   {
     name: 'plans-of-every-tenant',
@@ -202,16 +202,16 @@ export const ACCOUNTS: readonly Row[] = [
     edits: [
       {
         find: 'const HEADER = /^Bearer (\\S+)$/',
-        replace: ['const HEADER = /^Bearer (\\S+)$/', 'const known = new Map<string, KeySeen>()'],
+        replace: ['const HEADER = /^Bearer (\\S+)$/', 'const known = new Map<string, KeyFacts>()'],
       },
       {
-        find: 'const seen = isWellFormedKey(key) ? await store.findKey(keyHash(key)) : null',
+        find: 'const facts = isWellFormedKey(key) ? await store.findKey(keyHash(key)) : null',
         replace:
-          'const seen = isWellFormedKey(key) ? (known.get(key) ?? (await store.findKey(keyHash(key)))) : null',
+          'const facts = isWellFormedKey(key) ? (known.get(key) ?? (await store.findKey(keyHash(key)))) : null',
       },
       {
-        find: 'if (seen === null) throw INVALID_KEY',
-        replace: ['if (seen === null) throw INVALID_KEY', 'known.set(key, seen)'],
+        find: 'if (facts === null) throw INVALID_KEY',
+        replace: ['if (facts === null) throw INVALID_KEY', 'known.set(key, facts)'],
       },
     ],
   },

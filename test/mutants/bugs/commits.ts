@@ -70,8 +70,8 @@ export const COMMITS: readonly Row[] = [
       'The audit entry of a change to a partner is written before it, in another transaction. The log tells of changes that were refused.',
     edits: [
       {
-        find: ['tx.when(reaches, () => following.begin(tx, partner, seen)),', 'addAudit(tx, entry, real),'],
-        replace: 'tx.when(reaches, () => following.begin(tx, partner, seen)),',
+        find: ['tx.when(reaches, () => following.begin(tx, partner, before)),', 'addAudit(tx, entry, real),'],
+        replace: 'tx.when(reaches, () => following.begin(tx, partner, before)),',
       },
       {
         find: 'const changed = await write(',

@@ -185,7 +185,7 @@ export const CONFIRMATIONS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A late fill whose note of its acceptance the disk has lost is accepted once more. What an operator has corrected since is undone, and the partner is billed by the report.',
-    find: 'const isAdjusted = seen.adjustments.some((one) => one.reportId === reportId)',
+    find: 'const isAdjusted = facts.adjustments.some((one) => one.reportId === reportId)',
     replace: 'const isAdjusted = false',
   },
   {

@@ -108,8 +108,8 @@ export const DELIVERY: readonly Row[] = [
     by: ['contract'],
     breaks:
       'The result of an attempt is entered in the webhook that has replaced the one it was sent to. A new registration is paused by the failures of the old one.',
-    find: 'if (seen?.secret !== attempted.secret) return seen',
-    replace: "if (seen === null || attempted.secret === '') return seen",
+    find: 'if (before?.secret !== attempted.secret) return before',
+    replace: "if (before === null || attempted.secret === '') return before",
     in: 'sqlite',
   },
   {

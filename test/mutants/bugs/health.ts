@@ -73,8 +73,8 @@ export const HEALTH: readonly Row[] = [
     name: 'damaged-schedule-fires',
     by: ['contract'],
     breaks: 'A pass goes by a schedule whose row the disk has changed. A tranche fires long before its time.',
-    find: "const seen = scheduleOf(intact('schedules', row))",
-    replace: 'const seen = scheduleOf(row)',
+    find: "const stored = scheduleOf(intact('schedules', row))",
+    replace: 'const stored = scheduleOf(row)',
   },
   {
     name: 'damaged-execution-handed-out',

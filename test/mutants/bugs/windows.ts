@@ -205,7 +205,7 @@ export const WINDOWS: readonly Row[] = [
     by: ['simulate'],
     breaks:
       'Money that comes back near the end of a window is tried again at every pass. A venue that fails everything is sent one instruction after the other.',
-    find: 'if (seen.extrasLeft === 0 || pass.now < seen.nextExtraAt) return resting',
+    find: 'if (planned.extrasLeft === 0 || pass.now < planned.nextExtraAt) return resting',
     replace: '',
   },
   {

@@ -187,13 +187,16 @@ export async function runOnePass(parts: Parts, deed: PassDeed): Promise<PassSeen
       ...options,
       observe: async () => {
         if (deed.isOverlapped) {
-          const other = await runPass({ ...options, observe: async () => ({ price: null, told: 'none' }) })
+          const other = await runPass({
+            ...options,
+            observe: async () => ({ price: null, testimony: 'none' }),
+          })
           seen.overlap = other === null ? 'skipped' : 'ran'
         }
         for (const request of deed.meanwhile) seen.meanwhile.push(await call(request))
         return {
           price: deed.price === null ? null : { price: price(deed.price), source: 'simulation' },
-          told,
+          testimony: told,
         }
       },
     }),
@@ -265,7 +268,7 @@ export async function rehearse({ store, machine }: Parts, usd: string | null): P
   const { fired } = await rehearsePass({
     store,
     machine,
-    observe: async () => ({ price: seen, told: 'none' }),
+    observe: async () => ({ price: seen, testimony: 'none' }),
   })
   return fired.map(
     ({ tenant: { partnerSlug, environment }, partnerPlanId, tranche: { amount, trigger } }) =>

@@ -27,8 +27,8 @@ export const clockContract: Contract = {
     await firstTranche(world)
     world.advance(27 * DAY_MS)
     const before = [await store.findPlans('p1'), await store.readMarks()]
-    const told = { source: 'feed', at: plus(T0, HOUR_MS) }
-    const pass = runPass({ store, machine, observe: async () => ({ price: null, told }) })
+    const testimony = { source: 'feed', at: plus(T0, HOUR_MS) }
+    const pass = runPass({ store, machine, observe: async () => ({ price: null, testimony }) })
     await assert.rejects(pass, problem('clock_disputed'))
     assert.deepEqual([await store.findPlans('p1'), await store.readMarks()], before)
     const january = { month: '2026-01', start: plus(T0, -4 * DAY_MS), end: plus(T0, 27 * DAY_MS) }

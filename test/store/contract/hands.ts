@@ -32,7 +32,7 @@ const pass = ({ machine }: World, store: Store): Promise<PassReport | null> =>
   runPass({
     store,
     machine,
-    observe: async () => ({ price: { price: price('60000'), source: 'test' }, told: 'none' }),
+    observe: async () => ({ price: { price: price('60000'), source: 'test' }, testimony: 'none' }),
   })
 
 const dueOf = ({ at, price }: PassStart) => ({ now: at, livePrice: price?.price ?? null, leadMs: LEAD_MS })

@@ -1,7 +1,7 @@
 // What monitoring counts, and what the check finds: every rule of the ledger that a wrong decision can break.
 
 import assert from 'node:assert/strict'
-import { type Confirmation, confirm, type ExecutionSeen } from '../../../src/core/confirmation.ts'
+import { type Confirmation, confirm, type ExecutionFacts } from '../../../src/core/confirmation.ts'
 import { LEASE_MS } from '../../../src/core/execution.ts'
 import { type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
@@ -34,7 +34,7 @@ const amount = (text: string): Usd => usd(text)
 const afterConfirming = async (world: World, wrong: (made: Recorded) => Recorded): Promise<string[]> => {
   const { store, acme } = world
   const { executionId } = await firstTranche(world)
-  const decide = (seen: ExecutionSeen, now: Instant): Confirmation => {
+  const decide = (seen: ExecutionFacts, now: Instant): Confirmation => {
     const made = confirm(seen, filled(amount('10'), 'o1'), now)
     assert.ok(made.kind === 'recorded')
     return wrong(made)

@@ -28,7 +28,7 @@ export const passContract: Contract = {
     assert.ok(hand)
     assert.equal(await store.joinPass(), null)
     assert.equal(
-      await runPass({ store, machine, observe: async () => ({ price: null, told: 'none' }) }),
+      await runPass({ store, machine, observe: async () => ({ price: null, testimony: 'none' }) }),
       null,
     )
     await hand.leave()

@@ -32,7 +32,7 @@ import {
   type Pipeline,
   pipelineOn,
   type SchemaLook,
-  type SchemaSeen,
+  type SchemaState,
   SERVER_MS_SQL,
   type ServerClock,
   type Tx,
@@ -117,9 +117,9 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     })
   }
 
-  const found = (seen: SchemaSeen & History): void => {
-    schema.found(seen)
-    if (acknowledged.isInDoubt(seen)) throw new HistoryChanged()
+  const found = (state: SchemaState & History): void => {
+    schema.found(state)
+    if (acknowledged.isInDoubt(state)) throw new HistoryChanged()
   }
 
   /** A write that meets a server with another history is done once it is known, and on record, what that has lost. */
@@ -159,9 +159,9 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
           })
           throw error
         })
-        const { times: seen, mark } = await entered
+        const { times: entry, mark } = await entered
         sent = { value, mark }
-        at = seen.real
+        at = entry.real
         await commit(tx)
         return answered(value)
       })
@@ -392,7 +392,7 @@ type Acknowledged = {
   /** To be called once a write is answered, if it has changed anything. */
   note(answered: Answered): void
   /** Whether anything was answered by a server that had another history. */
-  isInDoubt(seen: History): boolean
+  isInDoubt(history: History): boolean
   /**
    * Asks the server what became of all that is in doubt, and records there what it has lost. Rejects when that cannot
    * be recorded: then it is still in doubt.
@@ -404,8 +404,8 @@ function rememberAcknowledged(pool: Pool): Acknowledged {
   const byHistory = new Map<string, Answered[]>()
   let examining: Promise<void> | null = null
 
-  const inDoubt = (seen: History): [string, Answered[]][] =>
-    [...byHistory].filter(([history]) => history !== nameOf(seen))
+  const inDoubt = (present: History): [string, Answered[]][] =>
+    [...byHistory].filter(([history]) => history !== nameOf(present))
 
   async function examine(): Promise<void> {
     const client = await pool.connect()
@@ -413,7 +413,7 @@ function rememberAcknowledged(pool: Pool): Acknowledged {
       const tx = pipelineOn(client, PATIENCE.work)
       tx.send('begin').catch(() => {})
       const server = await tx.get(SERVER)
-      if (!server) throw new Error('the server said nothing of itself')
+      if (!server) throw new Error('the server does not describe itself')
       const doubtful = inDoubt(server)
       // A write that is answered from now on is asked about the next time.
       const counts = doubtful.map(([, answered]) => answered.length)
@@ -441,7 +441,7 @@ function rememberAcknowledged(pool: Pool): Acknowledged {
       // Now and then, and not at each: it moves all that stay.
       if (some.length >= 2 * REMEMBERED_MAX) some.splice(0, some.length - REMEMBERED_MAX)
     },
-    isInDoubt: (seen) => byHistory.size > (byHistory.has(nameOf(seen)) ? 1 : 0),
+    isInDoubt: (history) => byHistory.size > (byHistory.has(nameOf(history)) ? 1 : 0),
     examine() {
       examining ??= examine().finally(() => {
         examining = null
@@ -454,7 +454,7 @@ function rememberAcknowledged(pool: Pool): Acknowledged {
 const nameOf = ({ timeline, memory }: History): string => `${timeline} ${memory}`
 
 /** What a server says of itself. `replayed` is where its recovery ended, null if it has begun without one. */
-export type ServerSeen = History & { replayed: string | null; position: string }
+export type ServerState = History & { replayed: string | null; position: string }
 /** What became of a number: `future` for one that it has not given out, null for one too old to know. */
 type Status = 'committed' | 'aborted' | 'in progress' | 'future' | null
 
@@ -464,7 +464,7 @@ type Status = 'committed' | 'aborted' | 'in progress' | 'future' | null
  */
 export function lacksAcknowledged(
   { mark }: Pick<Answered, 'mark'>,
-  server: ServerSeen,
+  server: ServerState,
   status: Status,
 ): boolean {
   const isUnsaid = status === 'aborted' || status === 'future'
@@ -485,7 +485,7 @@ function positionOf(text: string): bigint {
   return (BigInt(`0x${high}`) << 32n) + BigInt(`0x${low}`)
 }
 
-const SERVER = query<ServerSeen>(
+const SERVER = query<ServerState>(
   `select ${HISTORY_SQL}, pg_last_wal_replay_lsn()::text as replayed, pg_current_wal_insert_lsn()::text as position`,
 )
 const STATUSES = query<{ xid: string; status: Status }>(
@@ -494,7 +494,7 @@ const STATUSES = query<{ xid: string; status: Status }>(
    from unnest(:xids::text[]) x`,
 )
 
-async function lostOf(tx: Tx, server: ServerSeen, answered: readonly Answered[]): Promise<Answered[]> {
+async function lostOf(tx: Tx, server: ServerState, answered: readonly Answered[]): Promise<Answered[]> {
   const rows = await tx.all(STATUSES, { xids: answered.map(({ mark }) => mark.xid) })
   const statuses = new Map(rows.map(({ xid, status }) => [xid, status]))
   const lost = answered.filter((one) => lacksAcknowledged(one, server, statuses.get(one.mark.xid) ?? null))
@@ -510,7 +510,7 @@ const RECORD = query(
    from tenants t where t.tenant_id = any(:tenants::bigint[])`,
 )
 
-async function record(tx: Tx, server: ServerSeen, lost: readonly Answered[]): Promise<void> {
+async function record(tx: Tx, server: ServerState, lost: readonly Answered[]): Promise<void> {
   const times = lost.map(({ at }) => at)
   const marks = lost.map(({ mark }) => mark).filter(({ position }) => position !== UNKNOWN)
   const [was] = marks.toSorted((a, b) => Number(positionOf(a.position) - positionOf(b.position)))

@@ -371,7 +371,7 @@ export const sharedSessions = (server: string): Problem => unfit(server, sharesS
 const unfit = (server: string, why: string): Problem => new Problem('storage_failed', `${server} ${why}.`)
 
 /** What a server says of itself, and of the session. */
-export type Seen = {
+export type SessionState = {
   standby: boolean
   commits: string
   version: bigint
@@ -381,12 +381,12 @@ export type Seen = {
   open: boolean
 }
 
-export function refuseUnfit(seen: Seen, server: string): void {
-  const why = UNFIT.find(({ is }) => is(seen))
-  if (why) throw unfit(server, why.words(seen))
+export function refuseUnfit(session: SessionState, server: string): void {
+  const why = UNFIT.find(({ is }) => is(session))
+  if (why) throw unfit(server, why.words(session))
 }
 
-const UNFIT: { is: (seen: Seen) => boolean; words: (seen: Seen) => string }[] = [
+const UNFIT: { is: (session: SessionState) => boolean; words: (session: SessionState) => string }[] = [
   {
     is: ({ standby }) => standby,
     words: () => 'is a standby, which takes no writes: name the primary',

@@ -13,7 +13,7 @@ import type { PartnerStatus } from '../../../core/partner.ts'
 import { type Instant, later, plus } from '../../../core/time.ts'
 import { isUndone, OutcomeUnknown, Undone } from './errors.ts'
 import { LOCK } from './locks.ts'
-import { type Pipeline, PRESENT_SQL, pipelineOn, SCHEMA_SQL, type SchemaSeen } from './pipeline.ts'
+import { type Pipeline, PRESENT_SQL, pipelineOn, SCHEMA_SQL, type SchemaState } from './pipeline.ts'
 import { PATIENCE, type Patience } from './session.ts'
 import { type Query, query } from './statement.ts'
 
@@ -60,7 +60,7 @@ export type Mark = {
 export async function enter(
   tx: Pipeline,
   { tenants = [], alone, key, keys = key === undefined ? [] : [key], waitsMs, stopsWhenLost }: Scope,
-  { clock, found }: { clock: Instant | null; found: (seen: SchemaSeen & History) => void },
+  { clock, found }: { clock: Instant | null; found: (state: SchemaState & History) => void },
 ): Promise<{ times: Entered; mark: Mark }> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
   if (waitsMs !== undefined) tx.send(`set local lock_timeout = ${waitsMs}`).catch(() => {})
@@ -76,7 +76,7 @@ export async function enter(
   found(row)
   const real = Number(row.real) as Instant
   const lives = new Map(
-    [row, ...more].flatMap((seen) => (seen?.life ? [[seen.life.key_id, seen.life] as const] : [])),
+    [row, ...more].flatMap((one) => (one?.life ? [[one.life.key_id, one.life] as const] : [])),
   )
   const shifts = new Map(row.shifts.map(({ tenant_id, ...shift }) => [tenant_id, shift]))
   const times: Entered = {
@@ -123,8 +123,8 @@ const LIFE_SQL = `(
   from api_keys k where k.key_id = :key::text) as life`
 /** For each further key: usually, the calls that share a write have come with the same key. */
 const LIFE: Query<{ life: Life | null }> = query(`select ${LIFE_SQL}`)
-type Seen = Mark & SchemaSeen & { real: bigint; shifts: Shift[]; life: Life | null; lost: boolean }
-const TIMES: Query<Seen> = query(
+type GateRow = Mark & SchemaState & { real: bigint; shifts: Shift[]; life: Life | null; lost: boolean }
+const TIMES: Query<GateRow> = query(
   `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, pg_current_wal_insert_lsn()::text as position,
      ${HISTORY_SQL}, ${SCHEMA_SQL}, exists (select from lost_writes where decided_at is null) as lost,
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,

@@ -129,15 +129,15 @@ export function createServerClock(given: (() => Instant) | null): ServerClock {
 // nobody uses the database (locks.ts), but it cannot see a process that was cut off meanwhile.
 
 /** `identity` is the schema's own, which it keeps under another name and on a standby. */
-export type SchemaSeen = { last_applied: string | null; identity: bigint }
+export type SchemaState = { last_applied: string | null; identity: bigint }
 /** Its columns. */
 export const SCHEMA_SQL = `(select max(name) from migrations) as last_applied,
   current_schema()::regnamespace::oid::int8 as identity`
-const SEEN = query<SchemaSeen>(`select ${SCHEMA_SQL}`)
+const SEEN = query<SchemaState>(`select ${SCHEMA_SQL}`)
 
 export type SchemaLook = {
   /** Throws schema_newer and database_gone; once it has thrown the latter, it always does. */
-  found: (seen: SchemaSeen) => void
+  found: (state: SchemaState) => void
   /** Runs some reading, and looks at the same time unless it has just looked. Throws the same. */
   beside<T>(tx: Tx, reading: () => Promise<T>): Promise<T>
   /** Throws the same. */
@@ -149,7 +149,7 @@ export function watchSchema(server: string): SchemaLook {
   const watch = createSchemaWatch(readMigrations('postgres'))
   let opened: bigint | undefined
   let gone: Problem | null = null
-  function found({ last_applied, identity }: SchemaSeen): void {
+  function found({ last_applied, identity }: SchemaState): void {
     opened ??= identity
     if (identity !== opened) gone ??= replaced(server)
     if (gone) throw gone

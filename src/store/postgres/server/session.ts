@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import type { ClientBase, ClientConfig } from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { type AddressValues, addressValues, isPort, PORT_MAX, shownAddress } from '../../address.ts'
-import { refuseUnfit, type Seen, Silence, sharedSessions } from './errors.ts'
+import { refuseUnfit, type SessionState, Silence, sharedSessions } from './errors.ts'
 
 // How long anything may take at a server.
 
@@ -97,17 +97,17 @@ export async function settle(
   { server, schema }: { server: string; schema: string },
 ): Promise<{ isPooled: boolean; staysItself: () => Promise<void> }> {
   const answers = await asked.query(settingsFor(schema))
-  const [, said] = answers as unknown as { rows: (Seen & { pid: bigint })[] }[]
-  const seen = said?.rows[0]
-  if (!seen) throw new Error('the server said nothing of itself')
-  refuseUnfit(seen, server)
+  const [, described] = answers as unknown as { rows: (SessionState & { pid: bigint })[] }[]
+  const found = described?.rows[0]
+  if (!found) throw new Error('the server does not describe itself')
+  refuseUnfit(found, server)
   // A pool makes up process numbers of its own.
   return {
-    isPooled: BigInt((client as unknown as { processID: number }).processID) !== seen.pid,
+    isPooled: BigInt((client as unknown as { processID: number }).processID) !== found.pid,
     async staysItself() {
       for (let i = 0; i < ASKS; i++) {
         const { rows } = await asked.query('select pg_backend_pid()::int8 as pid')
-        if ((rows[0] as { pid: bigint }).pid !== seen.pid) throw sharedSessions(server)
+        if ((rows[0] as { pid: bigint }).pid !== found.pid) throw sharedSessions(server)
       }
     },
   }

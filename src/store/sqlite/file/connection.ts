@@ -424,11 +424,11 @@ export function createMemory<V>(db: Database, most: number): Memory<V> {
 /** Tells, each time it is called, whether another connection has committed anything since the last call. */
 export function watchOthers(db: Database): () => boolean {
   const version = db.prepare<[], bigint>('pragma data_version').pluck()
-  let seen: bigint | undefined
+  let latest: bigint | undefined
   return () => {
-    const last = seen
-    seen = version.get()
-    return last !== undefined && seen !== last
+    const last = latest
+    latest = version.get()
+    return last !== undefined && latest !== last
   }
 }
 
