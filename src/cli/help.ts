@@ -176,8 +176,12 @@ const HELP: Record<string, Help> = {
   },
   'billing adjustments': { examples: ['billing adjustments --month 2026-01'] },
   'billing reconcile': {
-    examples: ['billing reconcile --month 2026-01', 'billing reconcile --from 2026-01 --to 2026-03'],
-    exits: '3 the reports do not agree.',
+    examples: [
+      'billing reconcile --month 2026-01',
+      'billing reconcile --from 2026-01 --to 2026-03',
+      'billing reconcile --month 2026-01 --partner acme --against orders.csv',
+    ],
+    exits: '1 the file cannot be read exactly, 3 the reports, or the two lists of orders, do not agree.',
   },
   status: { examples: ['status', 'status --json'] },
   check: {

@@ -48,9 +48,10 @@ function fills(): { partner: string; entry: Entry }[] {
   )
 }
 
-type Block = { language: 'sh' | 'console'; text: string }
+/** A block of text is what the commands before it print. */
+type Block = { language: 'sh' | 'console' | 'text'; text: string }
 
-const BLOCKS = [...GUIDE.matchAll(/```(sh|console)\n([\s\S]*?)```/g)].map(
+const BLOCKS = [...GUIDE.matchAll(/```(sh|console|text)\n([\s\S]*?)```/g)].map(
   ([, language, text = '']): Block => ({ language: language as Block['language'], text }),
 )
 
@@ -64,6 +65,9 @@ const commandsOf = ({ text }: Block): { line: string; printed: string }[] =>
       return { line: one.slice(0, end), printed: one.slice(end + 1) }
     })
 
+/** The guide cuts ids short, which say nothing to its reader. */
+const shortened = (text: string) => plain(text).replaceAll(/exec_0+[0-9a-f]+/g, 'exec_...')
+
 const plain = (text: string) => text.replaceAll('\r', '').replaceAll(/ +$/gm, '')
 
 async function compareConsole(office: Office, block: Block): Promise<void> {
@@ -74,8 +78,7 @@ async function compareConsole(office: Office, block: Block): Promise<void> {
     let out = await office.read(argv)
     if (filter.length > 0)
       out = execFileSync('bash', ['-c', filter.join(' | ')], { input: out, encoding: 'utf8' })
-    // The guide cuts ids short, which say nothing to its reader.
-    assert.equal(plain(out).replaceAll(/exec_0+[0-9a-f]+/g, 'exec_...'), printed, line)
+    assert.equal(shortened(out), printed, line)
   }
 }
 
@@ -106,6 +109,7 @@ async function walk(t: Parameters<typeof paste>[0], office: Office): Promise<str
       office.setClock(CORRECTED)
     }
     if (block.language === 'console') await compareConsole(office, block)
+    else if (block.language === 'text') assert.equal(shortened(pasted.at(-1) ?? ''), block.text)
     else pasted.push(await pasteThere(t, office, block))
     if (i === correction) {
       enter(office, (entry) => entry.at >= NOVEMBER)

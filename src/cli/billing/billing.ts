@@ -8,6 +8,7 @@ import type { Store, TenantFilter } from '../../store/store.ts'
 import { partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { environmentOption, slug } from '../options.ts'
+import type { AgainstOptions } from './against.ts'
 import type { InvoiceFormat, InvoiceOptions } from './invoice.ts'
 import {
   addMonthOptions,
@@ -47,17 +48,41 @@ export function billingCommand(cli: Cli): Command {
       }),
     )
 
+  addReconcile(cli, billing)
+  return billing
+}
+
+function addReconcile(cli: Cli, billing: Command): void {
   scoped(addMonthOptions(billing.command('reconcile')))
-    .description('prove that users, trades and summary agree; exits 3 when they do not')
-    .action((scope: Scope) => {
-      requireMonths(scope)
+    .description(
+      "prove that users, trades and summary agree, or compare with a partner's own orders; exits 3 when they differ",
+    )
+    .option('--against <file>', "the partner's own orders as CSV, compared with ours; - is stdin")
+    .option('--column-order <name>', 'the column of the order id, by default partner_order_id')
+    .option('--column-usd <name>', 'of the dollars spent, by default usd_amount')
+    .option('--column-btc <name>', 'of the bitcoin bought, by default btc_amount')
+    .option('--column-fee <name>', "of the partner's fee; by default partner_fee_usd, if it is there")
+    .option('--column-plan <name>', 'of the plan; by default partner_plan_id, if it is there')
+    .action((given: Scope & Partial<AgainstOptions>) => {
+      requireMonths(given)
+      const { partner, env, against } = given
+      const names = Object.keys(given).find((name) => name.startsWith('column'))
+      if (against === undefined && names !== undefined)
+        throw new Problem('usage', 'The --column options name columns of the file of --against.')
+      if (against !== undefined && partner === undefined)
+        throw new Problem('usage', '--against needs --partner: a list of orders is that of one partner.')
       return cli.withStore(async (store) => {
+        const { months, ...rest } = await resolved(cli, store, given)
+        if (against !== undefined && partner !== undefined) {
+          const { compareWith } = await import('./against.ts')
+          const asked = { slug: partner, environment: env, months }
+          await compareWith(cli, store, asked, { ...given, against })
+          return
+        }
         const { proveMonths } = await import('./reports.ts')
-        await proveMonths(cli, store, await resolved(cli, store, scope))
+        await proveMonths(cli, store, { months, ...rest })
       })
     })
-
-  return billing
 }
 
 function addExport(cli: Cli, billing: Command): void {

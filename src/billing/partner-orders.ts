@@ -1,0 +1,249 @@
+// A partner's own list of its orders: CSV read as it arrives, and what each of its rows says of an order.
+
+import { btc, DECIMAL_PATTERN, LEDGER_MAX, usd } from '../core/money.ts'
+import { Problem } from '../core/problem.ts'
+import { cut } from '../core/text.ts'
+import { BOM, TOTAL } from './columns.ts'
+
+/** `line` is where it begins in the file, from 1. */
+type CsvRecord = { line: number; cells: string[] }
+
+/** No cell of a list of orders is longer: a quote that is never closed must not fill the memory. */
+const CELL_CHARS_MAX = 64 * 1024
+
+/**
+ * RFC 4180, with CRLF, LF or CR. For each piece of the text, the records that it completes: many at once, because a
+ * million single steps of an async iterator take longer than reading what they bring. `wrong` makes the error of a
+ * line.
+ */
+async function* recordsOf(
+  text: AsyncIterable<string>,
+  wrong: (line: number, why: string) => Problem,
+): AsyncGenerator<CsvRecord[]> {
+  const reader = createCsvReader(wrong)
+  for await (const piece of text) yield reader.read(piece)
+  yield reader.end()
+}
+
+/** Where the reader is: before a cell, in one, between its quotes, or after the quote that may close it. */
+type State = 'before' | 'plain' | 'quoted' | 'closed'
+
+function createCsvReader(wrong: (line: number, why: string) => Problem) {
+  let state: State = 'before'
+  let afterCr = false
+  let line = 1
+  let begun = 1
+  let cell = ''
+  let cells: string[] = []
+  let complete: CsvRecord[] = []
+
+  function endCell(): void {
+    cells.push(cell)
+    cell = ''
+    state = 'before'
+  }
+
+  function endRecord(): void {
+    endCell()
+    complete.push({ line: begun, cells })
+    cells = []
+  }
+
+  function take(text: string): void {
+    cell += text
+    if (cell.length > CELL_CHARS_MAX)
+      throw wrong(begun, state === 'quoted' ? 'a quote is never closed' : 'this is no list of orders')
+  }
+
+  /** Takes one character that means something, or begins a cell. */
+  function meet(character: string): void {
+    if (state === 'quoted') {
+      if (character === '"') state = 'closed'
+      else take(character)
+      return
+    }
+    if (character === '"') {
+      if (state === 'plain') throw wrong(line, 'a quote stands in the middle of a cell')
+      if (state === 'closed') take('"')
+      state = 'quoted'
+    } else if (character === ',') endCell()
+    else if (character === '\n' || character === '\r') endRecord()
+    else if (state === 'closed') throw wrong(line, 'something follows the quote that ends a cell')
+    else {
+      state = 'plain'
+      take(character)
+    }
+  }
+
+  function read(text: string): CsvRecord[] {
+    complete = []
+    for (let at = 0; at < text.length; ) {
+      const until = endOfRun(text, at, state)
+      if (until > at) {
+        take(text.slice(at, until))
+        at = until
+        afterCr = false
+        continue
+      }
+      const character = text.charAt(at)
+      at += 1
+      const isSecondHalf = afterCr && character === '\n'
+      afterCr = character === '\r'
+      if (!isSecondHalf && (character === '\n' || character === '\r')) line += 1
+      // In a cell, both halves of a line end are its text; elsewhere they are one end.
+      if (!isSecondHalf || state === 'quoted') meet(character)
+      if (cells.length === 0 && state === 'before') begun = line
+    }
+    return complete
+  }
+
+  return {
+    read,
+    end(): CsvRecord[] {
+      complete = []
+      if (state === 'quoted') throw wrong(begun, 'a quote is never closed')
+      if (cells.length > 0 || state !== 'before') endRecord()
+      return complete
+    },
+  }
+}
+
+const QUOTED_RUN = /[^"\r\n]*/y
+const PLAIN_RUN = /[^",\r\n]*/y
+
+/** How far the text goes on that is only taken. A cell's first character is always looked at. */
+function endOfRun(text: string, at: number, state: State): number {
+  if (state === 'before' || state === 'closed') return at
+  const run = state === 'quoted' ? QUOTED_RUN : PLAIN_RUN
+  run.lastIndex = at
+  run.test(text)
+  return run.lastIndex
+}
+
+// What a row says of an order.
+
+/** The names of the columns; null for one that the file does not have. */
+export type OrderColumns = {
+  order: string
+  usd: string
+  btc: string
+  fee: string | null
+  plan: string | null
+}
+
+/** Those of the trades report. */
+export const ORDER_COLUMNS = {
+  order: 'partner_order_id',
+  usd: 'usd_amount',
+  btc: 'btc_amount',
+  fee: 'partner_fee_usd',
+  plan: 'partner_plan_id',
+} as const satisfies OrderColumns
+
+/**
+ * A row of the list. Its amounts are null where nothing was bought. Its names are as they stand there: whether the
+ * quote in front of one is a guard or part of it, only those on record can say.
+ */
+export type OrderRow = {
+  line: number
+  order: string
+  amounts: { usd: bigint; btc: bigint } | null
+  fee: bigint | null
+  plan: string | null
+}
+
+type Reading = {
+  /** What the file is called in messages. */
+  file: string
+  /** Those that were named on the command line have to be there. */
+  columns: Partial<Record<keyof OrderColumns, string>>
+  partnerSlug: string
+  environment: string
+}
+
+/** The rows, many at once. Throws bad_file, with the line, for what cannot be read exactly. */
+export async function* orderRows(text: AsyncIterable<string>, reading: Reading): AsyncGenerator<OrderRow[]> {
+  const wrong = (line: number, why: string): Problem =>
+    new Problem('bad_file', `${reading.file} line ${line}: ${why}.`)
+  let rowOf: ((record: CsvRecord) => OrderRow | null) | null = null
+  for await (const records of recordsOf(text, wrong)) {
+    const rows: OrderRow[] = []
+    for (const record of records) {
+      if (rowOf === null) rowOf = rowReader(record, reading, wrong)
+      else if (record.cells.length > 1 || record.cells[0] !== '') {
+        const row = rowOf(record)
+        if (row !== null) rows.push(row)
+      }
+    }
+    yield rows
+  }
+  if (rowOf === null) throw wrong(1, 'the file is empty, and should begin with the names of its columns')
+}
+
+type Wrong = (line: number, why: string) => Problem
+
+/** Reads rows under this header; null for a row of totals. */
+function rowReader(
+  header: CsvRecord,
+  { columns, partnerSlug, environment }: Reading,
+  wrong: Wrong,
+): (record: CsvRecord) => OrderRow | null {
+  const names = header.cells.map((name, at) => (at === 0 ? name.replace(BOM, '') : name).trim())
+  const placeOf = (column: keyof OrderColumns): number => {
+    const name = columns[column] ?? ORDER_COLUMNS[column]
+    const place = names.indexOf(name)
+    if (place >= 0 && names.indexOf(name, place + 1) >= 0)
+      throw wrong(header.line, `two columns are called ${name}`)
+    if (place >= 0 || (columns[column] === undefined && (column === 'fee' || column === 'plan'))) return place
+    throw wrong(
+      header.line,
+      `there is no column ${name} (found: ${cut(names.join(', '), 200)}); --column-${column} names another`,
+    )
+  }
+  const places = { order: placeOf('order'), usd: placeOf('usd'), btc: placeOf('btc') }
+  const others = { fee: placeOf('fee'), plan: placeOf('plan') }
+  const whose = [
+    { name: 'partner_slug', place: names.indexOf('partner_slug'), own: partnerSlug },
+    { name: 'environment', place: names.indexOf('environment'), own: environment },
+  ].filter(({ place }) => place >= 0)
+  return ({ line, cells }) => {
+    if (cells.length !== names.length)
+      throw wrong(line, `it has ${cells.length} cells, and the header ${names.length}`)
+    const cell = (place: number): string => cells[place] ?? ''
+    const order = cell(places.order)
+    if (order === '' && cells[0] === TOTAL) return null
+    for (const { name, place, own } of whose)
+      if (cell(place) !== own) throw wrong(line, `${name} is ${shown(cell(place))}, not ${own}`)
+    const amount = (column: 'usd' | 'btc' | 'fee', place: number): bigint | null =>
+      place < 0 ? null : amountOf(cell(place), (why) => wrong(line, `${names[place]} ${why}`), column)
+    const [spent, bought] = [amount('usd', places.usd), amount('btc', places.btc)]
+    if ((spent === null) !== (bought === null))
+      throw wrong(line, 'it has dollars or bitcoin alone: a purchase has both, and other rows have neither')
+    return {
+      line,
+      order,
+      amounts: spent === null || bought === null ? null : { usd: spent, btc: bought },
+      fee: amount('fee', others.fee),
+      plan: others.plan < 0 || cell(others.plan) === '' ? null : cell(others.plan),
+    }
+  }
+}
+
+/** Without the quote that keeps a spreadsheet from computing the cell. */
+export const unguarded = (cell: string): string => (/^'[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell)
+
+/** An amount as exact as the ledger keeps it; null for an empty cell. */
+function amountOf(
+  cell: string,
+  wrong: (why: string) => Problem,
+  column: 'usd' | 'btc' | 'fee',
+): bigint | null {
+  const text = unguarded(cell).trim()
+  if (text === '') return null
+  if (!DECIMAL_PATTERN.test(text)) throw wrong(`is ${shown(text)}: an amount is a decimal such as 1234.50`)
+  const units = column === 'btc' ? btc(text) : usd(text)
+  if (units > LEDGER_MAX || -units > LEDGER_MAX) throw wrong(`is ${shown(text)}: no purchase is so large`)
+  return units
+}
+
+const shown = (cell: string): string => JSON.stringify(cut(cell, 60))

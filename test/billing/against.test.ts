@@ -1,0 +1,282 @@
+// The partner's own orders beside ours: what either side lacks, what differs, and what a file may look like.
+
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { machineAt } from '../../src/machine.ts'
+import { confirmPath, sendFirst, succeed } from '../http/steps.ts'
+import { command, shell } from '../levers/steps.ts'
+import { fill, runHere, startService } from '../support/service.ts'
+import { type Office, openOffice, utc } from './books.ts'
+import { openNasty } from './nasty.ts'
+
+const MINE = 'billing reconcile --partner acme --month 2026-10'
+
+async function october(t: Parameters<typeof openOffice>[0]): Promise<Office> {
+  const office = await openOffice(t, utc(2026, 8), ['acme', 'bolt'])
+  const at = (day: number, month = 9) => utc(2026, month, day, 9)
+  office.enter('acme', 'live', [
+    { user: 'ana', at: at(5), order: 'A-1', usd: '250.00', btc: '0.00390625', fee: '1.25' },
+    { user: 'ana', at: at(12), order: 'A-2', usd: '250.00', btc: '0.00400000', fee: '1.25' },
+    { user: 'ben', at: at(20), order: 'B-1', usd: '80.12345678', btc: '0.00125000', status: 'partial' },
+    { user: 'cem', at: at(21), order: 'C-1', reason: 'no funds' },
+    { user: 'ana', at: at(30, 8), order: 'S-1', usd: '7.00', btc: '0.00010000' },
+    { user: 'ana', at: at(1, 10), order: 'N-1', usd: '9.00', btc: '0.00020000' },
+  ])
+  office.enter('acme', 'test', [{ user: 'ana', at: at(5), order: 'T-1', usd: '1.00' }])
+  office.enter('bolt', 'live', [{ user: 'zoe', at: at(5), order: 'Z-1', usd: '2.00' }])
+  office.setClock(utc(2026, 10, 3))
+  return office
+}
+
+const HEAD = 'partner_order_id,usd_amount,btc_amount\n'
+const EQUAL = `${HEAD}A-1,250,0.00390625\nA-2,250.00,0.004\nB-1,80.12345678,0.00125\nC-1,,\n`
+
+/** Compares with a file of this text. */
+async function against(office: Office, text: string | Buffer, more = '') {
+  const file = join(office.folder, 'orders.csv')
+  writeFileSync(file, text)
+  const { code, out, err } = await office.tranche(`--json ${MINE} --against ${file}${more}`)
+  return { code, err, ...(out === '' ? {} : JSON.parse(out)) }
+}
+
+type Finding = {
+  finding: string
+  partner_order_id: string | null
+  line: number | null
+  remark: string | null
+}
+const brief = ({ findings }: { findings: Finding[] }) =>
+  findings.map(({ finding, partner_order_id, line }) => [finding, partner_order_id, line])
+
+test('equal lists agree: with our own column names, with others, from a pipe, and in any spelling of CSV', async (t) => {
+  const office = await october(t)
+  const told = await against(office, EQUAL)
+  assert.deepEqual([told.code, told.ok, told.findings], [0, true, []])
+  const sums = { orders: 3, usd_amount: '580.12345678', btc_amount: '0.00915625' }
+  assert.deepEqual([told.ours, told.theirs], [sums, sums])
+  assert.deepEqual(told.difference, { usd_amount: '0.00', btc_amount: '0.00000000' })
+  const crlf = EQUAL.replaceAll('\n', '\r\n')
+  const quotedCells = EQUAL.replace(/[^,\n]+/g, '"$&"')
+  for (const text of [crlf, `\uFEFF${crlf}`, EQUAL.trimEnd(), quotedCells, EQUAL.replaceAll('\n', '\r')])
+    assert.equal((await against(office, text)).code, 0, JSON.stringify(text))
+  // The guard against formulas, and the blanks and blank lines that a spreadsheet may add.
+  const guarded = EQUAL.replace('A-2,250.00,0.004', "A-2,'-250.00,'-0.004\nA-2, 500 ,0.008 ")
+  assert.equal((await against(office, guarded)).code, 0)
+  assert.equal((await against(office, `${EQUAL}\n\n`)).code, 0)
+  const named = EQUAL.replace(HEAD, 'id;x,order,"paid, USD",got\n').replace(/^([A-C])/gm, '"multi\nline",$1')
+  const options = ['--column-order', 'order', '--column-usd', 'paid, USD', '--column-btc', 'got']
+  const { machine } = machineAt(office.clock())
+  const argv = ['--db', office.file, ...MINE.split(' '), '--against', '-', ...options]
+  const piped = await runHere(argv, { machine, input: named })
+  assert.deepEqual([piped.code, piped.err], [0, ''])
+  assert.equal(
+    piped.out,
+    '2026-10: acme live and stdin agree (3 orders, 580.12345678 USD, 0.00915625 BTC).\n',
+  )
+})
+
+test('an export of ours agrees with the ledger, whatever the names in it', async (t) => {
+  const office = await openNasty(t)
+  for (const form of ['', ' --bom', ' --totals']) {
+    const file = join(office.folder, `own${form.trim()}.csv`)
+    await office.read(`billing export --month 2026-01 --partner acme --report trades --output ${file}${form}`)
+    const told = JSON.parse(
+      await office.read(`--json billing reconcile --partner acme --month 2026-01 --against ${file}`),
+    )
+    assert.deepEqual([told.ok, told.ours.orders, told.theirs.orders], [true, 14, 14], form)
+  }
+})
+
+test('what either side lacks and what differs is named, added up, and exits 3', async (t) => {
+  const office = await october(t)
+  const text = `partner_order_id,usd_amount,btc_amount,partner_fee_usd,partner_plan_id
+A-1,250.00,0.00390624,1.25,plan of ana
+B-1,80.12345678,0.00125000,0.5,other plan
+C-1,30.00,0.00050000,,
+N-1,9.00,0.00020000,,
+S-1,7.00,0.00010000,,
+X-1,11.00,0.00030000,,
+X-1,1.50,0.00005000,,
+,5.00,0.00010000,,
+,0.00,0,,
+`
+  const told = await against(office, text)
+  assert.equal(told.code, 3)
+  assert.deepEqual(brief(told), [
+    ['without_id', null, 9],
+    ['different', 'A-1', 2],
+    ['missing_there', 'A-2', null],
+    ['different', 'B-1', 3],
+    ['missing_here', 'C-1', 4],
+    ['missing_here', 'N-1', 5],
+    ['missing_here', 'S-1', 6],
+    ['missing_here', 'X-1', 7],
+  ])
+  const of = Object.fromEntries(told.findings.map((one: Finding) => [one.partner_order_id, one]))
+  assert.deepEqual(of['A-1'].differs_in, ['btc_amount'])
+  assert.deepEqual(of['B-1'].differs_in, ['partner_fee_usd', 'partner_plan_id'])
+  assert.match(of['C-1'].remark, /^execution exec_[0-9a-f]{32} is recorded as failed$/)
+  assert.match(
+    of['C-1'].mend,
+    /^tranche .*trade adjust exec_\w+ --usd 30\.00 --btc 0\.00050000 --reason WHY$/,
+  )
+  assert.match(of['N-1'].remark, /^recorded in 2026-11 as exec_/)
+  assert.match(of['S-1'].remark, /^recorded in 2026-09 as exec_/)
+  assert.match(of['X-1'].remark, /^2 rows of the file, added up; not known here/)
+  assert.deepEqual(of['X-1'].theirs, {
+    usd_amount: '12.50',
+    btc_amount: '0.00035000',
+    partner_fee_usd: null,
+    partner_plan_id: null,
+  })
+  assert.deepEqual(told.missing_here, { orders: 4, usd_amount: '58.50', btc_amount: '0.00115000' })
+  assert.deepEqual(told.missing_there, { orders: 1, usd_amount: '250.00', btc_amount: '0.00400000' })
+  assert.deepEqual(told.different, { orders: 2, usd_amount: '0.00', btc_amount: '0.00000001' })
+  assert.deepEqual(told.without_id, { orders: 1, usd_amount: '5.00', btc_amount: '0.00010000' })
+  const net = (side: 'ours' | 'theirs') => Number(told[side].usd_amount)
+  assert.equal(told.difference.usd_amount, (net('ours') - net('theirs')).toFixed(2))
+  // The same as a table, and over a range that has the neighbours as well.
+  const table = await office.tranche(`${MINE} --against ${join(office.folder, 'orders.csv')}`)
+  assert.equal(table.code, 3)
+  assert.match(table.out, /^WHAT +ORDER +LINE +OUR USD .* REMARK\n/)
+  assert.match(table.out, /\nmissing there +A-2 +- +250\.00 +- +0\.00400000 +- +execution exec_/)
+  assert.match(
+    table.out,
+    /\n2026-10: acme live has 3 orders, 580\.12345678 USD, 0\.00915625 BTC\.\n.*orders\.csv has 7 orders, 393\.6/,
+  )
+  const file = join(office.folder, 'orders.csv')
+  const range = `--json billing reconcile --partner acme --from 2026-09 --to 2026-11 --against ${file}`
+  const wide = JSON.parse((await office.tranche(range)).out)
+  assert.deepEqual(
+    brief(wide)
+      .map(([, order]) => order)
+      .sort(),
+    ['A-1', 'A-2', 'B-1', 'C-1', 'X-1', null],
+  )
+})
+
+test('an order is compared with its corrections, whenever they were made', async (t) => {
+  const office = await october(t)
+  const trades = await office.read(`--json billing export --month 2026-10 --partner acme --report trades`)
+  const idOf = (order: string) =>
+    JSON.parse(trades).find((one: { partner_order_id: string }) => one.partner_order_id === order)
+      .execution_id
+  const { machine } = machineAt(office.clock())
+  const adjust = async (order: string, usd: string, btc: string) => {
+    const argv = ['trade', 'adjust', idOf(order), '--usd', usd, '--btc', btc, '--reason', 'the venue says so']
+    assert.equal((await runHere(['--db', office.file, ...argv], { machine })).code, 0)
+  }
+  await adjust('A-2', '240.00', '0.00384000')
+  await adjust('B-1', '0', '0')
+  await adjust('C-1', '30.00', '0.00050000')
+  const now = `${HEAD}A-1,250,0.00390625\nA-2,240,0.00384\nC-1,30,0.0005\n`
+  const told = await against(office, now)
+  assert.deepEqual([told.code, told.ok, told.ours.usd_amount], [0, true, '520.00'])
+  const before = await against(office, EQUAL)
+  assert.deepEqual(brief(before), [
+    ['different', 'A-2', 3],
+    ['missing_here', 'B-1', 4],
+    ['missing_there', 'C-1', 5],
+  ])
+  assert.match(before.findings[0].remark, /^corrected here since; execution exec_/)
+  // In the month of the corrections they are told apart from its own orders.
+  const file = join(office.folder, 'november.csv')
+  writeFileSync(file, `${HEAD}N-1,9.00,0.0002\n`)
+  const later = await office.tranche(`billing reconcile --partner acme --month 2026-11 --against ${file}`)
+  assert.equal(later.code, 0)
+  assert.match(
+    later.err,
+    /Not compared: 3 corrections of orders recorded in earlier months \(-60\.12345678 USD/,
+  )
+})
+
+test('a kept report is named with the command that accepts it, and a further purchase is an order', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  const [one = '', two = ''] = (await sendFirst(service, ['p', 'q'])).values()
+  await succeed(service, 'POST', confirmPath(one), fill('first', '10.00'))
+  await service.call('POST', confirmPath(one), fill('more', '5.00'))
+  await service.call('POST', confirmPath(two), fill('over', '12.00'))
+  const input = `${HEAD}first,10,0.001\nmore,5,0.001\nover,12,0.001\n`
+  const { machine } = machineAt(service.now())
+  const compare = async (...more: string[]) => {
+    const words = [
+      '--json',
+      'billing',
+      'reconcile',
+      '--partner',
+      'acme',
+      '--month',
+      '2026-01',
+      '--against',
+      '-',
+    ]
+    const { out } = await runHere(['--db', service.file, ...words, ...more], { machine, input })
+    return JSON.parse(out)
+  }
+  const told = await compare()
+  assert.deepEqual(
+    told.findings.map(({ partner_order_id, mend }: { partner_order_id: string; mend: string }) => [
+      partner_order_id,
+      mend.replace(/^tranche .*?execution/, 'execution'),
+    ]),
+    [
+      ['more', `execution accept-late ${one} --report 1`],
+      ['over', `execution accept-late ${two} --report 2`],
+    ],
+  )
+  await shell(service, ['execution', 'accept-late', one])
+  await shell(service, ['execution', 'dismiss-late', two, '--reason', 'a test'])
+  const after = await compare()
+  assert.deepEqual(after.ours.orders, 2)
+  assert.deepEqual(
+    after.findings.map(({ partner_order_id, remark }: Finding) => [partner_order_id, remark]),
+    [['over', `late fill 2 of ${two} was dismissed: a test`]],
+  )
+  assert.equal((await compare('--env', 'test')).ours.orders, 0)
+  assert.equal(
+    (await command(service, ['billing', 'reconcile', '--month', '2026-01', '--against', '-'])).code,
+    2,
+  )
+})
+
+test('what cannot be read exactly is refused with its line', async (t) => {
+  const office = await october(t)
+  const row = (cells: string) => `${HEAD}A-1,250,0.00390625\n${cells}\n`
+  const cases: [string | Buffer, RegExp][] = [
+    ['', /line 1: the file is empty/],
+    [
+      'order,usd\n',
+      /line 1: there is no column partner_order_id \(found: order, usd\); --column-order names/,
+    ],
+    [`${HEAD.trim()},usd_amount\n`, /line 1: two columns are called usd_amount/],
+    [row('A-2,"1,234.50",1'), /line 3: usd_amount is "1,234\.50": an amount is a decimal/],
+    [row('A-2,1e3,1'), /line 3: usd_amount is "1e3"/],
+    [row('A-2,0x10,1'), /line 3: usd_amount is "0x10"/],
+    [row('A-2,1,.5'), /line 3: btc_amount is "\.5"/],
+    [row('A-2,10,'), /line 3: it has dollars or bitcoin alone/],
+    [row('A-2,10'), /line 3: it has 2 cells, and the header 3/],
+    [row('A-2,99999999999999,1'), /line 3: usd_amount is "99999999999999": no purchase is so large/],
+    [row('A-2,"10,1\nB-1,1,1'), /line 3: a quote is never closed/],
+    [row('A-2,1"0,1'), /line 3: a quote stands in the middle of a cell/],
+    [row('A-2,"1"0,1'), /line 3: something follows the quote/],
+    [row('"a\nb\r\nc",1,1\nA-2,x,1'), /line 6: usd_amount is "x"/],
+    [`partner_slug,${HEAD}bolt,A-1,1,1\n`, /line 2: partner_slug is "bolt", not acme/],
+    [`environment,${HEAD}test,A-1,1,1\n`, /line 2: environment is "test", not live/],
+    [Buffer.from([...Buffer.from(HEAD), 0x41, 0xff, 0x0a]), /orders\.csv/],
+  ]
+  for (const [text, message] of cases) {
+    const { code, err } = await against(office, text)
+    assert.equal(code, 1, String(text))
+    const { error } = JSON.parse(err)
+    assert.equal(error.code, 'bad_file', err)
+    assert.match(error.message, message)
+  }
+  const missing = await office.tranche(`${MINE} --against nowhere.csv`)
+  assert.deepEqual([missing.code, missing.out], [4, ''])
+  for (const wrong of ['--column-usd x', '--against x --column-usd y --env both'])
+    assert.equal((await office.tranche(`${MINE} ${wrong}`)).code, 2, wrong)
+  const named = await against(office, EQUAL, ' --column-fee fee')
+  assert.match(named.err, /line 1: there is no column fee/)
+})
