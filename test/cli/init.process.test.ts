@@ -26,7 +26,7 @@ test('root has a user, folders, settings, a database, jobs and a partner made, o
   const script = `${STATE}
     state > /mnt/before
     "$TRANCHE" init --dry-run --scheduler cron --partner acme --name Acme > /mnt/dry 2> /dev/null
-    tail -n 1 /mnt/dry | grep -q "^It would make the partner acme unless it is there, and a test key unless one works"
+    tail -n 1 /mnt/dry | grep -q "^It would make a test key of acme unless one works"
     state | diff /mnt/before - && echo "the dry run changed nothing"
     ${init} > /mnt/first 2> /mnt/first.err
     cat /mnt/first
@@ -188,10 +188,11 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
   const script = `${STATE}
     ${TALK}
     state > /mnt/before
-    talk 'prices come' static:60000 'first partner' acme 'name of acme' 'Acme Exchange' 'Go on' n
+    talk 'prices come' static:60000 'heartbeat' '' 'first partner' acme 'name of acme' 'Acme Exchange' 'test or live' '' 'Go on' n
     state | diff /mnt/before -
     echo ---
-    talk 'prices come' nobody Unknown static:60000 'first partner' A 'A slug is' acme 'name of' 'Acme Exchange' 'Go on' y
+    talk 'prices come' nobody Unknown static:60000 'heartbeat' me 'https address' http://127.0.0.1:1/x 'first partner' A 'A slug is' acme 'name of' 'Acme Exchange' 'test or live' prod 'Answer test' live 'Go on' y
+    grep TRANCHE_PING /etc/tranche/tranche.env
     runuser -u tranche -- env TRANCHE_CACHE=/var/cache/tranche tranche --db /var/lib/tranche/tranche.db partner list
     echo ---
     # A link in the way of a copy is replaced, and one that comes while root reads the question is found.
@@ -204,7 +205,7 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
     rm /mnt/tty
     (until grep -q 'Go on' /mnt/tty; do sleep 0.05; done
       runuser -u tranche -- sh -c 'mv /var/lib/tranche/backups /var/lib/tranche/away; ln -s /mnt/others /var/lib/tranche/backups') 2> /dev/null &
-    talk 'prices come' '' 'first partner' '' 'Go on' y
+    talk 'prices come' '' 'heartbeat' '' 'first partner' '' 'Go on' y
     stat -c '%n %U %a' /mnt/others`
   const { code, out, err } = await onOwnMachine(t, script)
   assert.deepEqual([code, err], [0, ''], out)
@@ -214,8 +215,8 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
   assert.match(no, /error: Nothing was changed\.\n[\s\S]*\(exit 2\)\n$/)
   assert.match(yes, /Unknown price feed "nobody"/)
   assert.match(yes, /A slug is 2 to 63 lower-case letters/)
-  assert.match(yes, /\nsse_test_\w+\n/)
-  assert.match(yes, /\(exit 0\)\n[\s\S]*acme +Acme Exchange/)
+  assert.match(yes, /\nsse_live_\w+\n/)
+  assert.match(yes, /\(exit 0\)\nTRANCHE_PING_URL=http:\/\/127\.0\.0\.1:1\/x\n[\s\S]*acme +Acme Exchange/)
   assert.match(linked, /^precious\nregular file root 600\n/)
   assert.match(
     linked,

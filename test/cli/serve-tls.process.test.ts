@@ -105,13 +105,13 @@ suite('serve over TLS', { concurrency: 4 }, () => {
       if (cert !== null) writeFileSync(certFile, cert)
       if (key !== null) writeFileSync(keyFile, key)
       const refused = await serveRefused(cwd, ...argv)
-      assert.deepEqual([refused.code, refused.out], [cert === null ? EXIT.notFound : EXIT.failed, ''])
+      assert.deepEqual([refused.code, refused.out], [cert === null ? EXIT.notFound : EXIT.usage, ''])
       assert.match(JSON.parse(refused.err).error.message, said)
     }
     writeFileSync(keyFile, other.key)
     const started = start(t, ['serve', '--port', String(port), ...argv], { cwd })
     assert.equal(await wasOpen(port, started), false)
-    assert.deepEqual([await started.ended, started.out()], [EXIT.failed, ''])
+    assert.deepEqual([await started.ended, started.out()], [EXIT.usage, ''])
     const { message } = JSON.parse(started.err()).error
     assert.equal(message, `--tls-key: ${keyFile} is not the key of the first certificate in ${certFile}.`)
     const both = await serveRefused(cwd, '--tls-self-signed', '--tls-cert', 'c.pem', '--json')

@@ -49,7 +49,7 @@ test('all services run as one user, on one folder and one database', () => {
 test('all services are closed in to the same degree', () => {
   const walls = (name: string): string[] =>
     settings(name)
-      .filter((line) => /^(No|Protect|Private|Restrict|Lock|Limit|Capability|System|UMask)/.test(line))
+      .filter((line) => /^(NoNew|Protect|Private|Restrict|Lock|Limit|Capability|System|UMask)/.test(line))
       // The backup needs no network, and has none.
       .filter((line) => !line.startsWith('RestrictAddressFamilies='))
   const expected = walls('tranche.service')

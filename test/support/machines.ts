@@ -4,13 +4,17 @@
 
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { TestContext } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { acquireLock } from '../../src/store/sqlite/file/locks.ts'
 import { temporaryFolder } from './database.ts'
 import { EXECUTABLE } from './process.ts'
+import { hasTool } from './tools.ts'
 
 const UNSHARE = ['--mount', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
 
@@ -212,3 +216,96 @@ async function finished(bash: ChildProcess, script: string): Promise<string> {
   assert.equal(code, 0, `${script}\n${out}${err}`)
   return out
 }
+
+// A Debian that systemd has booted: what units do can be seen only there. Its files are made once, and each test has a
+// machine of its own on them, whose changes are in memory and go with it.
+
+/** Besides the smallest Debian 12: what the units need, and what the guides use on a server. */
+const DEBIAN = [
+  'systemd',
+  'systemd-sysv',
+  'dbus',
+  'libstdc++6',
+  'libatomic1',
+  'ca-certificates',
+  'cron',
+  'curl',
+  'openssl',
+  'sqlite3',
+]
+const DEBIAN_FOLDER = join(dirname(EXECUTABLE), '.debian')
+
+/** Makes its files, if nobody has; of the test processes that ask at the same time, one does. */
+async function ensureDebian(): Promise<string> {
+  const name = createHash('sha256').update(DEBIAN.join()).digest('hex').slice(0, 8)
+  const tree = join(DEBIAN_FOLDER, name)
+  mkdirSync(DEBIAN_FOLDER, { recursive: true })
+  let release = acquireLock(join(DEBIAN_FOLDER, '.making'))
+  for (; release === null; release = acquireLock(join(DEBIAN_FOLDER, '.making'))) await pause(200)
+  try {
+    if (existsSync(tree)) return tree
+    const aside = `${tree}.aside`
+    rmSync(aside, { recursive: true, force: true })
+    const include = `--include=${DEBIAN.join()}`
+    const made = spawnSync('debootstrap', ['--variant=minbase', include, 'bookworm', aside], {
+      encoding: 'utf8',
+    })
+    assert.equal(made.status, 0, `${made.stdout}${made.stderr}`.slice(-2000))
+    renameSync(aside, tree)
+    return tree
+  } finally {
+    release()
+  }
+}
+
+/** Null where this machine cannot boot another: the run says so, and where CI is set that is a failure. */
+export async function bootedMachine(t: TestContext): Promise<Pick<Machine, 'run'> | null> {
+  if (!hasOwnMachine(t) || !hasTool(t, 'debootstrap') || !hasTool(t, 'systemd-nspawn')) return null
+  booted += 1
+  const name = `tranche-${process.pid}-${booted}`
+  const nspawn = spawn(
+    'systemd-nspawn',
+    [
+      '--quiet',
+      `--directory=${await ensureDebian()}`,
+      '--volatile=overlay',
+      '--boot',
+      '--private-network',
+      '--register=no',
+      '--keep-unit',
+      `--machine=${name}`,
+      `--bind-ro=${EXECUTABLE}:/mnt/tranche`,
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'], env: { PATH: PATHS } },
+  )
+  let said = ''
+  for (const stream of [nspawn.stdout, nspawn.stderr])
+    stream.setEncoding('utf8').on('data', (part) => (said += part))
+  const gone = once(nspawn, 'exit')
+  let leader = ''
+  t.after(async () => {
+    // All that runs there ends with its first process.
+    if (nspawn.exitCode === null) process.kill(leader === '' ? (nspawn.pid ?? 0) : Number(leader), 'SIGKILL')
+    await gone
+  })
+  const enter = () => ['--target', leader, '--all', 'bash', '-euo', 'pipefail']
+  for (;;) {
+    assert.equal(nspawn.exitCode, null, said)
+    const children = readFileSync(`/proc/${nspawn.pid}/task/${nspawn.pid}/children`, 'utf8')
+    leader = children.trim().split(' ')[0] ?? ''
+    const asked = ['--target', leader, '--all', 'systemctl', 'is-system-running']
+    if (leader !== '' && spawnSync('nsenter', asked, { encoding: 'utf8' }).stdout === 'running\n') break
+    await pause(100)
+  }
+  const run: Machine['run'] = (script) => {
+    const bash = spawn('nsenter', enter(), {
+      env: { PATH: PATHS, HOME: '/root', LANG: 'C.UTF-8' },
+      stdio: 'pipe',
+    })
+    bash.stdin.on('error', () => {}).end(`cd /root\n${script}`)
+    return finished(bash, script)
+  }
+  return { run }
+}
+
+let booted = 0

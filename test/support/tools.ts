@@ -10,6 +10,7 @@ export const TOOLS = [
   'cc',
   'chromium',
   'cron',
+  'debootstrap',
   'docker-compose',
   'fish',
   'groff',
@@ -23,6 +24,7 @@ export const TOOLS = [
   'rsyslogd',
   'sslscan',
   'systemd-analyze',
+  'systemd-nspawn',
   'zsh',
 ] as const
 type Tool = (typeof TOOLS)[number]

@@ -2,27 +2,39 @@
 
 import { existsSync } from 'node:fs'
 import { formatPrice } from '../../core/money.ts'
-import { refusePartnerName } from '../../core/partner.ts'
+import { type Environment, refusePartnerName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { createFeed, FEED_WORDS, feedName } from '../../price/feed.ts'
 import type { Cli } from '../context.ts'
 import { slug } from '../options.ts'
+import { pingUrl } from '../service/tick.ts'
 import { askLine, isYes, note } from '../terminal.ts'
 import { type InitOptions, isOnPath, type Place, type Scheduler, schedulerOfMachine } from './places.ts'
-import { crontabLines, type FirstPartner, type IssuedKey, readSetting, type Taken } from './steps.ts'
+import {
+  type Answer,
+  crontabLines,
+  type FirstPartner,
+  type IssuedKey,
+  readSetting,
+  type Taken,
+} from './steps.ts'
 
 /** The options with the answers. Throws Interrupted when Ctrl-C is pressed. */
 export async function askForRest(cli: Cli, place: Place, given: InitOptions): Promise<InitOptions> {
   const scheduler = given.scheduler ?? (await askScheduler(cli, place))
   const priceFeed = given.priceFeed ?? (await askFeed(cli))
+  const ping = given.ping ?? (await askPing(cli))
   const partner = given.partner ?? (await askPartner(cli))
   const name = partner === undefined ? given.name : (given.name ?? (await askName(cli, partner)))
+  const env = partner === undefined ? given.env : (given.env ?? (await askEnvironment(cli, partner)))
   return {
     ...given,
     scheduler,
     ...(priceFeed !== undefined && { priceFeed }),
+    ...(ping !== undefined && { ping }),
     ...(partner !== undefined && { partner }),
     ...(name !== undefined && { name }),
+    ...(env !== undefined && { env }),
   }
 }
 
@@ -47,6 +59,14 @@ const askFeed = (cli: Cli): Promise<string | undefined> =>
     return answer
   })
 
+/** Nobody learns of a scheduler that stopped without a monitor outside, so it is asked for; undefined leaves it. */
+const askPing = (cli: Cli): Promise<URL | undefined> =>
+  ask(
+    cli,
+    'Which heartbeat monitor is to be called after each tick, as an address? [as set, or none]',
+    (answer) => (answer === '' ? undefined : pingUrl(answer)),
+  )
+
 const askPartner = (cli: Cli): Promise<string | undefined> =>
   ask(cli, 'The first partner, as a short name such as acme? [none]', (answer) =>
     answer === '' ? undefined : slug(answer),
@@ -57,6 +77,13 @@ const askName = (cli: Cli, partner: string): Promise<string> =>
     if (answer === '') throw new Problem('usage', 'A partner has a name.')
     refusePartnerName(answer)
     return answer
+  })
+
+const askEnvironment = (cli: Cli, partner: string): Promise<Environment> =>
+  ask(cli, `Is the key of ${partner} for test or live? [test]`, (answer) => {
+    if (answer === '') return 'test'
+    if (answer === 'test' || answer === 'live') return answer
+    throw new Problem('usage', 'Answer test or live.')
   })
 
 /** How many useless answers are accepted: at the end of the input, every answer is empty. */
@@ -109,9 +136,12 @@ export type Outcome = {
   scheduler: Scheduler
   trial: Trial
   taken: readonly Taken[]
+  /** Null where nothing was started that could answer. */
+  answer: Answer | null
   partner: FirstPartner | null
-  /** Null when there is no first partner to create, or it was not requested. */
-  first: { made: boolean; key: IssuedKey | null } | null
+  /** Null when none was made. */
+  key: IssuedKey | null
+  isDry: boolean
 }
 
 /** The steps, and the commands that undo those that were done, the last one first. */
@@ -126,18 +156,18 @@ export function stepLines(taken: readonly Taken[]): string[] {
 const indented = (line: string): string => `  ${line}`
 
 /** Everything, as a person reads it; the key alone on the last line. */
-export function reportLines({ place, scheduler, trial, taken, partner, first }: Outcome): string[] {
-  const key = first?.key
+export function reportLines(outcome: Outcome): string[] {
+  const { place, trial, taken, partner, key, isDry } = outcome
   return [
     ...stepLines(taken),
     '',
     feedWords(trial),
-    ...jobLines(place, scheduler),
+    ...jobLines(outcome),
     '',
     'For every other command, first load the settings into the shell:',
     indented(`set -a; . ${place.settings}; set +a`),
     indented(`${asUser(place)}${place.program} status`),
-    ...(partner ? ['', first ? partnerWords(partner, first) : dryWords(partner)] : []),
+    ...(partner ? ['', isDry ? dryWords(partner) : partnerWords(partner, key)] : []),
     ...(key ? [key.key] : []),
   ]
 }
@@ -149,10 +179,12 @@ export const onInstalled = (place: Place, words: string): string =>
   `${asUser(place)}sh -c 'set -a; . ${place.settings}; exec ${place.program} ${words}'`
 
 /** What is left for the operator to do: a supervisor for serve, and the ticks unless something already runs them. */
-function jobLines(place: Place, scheduler: Scheduler): string[] {
+function jobLines({ place, scheduler, answer }: Outcome): string[] {
   const serve = (more: string): string => onInstalled(place, `serve --no-create${more}`)
-  if (scheduler === 'systemd')
-    return ['', 'The service answers, and systemd runs the ticks and backups: journalctl -u tranche']
+  if (scheduler === 'systemd') {
+    const jobs = 'systemd runs the ticks, checks and backups: journalctl -u tranche'
+    return ['', answer?.ok ? `The service answers at ${answer.url}, and ${jobs}` : `From then on ${jobs}`]
+  }
   if (scheduler === 'cron')
     return [
       '',
@@ -174,21 +206,19 @@ function jobLines(place: Place, scheduler: Scheduler): string[] {
   ]
 }
 
-/** A dry run does not check for them: the program that would do so is not installed yet. */
+/** A dry run does not look for a key: the program that would do so is not installed yet. */
 const dryWords = ({ slug, environment }: FirstPartner): string =>
-  `It would make the partner ${slug} unless it is there, and a ${environment} key unless one works.`
+  `It would make a ${environment} key of ${slug} unless one works.`
 
-function partnerWords(
-  { slug, environment }: FirstPartner,
-  { made, key }: NonNullable<Outcome['first']>,
-): string {
-  const partner = made ? `The partner ${slug} was created.` : `The partner ${slug} already existed.`
-  if (!key) return `${partner} It has a ${environment} key that works; tranche key create makes another.`
-  return `${partner} Its ${environment} key (${key.key_id}), which is not shown again:`
-}
+const partnerWords = ({ slug, environment }: FirstPartner, key: IssuedKey | null): string =>
+  key === null
+    ? `The partner ${slug} has a ${environment} key that works; tranche key create makes another.`
+    : `The ${environment} key of ${slug} (${key.key_id}), which is not shown again:`
 
 /** What would keep the jobs from running, or from being heard. */
-export function warningsOf(scheduler: Scheduler): string[] {
+export function warningsOf({ scheduler, answer }: Pick<Outcome, 'scheduler' | 'answer'>): string[] {
+  if (answer?.ok === false)
+    return [`the service does not answer at ${answer.url} (${answer.answer}): journalctl -u tranche`]
   if (scheduler !== 'cron') return []
   const hasCron = isOnPath('cron') || isOnPath('crond')
   const hasLog = existsSync('/dev/log')

@@ -26,7 +26,7 @@ export function initCommand(cli: Cli): Command {
     .addOption(pingOption())
     .addOption(new Option('--partner <slug>', 'the first partner').argParser(slug))
     .option('--name <text>', 'its name as shown')
-    .addOption(environmentOption().default('test'))
+    .addOption(environmentOption().default(undefined, 'test'))
     .action(async (given: InitOptions, { parent }: Command) => {
       const isNamed = parent?.getOptionValueSource('db') !== 'default'
       await init(cli, await placeOf(isNamed ? cli.globals().db : null), given)
@@ -45,23 +45,28 @@ async function placeOf(db: string | null): Promise<Place> {
 async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
   const { schedulerFor } = await import('./places.ts')
   const { askForRest, readFeed, tryFeed } = await import('./dialogue.ts')
-  const { addFirstPartner, stepsFor } = await import('./steps.ts')
+  const { askService, firstKey, stepsFor } = await import('./steps.ts')
   const asks = mayAsk(cli) && !given.yes && !given.dryRun
   const options = asks ? await askForRest(cli, place, given) : given
   const partner = partnerOf(options)
   const scheduler = schedulerFor(place, options.scheduler)
   const trial = await tryFeed(cli, options.priceFeed ?? readFeed(place))
   // Anything that prevents a step is reported before the first step is taken.
-  const steps = stepsFor(place, scheduler, options).map((step) => ({ ...step, isTaken: step.isDone() }))
+  const steps = stepsFor(place, scheduler, { ...options, partner }).map((step) => ({
+    ...step,
+    isTaken: step.isDone(),
+  }))
   if (asks) {
     for (const { isTaken, what } of steps) note(cli, `${isTaken ? 'as it is' : 'to do   '} ${what}`)
     await confirmOnTerminal(cli, 'Go on?')
   }
-  const { taken, first } = await tellingOfServer(cli, place, async () => ({
-    taken: await takeAll(cli, steps, options.dryRun === true),
-    first: partner && !options.dryRun ? await addFirstPartner(place, partner) : null,
+  const isDry = options.dryRun === true
+  const { taken, key } = await tellingOfServer(cli, place, async () => ({
+    taken: await takeAll(cli, steps, isDry),
+    key: partner && !isDry ? await firstKey(place, partner) : null,
   }))
-  await report(cli, { place, scheduler, trial, taken, partner, first })
+  const answer = scheduler === 'systemd' && !isDry ? askService(place) : null
+  await report(cli, { place, scheduler, trial, taken, answer, partner, key, isDry })
 }
 
 /** Does nothing for a file: the steps make whatever it needs. */
@@ -77,7 +82,7 @@ function partnerOf({ partner, name, env }: InitOptions): FirstPartner | null {
   if (partner === undefined || name === undefined)
     throw new Problem('usage', '--partner and --name go together.')
   refusePartnerName(name)
-  return { slug: partner, name, environment: env }
+  return { slug: partner, name, environment: env ?? 'test' }
 }
 
 /** Takes the steps that are not taken yet. When one fails, says which were taken before it and how to undo them. */
@@ -103,9 +108,8 @@ async function takeAll(
 
 async function report(cli: Cli, outcome: Outcome): Promise<void> {
   const { onInstalled, reportLines, warningsOf } = await import('./dialogue.ts')
-  const { place, scheduler, trial, taken, partner, first } = outcome
-  for (const warning of warningsOf(scheduler)) warn(cli, warning)
-  const key = first?.key ?? null
+  const { place, scheduler, trial, taken, answer, partner, key } = outcome
+  for (const warning of warningsOf(outcome)) warn(cli, warning)
   if (key) {
     const remedy = `run \`${onInstalled(place, `key revoke ${key.key_id}`)}\`, and create another.`
     cli.streams.shownOnce?.({ what: `the key ${key.key_id}`, remedy })
@@ -118,6 +122,7 @@ async function report(cli: Cli, outcome: Outcome): Promise<void> {
     database,
     scheduler,
     steps: taken,
+    service: answer,
     feed: trial,
     partner: partner?.slug ?? null,
     key,

@@ -140,5 +140,5 @@ export type InitOptions = {
   ping?: URL
   partner?: string
   name?: string
-  env: Environment
+  env?: Environment
 }

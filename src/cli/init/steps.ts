@@ -21,17 +21,22 @@ import { text } from 'node:stream/consumers'
 import { Problem } from '../../core/problem.ts'
 import { quoted } from '../../core/text.ts'
 import { isLinkRefused, openNamed, openUnlinked } from '../../plain-file.ts'
-import { readDeployed } from '../../resources.ts'
+import { readDeployed, readPages } from '../../resources.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside, writeFileWhole } from '../../whole-file.ts'
 import { type Place, type Scheduler, SYSTEM } from './places.ts'
 
-/** All steps, in their order. */
-export const stepsFor = (place: Place, scheduler: Scheduler, settings: Settings): Step[] => [
+/** All steps, in their order. When the jobs start there is a first partner, so serve has nothing to warn of. */
+export const stepsFor = (
+  place: Place,
+  scheduler: Scheduler,
+  { partner, ...settings }: Settings & { partner: FirstPartner | null },
+): Step[] => [
   ...(place.user === null ? [] : [programStep(place), userStep(place.user)]),
   ...folderSteps(place),
   settingsStep(place, settings),
   databaseStep(place),
+  ...(partner ? [partnerStep(place, partner)] : []),
   ...jobSteps(place, scheduler),
 ]
 
@@ -183,6 +188,8 @@ function currentCrontab(): string {
 
 const UNITS = '/etc/systemd/system'
 const CRON_TABLE = '/etc/cron.d/tranche'
+/** Where the units say that their guide is. */
+const UNIT_GUIDE = '/usr/local/share/tranche'
 const STARTED = ['tranche.service', 'tranche-tick.timer', 'tranche-backup.timer']
 const UNIT_NAMES = [...STARTED, 'tranche-tick.service', 'tranche-backup.service']
 
@@ -192,7 +199,13 @@ function jobSteps(place: Place, scheduler: Scheduler): Step[] {
   if (scheduler === 'cron' && place.user === null) return [crontabStep(place)]
   const root = { mode: 0o644, owner: () => ({ uid: 0, gid: 0 }) }
   if (scheduler === 'cron') return [fileStep(CRON_TABLE, jobText('tranche.cron', place), root)]
-  return [...UNIT_NAMES.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)), startStep()]
+  const guide = readPages()['deploy/README.md'] ?? ''
+  return [
+    folderStep(UNIT_GUIDE, { ...root, mode: 0o755 }),
+    fileStep(`${UNIT_GUIDE}/README.md`, guide, root),
+    ...UNIT_NAMES.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)),
+    startStep(),
+  ]
 }
 
 function startStep(): Step {
@@ -393,21 +406,25 @@ export type FirstPartner = { slug: string; name: string; environment: 'live' | '
 /** As key create prints it: the only time that the key is shown. */
 export type IssuedKey = { key_id: string; key: string }
 
-/**
- * What was made. What already exists is not made again: neither the partner, nor a key while one of the partner's keys
- * works.
- */
-export async function addFirstPartner(
-  place: Place,
-  { slug, name, environment }: FirstPartner,
-): Promise<{ made: boolean; key: IssuedKey | null }> {
-  const partners = runInstalled(place, ['partner', 'list']) as { partner_slug: string }[]
-  const made = !partners.some((partner) => partner.partner_slug === slug)
-  if (made) await runWriting(place, ['partner', 'create', slug, '--name', name])
+const partnerStep = (place: Place, { slug, name }: FirstPartner): Step => ({
+  what: `the partner ${slug}`,
+  isDone() {
+    if (!existsSync(place.program) || !isMigrated(place)) return false
+    const partners = runInstalled(place, ['partner', 'list']) as { partner_slug: string }[]
+    return partners.some((partner) => partner.partner_slug === slug)
+  },
+  async perform() {
+    await runWriting(place, ['partner', 'create', slug, '--name', name])
+  },
+  undo: null,
+})
+
+/** Null while a key of the partner works. Made when all else is done, because it cannot be shown a second time. */
+export async function firstKey(place: Place, { slug, environment }: FirstPartner): Promise<IssuedKey | null> {
   const keys = runInstalled(place, ['key', 'list', slug]) as { environment: string; usable: boolean }[]
-  if (keys.some((key) => key.environment === environment && key.usable)) return { made, key: null }
+  if (keys.some((key) => key.environment === environment && key.usable)) return null
   const issue = ['key', 'create', slug, '--env', environment, '--label', 'made by init']
-  return { made, key: (await runWriting(place, issue)) as IssuedKey }
+  return (await runWriting(place, issue)) as IssuedKey
 }
 
 // The database that the jobs have used so far, where init is told of one of the other kind: both must never take
@@ -553,6 +570,30 @@ function answerOf(place: Place, argv: readonly string[], { error, status, stdout
   const last = stderr.trim().split('\n').at(-1) ?? ''
   const { code, message } = last.startsWith('{') ? JSON.parse(last).error : { code: 'failed', message: last }
   throw Object.assign(new Error(`${argv.join(' ')}: ${message}`), { code })
+}
+
+// Whether the service that was started answers, as whoever runs it would ask.
+
+/** What it answers, and where it was asked. */
+export type Answer = { ok: boolean; url: string; answer: string }
+
+export function askService(place: Place): Answer {
+  const url = serviceUrl(place)
+  const { stdout } = spawnSync(place.program, ['health', '--url', url, '--json'], {
+    ...asJobs(place),
+    encoding: 'utf8',
+  })
+  const asked = stdout ? (JSON.parse(stdout) as Answer) : { ok: false, answer: 'tranche health failed' }
+  return { ...asked, url }
+}
+
+/** An address that stands for every one of this machine is asked here. */
+function serviceUrl(place: Place): string {
+  const host = readSetting(place, 'TRANCHE_HOST') ?? '127.0.0.1'
+  const asked = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
+  const scheme = readSetting(place, 'TRANCHE_TLS_CERT') === undefined ? 'http' : 'https'
+  const port = readSetting(place, 'TRANCHE_PORT') ?? '8080'
+  return `${scheme}://${asked.includes(':') ? `[${asked}]` : asked}:${port}`
 }
 
 // Reads a setting of the jobs as it is on this machine.

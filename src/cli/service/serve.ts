@@ -2,6 +2,7 @@
 
 import { Command, Option } from 'commander'
 import { lostInWords, RESUME } from '../../core/clock.ts'
+import { Problem } from '../../core/problem.ts'
 import { SECOND_MS } from '../../core/time.ts'
 import type { Answering, ConnectionLimits } from '../../http/listen.ts'
 import type { Metrics } from '../../http/metrics.ts'
@@ -39,6 +40,11 @@ import { createPing, type Ping, pingOption } from './tick.ts'
 
 /** How long an opening may take before it is worth a line. */
 const OPENING_UNSAID_MS = 2_000
+/**
+ * How long a start waits for the database. What ends a service right away has done so by then; a migration may go on
+ * for minutes, and every call is answered meanwhile.
+ */
+const START_WAITS_MS = 10_000
 /** What the store may keep of a file: calls touch few pages each, and the system has the others in its own memory. */
 const CACHE_KIB = 8_192
 
@@ -128,8 +134,15 @@ export function serveCommand(cli: Cli): Command {
       const [tickEvery, opsListen] = [orNull(given.tickEvery), orNull(given.opsListen)]
       const options = { ...given, tickEvery, opsListen }
       // Options are checked before a port is opened, or a database is opened or created.
-      await serve(cli, { ...options, ...(await partsOf(cli, options)) })
+      await serve(cli, { ...options, ...(await partsOf(cli, options).catch(refuseSetting)) })
     })
+}
+
+/** A file that a setting names, and that cannot be used, is a wrong setting: another start would find it as it was. */
+function refuseSetting(error: unknown): never {
+  throw error instanceof Problem && error.code !== 'bad_file'
+    ? error
+    : new Problem('usage', (error as Error).message)
 }
 
 const orNull = <T>(given: T | 'off'): T | null => (given === 'off' ? null : given)
@@ -201,6 +214,8 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     () => log.info({ ...addressesOf(listeners), db }, 'opening the database'),
     OPENING_UNSAID_MS,
   )
+  const supervisor = serving.tellSupervisor(log)
+  const startEnds = setTimeout(() => supervisor.up('opening the database'), START_WAITS_MS).unref()
 
   let isOpen = false
   let isStopping = false
@@ -216,8 +231,10 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
       async (store) => {
         isOpen = true
         clearTimeout(waiting)
+        clearTimeout(startEnds)
         front.app = appOver(options.metrics.counting(store))
         await options.ops.opened(store)
+        supervisor.up(`answers at ${listeners.api.url}`)
         await run(cli, store, { ...options, listeners, stopped, isNew, db })
       },
       { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysSeal: true, runsOn: true },
@@ -228,6 +245,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     await Promise.race([served, stopped.then(() => (isOpen ? served : log.info({}, 'stopped')))])
   } finally {
     clearTimeout(waiting)
+    clearTimeout(startEnds)
     listeners.end()
     cli.endSoon()
   }

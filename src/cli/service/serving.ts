@@ -21,6 +21,40 @@ import { stopGently } from '../terminal.ts'
 import { OPS_CONNECTIONS_MAX, type OpsPlace } from './serve-options.ts'
 import { nameFailures, type Ping, passJson } from './tick.ts'
 
+// What systemd is told of a service that it started: that it is up, and then, again and again, that it is alive. Node
+// has no datagram sockets of Unix, so systemd's own program says it.
+
+type Supervisor = {
+  /** Says that the service is up, and in what words `systemctl status` shows it. */
+  up: (words: string) => void
+}
+
+/** How many times a service says that it is alive in the time after which it would count as hung. */
+const SIGNS_OF_LIFE = 6
+
+/**
+ * Says nothing where systemd does not listen. A process is alive as long as its timers fire: one that answers many
+ * calls is slow to say so, and only one that is stuck does not say it at all.
+ */
+export function tellSupervisor(log: Log): Supervisor {
+  const { NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID } = process.env
+  if (!NOTIFY_SOCKET) return { up: () => {} }
+  let hasFailed = false
+  const failed = (why: string): void => {
+    if (!hasFailed) log.error({ error: why }, 'systemd-notify failed: systemd does not learn how serve is')
+    hasFailed = true
+  }
+  const tell = (...words: string[]): void => {
+    spawn('systemd-notify', words, { stdio: 'ignore' })
+      .on('error', (error) => failed(error.message))
+      .on('exit', (code) => (code === 0 ? undefined : failed(`it ended with ${code}`)))
+  }
+  const isWatched = WATCHDOG_PID === undefined || Number(WATCHDOG_PID) === process.pid
+  const everyMs = Number(WATCHDOG_USEC) / 1000 / SIGNS_OF_LIFE
+  if (isWatched && everyMs > 0) setInterval(() => tell('WATCHDOG=1'), everyMs).unref()
+  return { up: (words) => tell('--ready', `--status=${words}`) }
+}
+
 // The listeners: for partners and, if serve is told to, for those who run it.
 
 export type Listeners = { api: Listener; ops: Listener | null } & Pick<Listener, 'close' | 'end'>

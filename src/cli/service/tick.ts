@@ -150,7 +150,7 @@ export const pingOption = () =>
     .env('TRANCHE_PING_URL')
     .argParser(pingUrl)
 
-function pingUrl(text: string): URL {
+export function pingUrl(text: string): URL {
   const url = URL.parse(text)
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
   throw new InvalidArgumentError('Give an http or https address.')
