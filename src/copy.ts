@@ -17,27 +17,24 @@ import { TABLES, type Table } from './store/tables.ts'
 
 export type CopyOptions = {
   now: Instant
-  /** Seals the source at the moment that was copied. */
+  /** Seals the source at the moment of the copy. */
   seal: boolean
-  /** What is in the place of the target gives way, and is kept where that is a server. */
+  /** Replaces what is at the target; on a server the old schema is kept. */
   replace: boolean
-  /**
-   * A move goes by the rules of the ledger too. A backup is as good or bad as its database, seal included, and takes a
-   * file as it is.
-   */
+  /** A move also checks the rules of the ledger. A backup copies a file as it is, with its faults and its seal. */
   kind: 'move' | 'backup'
   /** An entry for the audit log of the copy, which it has before it gets its name. */
   audit?: AuditEntry
-  /** Told how far it is, from 0 to 1, and what is being done. */
+  /** Called with the share that is done, from 0 to 1, and the present step. */
   show: (share: number, doing: string) => void
 }
 
 export type Copied = {
   tables: CopiedTable[]
   closedMonths: number
-  /** Files beside the source that a part of it was read from. */
+  /** Files beside the source from which a part of it was read. */
   playedIn: string[]
-  /** Of the source, if it is sealed by now. */
+  /** The source's seal, if it is sealed by now. */
   seal: Seal | null
   replaced: string | null
   /** Null on a server. */
@@ -45,9 +42,9 @@ export type Copied = {
 }
 
 /**
- * Throws database_sealed for a source that has moved elsewhere, database_exists for a target that is taken, bad_file
- * for a source in which the check finds faults, storage_failed for a copy that is not the same. Whatever fails leaves
- * the target as it was, and the source unsealed unless it says otherwise.
+ * Throws database_sealed for a source that has moved elsewhere, database_exists for a target that exists, bad_file for
+ * a source in which the check finds faults, storage_failed for a copy that differs. A failure leaves the target
+ * unchanged, and the source unsealed unless the message says otherwise.
  */
 export async function copyDatabase(from: Database, to: Database, options: CopyOptions): Promise<Copied> {
   const { now, replace, kind } = options
@@ -138,14 +135,16 @@ async function* watched<T extends { rows: number }>(
 }
 
 // Whether a copy is the same as its source: the rows are counted and hashed on both sides, and the reports of closed
-// months are compared byte by byte. Nothing that was seen while the rows were carried counts.
+// months are compared byte by byte. Both sides are read again for this.
 
-/** A table as it was found on both sides. */
+/** A table that is the same on both sides. */
 type CopiedTable = { name: string; rows: number; sha256: string }
 
 type Sides<T> = { source: T; target: T }
 
-/** Throws storage_failed for a table that is not the same on both sides. `read` is told of rows as they are read. */
+/**
+ * Throws storage_failed for a table that is not the same on both sides. `read` is called with the number of rows read.
+ */
 export async function compareRows(
   { source, target }: Sides<Rows>,
   tables: readonly Table[],
@@ -157,7 +156,7 @@ export async function compareRows(
     const [here, there] = [await digestOf(source, table, read), await digestOf(target, table, read)]
     const rows = new Set([...counts, here.rows, there.rows])
     if (rows.size > 1) throw differs(table.name, `it has ${counts[0]} rows, the copy ${counts[1]}`)
-    if (here.sha256 !== there.sha256) throw differs(table.name, 'its rows are others')
+    if (here.sha256 !== there.sha256) throw differs(table.name, 'its rows differ')
     compared.push({ name: table.name, ...here })
   }
   return compared
@@ -196,8 +195,8 @@ async function closedMonths(side: Rows): Promise<string[]> {
 }
 
 /**
- * The months of which there is an export to compare: nothing lies in those before the first partner, of which older
- * versions closed as many as were asked for.
+ * The months whose exports can be compared. The months before the first partner are empty, and older versions closed as
+ * many of them as were asked for.
  */
 export function monthsWithPartners(
   months: readonly string[],
@@ -211,7 +210,7 @@ async function compareExports({ source, target }: Sides<Store>, months: readonly
   for (const month of months)
     for (const report of REPORTS) {
       const [here, there] = [await exportOf(source), await exportOf(target)]
-      if (here !== there) throw differs(`the ${report} of ${month}`, 'its export is other bytes')
+      if (here !== there) throw differs(`the ${report} of ${month}`, 'its export differs')
 
       async function exportOf(store: Store): Promise<string> {
         const periods = [{ ...periodOf(month), final: true }]
@@ -223,9 +222,9 @@ async function compareExports({ source, target }: Sides<Store>, months: readonly
     }
 }
 
-// A ledger with faults is not copied: the rules of the ledger are asked of the copy, which has the same rows.
+// A ledger with faults is not copied. The rules are checked on the copy, which has the same rows.
 
-/** Throws bad_file for a copy, and so a source, in which the check finds anything wrong. */
+/** Throws bad_file when the check finds faults in the copy, and so in the source. */
 async function refuseFaults(store: Store, source: string): Promise<void> {
   const faults = await store.findFaults()
   const [first] = faults

@@ -1,18 +1,18 @@
-// What the service must notice about time: a clock that a witness contradicts, a scheduler that is late, and writes
-// that the database has lost since.
+// What the service watches so that nothing fires on a wrong basis: a clock that a witness contradicts, a scheduler that
+// is late, and answered writes that the database has lost.
 
 import { Problem } from './problem.ts'
 import { counted } from './text.ts'
 import { formatInstant, HOUR_MS, type Instant, MINUTE_MS, plus, spellSpan } from './time.ts'
 
-// The machine's clock against a second witness: whether a pass may act on the time it is told.
+// The machine's clock against a second witness: whether a pass may trust the time.
 
 /** How far a clock and its witness may be apart before neither is believed. */
 export const CLOCK_DIFFERENCE_MAX_MS = 10 * MINUTE_MS
 
-/** The time that somebody else tells, and who it is. */
+/** The time that another source gives, and the name of the source. */
 export type Witness = { source: string; at: Instant }
-/** `silent`: there is a witness, and this time it told nothing. `none`: nobody was asked. */
+/** `silent`: the witness gave no time. `none`: no witness was asked. */
 export type Testimony = Witness | 'silent' | 'none'
 
 /** A clock and a witness that contradict each other. */
@@ -22,8 +22,8 @@ export const agree = (clock: Instant, testimony: Instant): boolean =>
   Math.abs(clock - testimony) <= CLOCK_DIFFERENCE_MAX_MS
 
 /**
- * Whether the clock is disputed, by what a witness tells now and by the dispute that stands. A silent witness neither
- * starts a dispute nor ends one, unless the clock was set in the meantime; who asks nobody ends it.
+ * Whether the clock is disputed, given the present testimony and the dispute that stands. A silent witness neither
+ * starts a dispute nor ends one, unless the clock was set in the meantime. A pass without a witness ends it.
  */
 export function judgeClock(clock: Instant, testimony: Testimony, standing: Dispute | null): Dispute | null {
   if (testimony === 'none') return null
@@ -38,7 +38,7 @@ export function judgeClock(clock: Instant, testimony: Testimony, standing: Dispu
 const wasSet = ({ clockAt, witness }: Dispute, clock: Instant): boolean =>
   clockAt > witness.at ? clock < clockAt : clock >= plus(witness.at, -CLOCK_DIFFERENCE_MAX_MS)
 
-/** Both times, for people. */
+/** Both times, as part of a sentence. */
 export const inWords = ({ clockAt, witness }: Dispute): string =>
   `this machine shows ${formatInstant(clockAt)} and ${witness.source} ${formatInstant(witness.at)}, ` +
   `${spellSpan(Math.abs(clockAt - witness.at))} ${clockAt > witness.at ? 'earlier' : 'later'}`
@@ -51,11 +51,11 @@ export const clockDisputed = (dispute: Dispute): Problem =>
 
 // Whether the scheduler is late: the one rule behind readiness, `check`, `status`, the metric and the alert.
 
-/** Late is never sooner than this, however often passes come. */
+/** A scheduler is never late before this much time has passed, however often passes come. */
 export const GRACE_MS = 10 * MINUTE_MS
 /** A scheduler may miss this many of its usual gaps: as many as the failsafe's lead covers (docs/engine.md). */
 export const GAPS_ALLOWED = 2
-/** What a single pass says of the next one: nothing, so the slowest cron that is common is assumed. */
+/** The gap assumed while only one pass is known: that of the slowest cron schedule in common use. */
 const GAP_UNKNOWN_MS = HOUR_MS
 /** The newest gaps that make the usual one: their median, so that one outage does not count. */
 const GAPS_SEEN = 8
@@ -76,15 +76,15 @@ type SchedulerLateness = {
   isLate: boolean
   /** How long the plans have gone without a finished pass; null when no plan waits for one. */
   waitedMs: number | null
-  /** How long they may. */
+  /** How long they may go without one. */
   allowedMs: number
   /** The usual time between passes; null when fewer than two are known. */
   usualGapMs: number | null
 }
 
 /**
- * Late is a scheduler that plans wait for and that has finished no pass for ten minutes and two of its usual gaps. An
- * hourly cron may be away for 130 minutes, a minutely one for 12. Before the first pass ten minutes are allowed.
+ * A scheduler is late when plans wait and no pass has finished for ten minutes plus two of its usual gaps. An hourly
+ * cron may be silent for 130 minutes, a minutely one for 12. Before the first pass ten minutes are allowed.
  */
 export function schedulerLateness(facts: SchedulerFacts, now: Instant): SchedulerLateness {
   const { latestAt, lastFinishedAt, waitingSince } = facts
@@ -92,7 +92,7 @@ export function schedulerLateness(facts: SchedulerFacts, now: Instant): Schedule
   const gapMs = latestAt.length === 0 ? 0 : (usualGapMs ?? GAP_UNKNOWN_MS)
   const allowedMs = GRACE_MS + GAPS_ALLOWED * gapMs
   if (waitingSince === null) return { isLate: false, waitedMs: null, allowedMs, usualGapMs }
-  // A plan that is younger than the last pass has waited only since its own creation.
+  // A plan that is younger than the last pass has waited only since its creation.
   const since = lastFinishedAt === null ? waitingSince : Math.max(waitingSince, lastFinishedAt)
   const waitedMs = Math.max(0, now - since)
   return { isLate: waitedMs > allowedMs, waitedMs, allowedMs, usualGapMs }
@@ -110,7 +110,10 @@ export function latenessInWords(
     : `the last finished tick began ${spellSpan(now - lastFinishedAt)} ago${usual}`
 }
 
-/** The median of the newest gaps; null when there is none. A gap below zero is a clock set back, and counts as none. */
+/**
+ * The median of the newest gaps; null when there is none. A negative gap means that the clock was set back, and does
+ * not count.
+ */
 function usualGap(latestAt: readonly Instant[]): number | null {
   const gaps = latestAt
     .slice(0, LATENESS_PASSES)
@@ -119,11 +122,14 @@ function usualGap(latestAt: readonly Instant[]): number | null {
   return gaps[gaps.length >> 1] ?? null
 }
 
-// Writes that were answered and that the database has lost since: its server came back without its last ones.
+// Writes that were answered and then lost: the server came back without its latest commits.
 
-/** What is undecided: at least how many writes, from when to when, whose, and what became of the server. */
+/**
+ * The lost writes that nobody has decided on: at least how many, from when to when, whose, and what became of the
+ * server.
+ */
 export type LostWrites = {
-  /** The newest of them; a greater one is news. */
+  /** The newest of them; a greater id means that more were lost since. */
   lostId: number
   foundAt: Instant
   writes: number
@@ -141,7 +147,7 @@ export const lostInWords = ({ writes, firstAt, lastAt, tenants, server }: LostWr
   `${formatInstant(firstAt)} to ${formatInstant(lastAt)} (${spellSpan(lastAt - firstAt)})` +
   `${tenants === '' ? '' : `, of ${tenants}`} (${server})`
 
-/** What is refused meanwhile: whatever fires, hands out, or changes what fires. */
+/** Refuses whatever fires, hands out, or changes what fires, until an operator has decided. */
 export const writesLost = (): Problem =>
   new Problem(
     'writes_lost',

@@ -1,5 +1,5 @@
-// Confirmations: what a partner's report makes of an execution, every reason to refuse one, in words, and what becomes
-// of an execution that nobody confirms.
+// Confirmations: how a partner's report settles an execution, every reason to refuse one, and how an execution that
+// nobody confirms is cancelled.
 
 import { type Execution, type ExecutionId, isOpen } from './execution.ts'
 import { formatUsd, LEDGER_MAX, ZERO_USD } from './money.ts'
@@ -12,7 +12,7 @@ export type ExecutionFacts = {
   execution: Execution | null
   window: Window | null
   trade: Trade | null
-  /** The reports of fills of this execution that were refused and kept. */
+  /** The late fills of this execution. */
   lateFills: readonly LateFill[]
   /** The execution of this tenant that already holds the reported partner_order_id. */
   orderHeldBy: ExecutionId | null
@@ -25,7 +25,10 @@ export type Recorded = {
   execution: Execution
   window: Window
   trade: Trade
-  /** The same report as it was kept while the execution was pending, if nobody has decided on it: its number. */
+  /**
+   * The number of the undecided late fill that this report settles: the same report, refused while the execution was
+   * pending.
+   */
   settles: number | null
 }
 /** Refused, but money may have moved. */
@@ -39,9 +42,10 @@ export type Refused = {
 }
 
 /**
- * Decides a confirmation. Throws a Problem: execution_not_found, and for what is not a fill the same ones that a fill
- * is refused with: execution_pending, execution_cancelled, execution_recorded, order_id_taken. An identical report is
- * always answered from the record, and so is one that an operator accepted.
+ * Decides a confirmation. A fill that breaks a rule is returned as refused, so that the store can keep it; a report
+ * without a fill throws the same problem: execution_pending, execution_cancelled, execution_recorded, order_id_taken.
+ * Throws execution_not_found. An identical report is always answered from the record, and so is one that an operator
+ * accepted.
  */
 export function confirm(facts: ExecutionFacts, report: Report, now: Instant): Confirmation {
   const { execution, window, trade, lateFills } = facts
@@ -56,7 +60,7 @@ export function confirm(facts: ExecutionFacts, report: Report, now: Instant): Co
       kind: 'recorded',
       execution: { ...execution, status: report.status },
       window: settle(window, execution.amount, spentBy(report)),
-      // What was refused at first came when it came, whenever it is recorded.
+      // A report that was refused at first keeps the time at which it first came.
       trade: known ? { ...recorded, receivedAt: known.receivedAt } : recorded,
       settles: known && known.decidedAt === null ? known.reportId : null,
     }
@@ -93,7 +97,7 @@ const alreadyRecorded = ({ report }: Trade): Problem =>
       `${report.partnerOrderId}; it cannot be re-confirmed with different values.`,
   )
 
-/** It was never handed out. What was bought all the same is money that moved. */
+/** The execution was never handed out. If the partner bought all the same, the money has moved. */
 function confirmedWhilePending(report: Report): Problem {
   const fate = !isFill(report)
     ? ''
@@ -139,12 +143,16 @@ function overReservation(execution: Execution, report: Report): Problem | null {
   )
 }
 
-// Reports of purchases that a rule refused: money may have moved, so they are kept for an operator to decide on.
+// Late fills: reports of purchases that a rule refused. Money may have moved, so they are kept for an operator to
+// decide on.
 
-/** The most reports kept of one execution. Further ones are counted: twenty say that something is wrong. */
+/**
+ * The most late fills kept for one execution. Further ones are only counted: twenty are enough to show that something
+ * is wrong.
+ */
 export const KEPT_REPORTS_MAX = 20
 
-/** The rules whose breach does not undo a purchase. A report is kept under the code of the one that refused it. */
+/** The rules whose breach does not undo a purchase. A late fill is kept under the code of the rule that refused it. */
 export const KEPT_FOR = [
   'execution_cancelled',
   'execution_recorded',
@@ -154,7 +162,7 @@ export const KEPT_FOR = [
 ] as const satisfies readonly ProblemCode[]
 export type KeptFor = (typeof KEPT_FOR)[number]
 
-/** Stands for an operator's words where a partner sent a kept report again, and it was recorded then. */
+/** Stands in for an operator's reason when the partner sent the report again and it was recorded. */
 export const RECORDED_SINCE = 'the same report was recorded'
 
 export type LateFill = {
@@ -165,7 +173,7 @@ export type LateFill = {
   /** When an operator recorded it. */
   acceptedAt: Instant | null
   /**
-   * When it was done with: an operator accepted it, dismissed it, or adjusted its execution, or the same report was
+   * When it was decided: an operator accepted it, dismissed it or adjusted its execution, or the same report was
    * recorded.
    */
   decidedAt: Instant | null
@@ -174,16 +182,16 @@ export type LateFill = {
 }
 
 /**
- * What becomes of a report that was refused: it is kept for an operator to decide on, it is kept already, or it cannot
- * be kept and is only counted.
+ * What becomes of a refused fill: it is kept as a late fill, it is kept already, or it cannot be kept and is only
+ * counted.
  */
 type Keeping = 'new' | 'known' | 'counted'
 
-/** Whether one more report of an execution can be kept. The ledger's integers do not hold every amount. */
+/** Whether one more late fill of an execution can be kept. The ledger's integers do not hold every amount. */
 const canKeep = (report: Fill, kept: readonly LateFill[]): boolean =>
   kept.length < KEPT_REPORTS_MAX && report.usdAmount <= LEDGER_MAX
 
-// Which executions may be cancelled, and what becomes of their reservations.
+// Which executions may be cancelled, and where their reservations go.
 
 /** Ends an open execution because its plan was cancelled or its user disabled. The whole reservation goes back. */
 export function cancel(

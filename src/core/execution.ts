@@ -41,14 +41,14 @@ export type Execution = {
    * Set when a plan cancel, a user disable or an operator ended it; a partner's own "cancelled" report leaves it null.
    */
   cancelledAt: Instant | null
-  /** The operator's words, when it was one. */
+  /** The reason that the operator gave, when it was an operator. */
   cancelReason: string | null
 }
 
 export const isOpen = (execution: Execution): boolean =>
   execution.status === 'pending' || execution.status === 'sent'
 
-// Execution ids: a UUIDv7 (RFC 9562) as 32 hex digits behind `exec_`, made so that each is above the one before.
+// Execution ids: a UUIDv7 (RFC 9562) as 32 hex digits after `exec_`, each above the one before.
 
 export type ExecutionId = string & { readonly id: 'execution' }
 
@@ -71,7 +71,8 @@ export function nextExecutionId(
   if (previous === null) return assemble(BigInt(now), random >> 1n)
   const last = takeApart(previous)
   if (BigInt(now) > last.ms) return assemble(BigInt(now), random >> 1n)
-  // A step of up to 2^32 keeps neighbours unguessable while half the space leaves 2^41 of them per millisecond.
+  // A step of up to 2^32 keeps neighbours unguessable, and half the space still leaves room for 2^41 ids per
+  // millisecond.
   const counted = last.random + 1n + (random & 0xffff_ffffn)
   return counted <= RANDOM_MAX ? assemble(last.ms, counted) : assemble(last.ms + 1n, random >> 1n)
 }
@@ -94,8 +95,8 @@ const fromBytes = (bytes: Uint8Array): bigint => BigInt(`0x${bytes.toHex()}`)
 // The key by which a partner tells one purchase from another: if it ever changed, a partner could buy twice.
 
 /**
- * Built from the plan id, the window start and the tranche index; the same for every delivery. No other instruction of
- * its environment has it, but one of the other environment may.
+ * Built from the plan id, the window start and the tranche index, and the same for every delivery. It is unique within
+ * its environment; the other environment may have an equal one.
  */
 export const idempotencyKey = (execution: Execution, formatStart: (at: Instant) => string): string =>
   `${execution.partnerPlanId}:${formatStart(execution.windowStart)}:${execution.trancheIndex}`

@@ -38,7 +38,7 @@ const NO_FEES: Fees = { volumeFee: ZERO_USD, userFee: ZERO_USD, minimumFee: ZERO
 
 /**
  * fee = max(minimum, round_half_even(volume x bps / 10,000, cents) + active users x per user). A volume that
- * adjustments of earlier months have brought below nothing is charged like none.
+ * adjustments of earlier months have made negative is charged as zero.
  */
 export function feesOf(tier: Tier, activity: Pick<Activity, 'volume' | 'activeUsers'>): Fees {
   const volumeFee = roundToCents(chargedVolume(activity.volume) * BigInt(tier.rateBps), BPS_ONE)
@@ -52,10 +52,10 @@ export function feesOf(tier: Tier, activity: Pick<Activity, 'volume' | 'activeUs
   }
 }
 
-/** The volume that a fee is taken of. */
+/** The volume on which a fee is charged. */
 const chargedVolume = (volume: Usd): Usd => (volume > 0n ? volume : ZERO_USD)
 
-/** Draws up a statement. Nothing is charged in the test environment, nor for a month the partner was not there in. */
+/** Draws up a statement. Nothing is charged in the test environment, nor for a month before the partner existed. */
 export function statementOf(
   of: Omit<Statement, 'fees' | 'billable'> & { partnerExisted: boolean },
 ): Statement {
@@ -66,7 +66,7 @@ export function statementOf(
 
 // Each user's share of what a month costs a partner.
 
-/** What a user's own trades would cost before rounding, in units of 1e-12 dollars: the weight of its share. */
+/** What a user's own trades would cost before rounding, in units of 1e-12 dollars: the weight of the user's share. */
 export const feeWeight = (tier: Tier, user: { trades: number; volume: Usd }): bigint =>
   chargedVolume(user.volume) * BigInt(tier.rateBps) + (user.trades > 0 ? tier.perActiveUser * BPS_ONE : 0n)
 
@@ -98,9 +98,12 @@ export type Tier = {
   name: string
   /** The first month (YYYY-MM) this version is in force. */
   fromMonth: string
-  /** How many names had been set when this one was first, itself included. All its versions have the same. */
+  /**
+   * The position of its name in the order in which names were first set, counted from 1. All versions of a tier share
+   * it.
+   */
   place: number
-  /** The volume of a month from which on it applies; null for a tier that is for overrides only. */
+  /** The monthly volume from which it applies; null for a tier that is for overrides only. */
   minVolume: Usd | null
   rateBps: number
   perActiveUser: Usd
@@ -112,21 +115,21 @@ type TierSource = 'override' | 'volume'
 
 export const TIER_NAME_MAX = 32
 export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MAX - 1}}$`)
-/** Stands for no override where the name of a tier is asked for, so no tier has it. */
+/** Means no override where a tier's name is expected, so no tier may have it. */
 export const NO_TIER = 'none'
 export const RATE_BPS_MAX = 10_000
 
 /**
- * What is given of a tier. Null means the present month, and no volume; what is left out stays as in the version
- * before.
+ * The terms given for a tier. A null month is the present one, a null volume is none; what is left out stays as in the
+ * previous version.
  */
 export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps?: number | undefined } & {
   minVolume?: Usd | null | undefined
 } & { [term in 'perActiveUser' | 'monthlyMinimum']?: Usd | undefined }
 
 /**
- * The version of a tier that comes of its terms; a tier that is new needs a rate, and where nothing is given it has no
- * volume, and costs 0.00. Throws month_closed and usage.
+ * The version of a tier with the given terms. A new tier needs a rate; by default it has no volume and costs 0.00.
+ * Throws month_closed and usage.
  */
 export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instant): Tier {
   const { name } = terms
@@ -154,7 +157,7 @@ export function setTier(versions: readonly Tier[], terms: TierTerms, now: Instan
   return made
 }
 
-/** A new name comes after all others, whatever month it begins in. */
+/** A new name comes after all others, whichever month it begins in. */
 const placeOf = (versions: readonly Tier[], name: string): number =>
   versions.find((tier) => tier.name === name)?.place ?? 1 + Math.max(0, ...versions.map(({ place }) => place))
 
@@ -168,13 +171,11 @@ function refuseNoVolumes(versions: readonly Tier[], made: Tier): void {
   throw new Problem('usage', `In ${month} no tier would have a volume: give one of them --min-volume-usd 0.`)
 }
 
-/** Those that a volume can lead to. */
+/** The tiers that a volume can choose. */
 const byVolume = (inForce: readonly Tier[]): (Tier & { minVolume: Usd })[] =>
   inForce.filter((tier): tier is Tier & { minVolume: Usd } => tier.minVolume !== null)
 
-/**
- * The months in which a tier changes, other than by this version: what held before it, and when the next one begins.
- */
+/** The neighbours of a version of a tier: the one in force before it, and the month in which the next one begins. */
 export function besideVersion(
   versions: readonly Tier[],
   { name, fromMonth }: Tier,
@@ -200,15 +201,15 @@ export function refuseTierNotInForce(tier: string, firstMonth: string | null, mo
 }
 
 /**
- * The month that the tiers every database begins with are dated (sql/0001_start.sql, sql/postgres/0001_start.sql). They
- * price the months before it too: with nothing.
+ * The month from which the tiers of a new database are in force (sql/0001_start.sql, sql/postgres/0001_start.sql). For
+ * months before it they charge nothing.
  */
 const FIRST_TIERS = '1970-01'
 
 /**
- * The version of each tier in force in a month, by the volume it begins at, those for overrides only first. Of those
- * that begin at the same one the oldest comes last, where the choice by volume finds it: the one in force since the
- * earliest month, and of one month the one that was set first.
+ * The version of each tier in force in a month, ordered by the volume at which it begins; those for overrides only come
+ * first. Of tiers that begin at the same volume the oldest comes last, where the choice by volume finds it. The oldest
+ * is in force since the earliest month, and among those of one month was set first.
  */
 export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
   const asked = month < FIRST_TIERS ? FIRST_TIERS : month
@@ -230,8 +231,8 @@ export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
 const order = <T extends string | bigint | number>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
 
 /**
- * The override where there is one in force, else the highest tier the volume reaches, else the lowest there is, of
- * equal ones the oldest. A tier without a volume is never chosen by it.
+ * The override in force, else the highest tier that the volume reaches, else the lowest tier; among equal ones the
+ * oldest. A tier without a volume is never chosen by volume.
  */
 export function chooseTier(
   inForce: readonly Tier[],

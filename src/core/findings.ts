@@ -1,5 +1,5 @@
-// What an operator should look after: one pure rule for each finding, from what is seen to a code, words and the next
-// command. `check`, `status`, its live screen, the metrics and the alert rules all ask here.
+// Findings: what an operator should look after. Each is one pure rule, from the vitals to a code, a message and the
+// next command. `check`, `status`, its live screen, the metrics and the alert rules all use these.
 
 import { inWords, latenessInWords, lostInWords, RESUME, schedulerLateness } from './clock.ts'
 import { formatUsd } from './money.ts'
@@ -13,7 +13,7 @@ import { FAILURES_TO_PAUSE } from './webhook.ts'
 /** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
 type Severity = 'page' | 'ticket'
 
-/** Everything that may be found at a glance, and how urgent it is. The codes are stable: alert rules name them. */
+/** Every finding that follows from the vitals, and how urgent it is. The codes are stable: alert rules name them. */
 export const VITAL_FINDINGS = {
   ticks_stopped: 'page',
   clock_disputed: 'page',
@@ -36,17 +36,19 @@ export type Finding = {
   /** The code, which never changes. */
   kind: string
   severity: Severity
-  /** Whose it is; null for what concerns everybody. */
+  /** The tenant it is about; null for a finding about the whole service. */
   tenant: Tenant | null
   subject: string
   message: string
-  /** The command to run next, word by word; a first word `tranche` stands for however the program is called. */
+  /**
+   * The command to run next, word by word; `tranche` as the first word stands for the program, however it is called.
+   */
   next: readonly string[]
 }
 
 type Vital = Omit<Finding, 'severity' | 'tenant'> & { kind: keyof typeof VITAL_FINDINGS; tenant?: Tenant }
 
-/** What needs attention now: the urgent first, and of those what concerns everybody, then partner by partner. */
+/** The findings now: the urgent ones first, and among equals those about the whole service, then partner by partner. */
 export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
   const found = [
     ticksStopped(vitals, now),
@@ -74,7 +76,7 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
 
 const URGENCY: readonly Severity[] = ['page', 'ticket']
 
-/** A finding that only `check` looks for, because it takes reading more than a glance. */
+/** A finding that only `check` looks for, because it needs more than the vitals. */
 export const ticket = (
   kind: string,
   subject: string,
@@ -106,7 +108,7 @@ function databaseSealed({ seal }: Vitals): Vital | null {
   }
 }
 
-/** What was bought under a lost write is on no record, and would be bought again. */
+/** A purchase whose record was lost is unknown to the database, and would be made again. */
 function lostWrites({ lost }: Vitals): Vital | null {
   if (lost === null) return null
   const message = `${lostInWords(lost)}; nothing fires and nothing is handed out until somebody has compared the books`
@@ -133,8 +135,8 @@ function feedDown({ scheduler, feed, price }: Vitals, now: Instant): Vital | nul
 }
 
 /**
- * Prices came from a feed, and none has come for a day though plans wait for passes: nobody asks it any more. A price
- * given by hand was for one pass.
+ * A feed used to give prices, and none has come for a day although plans wait for passes: the passes no longer ask it.
+ * A price given by hand does not count, as it was for one pass.
  */
 function priceOld({ scheduler, feed, price }: Vitals, now: Instant): Vital | null {
   if (price === null || feed?.down || [BY_HAND, IMPORTED].includes(price.source)) return null
@@ -148,8 +150,9 @@ function priceOld({ scheduler, feed, price }: Vitals, now: Instant): Vital | nul
 }
 
 /**
- * Asks a feed as a tick does. Of an address only the origin is known here, because the rest may hold a key, and there
- * nothing answers; without --price-feed the command takes the whole address from the settings.
+ * The command that asks a feed as a tick does. Only the origin of an address is known here, because the rest may hold a
+ * key, and the origin alone does not answer. Without --price-feed the command takes the whole address from the
+ * settings.
  */
 const nextOfFeed = ({ name }: FeedVitals): string[] =>
   name.includes('://') ? ['tranche', 'price', 'fetch'] : ['tranche', 'price', 'fetch', '--price-feed', name]
@@ -164,8 +167,9 @@ function diskLow(disk: DiskVitals | null): Vital | null {
 }
 
 /**
- * Nobody fetches what is due, or nobody has asked for a day although plans are active. A disabled partner cannot poll.
- * What waits counts from when it came to wait: a partner that polled before it was there is not silent yet.
+ * A partner is silent when it does not fetch what is due, or has not polled for a day although plans are active. A
+ * disabled partner cannot poll. An instruction counts from its creation: a partner that polled before that is not
+ * silent yet.
  */
 function partnerSilent(partner: PartnerVitals, now: Instant): Vital | null {
   const { tenant, status, held, polledAt, confirmedAt, due, oldestDueAt, plansSince } = partner
@@ -191,8 +195,9 @@ function partnerSilent(partner: PartnerVitals, now: Instant): Vital | null {
 }
 
 /**
- * Most of a day's orders came to nothing, and more than a few. A partner with one weekly plan has an order or two a
- * day: so one fails too whose newest orders all failed, whenever they were made, when a day brought nothing else.
+ * A partner is failing when most of a day's orders failed, and more than a few. A partner with one weekly plan has only
+ * an order or two a day, so it is also failing when its newest orders all failed, whenever they were made, and the last
+ * day brought no fill.
  */
 function partnerFailing({ tenant, orders }: PartnerVitals): Vital | null {
   const { filled, failed, newestFailed, commonestReason } = orders
@@ -210,7 +215,7 @@ function partnerFailing({ tenant, orders }: PartnerVitals): Vital | null {
   }
 }
 
-/** What `execution list --stuck` lists: nobody fetches it, or nobody confirms it. */
+/** What `execution list --stuck` lists: instructions that are never fetched or never confirmed. */
 function executionsStuck({ tenant, due, oldestDueAt, stuck }: PartnerVitals, now: Instant): Vital | null {
   const isLate = oldestDueAt !== null && now - oldestDueAt > DUE_LATE_MS
   if (!isLate && stuck === null) return null
@@ -246,7 +251,7 @@ function webhookFailing({ tenant, webhook }: PartnerVitals): Vital | null {
   return { kind: 'webhook_paused', ...common, message: `paused after ${often}; ${lift}` }
 }
 
-/** Real money may have moved, and nobody has decided on it. */
+/** Real money may have moved, and no operator has decided yet. */
 function lateFills({ tenant, lateFills: late }: PartnerVitals): Vital | null {
   if (!late) return null
   const { kept, oldestAt, unkept, firstUnkept } = late
@@ -280,27 +285,27 @@ function dueInWords(due: number, oldestAt: Instant, now: Instant): string {
   return due === 1 ? `1 instruction waits, for ${age}` : `${due} instructions wait, the oldest for ${age}`
 }
 
-// The thresholds above which a person should look: the same for `check`, `status`, the metrics and their alert rules.
+// The thresholds of the findings, the same for `check`, `status`, the metrics and their alert rules.
 
-/** A partner polls every minute: an instruction that has been due for this long is one that nobody fetches. */
+/** A partner polls every minute: an instruction that has been due for this long is not being fetched. */
 export const DUE_LATE_MS = 15 * MINUTE_MS
 
 /** Every plan fires about once a day, so a partner with plans has something to fetch at least as often. */
 export const SILENT_MAX_MS = DAY_MS
 
-/** Fewer orders that failed may be the fault of one user. */
+/** Fewer failed orders may be the fault of one user. */
 export const FAILED_ORDERS_MIN = 3
 
-/** A feed gives a price at every pass. A newest price older than this comes from a feed nobody asks any more. */
+/** A feed gives a price at every pass. A newest price older than this comes from a feed that is no longer asked. */
 const PRICE_OLD_MS = DAY_MS
 
 /** How far back a partner's orders are counted. */
 export const ORDERS_SEEN_MS = DAY_MS
 
-/** Below this share of the disk, or below what the database grew by in a day, room is short. */
+/** Disk space is short below this share of the disk, or below the database's growth in a day. */
 export const DISK_FREE_MIN = 0.1
 
-/** A feed that none of the last so many passes asked is no longer in use. */
+/** A feed that none of this many latest passes asked is no longer in use. */
 export const FEED_PASSES_SEEN = 10
 
 /** Four times the size at which the write-ahead log is folded into the database. */
@@ -310,16 +315,16 @@ export const WAL_LARGE_BYTES = 64 * 2 ** 20
 export const UNSPENT_DAYS = 7
 
 /**
- * A fill that was made this long before its execution was created cannot be of it, allowing for clocks that differ. The
- * index `trades_executed_before` (sql/0019_executed_before.sql, sql/postgres/0008_executed_before.sql) has the same
- * number: another one needs a migration.
+ * A fill made this long before its execution was created cannot belong to it, even if clocks differ. The index
+ * `trades_executed_before` (sql/0019_executed_before.sql, sql/postgres/0008_executed_before.sql) has the same number:
+ * another one needs a migration.
  */
 export const EARLY_FILL_MS = 10 * MINUTE_MS
 /** Fills that were made too early are shown for this long, and at most so many of them. */
 export const EARLY_FILL_DAYS = 30
 export const EARLY_FILLS_MAX = 20
 
-/** A key that ends this soon is warned about, unless its partner has switched to one that lasts longer. */
+/** A key that ends this soon raises a warning, unless its partner has switched to one that lasts longer. */
 export const KEY_ENDS_WITHIN_DAYS = 14
 
 /**
@@ -329,5 +334,5 @@ export const KEY_ENDS_WITHIN_DAYS = 14
  */
 export const STUCK_DELIVERIES = 5
 
-/** Failures in a row of a webhook after which an operator is warned: before it is paused. */
+/** Webhook failures in a row after which an operator is warned, before the webhook is paused. */
 export const FAILURES_TO_WARN = 5

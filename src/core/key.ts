@@ -1,5 +1,5 @@
-// API keys: made, ended, and judged at every call. The whole key exists once, in the answer that issues it; what is
-// kept cannot be turned back into it.
+// API keys: made, ended, and checked at every call. The whole key exists only in the answer that issues it; it cannot
+// be recovered from what is stored.
 
 import type { Environment, PartnerStatus, Tenant } from './partner.ts'
 import { Problem } from './problem.ts'
@@ -14,7 +14,10 @@ const KEY_PATTERN = new RegExp(
 )
 /** The largest byte below which `byte % 62` favours no character. */
 const FAIR_BYTE_MAX = 247
-/** How old a key's last-used mark may grow before a request renews it: coarse, so that reading stays reading. */
+/**
+ * How old a key's last-used mark may grow before a request renews it: long, so that most calls that only read write
+ * nothing.
+ */
 export const KEY_USED_STEP_MS = HOUR_MS
 
 export type ApiKey = {
@@ -29,14 +32,15 @@ export type ApiKey = {
   lastUsedAt: Instant | null
 }
 
-/** What a key has left to live. */
+/** When a key ends. */
 export type KeyLife = Pick<ApiKey, 'expiresAt' | 'revokedAt'>
-/** What authentication needs to know of a key and its partner, and the time by which it is judged. */
+/** What authentication needs to know about a key and its partner, and the time at which it is checked. */
 export type KeyFacts = { key: ApiKey; partnerName: string; partnerStatus: PartnerStatus; now: Instant }
 
 /**
- * When a key is changed, and whether it was rotated before. `now` is never before what has been reported and says what
- * has ended; `clock` is what the machine shows, and what a key is dated by: a bound that runs ahead would move its end.
+ * When a key is changed, and whether it was rotated before. `now` is never before a reported month's end, and decides
+ * what has ended. `clock` is the machine's time, and dates the key: a reported bound that lies ahead would move the
+ * key's end.
  */
 export type KeyTime = { now: Instant; clock: Instant; isRotated: boolean }
 
@@ -61,14 +65,14 @@ export function isWellFormedKey(text: string): boolean {
   return parts !== null && checksum(text.slice(0, -CHECKSUM_LENGTH)) === parts[3]
 }
 
-/** A revoked key is dead whenever it was revoked: that instant may lie ahead of a clock that was set back. */
+/** A revoked key is unusable, whenever it was revoked: that instant may lie ahead of a clock that was set back. */
 export const isUsable = ({ revokedAt, expiresAt }: KeyLife, now: Instant): boolean =>
   revokedAt === null && (expiresAt === null || expiresAt > now)
 
-/** What a key is to be: whose, what for, and how long it lives; null for no end. */
+/** The terms of a new key: its tenant, its label, and its length of life; null for no end. */
 export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }
 
-/** What a key is said to be for, null where nothing is. Throws usage for more than a label holds. */
+/** A key's label, or null. Throws usage for one that is too long. */
 export function keyLabel(given: string | undefined): string | null {
   if (given && [...given].length > TEXT_MAX)
     throw new Problem('usage', `--label takes at most ${TEXT_MAX} characters.`)
@@ -103,9 +107,9 @@ function crc32(text: string): number {
 // The end of an API key: rotation, which gives it a successor, and revocation.
 
 /**
- * Replaces a key: the old one ends when the overlap does, or earlier if it would have anyway. Its successor has the
- * same tenant, label and length of life. A second successor would take its length of life from what the overlap left of
- * the first, and end soon as well. Throws key_ended.
+ * Replaces a key: the old one ends with the overlap, or earlier if it would have anyway. Its successor has the same
+ * tenant, label and length of life. A second successor is refused: its length of life would come from the shortened
+ * one, and it would end soon as well. Throws key_ended.
  */
 export function rotate(
   key: ApiKey,
@@ -130,21 +134,18 @@ export function rotate(
   }
 }
 
-/** Ends a key at once. One that is revoked already stays as it is. */
+/** Ends a key at once. A key that is revoked already does not change. */
 export const revoke = (key: ApiKey, { clock }: KeyTime): ApiKey => ({
   ...key,
   revokedAt: key.revokedAt ?? clock,
 })
 
-// Whether a call is admitted: not with a key that has ended, nor for a partner that is disabled.
+// Whether a call is admitted: not with a key that has ended, and not for a disabled partner.
 
 /** What decides whether a call is admitted. */
 type Admitted = { key: KeyLife; partnerStatus: PartnerStatus; now: Instant }
 
-/**
- * Refuses a call whose key has ended, or opens nothing because its partner is disabled. Throws key_invalid and
- * partner_disabled.
- */
+/** Refuses a call whose key has ended or whose partner is disabled. Throws key_invalid and partner_disabled. */
 export function admit(facts: Admitted | null): asserts facts is Admitted {
   if (!facts || !isUsable(facts.key, facts.now)) throw new Problem('key_invalid', 'Invalid API key.')
   if (facts.partnerStatus !== 'active') throw new Problem('partner_disabled', 'Partner is not active.')

@@ -1,5 +1,5 @@
-// Late fills and adjustments: the decision that a report which was refused and kept tells of a real purchase, and how a
-// fill that was recorded wrongly is set right.
+// Late fills and adjustments: how an operator accepts a fill that was refused, and corrects a fill that was recorded
+// wrongly.
 
 import { type ExecutionFacts, type LateFill, orderTaken, type Recorded } from './confirmation.ts'
 import { type Execution, type ExecutionId, isOpen } from './execution.ts'
@@ -19,10 +19,10 @@ import {
 } from './trade.ts'
 import { adjustSpent, settle, type Window } from './window.ts'
 
-// Adjustments: a fill that was recorded wrongly is set right by an entry of its own. The trade itself never changes,
-// and neither does the month it was recorded in.
+// Adjustments: an entry of its own corrects a fill that was recorded wrongly. The trade itself never changes, and
+// neither does the month it was recorded in.
 
-/** What an execution comes to: dollars spent and coins bought. */
+/** The total of an execution: dollars spent and coins bought. */
 export type Amounts = { usd: Usd; btc: Btc }
 
 export type Adjustment = Amounts & {
@@ -33,27 +33,27 @@ export type Adjustment = Amounts & {
   recordedAt: Instant
   /** The late fill it was made of; null when an operator gave the amounts. */
   reportId: number | null
-  /** The order of a further purchase; null when it is about the order of the trade. */
+  /** The order id of a further purchase; null when the adjustment is about the order of the trade. */
   partnerOrderId: string | null
-  /** What else the report of that late fill says; null without one, and where it was accepted before this was kept. */
+  /** The rest of that late fill's report; null without one, and for one accepted before these parts were stored. */
   fill: AdjustmentFill | null
 }
 
-/** What is known of the purchase behind an adjustment, besides its amounts. */
+/** What is known of the purchase besides its amounts. */
 export type AdjustmentFill = {
-  /** The difference to what the order's fee was so far; null when the report says nothing of a fee. */
+  /** The difference from the order's fee so far; null when the report gives no fee. */
   partnerFee: Usd | null
   executionPrice: Price
   /** As reported, or when the report came. */
   executedAt: Instant
 }
 
-/** All that an adjustment says, for hashing. Digests on file are made of it: it never changes. */
+/** Every part of an adjustment, for hashing. Stored digests were computed from exactly this, so it never changes. */
 export function adjustmentContent(adjustment: Adjustment): unknown[] {
   const { adjustmentId, executionId, usd, btc, reason, recordedAt, reportId, partnerOrderId, fill } =
     adjustment
   const worded = { adjustmentId, executionId, usd: `${usd}`, btc: `${btc}`, reason, recordedAt }
-  // Adjustments that an operator worded hash as they did before there were other kinds.
+  // Adjustments with an operator's amounts are hashed as before other kinds existed.
   if (reportId === null) return Object.values(worded)
   const late = { ...worded, reportId, partnerOrderId }
   late satisfies Record<Exclude<keyof Adjustment, 'fill'>, unknown>
@@ -72,9 +72,9 @@ export type TradeFacts = {
   window: Window | null
   trade: Trade | null
   adjustments: readonly Adjustment[]
-  /** The last adjustment of all, of whatever trade; 0 before the first. */
+  /** The latest adjustment of any trade; 0 before the first. */
   latestId: number
-  /** When the latest trade or adjustment of all was recorded. */
+  /** When the latest trade or adjustment of any execution was recorded. */
   latestRecordedAt: Instant | null
 }
 
@@ -83,11 +83,11 @@ export type Correction = {
   adjustment: Adjustment
   before: Amounts
   after: Amounts
-  /** What is wrong with the price of the fill at what the execution comes to now; null if nothing is. */
+  /** What is wrong with the price of the fill at the new total; null if nothing is. */
   odd: OddPrice | null
 }
 
-/** What an execution comes to after its adjustments. A report of failure begins at nothing. */
+/** The total of an execution after its adjustments. A report of failure starts at zero. */
 export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): Amounts {
   const first = isFill(report)
     ? { usd: report.usdAmount, btc: report.btcAmount }
@@ -98,7 +98,7 @@ export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): A
   )
 }
 
-/** What partners took as their own fee for an execution, in all; null when nobody has reported one. */
+/** The sum of the partner's own fees for an execution; null when no report gave one. */
 export function feeOf({ report }: Trade, adjustments: readonly Pick<Adjustment, 'fill'>[]): Usd | null {
   const first = isFill(report) ? report.partnerFee : null
   const steps = [first, ...adjustments.map(({ fill }) => fill?.partnerFee ?? null)]
@@ -106,13 +106,13 @@ export function feeOf({ report }: Trade, adjustments: readonly Pick<Adjustment, 
   return said.length === 0 ? null : (said.reduce<bigint>((sum, fee) => sum + fee, 0n) as Usd)
 }
 
-/** The orders that an adjustment is about, and what they came to before it and after it. */
+/** The orders that an adjustment is about, and their total before it and after it. */
 export type AdjustedOrders = { orders: string[]; isFurther: boolean; before: Amounts; after: Amounts }
 
 /**
- * Which orders of its execution an adjustment is about: a further purchase is an order of its own; the amounts that an
- * operator gave after one are of all orders together; everything else is about the order of the trade. `earlier` are
- * the adjustments of the execution before it.
+ * Which orders of its execution an adjustment is about. A further purchase is an order of its own. Amounts that an
+ * operator gave after one are those of all orders together. Everything else is about the order of the trade. `earlier`
+ * are the adjustments of the execution before this one.
  */
 export function ordersAdjusted(
   trade: Trade,
@@ -134,9 +134,7 @@ export function ordersAdjusted(
   }
 }
 
-/**
- * Sets a recorded outcome right: `right` is what it should have said. Throws execution_not_found, adjustment_conflict.
- */
+/** Corrects a recorded outcome to `right`. Throws execution_not_found, adjustment_conflict. */
 export function adjust(facts: TradeFacts, right: Amounts & { reason: string }, now: Instant): Correction {
   const { execution, window, trade } = facts
   if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
@@ -153,8 +151,8 @@ export function adjust(facts: TradeFacts, right: Amounts & { reason: string }, n
 }
 
 /**
- * Brings an execution to `right`, by an adjustment of the difference. What is beyond its reservation, or beyond what
- * the window has left, becomes the window's excess. Dated like a trade.
+ * Brings an execution to the amounts `usd` and `btc`, by an adjustment of the difference. What is beyond its
+ * reservation, or beyond what the window has left, becomes the window's excess. The adjustment is dated like a trade.
  */
 function correct(
   facts: TradeFacts & { execution: Execution; window: Window; trade: Trade },
@@ -205,10 +203,10 @@ export type LateFillFacts = ExecutionFacts & { adjustments: readonly Adjustment[
 /** An execution without an outcome gets its trade; one that has a trade, which never changes, gets an adjustment. */
 export type Acceptance = Recorded | ({ kind: 'adjusted' } & Correction)
 
-/** An execution, and the report that is meant; null stands for its only undecided one, or for all of them. */
+/** An execution and the number of a late fill; null stands for the only undecided one, or for all of them. */
 type LateFillIds = { executionId: string; reportId: number | null }
 
-/** What an operator decides on, and why, if a reason was given. */
+/** The late fill that an operator decides on, and the reason, if one was given. */
 export type LateFillDecision = LateFillIds & { reason?: string | undefined }
 
 /** Records a late fill. Throws execution_not_found, late_fill_conflict, order_id_taken, adjustment_conflict. */
@@ -216,7 +214,8 @@ export function acceptLate(facts: LateFillFacts, late: LateFill, now: Instant): 
   const { execution, window, trade } = facts
   const { report, reportId } = late
   if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
-  // An adjustment is never changed, and says so when the late fill itself was damaged and does not.
+  // An adjustment never changes, so it shows an acceptance even where the row of the late fill was damaged and does
+  // not.
   const isAdjusted = facts.adjustments.some((one) => one.reportId === reportId)
   if (late.acceptedAt !== null || isAdjusted)
     throw lateFillConflict(`Report ${reportId} has been accepted already.`)
@@ -238,7 +237,7 @@ export function acceptLate(facts: LateFillFacts, late: LateFill, now: Instant): 
   }
 }
 
-/** The window with the whole fill in it, out of its reservation as far as that is still there. */
+/** The window with the whole fill in it, taken from the reservation as far as that is still open. */
 function entered(
   window: Window,
   { reservation, isReserved }: { reservation: Usd; isReserved: boolean },
@@ -256,9 +255,9 @@ type Recording = LateFillFacts & {
 }
 
 /**
- * A report on an execution that has its trade. With the order id of the trade, it says anew what that order came to;
- * with another one, it tells of a further purchase. An operator who adjusted after it came knew of it: whether it is
- * in that sum is not known here, and adding it could bill it twice.
+ * A late fill of an execution that already has its trade. With the order id of the trade, it restates that order; with
+ * another one, it is a further purchase. An operator who adjusted after it arrived may have included it in the sum, so
+ * adding it could bill it twice.
  */
 function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correction {
   const { trade, adjustments } = facts
@@ -278,7 +277,7 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
   }
   const isFurther = (one: Adjustment) => one.partnerOrderId !== null
   const further = adjustments.filter(isFurther)
-  // An operator who adjusted after a further purchase gave one sum for all orders: what is in it of each is unknown.
+  // An operator who adjusted after a further purchase gave one sum for all orders: the share of each is unknown.
   const since = further[0]?.adjustmentId ?? Number.POSITIVE_INFINITY
   if (adjustments.some((one) => one.reportId === null && one.adjustmentId > since)) {
     throw undecidable(late, 'was adjusted together with others')
@@ -296,7 +295,7 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
   return correct(facts, { ...right, fill }, now)
 }
 
-/** The report without its amounts. One that says nothing of a fee leaves what the fee of its order was so far. */
+/** The report without its amounts. One without a fee leaves the order's fee so far unchanged. */
 const fillOf = ({ report, receivedAt }: LateFill, feeSoFar: Usd | null): AdjustmentFill => ({
   partnerFee: report.partnerFee === null ? null : ((report.partnerFee - (feeSoFar ?? 0n)) as Usd),
   executionPrice: report.executionPrice,
@@ -315,11 +314,11 @@ const undecidable = ({ report, reportId }: LateFill, why: string): Problem =>
     `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all. If that is on record already, or only a fee differs, end report ${reportId} with "execution dismiss-late".`,
   )
 
-/** The numbers of the reports that nobody has decided on. */
+/** The numbers of the undecided late fills. */
 export const waiting = (late: readonly LateFill[]): number[] =>
   late.filter((one) => one.decidedAt === null).map(({ reportId }) => reportId)
 
-/** The report that is named, or the only undecided one. Throws late_fill_not_found, late_fill_conflict. */
+/** The named late fill, or the only undecided one. Throws late_fill_not_found, late_fill_conflict. */
 export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {
   const { executionId, reportId } = ids
   if (reportId !== null) {
@@ -337,7 +336,7 @@ export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {
   )
 }
 
-/** Which of them is meant is not known: `remedy` is how to say so. */
+/** Several late fills are undecided and none was named; `remedy` says how to name one. */
 export const severalWait = (executionId: string, late: readonly LateFill[], remedy: string): Problem =>
   lateFillConflict(
     `Execution ${executionId} has several late fills to decide on (${numbersOf(late)}): ${remedy}`,
@@ -346,7 +345,8 @@ export const severalWait = (executionId: string, late: readonly LateFill[], reme
 const numbersOf = (late: readonly LateFill[]): string => late.map(({ reportId }) => reportId).join(', ')
 
 /**
- * The undecided one that is named, or all of them: none where some were only `counted`. Throws late_fill_not_found.
+ * The named undecided late fill, or all of them; the list may be empty where some were only `counted`. Throws
+ * late_fill_not_found.
  */
 export function undecided(ids: LateFillIds, late: readonly LateFill[], counted: boolean): LateFill[] {
   const { reportId } = ids

@@ -20,8 +20,8 @@ const PLACES = 8
 export const ZERO_USD = 0n as Usd
 
 /**
- * What counts as a decimal on the wire. It is checked before decimal.js sees a text, because decimal.js also
- * takes "0x10", "1_000" and "Infinity".
+ * A decimal on the wire. It is checked before decimal.js sees the text, because decimal.js also takes "0x10", "1_000"
+ * and "Infinity".
  */
 export const DECIMAL_PATTERN = /^-?\d{1,18}(\.\d{1,18})?$/
 
@@ -41,14 +41,14 @@ export const usd = (text: string): Usd => units(text) as Usd
 export const btc = (text: string): Btc => units(text) as Btc
 export const price = (text: string): Price => units(text) as Price
 
-/** Dollars as text: at least two places, more only where they carry something, never an exponent. */
+/** Dollars as text: at least two places, more only where they are not zero, never an exponent. */
 export const formatUsd = (amount: Usd): string => format(amount, 2)
 /** Bitcoin as text: always eight places. */
 export const formatBtc = (amount: Btc): string => format(amount, 8)
 /** A price as text: at least two places. */
 export const formatPrice = (amount: Price): string => format(amount, 2)
 
-/** A product that is not rounded yet, in units of 1e-`places` dollars, to the last place that carries something. */
+/** A product that is not rounded yet, in units of 1e-`places` dollars, to the last place that is not zero. */
 export const formatExact = (amount: bigint, places: number): string => format(amount, 2, places)
 
 function format(amount: bigint, placesMin: number, places = PLACES): string {
@@ -78,7 +78,7 @@ export function divideHalfEven(numerator: bigint, denominator: bigint): bigint {
   return quotient
 }
 
-/** Dollars per coin, half-even at the eighth place; null without volume, or where adjustments left none. */
+/** Dollars per coin, rounded half-even at the eighth place; null without volume, or where adjustments left none. */
 export function averagePrice(volume: Usd, btc: Btc): Price | null {
   return btc <= 0n || volume <= 0n ? null : (divideHalfEven(volume * UNITS, btc) as Price)
 }

@@ -31,7 +31,7 @@ const indexOf = (month: string): number => Number(month.slice(0, 4)) * 12 + Numb
 const monthAt = (index: number): string =>
   `${String(Math.floor(index / 12)).padStart(4, '0')}-${String((index % 12) + 1).padStart(2, '0')}`
 
-/** What state a month is in at an instant. */
+/** The state of a month at an instant. */
 export type Stage = 'ahead' | 'running' | 'over'
 
 export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Instant): Stage {
@@ -41,16 +41,16 @@ export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Inst
 
 // When a month that is over is final, and which month is closed for it.
 
-/** What a month that is over is judged by: what time it is, and how far time has come by what was recorded. */
+/** The time by the clock, and the latest time by what was recorded. */
 type Known = { now: Instant; reached: Instant }
 
-/** Whether a month that is over by the clock is over by what was recorded as well: until then it is not final. */
+/** Whether a month that is over by the clock is also over by what was recorded: until then it is not final. */
 export const isConfirmed = ({ end }: Period, reached: Instant): boolean => reached >= end
 
 /**
- * Of a month that is over by the clock. `closes` is the month that is closed for it, and all before that; null when it
- * cannot be yet. `first` is since when there are partners: nothing lies in the months before, so they are closed
- * together, at most once. Otherwise a caller that asks for each of them would close each.
+ * The period of a month that is over by the clock. `closes` is the month to close, together with all before it; null
+ * while none may be closed. `first` is when the first partner was added. The earlier months are empty, so they are
+ * closed together, at most once; otherwise a caller that asks for each of them would close each.
  */
 export function overPeriod(
   period: Period,
@@ -64,18 +64,19 @@ export function overPeriod(
   return { fixed: { ...period, final }, reportedUntil: closes?.end ?? null, closes }
 }
 
-// What a report of a month covers; of a month that is not over, how far it goes by the time and by what was recorded.
+// What a report of a month covers. For a month that is not over, the clock and what was recorded decide how far it
+// goes.
 
 /** A period to read: `end` is where the records so far end, and the month's own end once it is final. */
 export type FixedPeriod = Period & { final: boolean }
 
-/** `reportedUntil` is what no later write may be dated before; null leaves it where it is. */
+/** No later write may be dated before `reportedUntil`; null leaves that bound unchanged. */
 type Bound = { fixed: FixedPeriod; reportedUntil: Instant | null }
 
-/** Of a month that is not over at `now`. `latest` is when the latest trade or adjustment was recorded. */
+/** The period of a month that is not over at `now`. `latest` is when the latest trade or adjustment was recorded. */
 export function runningPeriod(period: Period, now: Instant, latest: Instant | null): Bound {
-  // A trade or adjustment of this very millisecond belongs to what is there so far, one that comes later in it
-  // does not. One that lies further ahead was dated by a clock that was wrong: it must not take all others along.
+  // A trade or adjustment of the present millisecond is included if it is recorded already, and excluded if it comes
+  // later. One that lies further ahead was dated by a wrong clock, and must not extend the period to itself.
   const sofar = plus(latest ?? (0 as Instant), 1)
   const held = now < sofar && sofar - now <= CLOCK_DIFFERENCE_MAX_MS
   const end = earlier(period.end, later(held ? sofar : now, period.start))

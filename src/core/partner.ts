@@ -16,7 +16,7 @@ export type Tenant = {
 }
 
 /**
- * A tenant, and the key by which its call asks. Without a key nobody's call is meant: an operator's command, a pass.
+ * A tenant, and the key of its call. There is no key where no partner calls: in an operator's command, or in a pass.
  */
 export type Caller = Tenant & { readonly keyId?: string }
 
@@ -28,7 +28,7 @@ export type Partner = {
   status: PartnerStatus
   /** The least a tranche may be: the smallest order the partner's venue takes. */
   minTranche: Usd
-  /** No new tranches while it is set; everything else goes on. Apart from the status: each is set and lifted alone. */
+  /** While it is set no new tranches fire; everything else goes on. It is independent of the status. */
   held: boolean
   createdAt: Instant
   updatedAt: Instant
@@ -47,7 +47,7 @@ export const MIN_TRANCHE_DEFAULT = usd('5.00')
 /** The smallest minimum there is. */
 export const MIN_TRANCHE_LEAST: Usd = CENT
 
-/** Disables a partner, whose calls are then refused and whose plans stop firing, or lets it in again. */
+/** Disables a partner, so that its calls are refused and its plans stop firing, or enables it again. */
 export const setPartnerStatus = (current: Partner, status: PartnerStatus, now: Instant): Partner => ({
   ...current,
   status,
@@ -67,14 +67,17 @@ export function setMinTranche(current: Partner, minTranche: Usd, now: Instant): 
   throw new Problem('usage', `The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
 }
 
-// How a tenant is named where an operator reads, and on the command line to run next.
+// How a tenant is named in messages to an operator, and on the command line to run next.
 
 /** How a tenant is named in a finding. */
 export const tenantName = ({ partnerSlug, environment }: Tenant): string => `${partnerSlug} ${environment}`
 
 type TenantName = { partnerSlug: string; environment: string }
 
-/** Plans of several partners and environments may have one name, and a name may look like an option. */
+/**
+ * The command that shows a plan. Plans of several partners and environments may share an id, and an id may look like an
+ * option.
+ */
 export const showPlan = (partnerPlanId: string, tenant: TenantName): string[] => {
   const options = ofTenant(tenant)
   return partnerPlanId.startsWith('-')
@@ -90,9 +93,9 @@ export const ofTenant = ({ partnerSlug, environment }: TenantName): string[] => 
   environment,
 ]
 
-// How far a sandbox may go, and what it refuses.
+// How far a sandbox may be advanced, and what it refuses.
 
-/** The most that a sandbox may be ahead of the real time, in all. */
+/** The most that a sandbox may be ahead of real time in total. */
 export const SANDBOX_OFFSET_MAX_MS = 3_650 * DAY_MS
 
 /** Throws sandbox_refused for a live tenant. */
@@ -101,7 +104,7 @@ export function refuseLive({ environment, partnerSlug }: Tenant): void {
   throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
 }
 
-/** Throws sandbox_refused for an advance beyond the most. `offsetMs` is how far the sandbox is ahead already. */
+/** Throws sandbox_refused for an advance beyond that limit. `offsetMs` is how far the sandbox is ahead already. */
 export function refuseTooFar({ offsetMs }: { offsetMs: number }, byMs: number): void {
   if (offsetMs + byMs <= SANDBOX_OFFSET_MAX_MS) return
   throw new Problem(

@@ -1,4 +1,4 @@
-// Plans: the state table of POST /plans, and what has to happen before a plan buys again.
+// Plans: the state table of POST /plans, and what must happen before a plan buys again.
 
 import { type Usd, usd } from './money.ts'
 import { Problem } from './problem.ts'
@@ -34,7 +34,9 @@ export type PlanTerms = {
   amount: Usd
   frequency: Frequency
   smartTimingEnabled: boolean
-  /** No window opens before it. As last asked for by a request that opened one, else the moment of creation. */
+  /**
+   * No window opens before it. It is the date in the last request that opened a window, else the moment of creation.
+   */
   startDate: Instant
   status: PlanStatus
   createdAt: Instant
@@ -94,7 +96,7 @@ export function writePlan(facts: PlanFacts, request: PlanRequest, now: Instant):
         'a new partner_plan_id is needed.',
     )
   }
-  // A cancel takes no consent: anyone who must stop a user's plans for good can.
+  // A cancel needs no consent: a partner must always be able to stop a user's plans for good.
   const cancels = plan !== null && request.status === 'cancelled'
   if (user.status !== 'linked' && !cancels) {
     throw new Problem('user_not_linked', `Partner user is not active (${user.status}).`)
@@ -127,7 +129,7 @@ function rewrite(facts: PlanFacts & { plan: Plan }, request: PlanRequest, now: I
   const { plan, window } = facts
   const status = request.status ?? plan.status
   if (status === 'cancelled') {
-    // The terms of a plan that ends are history: only its status changes.
+    // A plan that ends keeps its terms: only its status changes.
     return {
       plan: { ...plan, status, updatedAt: now },
       close: 'cancelled',
@@ -164,7 +166,7 @@ function rewrite(facts: PlanFacts & { plan: Plan }, request: PlanRequest, now: I
 
 const unchanged = (plan: Plan): PlanChange => ({ plan, close: null, open: null, cancelsExecutions: false })
 
-// What has to happen before a plan buys again, and who does it: for a partner that asks why nothing is bought.
+// What must happen before a plan buys again, and who must do it: for a partner that asks why nothing is bought.
 
 /** The partner's steps first, then the operator's, then the scheduler's own. */
 export const NEXT_STEPS = [
@@ -179,12 +181,12 @@ export const NEXT_STEPS = [
 ] as const
 
 /**
- * `at` is when the scheduler takes the step at the latest, and never in the past: what is overdue comes with its next
- * pass. Null where somebody else has to act.
+ * `at` is when the scheduler takes the step at the latest. It is never in the past: an overdue step comes with the next
+ * pass. Null where somebody else must act.
  */
 type NextStep = { step: (typeof NEXT_STEPS)[number]; at: Instant | null }
 
-/** A plan with all that its next step depends on. */
+/** A plan with everything that its next step depends on. */
 export type PlanState = PlanTerms & {
   userStatus: UserStatus
   /** The current one; null when the plan has none. */
@@ -192,14 +194,14 @@ export type PlanState = PlanTerms & {
   schedule: Pick<Schedule, 'nextRunAt' | 'fireable' | 'floor'> | null
   /** Whether the operator holds the plan's partner. */
   held: boolean
-  /** When it was looked at, in its tenant's time. */
+  /** The time at which it was read, in its tenant's time. */
   now: Instant
 }
 
 export function nextStep(plan: PlanState): NextStep {
   const { window, schedule } = plan
   if (plan.status === 'cancelled') return { step: 'none', at: null }
-  // What is open goes before everything else: money may have moved.
+  // An open execution comes first: money may have moved.
   if (window && window.reserved > 0n) return { step: 'confirm', at: null }
   if (plan.userStatus === 'disabled') return { step: 'link_user', at: null }
   if (plan.status === 'paused') return { step: 'activate', at: null }

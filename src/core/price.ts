@@ -1,4 +1,4 @@
-// Prices: which is live, how much they moved lately, and which fill fits none.
+// Prices: whether one is live, how much they moved lately, and which fills do not fit them.
 
 import { averagePrice, type Btc, type Price, priceAsNumber, UNITS, type Usd } from './money.ts'
 import { tenantName } from './partner.ts'
@@ -13,7 +13,7 @@ export const PRICE_LIVE_MS = 20 * MINUTE_MS
 export const livePriceOf = (newest: { price: Price; at: Instant } | null, now: Instant): Price | null =>
   newest && now - newest.at < PRICE_LIVE_MS ? newest.price : null
 
-/** Where prices come from that no feed gave: an operator's hand, and a file of history. */
+/** The sources of prices that no feed gave: an operator, and a history file. */
 export const BY_HAND = 'manual'
 export const IMPORTED = 'import'
 
@@ -39,12 +39,12 @@ const SIGMA_MAX = 0.03
 
 export const FIRST_VOLATILITY: Volatility = { variance: SIGMA_DEFAULT ** 2, hours: 0, last: null }
 
-/** Takes in one price. One too close to the last one kept is passed over; one after too long a gap gives no return. */
+/** Takes in one price. A price too close to the last one used is ignored; one after too long a gap gives no return. */
 export function observe(current: Volatility, price: Price, at: Instant): Volatility {
   if (current.last === null) return { ...current, last: { price, at } }
   const gap = at - current.last.at
   if (0 <= gap && gap < SPACING_MIN_MS) return current
-  // A gap below zero is a clock set back: history goes on from here.
+  // A negative gap means that the clock was set back: history continues from here.
   if (gap < 0 || gap > GAP_MAX_MS) return { ...current, last: { price, at } }
   const dt = gap / HOUR_MS
   const r = Math.log(priceAsNumber(price) / priceAsNumber(current.last.price))
@@ -62,29 +62,29 @@ export function sigma(current: Volatility): number {
   return Math.min(SIGMA_MAX, Math.max(SIGMA_MIN, Math.sqrt(current.variance)))
 }
 
-// Whether the dollars, the coins and the price of a fill fit each other and the market. A fill in which they do not is
-// recorded all the same, and a person is told.
+// Whether the dollars, the coins and the price of a fill fit each other and the market. A fill that does not fit is
+// recorded all the same, and an operator is told.
 
-/** How far the dollars of a fill may be from its coins at its price before it deserves a look: 5 percent. */
+/** How far the dollars of a fill may differ from its coins times its price before a person should look: 5 percent. */
 export const PRICE_TOLERANCE_PERCENT = 5n
 
-/** A price this many times the market's, or the market's this many times it, is of another unit, or of another day. */
+/** A price this many times above or below the market's is in another unit, or from another day. */
 export const FAR_OFF = 2n
 
-/** How long before an execution a stored price may have been the market's, where it fired without one. */
+/** For an execution that fired without a price: how old a stored price may be to stand for the market's. */
 export const MARKET_PRICE_MS = DAY_MS
 
-/** What one bitcoin can cost at all, where nothing is known of the market: 100 to 5,000,000 dollars. */
+/** The range of plausible prices where the market's is unknown: 100 to 5,000,000 dollars. */
 export const PLAUSIBLE_PRICES = { least: 100n * UNITS, most: 5_000_000n * UNITS }
 
-/** Whether dollars and coins of a fill do not fit its price, allowing for coins that were rounded to a satoshi. */
+/** Whether the dollars and coins of a fill contradict its price, allowing for coins rounded to a satoshi. */
 function isMispriced({ usdAmount, btcAmount, executionPrice }: Fill): boolean {
   const paid = usdAmount * UNITS
   const off = paid - btcAmount * executionPrice
   return (off < 0n ? -off : off) > (paid * PRICE_TOLERANCE_PERCENT) / 100n + executionPrice
 }
 
-/** Whether a price is no price of the market, which is null where nothing is known of it. */
+/** Whether a price is far from the market's; `market` is null where it is unknown. */
 function isFarOff(price: Price, market: Price | null): boolean {
   if (market === null) return price < PLAUSIBLE_PRICES.least || price > PLAUSIBLE_PRICES.most
   return price >= market * FAR_OFF || price * FAR_OFF <= market
@@ -94,9 +94,8 @@ function isFarOff(price: Price, market: Price | null): boolean {
 export type OddPrice = { price: Price; fault: 'contradicted' | 'far_off' }
 
 /**
- * What is wrong with the figures of a fill that comes to so much; null if nothing is, or there is no fill. Amounts that
- * an operator gave are not held against a price that is far off: they are held against the market, as far as it is
- * known.
+ * What is wrong with the figures of a fill; null if nothing is, or there is no fill. Amounts that an operator gave are
+ * not compared with a reported price that is far off, but with the market's, where that is known.
  */
 export function oddPrice(
   { report }: Trade,
@@ -115,10 +114,10 @@ export function oddPrice(
   return paid !== null && isFarOff(paid, market) ? { price, fault: 'far_off' } : null
 }
 
-// What is said of a fill that was made before its execution was there. It is probably of another order, such as one of
-// the sandbox that the partner's venue knows under an equal key.
+// The finding about a fill that was made before its execution existed. It probably belongs to another order, such as a
+// sandbox order that the partner's venue knows under an equal key.
 
-/** As a finding: its code, whose it is, the words and the next command. */
+/** Its code, its tenant, its message and the next command. */
 export function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyFill) {
   return {
     kind: 'fill_early' as const,

@@ -1,4 +1,4 @@
-// Problems: everything the service says no to, as a closed list. What is not in it is a bug, and is asserted.
+// Problems: every refusal of the service, as a closed list. Anything else that goes wrong is a bug, and is asserted.
 
 /** What only a partner's call can meet. */
 export type CallProblem =
@@ -36,7 +36,7 @@ export type CommandProblem =
   | 'database_in_use'
   | 'usage'
 
-/** What either can meet: an order that is taken, a record that is not there, a database that cannot be used. */
+/** What either can meet: an order that is taken, a record that does not exist, a database that cannot be used. */
 export type SharedProblem =
   | 'user_not_found'
   | 'plan_not_found'
@@ -67,7 +67,7 @@ export class Problem extends Error {
   }
 }
 
-/** A row is not what was stored: nothing is done on its word. `place` says which row of the table it is. */
+/** A row is not what was stored, so nothing may rely on it. `place` names the row. */
 export class DamagedRow extends Problem {
   readonly table: string
 
@@ -80,14 +80,14 @@ export class DamagedRow extends Problem {
   }
 }
 
-// Assertions: what holds unless there is a bug, checked where it matters.
+// Assertions: what holds unless there is a bug, checked where money depends on it.
 
-/** Stops on what only a bug could bring about. Kept in production: a wrong ledger is worse than a failed request. */
+/** Stops on what only a bug could cause. It stays in production: a wrong ledger is worse than a failed request. */
 export function assert(condition: boolean, message: string): asserts condition {
   if (!condition) throw new Error(`assertion failed: ${message}`)
 }
 
-/** The default of a switch over a union: does not compile while a case is missing. */
+/** The default of a switch over a union: it does not compile while a case is missing. */
 export function unreachable(value: never): never {
   throw new Error(`unreachable: ${String(value)}`)
 }

@@ -1,4 +1,4 @@
-// Text: how long it may be, how somebody else's is made safe to show, and how numbers are put in words.
+// Text: how long it may be, how text from outside is made safe to show, and how numbers are written.
 
 import { Problem } from './problem.ts'
 
@@ -11,21 +11,22 @@ export const TEXT_MAX = 255
 export const EMAIL_MAX = 320
 /** Why something failed, or why an operator did something. */
 export const REASON_MAX = 2_000
-/** Why a webhook was not delivered. Some of what it says is the receiver's: the names in its certificate, say. */
+/**
+ * Why a webhook was not delivered. The text may contain the receiver's own words, such as the names in its certificate.
+ */
 export const FAILURE_REASON_MAX = 500
 
-/** At most `max` characters of a text; where some are left out, the last one is an ellipsis. */
+/** At most `max` characters of a text; when it is cut, the last one is an ellipsis. */
 export function cut(text: string, max: number): string {
   const characters = [...text]
   return characters.length <= max ? text : `${characters.slice(0, Math.max(0, max - 1)).join('')}…`
 }
 
-// Text that somebody else wrote, as a person may read it: on one line, with nothing in it that hides, moves or reorders
-// the text around it.
+// Text from outside, made safe to read: on one line, without anything that hides, moves or reorders the text around it.
 
 /**
- * Control characters, line and paragraph ends, halves of a pair, and what has no shape of its own: marks that turn the
- * direction of text, joiners, fillers, tags.
+ * Control characters, line and paragraph ends, halves of a surrogate pair, and characters without a shape of their own:
+ * direction marks, joiners, fillers, tags.
  */
 const UNSEEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
 
@@ -35,15 +36,15 @@ const NAMES: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 export const visible = (text: string): string =>
   text.replace(UNSEEN, (unseen) => NAMES[unseen] ?? codeOf(unseen))
 
-/** The same of a text whose line ends are our own. */
+/** The same for a text whose line ends are our own. */
 export const visibleLines = (text: string): string => text.split('\n').map(visible).join('\n')
 
-/** Blanks that pass for others, and all but the first of several between words: they pass for the next column. */
+/** Blanks other than the space, and all but the first of several between words: they look like the next column. */
 const BLANKS = /(?! )[\p{Zs}\u2800]|(?<=\S +) (?= *\S)/gu
-/** Backslashes that would read as the beginning of what we write for a character. */
+/** Backslashes that would look like the beginning of one of our escapes. */
 const LIKE_OURS = new RegExp(`\\\\+(?=[nrtu]|${UNSEEN.source}|(?! )[\\p{Zs}\\u2800])`, 'gu')
 
-/** The same in a table or beside other text, where blanks part one thing from the next. */
+/** The same in a table or beside other text, where blanks separate the fields. */
 export const visibleCell = (text: string): string =>
   visible(text.replace(LIKE_OURS, (slashes) => slashes + slashes).replace(BLANKS, codeOf))
 
@@ -52,7 +53,7 @@ function codeOf(character: string): string {
   return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, '0')}`
 }
 
-// Text that somebody else wrote, as HTML writes it.
+// Text from outside, in HTML.
 
 const ENTITIES: Record<string, string> = {
   '&': '&amp;',
@@ -63,15 +64,18 @@ const ENTITIES: Record<string, string> = {
   '`': '&#96;',
 }
 
-/** Between tags or in a quoted attribute: no tag is in it, and nothing that hides the rest or turns its direction. */
+/**
+ * Safe between tags and in a quoted attribute: it contains no tag, and nothing that hides the rest or changes its
+ * direction.
+ */
 export const htmlText = (text: string): string =>
   visible(text).replace(/[&<>"'`]/g, (one) => ENTITIES[one] ?? one)
 
-// A word as a shell takes it whole.
+// A word quoted for a shell.
 
 /**
- * As it is where no shell would take it apart, else in single quotes, and what a terminal would not show in the escapes
- * of bash and zsh: what is printed can be copied and means the same.
+ * Unchanged where no shell would split it, else in single quotes; characters that a terminal would not show become
+ * escapes of bash and zsh. So what is printed can be copied and means the same.
  */
 export function quoted(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word
@@ -83,14 +87,14 @@ export function quoted(word: string): string {
   return `$'${escaped}'`
 }
 
-/** In single quotes always, for zsh too. */
+/** Always in single quotes, for zsh too. */
 export const singleQuoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
 
-// A file that was named and cannot be read: one that is not there is not found, and any other is a bad file.
+// Why a file cannot be read: a missing one is file_not_found, and any other is bad_file.
 
 const MISSING = ['ENOENT', 'ENOTDIR']
 
-/** What to throw for the error that reading `file` met. */
+/** The problem to throw for an error that occurred while reading `file`. */
 export function unreadable(file: string, error: unknown): Problem {
   const { code, message } = error as { code?: unknown; message: string }
   if (MISSING.includes(String(code))) return new Problem('file_not_found', `There is no file ${file}.`)
@@ -110,7 +114,7 @@ export function grouped(decimal: string | number): string {
 export const counted = (count: number, noun: string, plural = `${noun}s`): string =>
   `${grouped(count)} ${count === 1 ? noun : plural}`
 
-// How a number of bytes is put in words, the same way wherever a person reads one.
+// How a number of bytes is written wherever a person reads one.
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 
@@ -121,7 +125,7 @@ export function spellBytes(bytes: number): string {
   return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`
 }
 
-/** What is free of a disk: "20 GiB free of 40 GiB (50 %)". */
+/** The free space of a disk: "20 GiB free of 40 GiB (50 %)". */
 export function spellFree(free: number, total: number): string {
   const share = total === 0 ? 0 : Math.floor((100 * free) / total)
   return `${spellBytes(free)} free of ${spellBytes(total)} (${share} %)`

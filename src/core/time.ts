@@ -29,7 +29,7 @@ function dateOf(days: number): CalendarDate {
   const fromMarch = days + EPOCH_DAY
   const cycle = Math.floor(fromMarch / CYCLE_DAYS)
   const dayOfCycle = fromMarch - cycle * CYCLE_DAYS
-  // Every 4 years but every 100th, and yet the last day of the 400 years, has a leap day before it.
+  // Every fourth year has a leap day, but not every hundredth, except the last of the 400.
   const leapDays =
     Math.floor(dayOfCycle / 1_460) - Math.floor(dayOfCycle / 36_524) + Math.floor(dayOfCycle / 146_096)
   const yearOfCycle = Math.floor((dayOfCycle - leapDays) / 365)
@@ -61,7 +61,10 @@ export const plus = (at: Instant, ms: number): Instant => (at + ms) as Instant
 export const earlier = (a: Instant, b: Instant): Instant => (a < b ? a : b)
 export const later = (a: Instant, b: Instant): Instant => (a > b ? a : b)
 
-/** `YYYY-MM-DDTHH:mm:ss.sssZ`, the only form the service writes. By arithmetic: every row of an export has some. */
+/**
+ * `YYYY-MM-DDTHH:mm:ss.sssZ`, the only form the service writes. Computed by arithmetic, because every row of an export
+ * has several.
+ */
 export function formatInstant(at: Instant): string {
   assert(Number.isSafeInteger(at), 'an instant is a whole number of milliseconds')
   const days = Math.floor(at / DAY_MS)
@@ -73,7 +76,7 @@ export function formatInstant(at: Instant): string {
   return `${dayText(days)}T${time}.${padded(ms - seconds * SECOND_MS, 3)}Z`
 }
 
-/** The day that was written last: instants that are written one after the other are mostly of one day. */
+/** The day written last: instants that are written one after the other mostly share a day. */
 const last = { days: Number.NaN, text: '' }
 
 function dayText(days: number): string {
@@ -87,10 +90,10 @@ function dayText(days: number): string {
 
 const padded = (value: number, length: number): string => String(value).padStart(length, '0')
 const TWO = Array.from({ length: 100 }, (_, value) => padded(value, 2))
-/** Of a number below a hundred. */
+/** Two digits of a number below a hundred. */
 const two = (value: number): string => TWO[value] ?? ''
 
-/** ISO 8601 gives a sign and six digits to a year that four cannot write. */
+/** ISO 8601 writes a year that does not fit four digits with a sign and six digits. */
 const yearText = (year: number): string =>
   0 <= year && year <= 9_999 ? padded(year, 4) : `${year < 0 ? '-' : '+'}${padded(Math.abs(year), 6)}`
 
@@ -149,7 +152,7 @@ export function parseInstant(text: string): ParsedInstant {
   return EARLIEST <= at && at <= LATEST ? { ok: true, at } : invalid('year is out of range')
 }
 
-/** The number that the digits from one place to another make. */
+/** The number written by the digits from one position to another. */
 function digits(text: string, from: number, to: number): number {
   let value = 0
   for (let i = from; i < to; i++) value = 10 * value + text.charCodeAt(i) - ZERO
@@ -159,7 +162,7 @@ function digits(text: string, from: number, to: number): number {
 const ZERO = 48
 const NINE = 57
 
-/** Where the fraction of a second ends that begins at `from`, with a point and a digit; `from` when there is none. */
+/** Where a fraction of a second that begins at `from` with a point ends; `from` when there is none. */
 function fractionEnd(text: string, from: number): number {
   let end = from + 1
   while (ZERO <= text.charCodeAt(end) && text.charCodeAt(end) <= NINE) end += 1
@@ -186,7 +189,7 @@ export const EARLIEST = midnightOf(1, 1, 1)
 /** The last instant that `formatInstant` writes in its one form. */
 export const LATEST = plus(midnightOf(10_000, 1, 1), -1)
 
-// How a span of time is put in words, the same way wherever a person reads one.
+// How a span of time is written wherever a person reads one.
 
 const UNITS = [
   [DAY_MS, 'd'],
@@ -195,7 +198,7 @@ const UNITS = [
   [SECOND_MS, 's'],
 ] as const
 
-/** Exact to the second, without the units that are zero: "7 d 5 min". What is negative counts as nothing. */
+/** Exact to the second, without units that are zero: "7 d 5 min". A negative span counts as zero. */
 export function spellSpan(ms: number): string {
   let rest = Math.max(0, Math.round(ms / SECOND_MS) * SECOND_MS)
   const parts: string[] = []
@@ -206,7 +209,7 @@ export function spellSpan(ms: number): string {
   return parts.join(' ') || '0 s'
 }
 
-/** The same for what often takes less than a minute: "84 ms", "1.2 s". */
+/** The same for spans that are often shorter than a minute: "84 ms", "1.2 s". */
 export function spellBriefSpan(ms: number): string {
   if (ms < SECOND_MS) return `${Math.max(0, Math.round(ms))} ms`
   // From 59.95 s on, one decimal place would say 60.

@@ -9,14 +9,14 @@ export type Trade = {
   executionId: ExecutionId
   /** When the confirmation was accepted: this decides the month it is billed in. */
   recordedAt: Instant
-  /** When the report first came, if it was refused and recorded later; null: when it was recorded. */
+  /** When the report first came, if it was refused and recorded later; null if it was recorded at once. */
   receivedAt: Instant | null
   report: Report
 }
 
 /**
- * When a fill was made: as the partner reported it, or else when its report came, whenever that was recorded. Null for
- * a failure that was reported without a time.
+ * When a fill was made: the time that the partner reported, else the time at which the report came, even if it was
+ * recorded later. Null for a failure reported without a time.
  */
 export const executedAtOf = ({
   report,
@@ -26,8 +26,8 @@ export const executedAtOf = ({
   report.executedAt ?? (isFill(report) ? (receivedAt ?? recordedAt) : null)
 
 /**
- * How a trade or an adjustment is dated: now, and never before the latest one, whatever the clock does, so that no
- * month that is over gains anything.
+ * How a trade or an adjustment is dated: now, and never before the latest one, whatever the clock does, so that nothing
+ * is added to a month that is over.
  */
 export const recordedAtOf = (now: Instant, latest: Instant | null): Instant =>
   latest === null ? now : later(now, latest)
@@ -68,7 +68,7 @@ export type NoFill = {
   failureReason: string | null
 }
 
-/** What a report says, and the name that it has on the wire, in a row and in an export. */
+/** The parts of a report, and the name of each on the wire, in a row and in an export. */
 const REPORT_COLUMNS = {
   status: 'status',
   partnerOrderId: 'partner_order_id',
@@ -79,7 +79,7 @@ const REPORT_COLUMNS = {
   partnerFee: 'partner_fee_usd',
   failureReason: 'failure_reason',
 } as const satisfies Record<keyof Fill | keyof NoFill, string>
-/** The name of a part of a report; of every part, where none is meant. */
+/** The name of a part of a report; without a type argument, of any part. */
 export type ReportColumn<Part extends keyof typeof REPORT_COLUMNS = keyof typeof REPORT_COLUMNS> =
   (typeof REPORT_COLUMNS)[Part]
 
@@ -100,7 +100,7 @@ export const isFill = (report: Report): report is Fill => 'usdAmount' in report
 
 // When two reports of an execution count as the same.
 
-/** Whether two reports say the same thing: compared by value, field by field. An empty reason says what none says. */
+/** Whether two reports are the same, compared by value, field by field. An empty reason equals no reason. */
 export function sameReport(a: Report, b: Report): boolean {
   return reportFingerprint(withoutEmptyReason(a)) === reportFingerprint(withoutEmptyReason(b))
 }
@@ -108,7 +108,10 @@ export function sameReport(a: Report, b: Report): boolean {
 const withoutEmptyReason = (report: Report): Report =>
   isFill(report) ? report : { ...report, failureReason: report.failureReason || null }
 
-/** One text per distinct report, for comparing and for hashing. Digests on file are made of it: it never changes. */
+/**
+ * One text for each distinct report, for comparing and hashing. Stored digests were computed from exactly this, so it
+ * never changes.
+ */
 export function reportFingerprint(report: Report): string {
   const { status, partnerOrderId, executedAt } = report
   const common = { status, partnerOrderId, executedAt }

@@ -27,7 +27,7 @@ export type UserRequest = {
   consentTimestamp: Instant
 }
 
-/** Links a user, or renews the metadata of one already known. A disabled user stays disabled. */
+/** Links a user, or updates the metadata of a known one. A disabled user stays disabled. */
 export function linkUser(current: User | null, request: UserRequest, now: Instant): UserChange {
   if (!request.consentAccepted) throw new Problem('consent_required', 'User consent is required.')
   const user: User = {

@@ -1,5 +1,4 @@
-// What is known of a running service at a glance: the facts that its findings are drawn from. All of it is cheap to
-// read.
+// Vitals: the facts about a running service from which its findings follow. All of them are cheap to read.
 
 import type { Dispute, LostWrites, SchedulerFacts } from './clock.ts'
 import type { ExecutionId } from './execution.ts'
@@ -9,7 +8,7 @@ import type { Instant } from './time.ts'
 
 /** The feed that the latest passes asked. */
 export type FeedVitals = {
-  /** Its SPEC; of an address only the origin. */
+  /** Its SPEC; for an address, only the origin. */
   name: string
   /** When the newest pass that asked it began. */
   askedAt: Instant
@@ -17,7 +16,7 @@ export type FeedVitals = {
   down: { since: Instant; reason: string } | null
 }
 
-/** A partner's live environment. A test environment sets off no alarm and is not seen. */
+/** A partner's live environment. A test environment raises no alarm and is left out. */
 export type PartnerVitals = {
   tenant: Tenant
   status: PartnerStatus
@@ -31,8 +30,7 @@ export type PartnerVitals = {
   /** Instructions that were delivered again and again. */
   stuck: { count: number; first: ExecutionId } | null
   /**
-   * Confirmations of the last 24 hours: with something bought, and with nothing; and whether the newest few, of
-   * whatever day, all came to nothing.
+   * Confirmations of the last 24 hours: fills and failures; and whether the newest few, of whatever day, all failed.
    */
   orders: { filled: number; failed: number; newestFailed: boolean; commonestReason: string | null }
   /** Since when it has had an active plan that is timed; null when it has none. */
@@ -44,7 +42,7 @@ export type PartnerVitals = {
     lastReason: string | null
     lastDeliveredAt: Instant | null
   } | null
-  /** Reports of fills that were refused, and that nobody has decided on: kept ones, and ones only counted. */
+  /** Late fills that nobody has decided on: those kept, and those only counted. */
   lateFills: { kept: number; oldestAt: Instant | null; unkept: number; firstUnkept: string | null } | null
 }
 
@@ -56,7 +54,7 @@ export type UnspentWindows = {
   worst: { partnerPlanId: string; released: Usd }
 }
 
-/** A fill whose time lies before its execution was there, as recorded or as refused and kept. */
+/** A recorded or late fill that is dated before its execution was created. */
 export type EarlyFill = {
   tenant: Tenant
   executionId: ExecutionId
@@ -67,9 +65,9 @@ export type EarlyFill = {
 export type DiskVitals = {
   folder: string
   freeBytes: number
-  /** What is free and what is used, without what is kept for root. */
+  /** The space that is free or in use, without what is reserved for root. */
   totalBytes: number
-  /** By how much the database grew in the last day, or since the first pass of it. */
+  /** The database's growth in the last day, or since its first pass. */
   dayGrowthBytes: number
 }
 
@@ -88,6 +86,6 @@ export type Vitals = {
   unspent: UnspentWindows[]
   /** The newest first. */
   earlyFills: EarlyFill[]
-  /** Null for a database in memory, and on a server, whose disk is not ours to see. */
+  /** Null for a database in memory, and on a server, whose disk is not visible from here. */
   disk: DiskVitals | null
 }

@@ -16,7 +16,7 @@ export type Webhook = {
   lastDeliveredAt: Instant | null
   lastStatusCode: number | null
   consecutiveFailures: number
-  /** Of the last attempt that failed, also when later ones did not. */
+  /** The last attempt that failed, even if later ones succeeded. */
   lastFailure: { at: Instant; reason: string } | null
 }
 
@@ -27,7 +27,10 @@ export const SECRET_BYTES = 32
 export const secretOf = (random: Uint8Array): string =>
   SECRET_PREFIX + random.toBase64({ alphabet: 'base64url', omitPadding: true })
 
-/** Registers a webhook or replaces the one there: a new secret, counters at zero, the first registration's date. */
+/**
+ * Registers a webhook or replaces the present one: a new secret, counters at zero, and the date of the first
+ * registration.
+ */
 export function register(current: Webhook | null, url: string, secret: string, now: Instant): Webhook {
   return {
     url,
@@ -50,7 +53,7 @@ export const FAILURES_TO_PAUSE = 10
 /** How an attempt ended. `statusCode` is null when no answer came; `reason` is null when it counts as delivered. */
 export type Attempt = { statusCode: number | null; reason: string | null }
 
-/** Enters an attempt: a success clears the failures, too many in a row pause the webhook. */
+/** Records an attempt: a success clears the failures, and too many in a row pause the webhook. */
 export function noteAttempt(current: Webhook, attempt: Attempt, now: Instant): Webhook {
   const lastStatusCode = attempt.statusCode ?? current.lastStatusCode
   if (attempt.reason === null)
@@ -62,7 +65,7 @@ export function noteAttempt(current: Webhook, attempt: Attempt, now: Instant): W
   return { ...failing, status: 'paused', updatedAt: now }
 }
 
-/** Lifts a pause: the same secret, and as many failures to the next one as at the start. */
+/** Lifts a pause: the secret stays, and the count of failures starts at zero again. */
 export function resume(current: Webhook, now: Instant): Webhook {
   return current.status === 'active'
     ? current
@@ -73,7 +76,7 @@ export function resume(current: Webhook, now: Instant): Webhook {
 
 export const EVENT_NAME = 'executions.available'
 
-/** What a wake-up says: whose it is, how many executions the pass created for them, and the first of them. */
+/** The content of a wake-up: its tenant, how many executions the pass created for it, and the first of them. */
 export type Announcement = {
   tenant: Pick<Tenant, 'partnerSlug' | 'environment'>
   count: number

@@ -1,6 +1,6 @@
-// Buying windows: their ledger, which one follows, and the schedule that a pass reads. A window is opened with a
-// budget; tranches reserve from it, confirmations turn reservations into spending or give them back. All amounts stay
-// with the window that reserved them.
+// Windows: their ledger, which one follows, and the schedule that a pass reads. A window opens with a budget; tranches
+// reserve from it, and confirmations turn reservations into spending or give them back. Every amount stays with the
+// window that reserved it.
 
 import { lesser, type Price, type Usd, ZERO_USD } from './money.ts'
 import { assert } from './problem.ts'
@@ -16,11 +16,11 @@ export type Window = {
   budget: Usd
   /** The sum of its open executions. */
   reserved: Usd
-  /** What its trades and adjustments took of the budget: `spent + excess` is what they add up to. */
+  /** What its trades and adjustments took from the budget; their sum is `spent + excess`. */
   spent: Usd
-  /** What was bought beyond a reservation or beyond the budget, and is outside it by an operator's decision. */
+  /** What was bought beyond a reservation or the budget, and was put outside the budget by an operator's decision. */
   excess: Usd
-  /** What can no longer be spent: zero while the window is current, the whole rest once it is closed. */
+  /** What can no longer be spent: zero while the window is open, the whole rest once it is closed. */
   released: Usd
   closed: { at: Instant; reason: CloseReason } | null
 }
@@ -52,12 +52,14 @@ export function reserve(window: Window, amount: Usd): Window {
   return checked({ ...window, reserved: (window.reserved + amount) as Usd })
 }
 
-/** What no reservation and no trade of a window claims: still to be spent, or released once it is closed. */
+/**
+ * What no reservation and no trade of a window claims: still to be spent while it is open, released once it is closed.
+ */
 export const leftOf = (window: Window): Usd => (window.closed ? window.released : unreserved(window))
 
 /**
- * Settles a reservation: `spent` of it was spent (zero for a failure), the rest goes back to this very window, where it
- * covers an excess first.
+ * Settles a reservation: `spent` of it was spent (zero for a failure), and the rest goes back to this window, where it
+ * first covers an excess.
  */
 export function settle(window: Window, reservation: Usd, spent: Usd): Window {
   assert(0n <= spent && spent <= reservation, 'a fill is at most its reservation')
@@ -73,9 +75,9 @@ export function settle(window: Window, reservation: Usd, spent: Usd): Window {
 }
 
 /**
- * Enters that an execution without an open reservation comes to `after` and no longer to `before`. More is taken from
- * what the window has left, as far as that and the execution's own reservation go; what is beyond either is excess.
- * Less takes the window's excess away first, and goes back to the window only after that.
+ * Changes the total of an execution without an open reservation from `before` to `after`. An increase is taken from
+ * what the window has left, up to the execution's own reservation; the rest is excess. A decrease reduces the window's
+ * excess first, and only then goes back to the window.
  */
 export function adjustSpent(
   window: Window,
@@ -130,7 +132,7 @@ function checked(window: Window): Window {
 /** A plan's window and the terms that decide which one comes next. */
 export type OnGrid = { start: Instant; end: Instant; frequency: Frequency; amount: Usd }
 
-/** The window that follows one that is over: on the same grid, past the windows slept through, with one budget only. */
+/** The window that follows one that is over: on the same grid, past those that were missed, with one budget only. */
 export const roll = (over: OnGrid, now: Instant): Opening | null =>
   now < over.end ? null : windowCellAt(over, now)
 
@@ -152,9 +154,8 @@ export const cellDue = (window: OnGrid, startDate: Instant, now: Instant): Openi
 type CellUse = { claimed: Usd; usedStart: Instant | null }
 
 /**
- * The window for a cell that may have had windows before, because the clock was once ahead: it has what they left, and
- * starts a millisecond after them, so that no idempotency key comes twice. Null when too little is left, of the money
- * or of the cell.
+ * The window for a cell that may have had windows before, because the clock was once ahead. It has what they left, and
+ * starts a millisecond after them, so that no idempotency key is repeated. Null when too little money or time is left.
  */
 export function openCell(cell: Opening, { claimed, usedStart }: CellUse, floor: Usd): Opening | null {
   const budget = (cell.budget - claimed) as Usd
@@ -170,9 +171,9 @@ export const cellAfter = ({ start, end, budget }: Opening): Opening => ({
 })
 
 /**
- * A plan's first window: the present cell of its grid, or the one at a start_date still ahead. Where windows of its
- * name may have started up to `usedUntil`, which a reset has removed, it starts a millisecond after that, so that no
- * idempotency key comes twice; it ends with the cell even so.
+ * A plan's first window: the present cell of its grid, or the one at a start_date still ahead. Where a reset has
+ * removed windows under the plan's name that may have started up to `usedUntil`, it starts a millisecond after that, so
+ * that no idempotency key is repeated. It still ends with its cell.
  */
 export function firstWindow(
   { startDate, frequency, amount }: { startDate: Instant; frequency: Frequency; amount: Usd },
@@ -197,30 +198,30 @@ const cellStart = (start: Instant, lengthMs: number, now: Instant): Instant =>
 
 type Terms = { amount: Usd; frequency: Frequency; status: 'active' | 'paused' | 'cancelled' }
 
-/** Where windows of a plan have started that had executions: no other may start there. */
+/** The starts of a plan's windows that had executions: no other window may start there. */
 export type UsedStarts = {
-  /** Of those that are not in the past. */
+  /** Those that are not in the past. */
   usedStarts: readonly Instant[]
   /** The latest that windows under the plan's name may have had before a reset of its sandbox; null for none. */
   usedBeforeReset: Instant | null
 }
 
 /**
- * Whether a window with the full amount begins in place of what is left of the current one: when the amount or the
- * frequency changes, and when a paused plan goes on.
+ * Whether a window with the full amount replaces what is left of the current one: when the amount or the frequency
+ * changes, and when a paused plan becomes active.
  */
 export function resetsWindow(before: Terms, after: Terms): boolean {
   const reactivated = before.status === 'paused' && after.status === 'active'
   return reactivated || after.amount !== before.amount || after.frequency !== before.frequency
 }
 
-/** Starts further ahead of a new window are those of a clock that was wrong: it does not have to come after them. */
+/** Starts further ahead than this come from a clock that was wrong: a new window need not come after them. */
 const USED_AHEAD_MS = WINDOW_MS['bi-weekly']
 
 /**
- * Where a reset window starts: now, or at the plan's start_date while that lies ahead; a millisecond after the last
- * window that already has executions, should the clock have gone back, and after all that a reset of the sandbox has
- * removed, so that no idempotency key is made twice.
+ * Where a reset window starts: now, or at the plan's start_date while that lies ahead. If the clock has gone back, it
+ * starts a millisecond after the last window that already has executions, and after all that a reset of the sandbox has
+ * removed, so that no idempotency key is repeated.
  */
 export function resetStart(
   { usedStarts, usedBeforeReset }: UsedStarts,
@@ -278,7 +279,7 @@ export const ANY_PRICE = (2n ** 62n) as Price
 export const awaitedPrice = ({ limitPrice }: Pick<Schedule, 'limitPrice'>): Price | null =>
   limitPrice === ANY_PRICE ? null : limitPrice
 
-/** The schedule of a window no pass has seen yet: looked at as soon as it starts. */
+/** The schedule of a window that no pass has visited: the first visit is due at its start. */
 export function freshSchedule(window: Window, minTranche: Usd): Schedule {
   return {
     planId: window.planId,
@@ -300,7 +301,7 @@ export function freshSchedule(window: Window, minTranche: Usd): Schedule {
   }
 }
 
-// When the failsafe of a window begins: by how often passes have come lately.
+// When the failsafe of a window begins, given how often passes have come lately.
 
 export const FAILSAFE_LEAD_MIN_MS = 15 * MINUTE_MS
 /** How many gaps between the last passes decide how early a failsafe begins. */
@@ -312,7 +313,7 @@ export function failsafeLead(passGapsMs: readonly number[]): number {
   return Math.max(FAILSAFE_LEAD_MIN_MS, 2 * (longestFirst[1] ?? 0))
 }
 
-/** When the failsafe of a window begins: so long before its end, and not before the window itself. */
+/** When the failsafe of a window begins: `leadMs` before its end, but not before the window itself. */
 export const failsafeStart = (
   { windowStart, windowEnd }: { windowStart: Instant; windowEnd: Instant },
   leadMs: number,
@@ -320,9 +321,9 @@ export const failsafeStart = (
 
 // How often the failsafe tries again with money that comes back.
 
-/** The most extra tranches a window may fire for money that comes back in its failsafe span. */
+/** The most extra tranches that a window may fire for money that comes back during its failsafe. */
 export const EXTRA_TRANCHES_MAX = 3
-/** How far apart they are, at least. */
+/** The least time between them. */
 export const EXTRA_SPACING_MS = 5 * MINUTE_MS
 
 // The least that an instruction of a window may be. src/store/sql/ledger.ts says the same in SQL.

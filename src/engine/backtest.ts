@@ -1,5 +1,5 @@
-// The timing engine over history: the very decisions of the scheduler, one pass a bar, one window every seven hours,
-// and what they saved.
+// The backtest: the scheduler's own decisions over a price history, one pass a bar, one window every seven hours, and
+// what they saved.
 
 import type { Trigger } from '../core/execution.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../core/money.ts'
@@ -16,7 +16,7 @@ import {
 import { decide } from './slot-reserve.ts'
 import { WARM_UP_MS, WINDOW_EVERY_MS } from './window-starts.ts'
 
-/** What one window cost and what it might have: prices in dollars, spend as shares of the budget by bar. */
+/** What one window cost and what it might have cost: prices in dollars, spend as shares of the budget by bar. */
 export type WindowResult = {
   start: Instant
   end: Instant
@@ -133,8 +133,8 @@ function play(
 }
 
 /**
- * The first bar whose pass finds the plan due, or `endBar`. A plan that waits is due at instants that are known and at
- * the first price that is low enough, as in the store's indexes; the bars before change nothing.
+ * The first bar whose pass finds the plan due, or `endBar`. A waiting plan is due at known instants and at the first
+ * price that is low enough, as in the store's indexes; the bars before it change nothing.
  */
 function nextVisit(of: History, bars: Bars, { schedule, live }: Player): number {
   const { nextRunAt, clockAt, limitPrice } = schedule
@@ -146,7 +146,7 @@ function nextVisit(of: History, bars: Bars, { schedule, live }: Player): number 
   return firstBarUnder(of.value, priceAsNumber(limitPrice), { ...bars, endBar })
 }
 
-/** The first of some bars at or after an instant, by halves; `endBar` when all are before it. */
+/** The first of some bars at or after an instant, by binary search; `endBar` when all are before it. */
 function firstBarAt(at: Float64Array, instant: number, { firstBar, endBar }: Bars): number {
   let [low, high] = [firstBar, endBar]
   while (low < high) {
@@ -164,7 +164,8 @@ function firstBarUnder(value: Float64Array, limit: number, { firstBar, endBar }:
   return bar
 }
 
-// A price history as the backtest reads it: columns in time order, and what a scheduler would have known at each price.
+// A price history as the backtest reads it: columns in time order, with what a scheduler would have known at each
+// price.
 
 /** Bars in time order, no two at one instant. */
 export type History = {
@@ -183,8 +184,8 @@ export type History = {
 type Point = { at: Instant; price: Price }
 
 /**
- * Takes in prices part by part, in any order; of several at one instant the first one counts. None of the parts is
- * kept, so a long history takes little room.
+ * Takes in prices in batches, in any order; of several at one instant the first one counts. The batches are not kept,
+ * so a long history takes little memory.
  */
 export function gatherHistory(): { add: (points: readonly Point[]) => void; history: () => History } {
   let at = new Float64Array(1_024)
@@ -240,7 +241,7 @@ function barGaps(at: Float64Array): number[] {
   return [usual, usual]
 }
 
-// What a backtest says: the strategy beside its baselines, means with their intervals and their tails.
+// The result of a backtest: the strategy beside its baselines, means with their intervals and their tails.
 
 /** Savings against the time-weighted average, in basis points; positive is cheaper. */
 export type Summary = {
@@ -257,7 +258,7 @@ export type BacktestReport = Summary & {
   file: string
   frequency: Frequency
   windows: number
-  /** The independent pieces that the intervals rest on, and the days of each. */
+  /** The independent blocks that the intervals rest on, and the days of each. */
   blocks: number
   block_days: number
   drift_bp: number
@@ -266,12 +267,12 @@ export type BacktestReport = Summary & {
   baselines: { lump: Summary; clock: Summary; minimum: Summary }
 }
 
-/** Windows this close share their market: blocks long enough that what is left between them is little. */
+/** Windows close together share their market: the blocks are long enough to be nearly independent. */
 const BLOCK_DAYS: Record<Frequency, number> = { daily: 30, weekly: 60, 'bi-weekly': 90 }
 
-/** The independent pieces an interval rests on. */
+/** The independent blocks that an interval rests on. */
 export type Blocks = { count: number; days: number }
-/** With fewer an interval is far too narrow, and with one it has no width at all. */
+/** With fewer, an interval is far too narrow; with one, it has no width at all. */
 export const BLOCKS_MIN = 10
 
 export function blocksOf(results: readonly WindowResult[], frequency: Frequency): Blocks {
@@ -311,7 +312,10 @@ export function reportOf(
 
 export const saving = (window: WindowResult, cost: number): number => 1e4 * (1 - cost / window.twap)
 
-/** A saving this small is only what adding up doubles leaves: not a win, and in a flat market nothing to capture. */
+/**
+ * A saving this small is a rounding error of adding doubles: it is not a win, and in a flat market there is nothing to
+ * capture.
+ */
 const NOISE_BP = 1e-6
 
 function summarise(
@@ -334,11 +338,11 @@ function summarise(
   }
 }
 
-/** Steps a window is divided into for the average spend profile. */
+/** The steps into which a window is divided for the average spend profile. */
 const PROFILE_STEPS = 336
 
 /**
- * What a fixed schedule would have saved that spends the same share at the same time of every window as the strategy
+ * What a fixed schedule would have saved if it spent, in every window, the same share at the same time as the strategy
  * does on average: the part of a saving that the market's drift explains.
  */
 function driftSavings(results: readonly WindowResult[], { value }: History): number[] {
@@ -367,7 +371,7 @@ function driftSavings(results: readonly WindowResult[], { value }: History): num
 export const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length
 
-/** The smallest value with at least a share `q` of the values at or under it. */
+/** The smallest value that at least a share `q` of the values do not exceed. */
 export function quantile(values: readonly number[], q: number): number {
   const sorted = Float64Array.from(values).sort()
   return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? Number.NaN
@@ -406,7 +410,7 @@ export function meanInterval(
   return [quantile(means, 0.025), quantile(means, 0.975)]
 }
 
-// Chance that repeats itself, for simulations and statistics. Never for anything secret.
+// Repeatable random numbers, for simulations and statistics. Never for anything secret.
 
 /** Numbers in [0, 1) that are the same for the same seed: mulberry32. */
 export function seededRandom(seed: number): () => number {

@@ -1,4 +1,4 @@
-// One scheduler pass: take the lock, learn the price, visit the plans that are due, store what fires.
+// One scheduler pass: takes the lock, reads the price, visits the plans that are due, and stores what fires.
 
 import { clockDisputed, judgeClock, type Testimony } from '../core/clock.ts'
 import type { ExecutionId } from '../core/execution.ts'
@@ -20,9 +20,9 @@ import type {
 } from '../store/store.ts'
 import { decide } from './slot-reserve.ts'
 
-/** Plans in one transaction: enough to spread the cost of a commit, few enough to keep the write lock short. */
+/** Plans in one transaction: enough to share the cost of a commit, few enough to hold the write lock briefly. */
 export const PAGE_PLANS_MAX = 1_000
-/** A plan whose decision failed: a bug or a damaged row. Nothing of it was stored. */
+/** A plan whose decision failed, because of a bug or a damaged row. Nothing was stored for it. */
 export type FailedPlan = { planId: number; error: unknown }
 /** What this process did of a pass. */
 export type PassReport = PassCounts & {
@@ -30,7 +30,9 @@ export type PassReport = PassCounts & {
   at: Instant
   price: Price | null
   failed: FailedPlan[]
-  /** What the whole pass came to, for the caller that wakes its partners; null when other processes are still at it. */
+  /**
+   * The result of the whole pass, for the caller that wakes its partners; null while other processes still work on it.
+   */
   whole: (PassCounts & { passId: number }) | null
 }
 
@@ -40,15 +42,15 @@ export type PassOptions = {
   store: Store
   machine: Machine
   /**
-   * Asked once, before the pass begins: a price unless there is no feed or it failed, the time its answers tell, and
-   * which feed it was, for the operator.
+   * Called once, before the pass begins. It returns a price unless there is no feed or it failed, the time given by the
+   * feed's answers, and which feed was asked, for the operator.
    */
   observe: () => Promise<{ price: ObservedPrice | null; testimony: Testimony; asked?: AskedFeed }>
 }
 
 /**
- * Runs one pass, or takes part in one. Null when one is running that takes no further hand. Throws clock_disputed, with
- * nothing fired, rolled or stored, when the clock and the feed's own time are too far apart (docs/decisions).
+ * Runs one pass, or takes part in one. Null when a running pass takes no further process. Throws clock_disputed, with
+ * nothing fired, rolled or stored, when the clock and the feed's own time are too far apart (docs/decisions/clock.md).
  */
 export async function runPass({ store, machine, observe }: PassOptions): Promise<PassReport | null> {
   const hand = await store.joinPass()
@@ -83,7 +85,7 @@ export type Rehearsal = {
   fired: Preview[]
 }
 
-/** Thinks a pass through and stores nothing, not even the price. Throws clock_disputed as the pass would. */
+/** Computes what a pass would do, and stores nothing, not even the price. Throws clock_disputed as the pass would. */
 export async function rehearsePass({ store, machine, observe }: PassOptions): Promise<Rehearsal> {
   const { price: observed, testimony } = await observe()
   const { now, standing } = await store.readClock()
@@ -117,7 +119,9 @@ async function visitAll(pages: AsyncIterable<number[]>, visit: Visit): Promise<V
   return total
 }
 
-/** Visits a page; when one of its plans cannot be decided, visits them one by one, so that it stops nobody else's. */
+/**
+ * Visits a page. When one of its plans cannot be decided, visits the plans one by one, so that the others still fire.
+ */
 async function visitPage(planIds: number[], visit: Visit, total: Visited): Promise<void> {
   try {
     const page = await visit.store.changeDuePlans(visit.passId, planIds, visit.decide)
@@ -132,13 +136,13 @@ async function visitPage(planIds: number[], visit: Visit, total: Visited): Promi
   }
 }
 
-/** The tables whose damaged row keeps only its own plan from firing. */
+/** The tables in which a damaged row keeps only its own plan from firing. */
 const OF_ONE_PLAN: ReadonlySet<string> = new Set(['plans', 'schedules', 'windows'])
 
 const concernsAll = (error: unknown): boolean =>
   error instanceof Problem && !(error instanceof DamagedRow && OF_ONE_PLAN.has(error.table))
 
-/** The decisions of a pass that knows this much. */
+/** The decisions of a pass with this price and volatility. */
 export function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {
   const deviation = sigma(pass.volatility)
   return {

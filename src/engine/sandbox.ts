@@ -1,4 +1,4 @@
-// Sandbox time: takes one test environment through a stretch of time as the scheduler would have, but at once.
+// Sandbox time: takes one test environment through a span of time as the scheduler would have, but at once.
 
 import type { Price } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
@@ -11,9 +11,9 @@ import type { AuditEntry, Fired, PassCounts, PlanDecisions, Sandbox, Store } fro
 import { decisions, type Known, PAGE_PLANS_MAX } from './pass.ts'
 import { fireNext } from './slot-reserve.ts'
 
-/** A pass at least this often, and at every instant at which a plan waits for something. */
+/** The most time between two passes of an advance, which also stops at every instant for which a plan waits. */
 const CADENCE_MS = HOUR_MS
-/** In an environment with more plans than this, the stops of a minute are one, as they are for a tick every minute. */
+/** In an environment with more plans than this, the stops of a minute are taken together, as by a tick every minute. */
 export const EXACT_PLANS_MAX = 1_000
 
 type AdvanceOptions = {
@@ -21,7 +21,7 @@ type AdvanceOptions = {
   machine: Machine
   tenant: Tenant
   byMs: number
-  /** The price of all the time that passes; null for the newest one stored, if there is one. */
+  /** The price during the whole advance; null for the newest stored one, if there is one. */
   price: Price | null
   audit: AuditEntry
   onProgress: (share: number) => void
@@ -37,8 +37,8 @@ export type Advanced = PassCounts & {
 }
 
 /**
- * Moves the clock of a test environment on, firing what falls due on the way. Each step is one transaction, so that
- * an interrupted advance has simply gone less far. Throws sandbox_refused, database_in_use.
+ * Moves the clock of a test environment forward, firing what falls due on the way. Each step is one transaction, so an
+ * interrupted advance has simply gone less far. Throws sandbox_refused, database_in_use.
  */
 export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced> {
   const { store, tenant, byMs, audit } = options
@@ -69,7 +69,7 @@ async function takeThrough(walk: Walk): Promise<PassCounts & { passes: number }>
   let moved = 0
   for (let reached = 0; ; reached = await nextStep(walk, reached)) {
     const due = await dueAt(walk, reached)
-    // Between stops nothing is written: an hour in which nothing is due costs one look.
+    // Nothing is written between stops: an hour in which nothing is due costs one read.
     if (due.length > 0 || reached === byMs) {
       await visit(walk, { due, byMs: reached - moved, decide: decisions(pass, leadMs, machine) }, total)
       moved = reached
@@ -89,7 +89,7 @@ type Walk = AdvanceOptions & {
 }
 type Visit = { due: readonly number[]; byMs: number; decide: PlanDecisions }
 
-/** The price stands still while the time of the sandbox runs, and is as fresh as at its start. */
+/** The price does not change while the sandbox's time runs, and stays as fresh as at the start. */
 async function knownAt(store: Store, price: Price | null): Promise<Known> {
   const known = await store.peekPass()
   const chosen = price ?? known.price?.price ?? null
@@ -105,7 +105,7 @@ async function nextStep(
   reached: number,
 ): Promise<number> {
   const stop = await store.findNextStop(tenant, { after: plus(from, reached), leadMs, togetherMs })
-  // Nobody waits for anything: there is nothing to see on the way.
+  // No plan waits for anything, so the advance can go to its end.
   if (stop === null) return byMs
   return Math.min(byMs, reached + CADENCE_MS, stop - from)
 }

@@ -1,5 +1,5 @@
-// SlotReserve: whether a tranche of a window fires now, and how much it spends. Pure; the scheduler and the backtest
-// run this very code.
+// SlotReserve: whether a tranche of a window fires now, and how much it spends. The scheduler and the backtest run the
+// same code.
 
 import type { Firing, Tranche, Trigger } from '../core/execution.ts'
 import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../core/money.ts'
@@ -31,8 +31,8 @@ export function decide(schedule: Schedule, pass: Pass): Decision {
 }
 
 /**
- * Fires the next tranche before its time, as a sandbox may ask; what is due anyway is the next one. Null when the
- * window has not begun or has nothing left that is worth an instruction.
+ * Fires the next tranche before its time, for a sandbox; a tranche that is due anyway is the next one. Null when the
+ * window has not begun or has too little left for an instruction.
  */
 export function fireNext(schedule: Schedule, pass: Pass): Decision | null {
   if (pass.now < schedule.windowStart) return null
@@ -41,14 +41,14 @@ export function fireNext(schedule: Schedule, pass: Pass): Decision | null {
   const planned: Planned = { ...decision.schedule, layout: decision.schedule.layout ?? layout(schedule) }
   const left = planned.layout.slots * planned.layout.unitsPerSlot - planned.layout.unitsFired
   const slot = slotAt(planned, pass.now)
-  // To be looked at again by the next pass, which works out what the unit behind this one waits for.
+  // The next pass visits the plan again, and works out what the following unit waits for.
   const woken: Planned = { ...planned, nextRunAt: pass.now, limitPrice: null, clockAt: null }
   const firing = { trigger: 'clock', slot, reservationPrice: null, ...evidence(null, pass) } as const
   for (let units = 1; units <= left; units++) {
     const amount = worth(planned, units)
     if (amount >= planned.floor) return fire(woken, amount, { ...firing, units })
   }
-  // Money that came back when every unit was out.
+  // Money that came back after every unit had fired.
   const rest = floorToCents(planned.fireable)
   return rest >= planned.floor ? fire(woken, rest, { ...firing, units: 0 }) : null
 }
@@ -82,7 +82,7 @@ function inSlot(planned: Planned, pass: Pass): Decision {
   const nextRunAt = slotStart(planned, slots, slot + 1)
   const entered: Planned = { ...planned, slot, reference, nextRunAt, limitPrice: null, clockAt: null }
   const amount = worth(planned, due)
-  // Units too small for the venue wait for the next slot and merge with its own; a raised minimum brings this about.
+  // After the minimum is raised, units that are now too small wait for the next slot and merge with its own.
   if (due > 0 && amount < planned.floor) return { schedule: entered, tranche: null }
 
   const waiting: Planned =
@@ -103,7 +103,10 @@ function inSlot(planned: Planned, pass: Pass): Decision {
   })
 }
 
-/** Near the window's end: everything fireable at once, then up to three more tries for money that comes back. */
+/**
+ * Near the window's end: fires everything that is left at once, then up to three extra tranches for money that comes
+ * back.
+ */
 function failsafe(planned: Planned, pass: Pass): Decision {
   const { slots, unitsPerSlot, unitsFired } = planned.layout
   const units = slots * unitsPerSlot - unitsFired
@@ -142,8 +145,8 @@ const rest = (schedule: Schedule, until: Instant): Decision => ({
 })
 
 /**
- * What `due` units are worth: the remaining budget over the remaining units, to the cent; the last takes what is left.
- * A rest too small to fire on its own (a minimum that was raised meanwhile) is added, so that it is not lost.
+ * The amount of `due` units: their share of the remaining budget, to the cent; the last unit takes what is left. A rest
+ * too small to fire alone, after the minimum was raised, is added, so that it is not lost.
  */
 function worth(planned: Planned, due: number): Usd {
   const left = planned.layout.slots * planned.layout.unitsPerSlot - planned.layout.unitsFired
@@ -175,7 +178,7 @@ export function reservationPrice(reference: Reference, m: number, k: number): Pr
   return ((reference.price * BigInt(Math.round(ratio * RATIO_ONE))) / BigInt(RATIO_ONE)) as Price
 }
 
-/** The slot's reference: fixed at its first live price, kept through a stale feed. */
+/** The slot's reference: fixed at its first live price, and kept while the feed is down. */
 function referenceOf(
   planned: Planned,
   slot: number,
@@ -192,7 +195,7 @@ function referenceOf(
 /** A schedule whose window is cut into slots. */
 type Planned = Schedule & { layout: Layout }
 
-/** How long a slot of a window is, as long as the budget is enough for that many: three in a day, else two a day. */
+/** The length of a slot where the budget is large enough: three slots in a daily window, two a day in longer ones. */
 export const slotMsOf = (windowMs: number): number =>
   windowMs <= WINDOW_MS.daily ? 8 * HOUR_MS : 12 * HOUR_MS
 
@@ -202,7 +205,7 @@ export const slotMsOf = (windowMs: number): number =>
 export function layout(of: { windowStart: Instant; windowEnd: Instant; budget: Usd; floor: Usd }): Layout {
   const { budget, floor } = of
   const lengthMs = of.windowEnd - of.windowStart
-  // What is left of a slot that had another window may be shorter than any of these.
+  // A window that begins late in its cell may be shorter than any of these.
   const days = Math.max(1, Math.round(lengthMs / DAY_MS))
   const most = Math.max(1, Math.round(lengthMs / slotMsOf(lengthMs)))
   const fits = (slots: number, unitsPerSlot: number): boolean =>
@@ -228,7 +231,9 @@ function slotAt(planned: Planned, now: Instant): number {
   )
 }
 
-/** When unit `m` of a slot is due without a live price: spread over the slot, each in the middle of its share. */
+/**
+ * When unit `m` of a slot is due without a live price: units are spread over the slot, each in the middle of its share.
+ */
 function clockTime(planned: Planned, slot: number, m: number): Instant {
   const { slots, unitsPerSlot } = planned.layout
   const from = slotStart(planned, slots, slot)

@@ -1,4 +1,4 @@
-// Where a pass gets its price from: a SPEC on the command line becomes a feed, of one source or of the exchanges.
+// Price feeds: a SPEC on the command line becomes a feed, of one source or of several exchanges.
 
 import type { Testimony } from '../core/clock.ts'
 import { type Price, price, priceAsNumber } from '../core/money.ts'
@@ -9,8 +9,8 @@ import type { AskedFeed, ObservedPrice } from '../store/store.ts'
 import { fetchJson, isLoopback, majority, tell } from './fetch.ts'
 
 /**
- * What a look at a feed brings: a price, unless it has none to give, and the time that the same answers tell. `asked`
- * is what an operator is told of it; nobody was asked for a price that is fixed.
+ * What a feed returns: a price, unless it has none, and the time given by the same answers. `asked` describes the feed
+ * to an operator; it is missing where the price is fixed.
  */
 type Observation = { price: ObservedPrice | null; testimony: Testimony; asked?: AskedFeed }
 /** A feed that fails gives no price: it never stops a purchase. */
@@ -18,9 +18,9 @@ export type Feed = () => Promise<Observation>
 
 export type FeedOptions = {
   clock: () => Instant
-  /** Told why a source gave no price. */
+  /** Called with the reason when a source gives no price. */
   warn: (message: string) => void
-  /** Where an exchange is reached, for those who reach it through a proxy of their own. */
+  /** The origins of exchanges, for operators who reach them through a proxy of their own. */
   origins?: Partial<Record<Exchange, string>>
 }
 
@@ -46,7 +46,7 @@ export function createFeed(spec: string, options: FeedOptions): Feed {
   throw new Problem('usage', `Unknown price feed ${JSON.stringify(feedName(spec))}: give ${FEED_WORDS}.`)
 }
 
-/** A SPEC as it may be shown: of an address only the host, because the rest may hold a key. */
+/** A SPEC as it may be shown: for an address only the host, because the rest may hold a key. */
 export const feedName = (spec: string): string => {
   const host = spec.includes('://') ? URL.parse(spec)?.host : spec
   return host ?? 'with an address that cannot be read'
@@ -58,7 +58,7 @@ export const fixedPrice =
 
 const isExchange = (spec: string): spec is Exchange => Object.hasOwn(EXCHANGES, spec)
 
-/** A JSON ticker of anybody's. Plain HTTP only from this very machine: a price decides when money is spent. */
+/** A JSON ticker at any address. Plain HTTP is allowed only on this machine: a price decides when money is spent. */
 function tickerUrl(spec: string): URL | null {
   const url = URL.parse(spec)
   if (!url?.hash.startsWith('#/')) return null
@@ -77,10 +77,10 @@ function askExchange(name: Exchange, options: FeedOptions): Promise<Observation>
   return ask({ name, url: new URL(path, options.origins?.[name] ?? origin), read }, options)
 }
 
-/** `shown` is the name by which an operator can ask it again. */
+/** `shown` is the SPEC with which an operator can ask it again. */
 type Source = { name: string; shown?: string; url: URL; read: (document: unknown) => Quote }
 
-/** Asks one source. An answer without a usable price still tells the time. */
+/** Asks one source. An answer without a usable price still gives the time. */
 async function ask(
   { name, shown = name, url, read }: Source,
   { clock, warn }: FeedOptions,
@@ -125,7 +125,7 @@ function medianFeed(options: FeedOptions): Feed {
   }
 }
 
-/** A quote must be live, as a stored price must; as far ahead of the time it means that one of two clocks is wrong. */
+/** A quote must be live, as a stored price must. If it lies as far ahead, one of the two clocks is wrong. */
 function refuseStale(quote: Quote, now: Instant): void {
   if (quote.at !== null && Math.abs(now - quote.at) > PRICE_LIVE_MS) {
     const span = spellSpan(Math.abs(now - quote.at))
@@ -158,7 +158,7 @@ function readCoinbase(answer: unknown): Quote {
 }
 
 function readKraken(answer: unknown): Quote {
-  // Kraken answers 200 with its errors in the body, and names the pair as it likes.
+  // Kraken answers 200 with its errors in the body, and has its own names for the pair.
   const errors = member(answer, 'error')
   if (!Array.isArray(errors) || errors.length > 0) throw new Error(`it answers ${JSON.stringify(errors)}`)
   const [pair] = Object.values(object(member(answer, 'result')))
@@ -188,9 +188,9 @@ function epoch(value: unknown, unitMs: number): Instant {
   return (Number(value) * unitMs) as Instant
 }
 
-// A price read out of a JSON answer, whatever its shape: numbers are text until they are exact.
+// How a price is read from a JSON answer of any shape: numbers stay text until they are exact.
 
-/** What a source said: a price, and when it was made if the source says so. */
+/** A source's price, and when it was made, if the source says so. */
 type Quote = { price: Price; at: Instant | null }
 
 const NUMBER = /^\d{1,8}(\.\d+)?$/
@@ -235,10 +235,10 @@ function member(value: unknown, name: string): unknown {
   return (value as Record<string, unknown>)[name]
 }
 
-// The price several sources agree on.
+// The price on which several sources agree.
 
 export const SOURCES_MIN = 2
-/** How far from the middle a source may be, as a share of it, before it is taken for wrong. */
+/** How far a source may be from the median, as a share of it, before it counts as wrong. */
 export const OUTLIER_SHARE = 0.02
 
 /** The median of the prices near the median of all; null when fewer than SOURCES_MIN are left. */

@@ -1,5 +1,5 @@
-// Asking a server for JSON, within limits of time and size: numbers stay the text they were written as, and the answer
-// also tells the time.
+// Fetches JSON from a server, within limits of time and size. Numbers stay text as they were written, and the answer
+// also gives the time.
 
 import { Decimal } from 'decimal.js'
 import { agree, type Testimony, type Witness } from '../core/clock.ts'
@@ -8,25 +8,25 @@ import { type Instant, plus, SECOND_MS } from '../core/time.ts'
 export const FETCH_TIMEOUT_MS = 3_000
 const BODY_BYTES_MAX = 256 * 1024
 
-/** JSON.parse as ECMAScript now has it: the reviver sees the text a number was written as. */
+/** JSON.parse as ECMAScript now has it: the reviver gets the source text of a number. */
 const parseJson = JSON.parse as (
   text: string,
   reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
 ) => unknown
 
-/** What decimal.js is given: an exponent of at most two digits, because no price and no time needs a larger one. */
+/** Numbers given to decimal.js: an exponent of at most two digits, because no price and no time needs a larger one. */
 const EXPONENT = /^\d+(?:\.\d+)?e[+-]?0*\d{1,2}$/i
 
-/** A number as JSON writes it, digit for digit, without its exponent. Any other stays as it was written. */
+/** A JSON number with an exponent, digit for digit, without the exponent. Any other text stays unchanged. */
 const withoutExponent = (written: string) =>
   EXPONENT.test(written) ? new Decimal(written).toFixed() : written
 
-/** A JSON answer with its numbers left as text, and when it was handed out if it says so. */
+/** A JSON answer with its numbers left as text, and when it was served, if it says so. */
 type Answer = { document: unknown; at: Instant | null }
 
 /** Throws on a time-out, a status other than 200, a body that is not JSON. */
 export async function fetchJson(url: URL): Promise<Answer> {
-  // Loaded only when a feed is asked: a pass without one starts faster.
+  // Loaded only when a feed is asked, because a pass without one then starts faster.
   const { request } = await import('undici')
   const signal = AbortSignal.timeout(FETCH_TIMEOUT_MS)
   const { statusCode, headers, body } = await request(url, {
@@ -65,15 +65,15 @@ async function readText(body: AsyncIterable<Uint8Array>, signal: AbortSignal): P
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)
 
-// The time that the answers of price sources tell, as a second witness beside the machine's own clock.
+// The time given by the answers of price sources, as a second witness beside the machine's own clock.
 
-/** `Date` as RFC 9110, section 5.6.7 has it; the two obsolete forms are read by nobody's clock any more. */
+/** `Date` by RFC 9110, section 5.6.7. The two obsolete forms are not read. */
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/
 const AGE = /^\d{1,10}$/
 
 type Headers = Record<string, string | string[] | undefined>
 
-/** When an answer was handed out: its Date, and for one that a cache had kept its Age on top. Null without a Date. */
+/** When an answer was served: its Date, plus its Age if it comes from a cache. Null without a Date. */
 export function servedAt({ date, age }: Headers): Instant | null {
   if (typeof date !== 'string' || !HTTP_DATE.test(date)) return null
   const at = Date.parse(date) as Instant
@@ -82,15 +82,15 @@ export function servedAt({ date, age }: Headers): Instant | null {
 }
 
 /**
- * What one source tells, of the times in its answer the one nearest to the clock. A market that rests has an old price
- * in a new answer, and a server may be wrong about the date: either time is enough to confirm the clock.
+ * The testimony of one source: of the times in its answer, the one nearest to the clock. A quiet market gives an old
+ * price in a new answer, and a server may have the wrong date; either time is enough to confirm the clock.
  */
 export function tell(source: string, times: readonly (Instant | null)[], clock: Instant): Testimony {
   const known = times.filter((at) => at !== null).sort((a, b) => Math.abs(a - clock) - Math.abs(b - clock))
   return known[0] === undefined ? 'silent' : { source, at: known[0] }
 }
 
-/** What most of the sources that tell a time agree on; silent when they do not. */
+/** The time on which most of the sources that give one agree; silent when they do not agree. */
 export function majority(source: string, testimonies: readonly Testimony[]): Testimony {
   const known = testimonies
     .filter((one): one is Witness => typeof one !== 'string')

@@ -1,4 +1,4 @@
-// Price histories in files: a header `time,price`, then one price a line, read as a stream.
+// Price history files: a header `time,price`, then one price a line, read as a stream.
 
 import { closeSync, createReadStream, fstatSync } from 'node:fs'
 import type { Price } from '../core/money.ts'
@@ -11,7 +11,7 @@ import { positive } from './feed.ts'
 type PricePoint = { at: Instant; price: Price }
 
 const HEADER = 'time,price'
-/** How much is read at a time: ten thousand of the shortest rows. */
+/** How much is read at a time: about ten thousand of the shortest rows. */
 const CHUNK_BYTES = 128 * 1024
 
 type PriceFile = {
@@ -94,8 +94,8 @@ const badLine = ({ file, line }: { file: string; line: number }, why: string): P
 const LINE_END = /\r\n|\n|\r/
 
 /**
- * Yields for each chunk, of which none is empty, the lines that it completes, whatever ends them: LF, CRLF or CR. Many
- * at once, because a million single steps of an async iterator take longer than reading what they bring.
+ * Yields, for each chunk, the lines that it completes, whether they end in LF, CRLF or CR. No chunk is empty. Lines
+ * come in batches, because a million single steps of an async iterator take longer than the reading itself.
  */
 export async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<string[]> {
   let begun = ''

@@ -1,5 +1,5 @@
-// The guard against turning a webhook on the host's own network: a name is resolved, and refused if any address it
-// has is not an ordinary public one.
+// Keeps webhooks away from the host's own network: a name is resolved, and refused if any of its addresses is not an
+// ordinary public one.
 
 import { lookup } from 'node:dns'
 import { lookup as lookUpNow, Resolver } from 'node:dns/promises'
@@ -9,27 +9,27 @@ import { Problem } from '../core/problem.ts'
 
 type Cidr = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
-/** Public by the registries, yet answered by the cloud's own host: Azure's wire server. */
+/** Azure's wire server: public by the registries, but answered by the cloud's own host. */
 const METADATA_ADDRESSES = ['168.63.129.16']
 const GLOBAL_UNICAST_V6: Cidr = [ipaddr.IPv6.parse('2000::'), 3]
 
 type GuardOptions = {
   allow: Cidr[]
   resolve?: Resolve
-  /** For the operator's eyes: a refusal says which address of a name it is about, whatever it is. */
+  /** A refusal names the address it is about, even an internal one: for operators only. */
   namesAddresses?: boolean
 }
 
 export type Guard = {
   /** Throws webhook_refused when the URL's host does not resolve, or has an address that is not allowed. */
   checkUrl: (url: string) => Promise<void>
-  /** A look-up for a socket: it answers only when every address of the name is allowed. */
+  /** The look-up of a socket: it answers only when every address of the name is allowed. */
   lookup: LookupFunction
-  /** Why a host that is an address itself is refused, null when it is allowed or a name. */
+  /** Why a host that is itself an address is refused; null when it is allowed, or is a name. */
   refuseLiteral: (hostname: string) => Problem | null
 }
 
-/** For an address that the person who runs the command has chosen for their own machine. */
+/** No guard: for an address that the person who runs the command chose for their own machine. */
 export const UNGUARDED: Guard = { checkUrl: async () => {}, lookup, refuseLiteral: () => null }
 
 export function createGuard(options: GuardOptions): Guard {
@@ -72,8 +72,8 @@ export function createGuard(options: GuardOptions): Guard {
 const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '')
 
 /**
- * Says which address is meant, because a name may have several, and which flag allows it. A partner reads this too: it
- * must not learn which address an internal name has. Those of loopback are not secret.
+ * Names the refused address, because a name may have several, and the flag that allows it. A partner may read this too,
+ * and must not learn the address of an internal name. Loopback addresses are no secret.
  */
 function refused(
   host: string,
@@ -91,7 +91,7 @@ function refused(
   )
 }
 
-/** Why an address may not be connected to, null when it may. */
+/** Why connections to an address are refused; null when they are allowed. */
 export function refusal(text: string, allow: Cidr[]): string | null {
   if (!ipaddr.isValid(text)) return 'not an address'
   const address = ipaddr.process(text)
@@ -103,7 +103,7 @@ export function refusal(text: string, allow: Cidr[]): string | null {
   return address.kind() === 'ipv6' && !address.match(...GLOBAL_UNICAST_V6) ? 'not global unicast' : null
 }
 
-/** Reads a range as written on the command line. Throws a usage Problem on anything else. */
+/** Reads a range from the command line. Throws usage for anything else. */
 export function parseCidr(text: string): Cidr {
   if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
   throw new Problem(
@@ -124,16 +124,16 @@ async function resolveName(host: string, resolve: Resolve): Promise<string[]> {
   return addresses
 }
 
-// Names to addresses. Partners choose the names, and a name server that never answers is theirs too: so the questions
-// are asked by sockets of our own. The system's look-up would hold one of the four threads that all look-ups share.
+// How names are resolved. Partners choose the names, and may run a name server that never answers, so queries use
+// sockets of our own. The system's look-up would hold one of the four threads that all look-ups share.
 
 export type Resolve = (host: string) => Promise<string[]>
 
 export const RESOLVE_TIMEOUT_MS = 5_000
-/** Two tries, the second twice as long: both fit into the limit above. */
+/** Two tries, the second twice as long; both fit within the limit above. */
 const QUERY_TIMEOUT_MS = 1_500
 const QUERY_TRIES = 2
-/** Of the threads that all look-ups share, as many as names outside the DNS may wait on. */
+/** How many of the threads that all look-ups share may wait for names outside the DNS. */
 const SYSTEM_LOOKUPS_MAX = 2
 /** The DNS has no such name, or there is no DNS here. */
 const ABSENT = new Set(['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'])
@@ -141,7 +141,7 @@ const ABSENT = new Set(['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'])
 /** `servers` are name servers to ask in place of the system's. */
 export function createResolve(servers: readonly string[] | null = null): Resolve {
   return async (host) => {
-    // RFC 6761, section 6.3: this name means loopback and a name server is not asked.
+    // RFC 6761, section 6.3: this name means loopback, and no name server is asked.
     if (/(^|\.)localhost\.?$/i.test(host)) return ['127.0.0.1', '::1']
     const resolver = new Resolver({ timeout: QUERY_TIMEOUT_MS, tries: QUERY_TRIES })
     if (servers) resolver.setServers(servers)
@@ -169,7 +169,7 @@ async function query(resolver: Resolver, host: string): Promise<string[]> {
 
 let systemLookups = 0
 
-/** For a name in the hosts file, or one that only the system's own ways find. */
+/** For a name in the hosts file, or one that only the system's look-up finds. */
 async function bySystem(host: string): Promise<string[]> {
   if (systemLookups >= SYSTEM_LOOKUPS_MAX) throw new Error('too many names unknown to the DNS at once')
   systemLookups += 1

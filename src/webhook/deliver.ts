@@ -1,4 +1,4 @@
-// A wake-up on its way: a single attempt, every step of it under a time limit.
+// Delivers a wake-up: a single attempt, every step of it under a time limit.
 
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -17,20 +17,20 @@ const ANSWER_BYTES_MAX = 1_024
 
 type DeliverOptions = {
   guard: Guard
-  /** What the names of its own headers begin with, such as `X-Service`. */
+  /** The prefix of its own headers, such as `X-Service`. */
   headerPrefix: string
-  /** A PEM file of certificate authorities trusted beside the usual ones. */
+  /** A PEM file of certificate authorities that are trusted besides the usual ones. */
   caFile: string | null
 }
 
 /**
- * Throws when the CA file cannot be read or holds no certificate. Proxy variables are not looked at: a proxy would
- * resolve names on its own.
+ * Throws when the CA file cannot be read or holds no certificate. Proxy variables are ignored: a proxy would resolve
+ * names on its own.
  */
 export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): Send {
   const trust = caFile === null ? null : trustAlso(caFile)
   return async ({ webhook, ...wakeUp }) => {
-    // A service whose ticks are cron's never sends any.
+    // A service whose ticks come from cron never sends any.
     const undici = await import('undici')
     const url = new URL(webhook.url)
     const signal = AbortSignal.timeout(TOTAL_TIMEOUT_MS)
@@ -48,7 +48,7 @@ export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): 
           ...signedHeaders(headerPrefix, webhook.secret, body),
         },
       })
-      // The status decides; what follows it is read only so that the receiver can finish writing a short answer.
+      // The status decides. The body is read only so that the receiver can finish writing a short answer.
       await answer.dump({ limit: ANSWER_BYTES_MAX, signal }).catch(() => {})
       const delivered = statusCode >= 200 && statusCode < 300
       return { statusCode, reason: delivered ? null : `HTTP ${statusCode}` }
@@ -63,10 +63,10 @@ export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): 
   }
 }
 
-/** The usual authorities and those of the file: read once, because each reading parses them all. */
+/** The usual authorities and those of the file, read once, because each reading parses all of them. */
 function trustAlso(caFile: string): SecureContext {
   const text = textOf(caFile)
-  // TLS itself would take any file and trust nobody new; the receivers would be the first to notice.
+  // TLS itself accepts any file, and adds no authority from a bad one: it would be noticed only when deliveries fail.
   const own = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g)
   if (!own) throw new Error(`${caFile} holds no certificate in PEM form`)
   for (const certificate of own) assertCertificate(certificate, caFile)
@@ -100,9 +100,9 @@ function createAgent(
   const connector = undici.buildConnector({
     timeout: CONNECT_TIMEOUT_MS,
     lookup: guard.lookup,
-    // One request on a connection gains nothing from HTTP/2, and every receiver speaks what was before it.
+    // A single request on a connection gains nothing from HTTP/2, and every receiver speaks HTTP/1.1.
     allowH2: false,
-    // Said, so that no variable of the environment can switch the check off.
+    // Set explicitly, so that no environment variable can switch the check off.
     rejectUnauthorized: true,
     ...(trust && { secureContext: trust }),
   })
@@ -123,7 +123,7 @@ function reasonOf(error: unknown): string {
   const { message, code, cause } = error as { message?: string; code?: string; cause?: { message?: string } }
   // OpenSSL appends its own call stack, line by line.
   const [text = ''] = (cause?.message || message || code || 'failed').split('\n')
-  // Node ends some with advice on a flag of its own, which an operator of this program cannot set.
+  // Some of Node's messages end with advice about a flag of its own, which an operator of this program cannot set.
   return text.replace(
     /; if the root CA is installed locally.*$/,
     ' (--webhook-ca trusts a private authority)',

@@ -9,7 +9,7 @@ const SIGNATURE_PREFIX = 'sha256='
 export const signatureOf = (secret: string, body: string | Uint8Array): string =>
   SIGNATURE_PREFIX + hmac(secret, body).toString('hex')
 
-/** What a request says beside its body: `X-Service` makes `X-Service-Event` and `X-Service-Signature`. */
+/** The headers of a request: the prefix `X-Service` makes `X-Service-Event` and `X-Service-Signature`. */
 export const signedHeaders = (prefix: string, secret: string, body: string): Record<string, string> => ({
   [`${prefix}-Event`]: EVENT_NAME,
   [`${prefix}-Signature`]: signatureOf(secret, body),
@@ -25,9 +25,7 @@ export function isSignature(given: string, secret: string, body: string | Uint8A
 export const hmac = (secret: string, body: string | Uint8Array): Buffer =>
   createHmac('sha256', secret).update(body).digest()
 
-/**
- * Which mistake explains a signature that does not match, from the likeliest on; null when none of the known ones does.
- */
+/** The mistake that explains why a signature does not match, the likeliest first; null when no known one does. */
 export function diagnose(given: string, secret: string, body: Uint8Array): string | null {
   for (const [mistake, holds] of mistakes(given, secret, body)) if (holds()) return mistake
   return null
@@ -66,8 +64,8 @@ function mistakes(given: string, secret: string, body: Uint8Array): [string, () 
 }
 
 /**
- * The usual ways to write the same JSON: compact, with spaces as Python does, indented; the fields as they came and in
- * the order they are sent in, which a map that sorts its keys has lost.
+ * The usual ways to write the same JSON: compact, with spaces as Python does, or indented; with the fields in the given
+ * order, or in the order in which they are sent, which a map with sorted keys has lost.
  */
 function reserialised(text: string): string[] {
   let value: unknown

@@ -1,5 +1,5 @@
-// After a pass: the wake-ups it wrote, each tried once, its outcome entered. What sends them loads Node's TLS and is in
-// a file of its own (deliver.ts): every cron tick loads this one, and few have anything to send.
+// Sends the wake-ups of a pass, each once, and records the outcome. The sending itself loads Node's TLS, so it is in a
+// file of its own (deliver.ts): every cron tick loads this one, and few have anything to send.
 
 import { FAILURES_TO_WARN } from '../core/findings.ts'
 import {
@@ -14,14 +14,14 @@ import type { WakeUpStore, WebhookStore } from '../store/store.ts'
 
 export type Delivery = WakeUp & { webhook: Webhook }
 export type Deliver = (delivery: Delivery) => Promise<Attempt>
-/** The same for a partner without a webhook on record. */
+/** Sends a wake-up, also to an address that is not registered as a webhook. */
 export type Send = (delivery: Announcement & { webhook: Pick<Webhook, 'url' | 'secret'> }) => Promise<Attempt>
 
 type WakeOptions = {
   store: WakeUpStore & Pick<WebhookStore, 'noteAttempt'>
-  /** Asked for only when there is something to announce: what it loads is what a pass without news goes without. */
+  /** Called only when there is something to send, so that other passes do not load it. */
   deliver: () => Promise<Deliver>
-  /** Told when a webhook fails often enough to be worth a line, when it is paused, and when the store fails. */
+  /** Called when a webhook fails often enough to be worth a line, when it is paused, and when the store fails. */
   warn: (message: string, fields: object) => void
 }
 
@@ -30,8 +30,9 @@ export type Woken = { sent: number; failed: number }
 export const IN_PARALLEL_MAX = 50
 
 /**
- * Sends what a pass announced, and what earlier ones could not, and says how many wake-ups were delivered and how many
- * not. Never throws: its executions are stored and a poll finds them, so a wake-up that is lost does not undo the pass.
+ * Sends the wake-ups of a pass, and those that earlier passes could not send, and returns how many were delivered and
+ * how many failed. Never throws: the executions are stored and a poll finds them, so a lost wake-up does not undo the
+ * pass.
  */
 export async function wakePartners(
   pass: { passId: number; executionsCreated: number },
@@ -58,7 +59,7 @@ export async function wakePartners(
     const who = `webhook of ${tenant.partnerSlug} ${tenant.environment}`
     const fields = { partner_slug: tenant.partnerSlug, environment: tenant.environment, reason }
     const failures = now.consecutiveFailures
-    // Attempts that were under way at the pause fail after it and are not news.
+    // Attempts that were under way at the pause fail after it; they are not reported.
     if (failures === FAILURES_TO_PAUSE)
       warn(`${who} is paused after ${failures} failures (${reason})`, fields)
     else if (failures === FAILURES_TO_WARN)
@@ -67,7 +68,8 @@ export async function wakePartners(
 }
 
 /**
- * Runs `send` over all items, at most so many at a time. When one throws, the others are finished before it is told.
+ * Runs `send` over all items, a limited number at a time. When one throws, the others finish before the error is
+ * thrown.
  */
 export async function inParallel<T>(items: readonly T[], send: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values()
