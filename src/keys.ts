@@ -1,4 +1,4 @@
-// API keys: made as text that is handed out once, and recognised by its hash.
+// API keys as text, which is handed out once and recognised by its hash.
 
 import { hash } from 'node:crypto'
 import { type KeyTerms, makeKey, visibleParts } from './core/key.ts'
@@ -15,5 +15,5 @@ export function issueKey(
   return { secret, record: { keyId, sha256: keyHash(secret), ...visibleParts(secret), ...terms } }
 }
 
-/** What is kept of a key. Its 238 random bits need no salt and no slow hash. */
+/** The hash under which a key is stored. With 238 random bits it needs no salt and no slow hash. */
 export const keyHash = (key: string): string => hash('sha256', key)

@@ -1,15 +1,15 @@
-// A queue in which nobody waits behind somebody else's crowd: first come, first served within a lane, and the lanes
-// take turns.
+// A fair queue: first come, first served within a lane, and the lanes take turns, so that a crowd in one lane delays no
+// other. src/http/turns.ts lists every place where work waits fairly.
 
 type Lanes<T extends object> = {
   readonly size: number
-  /** Opens a lane, and returns what adds an item to it. */
+  /** Opens a lane, and returns the function that adds an item to it. */
   open: () => (item: T) => void
   /** Takes the first item of the lane whose turn it is; undefined when nothing waits. */
   take: () => T | undefined
 }
 
-/** A lane stays with the caller that opened it, so that nothing has to be looked up, made or dropped for an item. */
+/** The caller that opened a lane keeps it, so that no item needs a look-up, and no lane has to be removed. */
 export function createLanes<T extends object>(): Lanes<T> {
   /** The lanes in which something waits, in the order of their turns. */
   const line: T[][] = []

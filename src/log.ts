@@ -45,7 +45,7 @@ export function createLog(format: LogFormat, clock: () => Instant, level: LogLev
   return { debug: legible('debug'), info: legible('info'), warn: legible('warn'), error: legible('error') }
 }
 
-/** The time as pino writes it, made anew once a millisecond. */
+/** The time as pino writes it, formatted at most once a millisecond. */
 function isoTime(clock: () => Instant): () => string {
   let madeAt: Instant | null = null
   let text = ''
@@ -57,7 +57,7 @@ function isoTime(clock: () => Instant): () => string {
   }
 }
 
-/** Fields as name=value; an id that only a program looks for, and what is not there, are left out. */
+/** Fields as name=value; ids that only a program needs, and missing values, are left out. */
 function inOneLine(fields: object): string {
   return Object.entries(fields)
     .filter(([name, value]) => name !== 'request_id' && value !== null && value !== undefined)
@@ -68,7 +68,7 @@ function inOneLine(fields: object): string {
     .join('')
 }
 
-/** An error whose texts a person may read; JSON needs none of it. Of a stack, the lines stay lines. */
+/** An error with its texts made safe to read; JSON does not need this. The lines of a stack stay lines. */
 function legibly(value: unknown): unknown {
   if (typeof value === 'string') return visibleLines(value)
   if (value instanceof Error) return legibly(pino.stdSerializers.err(value))
@@ -77,12 +77,12 @@ function legibly(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, legibly(inner)]))
 }
 
-/** The most text held back for a log that takes no more: what comes after it is lost. */
+/** The most text held back while the log takes no more; what comes after it is lost. */
 const BACKLOG_CHARS = 1 << 20
 
 /**
- * Writes to stderr, the lines of one turn of the event loop at once, and lets a full disk there take lines, not
- * purchases: what was done stays answered as done.
+ * Writes the lines of one turn of the event loop to stderr at once. When the disk there is full, lines are lost, but no
+ * purchase fails: what was done is still answered as done.
  */
 function forgiving(): DestinationStream {
   const stderr = pino.destination({ dest: STDERR, sync: true, maxLength: BACKLOG_CHARS })

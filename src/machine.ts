@@ -1,4 +1,4 @@
-// The clock, chance and the user's name as one value, for everything that must not read them itself.
+// The clock, randomness and the user's name as one value, for code that must not read them itself.
 
 import { randomBytes, randomUUID } from 'node:crypto'
 import { userInfo } from 'node:os'
@@ -36,7 +36,7 @@ export function machineAt(start: Instant): { machine: Machine; setClock: (now: I
   }
 }
 
-/** Random bytes drawn in bulk: one call to the system for many ids of a pass. Handed out once and never again. */
+/** Random bytes drawn in bulk: one call to the system serves many ids of a pass. No byte is handed out twice. */
 function pooled(): Machine['random'] {
   let pool = new Uint8Array()
   return (bytes) => {

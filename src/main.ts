@@ -24,7 +24,7 @@ export async function run(
     exitCode = code
   }
   const remark = (complaint: string): string => misspelt(program, argv, complaint)
-  // Before the words are parsed: --json is known only as a word.
+  // The options are not parsed yet, so --json is found as a plain word.
   const json = argv.includes('--json')
   const { program, cli } = createProgram({ streams, machine, exitWith, endSoon }, { remark, json })
   try {
@@ -53,7 +53,7 @@ function report(error: unknown, { json, warnings, self }: Reporting, { err }: Pi
   const beside = warnings.length > 0 ? { warnings } : {}
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return EXIT.done
-    // Without a command the parser shows the help, and has no message of its own.
+    // Without a command the parser shows the help and has no message.
     const isHelp = error.code === 'commander.help'
     const said = withoutSecrets(error.message)
       .replace(/^error: /, '')
@@ -72,24 +72,24 @@ function report(error: unknown, { json, warnings, self }: Reporting, { err }: Pi
 
 /** Runs this process's own command line. */
 export async function main(): Promise<void> {
-  // Node's own answer is to open its debugger, through which anybody on the machine runs code in this process.
+  // By default Node would open its debugger, through which anybody on the machine could run code in this process.
   process.on('SIGUSR1', () => {})
   const out = wholeOutput(() => process.stdout, 1)
   const { stderr: err } = process
   const argv = process.argv.slice(2)
   let loss: Loss | null = null
   out.on('error', (error: NodeJS.ErrnoException) => {
-    // A reader that has seen enough (`| head`) is not a failure.
+    // A reader that closes the pipe early (`| head`) is not a failure.
     if (error.code === 'EPIPE' && loss === null) process.exit(EXIT.done)
     const unwritten = new Error(unwrittenBecause(error, loss))
     process.exit(report(unwritten, { json: argv.includes('--json'), warnings: [], self: 'tranche' }, { err }))
   })
-  // Nobody reads the complaint: the exit code has to do.
+  // Nobody reads stderr, so the exit code must suffice.
   err.on('error', () => {})
   const streams = {
     out,
     err,
-    // Few commands read anything, and making the stream takes a start two milliseconds.
+    // Few commands read stdin, and opening the stream adds two milliseconds to a start.
     get in() {
       return process.stdin
     },
@@ -102,7 +102,7 @@ export async function main(): Promise<void> {
   process.exitCode = await run(argv, { streams, machine: realMachine, endSoon, env: process.env })
 }
 
-/** How long work that was given up on may still take to end by itself. */
+/** How long abandoned work may still take to end by itself. */
 const LINGER_MS = 1_000
 
 const unwrittenBecause = ({ message }: Error, loss: Loss | null): string =>

@@ -1,4 +1,4 @@
-// Opens files whose names others can put something under: what is there may be a link, a pipe or somebody else's.
+// Opens files at names where others can put something: it may be a link, a pipe or another user's file.
 
 import {
   closeSync,
@@ -17,7 +17,7 @@ const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants
 
 /**
  * Opens whatever has the name, but never the target of a link, and without waiting for the other end of a pipe. The
- * caller looks at what it got. Throws the system's error; `isLinkRefused` recognises a link.
+ * caller checks what it got. Throws the system's error; `isLinkRefused` recognises a link.
  */
 export const openUnlinked = (path: string, flags = O_RDONLY, mode = 0o600): number =>
   openSync(path, flags | O_NOFOLLOW | O_NONBLOCK, mode)
@@ -25,27 +25,27 @@ export const openUnlinked = (path: string, flags = O_RDONLY, mode = 0o600): numb
 export const isLinkRefused = (error: unknown): boolean =>
   (error as NodeJS.ErrnoException | null)?.code === 'ELOOP'
 
-/** Opens what a person named, links included, and does not wait either. */
+/** Opens a file that a person named, links included, also without waiting. */
 export const openNamed = (path: string): number => openSync(path, O_RDONLY | O_NONBLOCK)
 
 type PlainOptions = {
   /** As of open(2); to read, unless given. A file that this creates is private. */
   flags?: number
-  /** The users besides root and this one that it may belong to. Then it must also have one name, and one writer. */
+  /** The users, besides root and this one, who may own it. It must then also have a single name and a single writer. */
   ownedBy?: (() => readonly number[]) | null
 }
 
 /**
- * Opens a plain file and gives its descriptor. Throws bad_file for a link and for anything else that is not a plain
- * file, without having followed, created or waited for anything; for a file that must be our own, also when it is
- * somebody else's, has a second name or may be written by everybody. Throws the system's error for the rest.
+ * Opens a plain file and returns its descriptor. Throws bad_file for a link and anything else that is not a plain file,
+ * without following, creating or waiting for anything; and, where `ownedBy` is given, for a file of another user, with
+ * a second name or that everybody may write. Throws the system's error otherwise.
  */
 export function openPlain(file: string, { flags = O_RDONLY, ownedBy = null }: PlainOptions = {}): number {
   let descriptor: number
   try {
     descriptor = openUnlinked(file, flags)
   } catch (error) {
-    // A socket, or a pipe without a reader, does not open at all, nor does a folder to be written.
+    // A socket, a pipe without a reader, and a folder opened for writing do not open at all.
     refuseStrange(file)
     throw error
   }
@@ -71,8 +71,8 @@ export function withPlain<T>(file: string, options: PlainOptions, work: (descrip
 }
 
 /**
- * Creates an empty private file for another program, or a library, to fill by its name. Returns a check that throws
- * bad_file when the name leads to anything else by now.
+ * Creates an empty private file that another program, or a library, fills by its name. Returns a check that throws
+ * bad_file when the name now leads to anything else.
  */
 export function createPrivate(file: string): () => void {
   const descriptor = openSync(file, 'wx', 0o600)
@@ -81,7 +81,7 @@ export function createPrivate(file: string): () => void {
   return refuseOther
 }
 
-/** Returns a check that throws bad_file when the name no longer leads to the open file, which may be closed by then. */
+/** Returns a check that throws bad_file when the name no longer leads to the file, which may be closed meanwhile. */
 export function watchName(descriptor: number, file: string): () => void {
   const held = fstatSync(descriptor, { bigint: true })
   return () => {
@@ -94,7 +94,7 @@ export function watchName(descriptor: number, file: string): () => void {
   }
 }
 
-/** Throws bad_file for a name at which there is anything but a plain file. It opens nothing, and follows no link. */
+/** Throws bad_file when there is anything but a plain file at a name. It opens nothing, and follows no link. */
 export function refuseStrange(file: string): void {
   const found = lstatSync(file, { throwIfNoEntry: false })
   const flaw = found ? kindOf(found) : null
@@ -128,7 +128,7 @@ export function refuseForeignBeside(main: string, file: string): void {
 
 const OTHERS_MAY_WRITE = 0o022
 
-/** What something is that is not a plain file, with its article; null for a plain file. */
+/** What kind of thing is at the name, with its article; null for a plain file. */
 export function kindOf(found: Stats): string | null {
   if (found.isFile()) return null
   if (found.isSymbolicLink()) return 'a link'
@@ -137,7 +137,7 @@ export function kindOf(found: Stats): string | null {
   return found.isSocket() ? 'a socket' : 'a device'
 }
 
-/** What makes a plain file somebody else's; null for our own. Windows has no such owners. */
+/** Why a plain file counts as another user's; null for our own. Windows has no such owners. */
 function strangerOf(found: Stats, others: readonly number[]): string | null {
   if (found.nlink !== 1) return 'a file with a second name (a hard link)'
   const uid = process.getuid?.()

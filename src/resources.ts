@@ -15,7 +15,7 @@ export const HASHES_ASSET = 'hashes.json'
 
 type Migration = { name: string; text: string; sha256: string }
 
-/** Where the migrations of each store are: those of SQLite were first. */
+/** Where the migrations of each store are. SQLite's came first and lie at the top. */
 const MIGRATIONS = { sqlite: SQL, postgres: `${SQL}postgres/` }
 type Dialect = keyof typeof MIGRATIONS
 
@@ -54,7 +54,7 @@ const PAGES = [
 /** The asset with all pages. Compressed, and unpacked only for somebody who reads one. */
 export const PAGES_ASSET = 'pages.json.br'
 
-/** The pages as Markdown and the programs as they are, by their paths in the source. */
+/** The pages as Markdown and the programs unchanged, by their paths in the source. */
 export function readPages(): Record<string, string> {
   const packed = embedded(PAGES_ASSET)
   if (!packed) return findPages(join(import.meta.dirname, '..'))
@@ -73,16 +73,16 @@ export const readDeployed = (name: string): string =>
     ? getAsset(DEPLOY + name, 'utf8')
     : readFileSync(join(import.meta.dirname, '..', DEPLOY, name), 'utf8')
 
-/** A file embedded in the executable, to be read only; null when running from a checkout. */
+/** A file embedded in the executable, read-only; null when running from a checkout. */
 export const embedded = (name: string): { bytes: Uint8Array; sha256: string } | null =>
   isSea() ? { bytes: new Uint8Array(getRawAsset(name)), sha256: hashOf(name) } : null
 
-/** What is taken of the package with the viewer of the API description, and how it is embedded: gzipped. */
+/** The package with the viewer of the API description, and the files of it that are embedded, gzipped. */
 export const VIEWER = 'swagger-ui-dist'
 export const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'] as const
 export const viewerAsset = (name: string): string => `viewer/${name}.gz`
 
-/** A file of the viewer, gzipped. Only a caller that asks for it pays for it. */
+/** A file of the viewer, gzipped. It is read only when it is asked for. */
 export async function readViewerFile(name: (typeof VIEWER_FILES)[number]): Promise<Uint8Array> {
   const found = embedded(viewerAsset(name))
   if (found) return found.bytes
@@ -92,7 +92,7 @@ export async function readViewerFile(name: (typeof VIEWER_FILES)[number]): Promi
 
 let hashes: Record<string, string> | undefined
 
-/** Looked up, not computed: at every start of a minutely pass it would cost more than the pass. */
+/** Looked up, not computed: computing it at every start of a minutely tick would cost more than the tick. */
 function hashOf(name: string): string {
   hashes ??= JSON.parse(getAsset(HASHES_ASSET, 'utf8')) as Record<string, string>
   const hash = hashes[name]

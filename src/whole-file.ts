@@ -1,4 +1,5 @@
-// Files that appear under their name only when they are whole: written aside, brought to disk, and then named.
+// Files that appear under their name only when they are complete: written under another name, synced to disk, and then
+// renamed.
 
 import { randomUUID } from 'node:crypto'
 import {
@@ -17,8 +18,9 @@ import { Problem } from './core/problem.ts'
 import { openNamed } from './plain-file.ts'
 
 /**
- * Writes a file of which a reader sees the old content or the new one; a full disk leaves the old one, and a signal
- * leaves nothing aside. Throws file_exists when the name is taken and may not be replaced, storage_failed for the disk.
+ * Writes a file so that a reader sees either the old content or the new one. A full disk leaves the old one, and a
+ * signal leaves no unfinished file. Throws file_exists when the name is taken and may not be replaced, storage_failed
+ * for the disk.
  */
 export async function writeFileWhole(
   file: string,
@@ -62,7 +64,7 @@ async function writeAll(handle: FileHandle, chunks: AsyncIterable<string>): Prom
     for await (const chunk of chunks) {
       await written
       written = handle.writeFile(chunk)
-      // Noticed when it is awaited, which may be later than it happens.
+      // The failure is handled where the promise is awaited, which may be later.
       written.catch(() => {})
     }
   } finally {
@@ -70,13 +72,13 @@ async function writeAll(handle: FileHandle, chunks: AsyncIterable<string>): Prom
   }
 }
 
-/** Whether the operating system refused, rather than the function that makes the content. */
+/** Whether the operating system failed, and not the function that makes the content. */
 const isOfSystem = (error: unknown): error is NodeJS.ErrnoException =>
   error instanceof Error && 'syscall' in error
 
 /**
- * A name for the file while it is unfinished. What a process that was killed left under such a name is removed: the
- * name says which process it was. Throws bad_file when there is no such folder, or the file itself is a folder.
+ * A name for the file while it is unfinished. The name contains the process id, so what a killed process left under
+ * such a name is removed. Throws bad_file when there is no such folder, or the file itself is a folder.
  */
 export function nameAside(file: string): string {
   if (isFolder(file)) throw new Problem('bad_file', folderGiven(file))
@@ -104,7 +106,7 @@ function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch (error) {
-    // Somebody else's process is alive as well.
+    // A process of another user is alive as well.
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
@@ -119,7 +121,7 @@ export function giveName(aside: string, name: string, { replace }: { replace: bo
     // A rename would silently take the name from the file that has it.
     linkSync(aside, name)
   } catch (error) {
-    // A memory stick or a share may know no second names.
+    // A memory stick or a network share may not support hard links.
     if ((error as NodeJS.ErrnoException).code === 'EEXIST' || existsSync(name)) throw nameTaken(name)
     renameSync(aside, name)
   }

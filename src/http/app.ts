@@ -1,4 +1,4 @@
-// The HTTP service: the paths it knows, and what every call goes through on its way to a handler and back.
+// The HTTP service: its paths, and the steps that every call goes through on its way to a handler and back.
 
 import { H3, type H3Event } from 'h3'
 import { createListings } from '../billing/statement.ts'
@@ -43,7 +43,7 @@ export type AppOptions = Omit<Services, 'store' | 'listings'> & {
   callsPerKey?: number | undefined
 }
 
-/** What answers calls; `knock` is asked first, if what listens can. */
+/** Answers calls. A listener that can do so first asks `knock`. */
 export type App = H3 & Pick<Door, 'knock'>
 
 export function createApp(options: AppOptions): App {
@@ -62,7 +62,7 @@ export function createApp(options: AppOptions): App {
   return Object.assign(app, { knock: desk.door ? desk.door.knock : () => true })
 }
 
-/** Answers a call by one of the routes of its path; with none of them, or a flaw, it is refused. */
+/** Answers a call by one of the routes of its path. Without a route, or with a flaw, the call is refused. */
 type Answer = (event: H3Event, routes: readonly Route[], flaw?: Refusal) => Promise<string>
 
 function addPartnerApi(app: H3, answer: Answer): void {
@@ -103,7 +103,7 @@ const NOT_GET = new Refusal(405, 'Method Not Allowed', { allow: 'GET' })
 /** What the calls of an app share. */
 type Desk = Omit<Services, 'store'> & {
   store: Store | null
-  /** Null while the database is being opened: nobody is told then that a key is wrong. */
+  /** Null while the database is being opened: no key can be refused then. */
   door: Door | null
   note: (line: CallLine, bug: unknown) => void
   limitRate: (keyId: string, now: Instant) => void
@@ -139,10 +139,10 @@ function createDesk(options: AppOptions): Desk {
   }
 }
 
-/** What is known of a call so far: its line in the log has it even when the call is refused. */
+/** What is known about a call so far, for its line in the log, even when it is refused. */
 type Trail = { caller: KeyFacts | null; turn: Turn | null; ignored: Ignored[] }
 
-/** One call: what it comes to is sent, and noted in the log. */
+/** Handles one call: sends the result and logs it. */
 async function answerCall(
   desk: Desk,
   event: H3Event,
@@ -175,7 +175,7 @@ async function answerCall(
   return outcome.text
 }
 
-/** Who calls, when it is their turn, what they ask for, and what the route makes of it. */
+/** Authenticates the caller, waits for its turn, reads the request, and calls the route's handler. */
 async function handleCall(
   desk: Desk,
   event: H3Event,
@@ -190,13 +190,14 @@ async function handleCall(
   const authorization = event.req.headers.get('authorization')
   const caller = desk.door?.facts(event.req.runtime?.node?.req) ?? (await authenticate(store, authorization))
   const turn = admitInTurn(desk, caller, now, trail)
-  // Awaited here: a call whose turn it is has to go on at once, because its time is taken (turns.ts).
+  // Awaited only where it must be: a call whose turn has come must go on at once, because its time is measured
+  // (turns.ts).
   if (turn.ready) await turn.ready
   if (isUseStale(caller, now)) desk.noteUse(store, caller)
   const route = routeFor(event.req.method, routes)
   if (event.url.search !== '') trail.ignored = ignoredParameters(route, event.url.searchParams)
   const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
-  // A body takes as long as its sender likes, and the key may have ended meanwhile.
+  // A sender may take any time for a body, and the key may have ended meanwhile.
   const mustWait = turn.ready !== null || (route.body !== null && !hasArrived(event.req))
   const body = await readBody(event, route, trail)
   if (mustWait) await authenticate(store, authorization)
@@ -217,7 +218,7 @@ async function handleCall(
   return done(JSON.stringify(await route.handle(checked as Call<never, never>)))
 }
 
-/** Says when the turn of a caller comes whose key is good. Throws what `admit` throws, and a Refusal: 429. */
+/** The turn of a caller whose key is valid. Throws what `admit` throws, and a Refusal: 429. */
 function admitInTurn(desk: Desk, caller: KeyFacts, now: Instant, trail: Trail): Turn {
   admit(caller)
   trail.caller = caller
@@ -231,7 +232,7 @@ type Outcome = {
   status: number
   text: string
   headers: Record<string, string>
-  /** The error, not of the caller's doing, that made the call fail; null if there is none. */
+  /** The error that made the call fail, where the caller did not cause it; null if there is none. */
   bug: unknown
   contentType?: string | undefined
 }
@@ -245,7 +246,7 @@ function routeFor(method: string, routes: readonly Route[]): Route {
   throw new Refusal(405, 'Method Not Allowed', { allow: routes.map(({ method }) => method).join(', ') })
 }
 
-/** Reads and checks the body of a call, and notes what of it is ignored, also when the rest is refused. */
+/** Reads and checks the body of a call, and notes which members are ignored, even when the rest is refused. */
 async function readBody(event: H3Event, route: Route, trail: Trail): Promise<unknown> {
   if (!route.body) return undefined
   const json = await readObject(event.req)

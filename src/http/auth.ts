@@ -17,7 +17,7 @@ import { ROUTES } from './routes.ts'
 
 const HEADER = /^Bearer (\S+)$/
 
-// Made once: to collect a stack for each would cost more than all else that is done for such a call.
+// Created once: collecting a stack for each would cost more than everything else such a call needs.
 /** The header is missing or malformed. */
 const NO_KEY = new Refusal(401, 'Expected Authorization: Bearer <key>', CHALLENGE)
 /** There is no such key. */
@@ -46,7 +46,7 @@ export const isUseStale = ({ key }: KeyFacts, now: Instant): boolean =>
 /** After a failure to note the use of a key, how long to wait before trying again. */
 const NOTE_AGAIN_MS = 60_000
 
-/** Notes that a key was used beside the call, not before its answer: a read must not wait for a write lock. */
+/** Notes the use of a key beside the call, not before its answer: a read must not wait for a write lock. */
 export function createUseNotes(log: Log): (store: Pick<KeyStore, 'markKeyUsed'>, caller: KeyFacts) => void {
   /** The keys whose last use is being written: one write for each, however many calls come meanwhile. */
   const beingNoted = new Set<string>()
@@ -81,13 +81,13 @@ export function createRateLimit(perSecond: number): (keyId: string, now: Instant
   }
 }
 
-// Refuses a call whose key opens nothing before anything is made of it. A stranger decides how many such calls come,
-// and partners wait for each one: a request of h3 and its answer take several times as long as Node's own.
+// The door: refuses a call with an invalid key before h3 handles it. A stranger decides how many such calls come, and
+// partners wait behind each of them; a request and an answer of h3 take several times as long as Node's own.
 
 export type Door = {
   /** Whether a call may go on; false when it has been answered. Never rejects. */
   knock: (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>
-  /** The key of a call that went on; undefined if its caller is still to be found out. */
+  /** The key of a call that went on; undefined if its caller is not known yet. */
   facts: (request: unknown) => KeyFacts | undefined
 }
 type Parts = {
@@ -96,7 +96,7 @@ type Parts = {
   note: (line: CallLine) => void
 }
 
-/** What is not refused here goes the long way, and is answered there in the same words: so does all that is unusual. */
+/** A call that is not refused here is handled by the app, which refuses in the same words. So is every unusual call. */
 export function createDoor({ findKey, uuid, note }: Parts): Door {
   const callers = new WeakMap<object, KeyFacts>()
 
@@ -139,7 +139,7 @@ export function createDoor({ findKey, uuid, note }: Parts): Door {
           callers.set(request, facts)
           return true
         },
-        // A database that cannot be read is met again on the long way, which has the words for it.
+        // The app meets a database that cannot be read again, and has the message for it.
         () => true,
       )
     },
@@ -148,12 +148,12 @@ export function createDoor({ findKey, uuid, note }: Parts): Door {
 
 const OPEN_PATHS = new Set<string>([getDescription.path, ...OPS_PATHS, ...DOCS_PATHS])
 const METHODS = new Set(['GET', 'POST', 'PATCH', 'DELETE', 'PUT'])
-/** A path that reads the same to everybody: no escape, no backslash, no dot segment. */
+/** A path that every parser reads the same way: no escape, no backslash, no dot segment. */
 const PLAIN_PATH = /^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/
-/** What may be there only once, as in what is plain. */
+/** Headers that a plain request has at most once. */
 const AT_MOST_ONE = ['host', 'authorization', 'x-request-id']
 
-/** Whether nothing about a call but its key needs judging before it is refused. */
+/** Whether nothing but the key of a call needs checking before it is refused. */
 function isPlain(request: IncomingMessage): boolean {
   const { url = '', method = '', headers, rawHeaders } = request
   const path = pathOf(url)

@@ -22,7 +22,7 @@ import {
 } from './fields.ts'
 import { type CallStore, route } from './route.ts'
 
-/** How a month is written. */
+/** The form of a month. */
 const MONTH_TEXT = { pattern: MONTH_PATTERN.source, maxLength: 7 }
 
 const month = field({ type: 'string', ...MONTH_TEXT }, (input) => {
@@ -30,7 +30,7 @@ const month = field({ type: 'string', ...MONTH_TEXT }, (input) => {
   return known ? periodOf(input) : new FieldError('value_error', 'Value error, month must be written YYYY-MM')
 })
 
-/** Where a listing goes on: the end of the period that it covers, and the last user of the page before. */
+/** Where a listing continues: the end of the period that it covers, and the last user of the previous page. */
 type Place = { end: Instant; after: string }
 
 const userPlaces: Places<Place> = {
@@ -145,8 +145,7 @@ export const getTrades = route({
   handle: async ({ store, tenant, query, alone }) => {
     const size = query.limit ?? PAGE_DEFAULT
     const { period, lines } = await alone(async () => {
-      // What is recorded from here on is dated later, and comes on a later page: nothing is missed and nothing comes
-      // twice.
+      // What is recorded from here on is dated later and comes on a later page, so nothing is missed or repeated.
       const period = await store.fixTenantPeriod(tenant, query.month)
       const page = { after: query.cursor ?? null, limit: size + 1 }
       return { period, lines: await store.readTenantLines(tenant, period, page) }

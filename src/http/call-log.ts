@@ -1,17 +1,16 @@
-// What the log says about calls: one line for each call with a key, under the id that its answer has too. Of other
-// calls, and of errors that repeat, it logs no more than a person can use, because a stranger decides how many there
-// are.
+// The log of calls: one line for each call with a key, under the same id as its answer. Calls without a key, and errors
+// that repeat, get no more lines than a person can use, because a stranger decides how many there are.
 
 import type { H3Event } from 'h3'
 import { Problem } from '../core/problem.ts'
 import { SECOND_MS } from '../core/time.ts'
 import type { Log } from '../log.ts'
 
-/** How many calls per second that are refused before a key is known get a line of their own. */
+/** How many calls per second get a line when they are refused before a key is known. */
 export const KEYLESS_LINES_MAX = 10
 /** How long an error that recurs is logged without its stack. */
 const STACK_EVERY_MS = 60_000
-/** How many different errors are remembered; more than this are a flood as well. */
+/** How many different errors are remembered; more are a flood as well. */
 const ERRORS_MAX = 100
 
 export type CallLine = {
@@ -24,17 +23,17 @@ export type CallLine = {
   environment: string | null
   status: number
   duration_ms: number
-  /** What it sent and its route does not know, as the header of its answer names it. */
+  /** The fields that its route does not know, as the header of its answer names them. */
   ignored_fields?: string
-  /** What its client called a body that is not JSON. */
+  /** The media type that its client gave for a body that is not JSON. */
   content_type?: string
 }
 
 type CallLog = (line: CallLine, bug: unknown) => void
 
 /**
- * `bug` is the error, not of the caller's doing, that made a call fail; null if there is none. Once the database is
- * gone, every call meets that error.
+ * Logs calls. `bug` is the error that made a call fail, where the caller did not cause it; null if there is none. Once
+ * the database is gone, every call meets that error.
  */
 export function createCallLog(log: Log): CallLog {
   const stacks = new Map<string, number>()
@@ -77,9 +76,9 @@ export function createCallLog(log: Log): CallLog {
   }
 }
 
-// The headers that every answer has, on either listener: the id of its call, and that nobody may keep a copy.
+// The headers of every answer, on either listener: the id of its call, and that it must not be cached.
 
-/** The id of a call is logged, and nothing that begins like a key or a secret of ours ever is. */
+/** The form of a call's id. It is logged, so it must not look like a key or a secret of ours. */
 const REQUEST_ID = /^(?=[A-Za-z0-9._-]{1,128}$)(?!.*sse_[a-z]+_)/
 
 /** The id of a call: the one that its client gave, if that is sane, or a new one. */

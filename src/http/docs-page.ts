@@ -1,5 +1,5 @@
 // /docs: the API description as a page for a browser. The viewer is a package that is part of the program. The page
-// loads nothing from any other address, and asks this one only for /openapi.json.
+// loads nothing from any other address, and from this one only /openapi.json.
 
 import { readViewerFile } from '../resources.ts'
 import { INFO } from './openapi/document.ts'
@@ -34,7 +34,7 @@ const follow = () => document.documentElement.classList.toggle('dark-mode', dark
 follow()
 dark.addEventListener('change', follow)
 
-// The box around what is left out.
+// Hides the empty box around the choice of a server.
 const style = new CSSStyleSheet()
 style.replaceSync('.scheme-container { display: none }')
 document.adoptedStyleSheets.push(style)
@@ -81,7 +81,7 @@ let last: Promise<void> = Promise.resolve()
 
 /**
  * One large file per turn of the event loop: handing half a megabyte to a socket takes as long as all calls of a turn
- * may, and anybody may ask for it.
+ * may take, and anybody may ask for it.
  */
 function inTurn(): Promise<void> {
   last = last.then(() => new Promise((resolve) => setImmediate(resolve)))

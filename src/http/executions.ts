@@ -43,7 +43,7 @@ import {
 } from './fields.ts'
 import { route } from './route.ts'
 
-/** Where a list of executions goes on. */
+/** Where a list of executions continues. */
 const places: Places<ExecutionPlace> = {
   write: ({ createdAt, executionId }) => `${createdAt} ${executionId}`,
   read: (text) => {
@@ -111,7 +111,7 @@ function executionJson(tenant: Tenant, execution: Execution): Omit<ExecutionJson
 
 // The confirmation of an execution over HTTP: the fields of a report, and its answer.
 
-// The order of the members is the order of errors in an answer; it is that of the contract's field table.
+// The order of the members is the order of errors in an answer, and follows the contract's field table.
 const common = {
   partner_order_id: id().meta(describe('The order on your venue. Deduplicates retries.', 'order-1')),
 }
@@ -166,7 +166,7 @@ const confirmBody = z.unknown().transform((input, context): Report => {
   return z.NEVER
 })
 
-/** Those of every status. */
+/** The fields of every status. */
 const reportFields = {
   ...(fillBody.shape satisfies Record<ReportColumn<keyof Fill>, z.ZodType>),
   ...(noFillBody.shape satisfies Record<ReportColumn<keyof NoFill>, z.ZodType>),
@@ -193,7 +193,7 @@ export const postConfirm = route({
   method: 'POST',
   path: '/partner/v1/executions/:execution_id/confirm',
   body: confirmBody,
-  // The contract wants some of them ignored, depending on the status: they are no mistake.
+  // The contract ignores some of them, depending on the status, so they are not reported as unknown.
   fields: Object.keys(reportFields),
   answer: confirmedAnswer,
   handle: async ({ store, tenant, params, body: report }) => {
@@ -214,7 +214,7 @@ export const postConfirm = route({
   },
 })
 
-// The poll over HTTP: what is due, and how much of it one answer brings.
+// The poll over HTTP: what is due, and how much of it one answer contains.
 
 export const getDue = route({
   method: 'GET',

@@ -1,5 +1,5 @@
-// The fields of requests and answers, on zod. A field of a request reports what is wrong in the words of pydantic v2,
-// which clients of such a service were written against; `params.type` carries its error type.
+// The fields of requests and answers, on zod. A field of a request reports errors in the words of pydantic v2, for
+// which existing clients were written; `params.type` carries its error type.
 
 import { z } from 'zod'
 import { DECIMAL_PATTERN, formatUsd, type Usd } from '../core/money.ts'
@@ -43,7 +43,7 @@ const WITHOUT_CONTROLS = '^[^\\u0000-\\u001f\\u007f-\\u009f]+$'
 export const text = ({ max = TEXT_MAX } = {}) =>
   field({ type: 'string', ...oneLine(max) }, (input) => parseText(input, { max }))
 
-/** Text that is taken whatever it holds, and kept as far as it can be shown. */
+/** Text that is accepted whatever it contains, and stored as far as it can be shown. */
 export const remark = ({ max }: { max: number }) =>
   field({ type: 'string', maxLength: BODY_BYTES_MAX }, (input) =>
     typeof input === 'string' ? showable(input, max) : notText,
@@ -58,7 +58,7 @@ export const SAMPLE = 'x-sample'
 
 export const id = () => text({ max: ID_MAX })
 
-/** An id that has to fit in a path: every URL parser removes the segments `.` and `..`. */
+/** An id that must fit in a path: every URL parser removes the segments `.` and `..`. */
 export const pathId = () =>
   field({ type: 'string', ...oneLine(ID_MAX), not: { enum: ['.', '..'] } }, (input) => {
     if (input !== '.' && input !== '..') return parseText(input, { max: ID_MAX })
@@ -109,15 +109,14 @@ export const decimal = <T extends bigint>(read: (text: string) => T, bounds: Dec
   })
 
 /**
- * A bound as the messages show it: with two decimals where the field takes no more than cents, otherwise as a whole
- * number.
+ * A bound as the messages show it: with two decimals where the field takes whole cents, otherwise as a whole number.
  */
 function shown(bound: bigint, placesMax?: number): string {
   const text = formatUsd(bound as Usd)
   return placesMax === undefined ? text.replace(/\.00$/, '') : text
 }
 
-/** How a number within these bounds is written. A sign is part of it only where a zero may be written -0. */
+/** The pattern of a number within these bounds. It allows a sign only where a zero may be written -0. */
 function writtenIn({ placesMax = 18, above, atLeast }: DecimalBounds<bigint>) {
   const positive = above !== undefined || (atLeast !== undefined && atLeast > 0n)
   const pattern = `^${positive ? '' : '-?'}\\d{1,18}(\\.\\d{1,${placesMax}})?$`
@@ -162,8 +161,8 @@ function parseText(input: unknown, { max }: { max: number }): string | FieldErro
 }
 
 /**
- * Control characters become spaces (line breaks and tabs stay), half surrogate pairs U+FFFD, and what is beyond `max`
- * characters is cut, with an ellipsis as the last one kept.
+ * Control characters become spaces (line breaks and tabs stay), half surrogate pairs become U+FFFD, and text beyond
+ * `max` characters is cut, with an ellipsis as the last character.
  */
 const showable = (input: string, max: number): string =>
   cut(input.toWellFormed().replace(CONTROL_BUT_LINES, ' '), max)
@@ -192,7 +191,7 @@ export const instant = (description: string, example = '2026-01-05T00:00:00.000Z
 export const checkedText = (description: string, example: string, max = TEXT_MAX) =>
   z.string().meta({ ...oneLine(max), ...describeAnswer(description, example) })
 
-/** Text as somebody worded it. */
+/** Free text, as it was sent. */
 export const prose = (description: string, example: string, max: number) =>
   z.string().meta({ maxLength: max, ...describeAnswer(description, example) })
 
@@ -229,7 +228,7 @@ export const environment = z
   .meta(describeAnswer('The environment the key belongs to.', 'test'))
 export const partnerUserId = checkedText("The partner's id of the user.", 'user-1', ID_MAX)
 export const partnerPlanId = checkedText("The partner's id of the plan.", 'plan-1', ID_MAX)
-/** How the id of an execution is written. */
+/** The form of an execution's id. */
 export const EXECUTION_ID = { pattern: '^exec_[0-9a-f]{32}$', maxLength: 37 }
 export const executionId = z.string().meta({
   ...EXECUTION_ID,
@@ -253,9 +252,9 @@ export const PAGE_MAX = 1_000
 /** The most executions that one poll returns. */
 export const DUE_PAGE_MAX = 500
 
-/** The longest cursor: the end of a period and an id of characters of four bytes, wrapped. */
+/** The longest cursor: the end of a period and an id of four-byte characters, encoded. */
 export const CURSOR_MAX = 1_400
-/** How a cursor is written. */
+/** The form of a cursor. */
 const CURSOR = { minLength: 1, maxLength: CURSOR_MAX, pattern: '^[A-Za-z0-9_-]+$' }
 
 export const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
@@ -278,7 +277,7 @@ export const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (
  */
 export type Places<T> = { write: (place: T) => string; read: (text: string) => T | null }
 
-/** A cursor is a place, wrapped so that nobody takes it apart. */
+/** A cursor is a place, encoded so that no client depends on its parts. */
 export const wrap = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
 
 export const cursor = <T>({ read, write }: Places<T>) =>
@@ -302,7 +301,7 @@ export const ofItsMonth =
     context.addIssue({ code: 'custom', path: ['cursor'], message, params: { type } })
   }
 
-/** The first `limit` of the rows, of which one more was read than the page has, and the cursor after them. */
+/** The first `limit` rows and the cursor after them. One more row was read than the page has. */
 export function pageOf<T>(rows: readonly T[], limit: number, writeLast: (last: T) => string) {
   const page = rows.slice(0, limit)
   const last = page.at(-1)

@@ -1,5 +1,5 @@
-// The listening socket: plain or TLS, with time limits, and a close that lets calls in flight finish. Nothing that a
-// client sends, or fails to send, may affect more than its own connection.
+// The listening socket: plain or TLS, with time limits, and a close that lets calls in flight finish. Whatever a client
+// sends, or fails to send, affects only its own connection.
 
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -12,28 +12,28 @@ import { createGates } from './turns.ts'
 
 export type Listener = {
   url: string
-  /** The certificate clients are shown, as PEM; null without TLS. */
+  /** The server's certificate, as PEM; null without TLS. */
   cert: string | null
   /**
-   * Shows new clients another certificate. Throws when it is not a certificate, or does not match the key, and keeps
-   * the old one.
+   * Uses another certificate for new connections. Throws, and keeps the old one, when it is not a certificate or does
+   * not match the key.
    */
   renew: (certificate: Certificate) => void
-  /** Takes no new connection, ends the idle ones, and resolves when the last call is answered. */
+  /** Accepts no new connection, ends the idle ones, and resolves when the last call is answered. */
   close: () => Promise<void>
-  /** Takes no new connection, and cuts off whatever is still connected. */
+  /** Accepts no new connection, and cuts off the open ones. */
   end: () => void
 }
 /**
- * What answers; `fetch` and `knock` are looked up at every call, so that they may be replaced while the socket stays.
- * `knock` may answer a call itself, and is then false.
+ * The app that answers. `fetch` and `knock` are looked up at every call, so that they may be replaced while the socket
+ * stays. `knock` is false when it has answered a call itself.
  */
 export type Answering = Pick<H3, 'fetch'> & Partial<Pick<App, 'knock'>>
 type ListenOptions = Partial<ConnectionLimits> & {
   host: string
   port: number
   tls: Tls
-  /** Gives ids to the refusals of what is not HTTP. */
+  /** Makes the ids of refusals of what is not HTTP. */
   uuid: () => string
   onTurnedAway?: (reason: string) => void
   /** How long an answer may lie here without the client taking any of it. */
@@ -87,7 +87,7 @@ function bind(server: Server, host: string, port: number): Promise<void> {
     })
     server.listen({ host, port }, () => {
       server.removeAllListeners('error')
-      // If a connection cannot be accepted, for example for lack of file descriptors, only that client is affected.
+      // A connection that cannot be accepted, for example for lack of file descriptors, affects only its client.
       server.on('error', () => {})
       resolve()
     })
@@ -117,19 +117,22 @@ function guarded(app: Answering): RequestListener {
   }
 }
 
-// One connection: which of its calls are being answered, which wait, and when it ends.
+// One connection: its calls that are being answered, those that wait, and when it ends.
 
 /** How many calls of one connection are answered at a time; nothing is read from it meanwhile. */
 export const CALLS_MAX = 16
-/** How many more may have arrived: everything that one read from the socket brings has to be taken. */
+/** How many more may have arrived: every call in one read from the socket must be taken. */
 const CALLS_AHEAD_MAX = 240
 
 type Connection = {
   /** A call has arrived. */
   take: (request: IncomingMessage, response: ServerResponse) => void
-  /** What came is not HTTP: the calls before it are answered, then it is refused with this status. */
+  /**
+   * Ends a connection that sent something other than HTTP: the calls before it are answered, then it is refused with
+   * this status.
+   */
   breakOff: (status: string) => void
-  /** Takes no further call, says so with the last answer, and ends. */
+  /** Accepts no further call, says so in the last answer, and ends. */
   drain: () => void
   /** Whether a call is being answered. */
   isBusy: () => boolean
@@ -143,13 +146,13 @@ function createConnection(socket: Socket, handle: RequestListener, uuid: () => s
   let isPaused = false
   let isEnding = false
   let flaw: string | null = null
-  // Node calls this after an answer that says `Connection: close`; its own would cut off a client that is still
+  // Node calls this after an answer with `Connection: close`; its own version would cut off a client that is still
   // sending.
   socket.destroySoon = () => endOnceWritten(socket)
 
   function begin(call: Call): void {
     open.push(call)
-    // Whether it was answered, or its client left.
+    // Emitted both when it was answered and when its client left.
     call.response.once('close', () => finish(call))
     handle(call.request, call.response)
   }
@@ -181,11 +184,11 @@ function createConnection(socket: Socket, handle: RequestListener, uuid: () => s
   return {
     isBusy: () => open.length > 0,
     take(request, response) {
-      // What was sent after the end is not answered; `Connection: close` tells the client that it was not processed.
+      // Calls sent after the end are not answered; `Connection: close` tells the client that they were not processed.
       if (isEnding || isLeaving(socket)) return
       request.on('error', ignore)
       response.on('error', ignore)
-      // To the proxy that passed it on, what follows may be part of it.
+      // For the proxy that passed it on, the following bytes may be part of it.
       if (isFramedInDoubt(request)) isEnding = true
       if (open.length < CALLS_MAX) return begin({ request, response })
       if (waiting.length >= CALLS_AHEAD_MAX) return void socket.destroy()
@@ -210,21 +213,25 @@ function createConnection(socket: Socket, handle: RequestListener, uuid: () => s
   }
 }
 
-/** A connection that breaks ends its calls, and that is all. */
+/** A broken connection ends its own calls, and needs no handling. */
 function ignore(): void {}
 
-/** The rest of a body that was answered before its end. Its reader has stopped, and would hold it up. */
+/**
+ * Discards the rest of a body that was answered before its end; its reader has stopped and would block the connection.
+ */
 function discardRest(request: IncomingMessage): void {
   request.removeAllListeners('data').removeAllListeners('readable')
   request.resume()
 }
 
-// All connections of a server: who comes in, who is turned away, and how they end.
+// All connections of a server: which are accepted, which are turned away, and how they end.
 
 export type ConnectionLimits = {
   /** All together. */
   connectionsMax: number
-  /** From one address, or one IPv6 network of 64 bits. This machine itself is exempt: it may be a proxy. */
+  /**
+   * From one address, or one IPv6 network of 64 bits. Connections from this machine are exempt: a proxy may make them.
+   */
   connectionsPerAddressMax: number
 }
 type Options = ConnectionLimits & {
@@ -249,7 +256,7 @@ const TURNED_AWAY_EVERY_MS = 60_000
 
 function createConnections(options: Options): Connections {
   const { isTls, handle, uuid, stallMs, connectionsMax, connectionsPerAddressMax } = options
-  /** The sockets as they came in. Under TLS, these are not the ones that speak HTTP. */
+  /** The sockets as accepted. Under TLS they are not the ones that speak HTTP. */
   const sockets = new Set<Socket>()
   const connections = new Map<Socket, Connection>()
   const handshakes = new Map<string, NodeJS.Timeout>()
@@ -302,15 +309,16 @@ function createConnections(options: Options): Connections {
   }
 
   function onTimeout(socket: Socket): void {
-    // Only answers can stall: requests have a limit of their own, and our own slowness is not the client's fault.
+    // Only a written answer can stall: requests have a limit of their own, and a call that is still handled is not the
+    // client's fault.
     const isOurTurn = connections.get(socket)?.isBusy() && socket.writableLength === 0
     if (isOurTurn) socket.setTimeout(stallMs)
     else socket.destroy()
   }
 
-  /** Without this Node would cut the connection off, and with it the answers to the calls before. */
+  /** Refuses a tunnel. Otherwise Node would cut the connection off, with the answers to earlier calls. */
   function refuseTunnel(socket: Socket): void {
-    // Node hands it over, and no longer listens to it.
+    // Node hands the socket over and no longer handles its events.
     socket.on('error', () => socket.destroy()).on('timeout', () => onTimeout(socket))
     connections.get(socket)?.breakOff('400 Bad Request')
   }
@@ -328,7 +336,7 @@ function createConnections(options: Options): Connections {
       server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
         const connection = connections.get(socket)
         if (connection && isLeaving(socket)) return
-        // A handshake that failed, or a client that is gone: nobody is there to be answered.
+        // The handshake failed, or the client is gone: there is nobody to answer.
         if (!connection || !socket.writable || error.code === 'ECONNRESET') socket.destroy()
         else connection.breakOff(statusOfFlaw(error))
       })
@@ -345,7 +353,7 @@ function createConnections(options: Options): Connections {
   }
 }
 
-/** Tells two connections apart, and is the same for both sockets of one. */
+/** Identifies a connection, by a value that both of its sockets share. */
 const peerOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`
 
 function atMostEvery(ms: number, tell: (reason: string) => void): (reason: string) => void {
@@ -360,9 +368,9 @@ function atMostEvery(ms: number, tell: (reason: string) => void): (reason: strin
   }
 }
 
-// How a connection ends on our side without taking its last answer with it.
+// How our side ends a connection without losing its last answer.
 
-/** How long a client that is still sending may do so before it is cut off, and how much it may send. */
+/** How long, and how much, a client may still send before it is cut off. */
 const LEAVE_MS = 2_000
 const LEAVE_BYTES_MAX = 1024 * 1024
 const LEAVE_CHECK_MS = 50
@@ -373,8 +381,8 @@ const leaving = new WeakSet<Duplex>()
 const isLeaving = (socket: Duplex): boolean => leaving.has(socket)
 
 /**
- * Ends our side once everything is written, and the connection when the client ends its side. What it sends meanwhile
- * is thrown away: closing with bytes unread would reset the connection, and with it the answer on its way.
+ * Ends our side once everything is written, and the connection when the client ends its side. Meanwhile its bytes are
+ * read and thrown away: closing with unread bytes would reset the connection, and lose the answer on its way.
  */
 function endOnceWritten(socket: Socket): void {
   if (leaving.has(socket)) return
@@ -391,9 +399,9 @@ function endOnceWritten(socket: Socket): void {
   })
 }
 
-// Refuses what is not HTTP, is too large or comes too slowly: with which status, and how the answer looks.
+// Refusals of what is not HTTP, is too large or comes too slowly: the status and the form of the answer.
 
-/** Answers what is not HTTP, which no route can, in the form of every other refusal, and ends the connection. */
+/** Refuses what is not HTTP, in the form of every other refusal, and ends the connection. */
 function refuse(socket: Socket, status: string, requestId: string): void {
   const body = JSON.stringify({ detail: status.slice(4) })
   const head = [
@@ -417,15 +425,15 @@ const FLAWS: Record<string, string> = {
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
 }
 
-// How long each thing may take that a client does on a connection.
+// The time limits of what a client does on a connection.
 
-/** Read by Node: the times when the server begins to listen, the others at every connection. */
+/** Node reads the times when the server begins to listen, and the others at every connection. */
 const LIMITS = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
-  /** How often the two limits above are looked at. */
+  /** How often Node checks the two limits above. */
   connectionsCheckingInterval: 2_000,
-  /** Longer than the usual 60 s of a proxy or a poller, so that they are the ones to close. */
+  /** Longer than the usual 60 s of a proxy or a poller, so that the client closes first. */
   keepAliveTimeout: 75_000,
 }
 

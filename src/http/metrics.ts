@@ -1,5 +1,5 @@
-// The numbers for Prometheus. What this process does is counted as it happens; what only the database knows, because
-// ticks run by cron did it, is read when somebody asks.
+// Metrics for Prometheus. This process counts what it does itself; what other processes do, such as ticks run by cron,
+// is read from the database when the metrics are asked for.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { GAPS_ALLOWED, GRACE_MS, schedulerLateness } from '../core/clock.ts'
@@ -14,7 +14,7 @@ import { createStockTaker, STOCK_TAKEN_MS } from './ops/readiness.ts'
 
 type RequestOutcome = { method: string; route: string | null; status: number; duration_ms: number }
 
-/** What is read for the metrics, and what time it is for the store: a host's own clock may be another. */
+/** The reads behind the metrics, and the store's time, which may differ from the host's clock. */
 type Read = MonitoringStore & Pick<ClockStore, 'readClock'>
 
 export type Metrics = {
@@ -22,9 +22,11 @@ export type Metrics = {
   noteDelivery: (delivered: boolean) => void
   /** The store that the service answers from, counting the confirmations it takes. */
   counting: (store: Store) => Store
-  /** From here on, what other processes do is counted; without this, from the first reading on. */
+  /** Starts counting what other processes do; otherwise counting starts with the first reading. */
   begin: (store: MonitoringStore) => Promise<void>
-  /** The exposition text. `store` is null while the database is not open. Never rejects for the database's sake. */
+  /**
+   * The exposition text. `store` is null while the database is not open. A failing database does not make it reject.
+   */
   read: (store: Read | null) => Promise<string>
 }
 
@@ -32,13 +34,13 @@ export const EXPOSITION_TYPE = Registry.PROMETHEUS_CONTENT_TYPE
 
 const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const TICK_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
-/** A client chooses its method, but must not choose how many series there are. */
+/** A client may send any method, but must not be able to add series without limit. */
 const METHODS = ['GET', 'POST', 'PATCH', 'DELETE', 'PUT', 'HEAD', 'OPTIONS']
 
 export function createMetrics(): Metrics {
   const process = new Registry()
   collectDefaultMetrics({ register: process })
-  // Gauges whose names end as a counter's must; the ones by type next to them say the same.
+  // These gauges have names reserved for counters; the ones by type next to them carry the same numbers.
   for (const misnamed of ['handles', 'requests', 'resources'])
     process.removeSingleMetric(`nodejs_active_${misnamed}_total`)
   const counters = createCounters(process)
@@ -149,7 +151,7 @@ function createCounters(registry: Registry) {
 
 type Marks = Awaited<ReturnType<MonitoringStore['readMarks']>>
 
-/** Adds to the counters what other processes have done since the last look. */
+/** Adds to the counters what other processes have done since the last reading. */
 function createFollower(counters: Counters) {
   let marks: Marks | null = null
 
@@ -182,10 +184,9 @@ function createFollower(counters: Counters) {
   return { begin, follow }
 }
 
-// The numbers for Prometheus that are read afresh for each answer: what the database knows, and the findings drawn from
-// it.
+// The gauges that are read anew for each answer: what the database knows, and the findings that follow from it.
 
-/** In a registry of its own, so that none of them is shown when they could not be read. */
+/** They have a registry of their own, so that none is shown when they could not be read. */
 function createGauges() {
   const registry = new Registry()
   const add = gaugesOf(registry)
@@ -273,7 +274,7 @@ const addGauges = (add: AddGauge) => ({
   walBytes: add('wal_bytes', 'Size of the write-ahead log.'),
 })
 
-// The numbers for Prometheus that name a partner.
+// The gauges that name a partner.
 
 function createPartnerGauges(add: AddGauge) {
   const gauges = {
@@ -325,7 +326,7 @@ function createPartnerGauges(add: AddGauge) {
   }
 }
 
-// Gauges that are absent while there is nothing to tell.
+// Gauges that are absent while they have no value.
 
 type AddGauge = ReturnType<typeof gaugesOf>
 
@@ -335,18 +336,18 @@ const gaugesOf =
   <L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> =>
     new Gauge({ name: `tranche_${name}`, help, labelNames, registers: [registry] })
 
-/** Sets a gauge, or removes it while there is nothing to tell: no alert rule fires on a gauge that is absent. */
+/** Sets a gauge, or removes it while it has no value: no alert rule fires on an absent gauge. */
 function setOrDrop(gauge: Gauge, value: number | null | undefined): void {
   if (value === null || value === undefined) gauge.remove()
   else gauge.set(value)
 }
 
-/** Seconds that have passed. */
+/** Seconds between two instants. */
 const since = (then: Instant, now: Instant): number => Math.max(0, now - then) / SECOND_MS
 
 // Which partners the metrics name: a bounded number, however many there are.
 
-/** Those with findings come first, then those with the most orders. */
+/** Partners with findings come first, then those with the most orders. */
 export const PARTNERS_NAMED = 50
 
 function namedPartners(

@@ -86,7 +86,7 @@ export const postPlan = route({
   },
 })
 
-/** The place after a plan is its id, marked as that of a plan: an id can look like any other place. */
+/** The place after a plan is its id with a mark, because an id can look like any other place. */
 const places: Places<string> = {
   write: (id) => `plan ${id}`,
   read: (text) => /^plan (.+)$/s.exec(text)?.[1] ?? null,

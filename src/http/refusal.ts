@@ -1,15 +1,15 @@
-// Refusals on the wire: one table from problem to status, one way to write an error body.
+// Refusals on the wire: one table from problem to status, and one form of an error body.
 
 import type { CallProblem, ProblemCode, SharedProblem } from '../core/problem.ts'
 
 export type ValidationDetail = { type: string; loc: (string | number)[]; msg: string }
 
-/** A refusal that belongs to HTTP itself. */
+/** A refusal by HTTP itself, not by a rule of the core. */
 export class Refusal extends Error {
   readonly status: number
   readonly detail: string | ValidationDetail[]
   readonly headers: Record<string, string>
-  /** The media type of a body that is not JSON, as the line of the call has it. */
+  /** The media type of a body that is not JSON, for the call's line in the log. */
   readonly contentType: string | undefined
 
   constructor(
@@ -35,7 +35,7 @@ const CANNOT_BE_USED = {
 }
 
 /**
- * What a partner is told about a database that cannot be used, and after how many seconds to try again; the log tells
+ * What a partner learns about a database that cannot be used, and after how many seconds to try again; the log tells
  * the operator more.
  */
 export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: string }>> = {
@@ -56,7 +56,8 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
       'The service stands still, because its database was set back to an earlier state; send the call again later.',
     retryAfter: '60',
   },
-  // On a server another host may have been upgraded, and its migration run, while this one still serves.
+  // With a database server, another host may have been upgraded and have migrated the schema while this one still
+  // serves.
   schema_newer: {
     detail: 'This host is older than its database; send the call again later.',
     retryAfter: '10',
@@ -89,6 +90,6 @@ const STATUS_OF: Record<CallProblem | SharedProblem, number> = {
   schema_newer: 503,
 }
 
-/** The status of a problem. One that only a command can meet would be a bug here. */
+/** The status of a problem. A problem that only a command can meet is a bug here. */
 export const statusOf = (code: ProblemCode): number =>
   Object.hasOwn(STATUS_OF, code) ? STATUS_OF[code as keyof typeof STATUS_OF] : 500

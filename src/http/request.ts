@@ -1,5 +1,5 @@
-// A request as it was sent: its path, its framing, its body and its query, what of it is ignored, and which network it
-// comes from.
+// A request as it was sent: its path, framing, body and query, the fields that are ignored, and the network it comes
+// from.
 
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
@@ -10,13 +10,13 @@ import type { z } from 'zod'
 import { Refusal, type ValidationDetail } from './refusal.ts'
 import type { Route } from './route.ts'
 
-// What a request says before its body, whatever its route: the path, the framing, Host and Expect.
+// What is checked before the body, whatever the route: the path, the framing, Host and Expect.
 
 /**
- * Tells whether a path was sent as its route is written, parameters aside. The router reads the path as URLs are read:
- * backslashes, dot segments and needless escapes are gone, so that `/partner/v1/..\..\metrics` would lead to `/metrics`
- * past a proxy that lets only `/partner/v1/` through. Only a parameter, which is one segment, may hold escapes: an id
- * with a slash is sent as `%2F`, and never splits.
+ * Whether a path was sent as its route is written, apart from parameters. The router normalises the path like any URL:
+ * backslashes, dot segments and needless escapes disappear, so that `/partner/v1/..\..\metrics` would lead to
+ * `/metrics` past a proxy that lets only `/partner/v1/` through. Only a parameter, which is one segment, may hold
+ * escapes: an id with a slash is sent as `%2F`, and never splits.
  */
 export function writtenAs(path: string): (event: H3Event) => boolean {
   if (!path.includes('/:')) return (event) => sentPath(event) === path
@@ -27,7 +27,10 @@ export function writtenAs(path: string): (event: H3Event) => boolean {
   }
 }
 
-/** Without a query. A target with a scheme and a host, as proxies get it, means the same as its path. */
+/**
+ * The path as sent, without its query. A target with a scheme and a host, as proxies get it, means the same as its
+ * path.
+ */
 function sentPath({ req, url }: H3Event): string {
   const target = req.runtime?.node?.req.url ?? url.pathname
   const path = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#\\]*/i, '')
@@ -35,7 +38,7 @@ function sentPath({ req, url }: H3Event): string {
   return query < 0 ? path : path.slice(0, query)
 }
 
-/** What is wrong with a request whatever it asks for, or null. */
+/** What is wrong with a request, whatever its route; null if nothing is. */
 export function flawOf(request: H3Event['req']): Refusal | null {
   const sent = request.runtime?.node?.req
   if (sent && isFramedInDoubt(sent as IncomingMessage))
@@ -50,7 +53,7 @@ export function flawOf(request: H3Event['req']): Refusal | null {
   return new Refusal(417, 'Only 100-continue can be expected.', { connection: 'close' })
 }
 
-/** Names and values alternate; what is read by name is the first Host alone. */
+/** Names and values alternate. Reading by name would give only the first Host. */
 function countHosts(rawHeaders: readonly string[]): number {
   let hosts = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -64,7 +67,7 @@ const FRAMING = 'Send HTTP/1.1, with no Transfer-Encoding but chunked.'
 
 /**
  * Whether a proxy may see this request end elsewhere than Node's parser does: because of a transfer coding before
- * `chunked`, chunks from an HTTP/1.0 client, which knows none, or a version that is framed differently.
+ * `chunked`, chunks from an HTTP/1.0 client, which does not know them, or another version of HTTP.
  */
 export function isFramedInDoubt({ headers, httpVersion }: IncomingMessage): boolean {
   const coding = headers['transfer-encoding']
@@ -72,7 +75,7 @@ export function isFramedInDoubt({ headers, httpVersion }: IncomingMessage): bool
   return httpVersion !== '1.1' || (coding !== undefined && !/^chunked$/i.test(coding))
 }
 
-/** Whether the client waits to be told to send its body. */
+/** Whether the client waits for `100 Continue` before it sends its body. */
 const asksToContinue = (request: H3Event['req']): boolean =>
   /^100-continue$/i.test(request.headers.get('expect') ?? '')
 
@@ -124,7 +127,7 @@ function detailOf(issue: z.core.$ZodIssue, place: 'body' | 'query'): ValidationD
 
 const invalid = (details: ValidationDetail[]): Refusal => new Refusal(422, details)
 
-/** The size limit would mean little for a compressed body. */
+/** Refuses a compressed body, for which the size limit would mean little. */
 function refuseEncoded(request: H3Event['req']): void {
   const encoding = request.headers.get('content-encoding') ?? ''
   if (/^(identity)?$/i.test(encoding)) return
@@ -132,7 +135,7 @@ function refuseEncoded(request: H3Event['req']): void {
 }
 
 const tooLarge = (): Refusal =>
-  // The rest of the body is never read: the connection cannot be used again.
+  // The rest of the body is not read, so the connection cannot be used again.
   new Refusal(413, `Request body is larger than ${BODY_BYTES_MAX} bytes.`, { connection: 'close' })
 
 async function readBytes(request: H3Event['req']): Promise<Buffer> {
@@ -144,12 +147,12 @@ async function readBytes(request: H3Event['req']): Promise<Buffer> {
 /** Whether the whole request has already arrived. */
 export const hasArrived = (request: H3Event['req']): boolean => request.runtime?.node?.req.complete === true
 
-/** From Node's own stream: each piece of a web stream would also cost promises. */
+/** Reads Node's own stream: each chunk of a web stream would also cost promises. */
 function gather(body: Readable): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
-    // The client left in the middle of its request: nobody reads the answer, and the failure is not ours.
+    // The client left in the middle of its request: nobody reads the answer, and it is not our failure.
     const left = (): void => {
       if (!body.readableEnded) reject(new Refusal(400, 'Request body ended early.', { connection: 'close' }))
     }
@@ -157,8 +160,7 @@ function gather(body: Readable): Promise<Buffer> {
     body.on('data', (chunk: Buffer) => {
       size += chunk.byteLength
       if (size <= BODY_BYTES_MAX) chunks.push(chunk)
-      // Not destroyed: that would take the socket away from a request that has yet to be answered. It closes with the
-      // answer.
+      // Not destroyed, because that would close the socket before the answer. The answer closes it.
       else reject(tooLarge())
     })
     body.once('end', () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)))
@@ -184,8 +186,8 @@ function parseJson(text: string, request: H3Event['req']): unknown {
 }
 
 /**
- * What a client says that it sent, as the log may show it: `type/subtype` in lower case, `none`, or `unreadable` for
- * what is long, is no media type, or might be a key of ours.
+ * The client's media type as the log may show it: `type/subtype` in lower case, `none`, or `unreadable` for one that is
+ * too long, is not a media type, or might be a key of ours.
  */
 function mediaType(header: string | null): string {
   const [essence = ''] = (header ?? '').split(';', 1)
@@ -195,40 +197,41 @@ function mediaType(header: string | null): string {
 }
 const MEDIA_TYPE = /^(?!.*sse_)[\w!#$&^.+-]{1,40}\/[\w!#$&^.+-]{1,80}$/
 
-/** Where a broken text stops being JSON. JSON.parse does not always say where it stopped; a tolerant parser does. */
+/** The offset at which a broken text stops being JSON. JSON.parse does not always give it; a tolerant parser does. */
 function errorOffset(text: string): number {
   const errors: ParseError[] = []
   try {
     findJsonError(text, errors, { disallowComments: true, allowTrailingComma: false })
   } catch {
-    // That parser is recursive, so it cannot read a text nested thousands deep. Such a text is usually just cut off.
+    // That parser is recursive, so it cannot read a text nested thousands deep. Such a text is usually cut off at its
+    // end.
     return text.length
   }
   return errors[0]?.offset ?? text.length
 }
 
-// What a call sent and its route does not know: ignored, as the contract wants, and named, so that a misspelt field
-// does not pass for one that was obeyed. Names are foreign text; what is told of them is short, and safe in a header
-// or a log.
+// Fields that a call sent and its route does not know. They are ignored, as the contract says, and named in the answer,
+// so that a misspelt field does not seem to have worked. Their names come from outside, so they are shortened and made
+// safe for a header and a log.
 
-/** A member of the body, or a parameter of the query, which is told as `?name`. */
+/** A member of the body, or a parameter of the query, which is named as `?name`. */
 export type Ignored = { place: '' | '?'; name: string }
 
-/** How many names are told; of the others, only their number. */
+/** How many names are given; the others are only counted. */
 const NAMES_MAX = 20
-/** How many characters of a name are told. */
+/** How many characters of a name are given. */
 const NAME_MAX = 64
 /** The most bytes in all, so that the headers of an answer still fit into the smallest buffers of proxies. */
 const BYTES_MAX = 1_000
 
-/** The parameters of a query that the route has no use for, each once. */
+/** The parameters of a query that the route does not know, each once. */
 export function ignoredParameters({ parameters }: Route, query: URLSearchParams): Ignored[] {
   return [...new Set(query.keys())]
     .filter((name) => !parameters.has(name))
     .map((name) => ({ place: '?', name }))
 }
 
-/** The members of a body that the route has no use for, in the order they were sent. */
+/** The members of a body that the route does not know, in the order they were sent. */
 export function ignoredMembers({ fields }: Route, body: object): Ignored[] {
   const ignored: Ignored[] = []
   for (const name of Object.keys(body)) if (!fields.has(name)) ignored.push({ place: '', name })
@@ -236,9 +239,9 @@ export function ignoredMembers({ fields }: Route, body: object): Ignored[] {
 }
 
 /**
- * The names as a header and the log have them, with a comma and a space between them; null when there are none.
- * Whatever is not a letter or a digit of ASCII, or one of `-._~`, is percent-encoded UTF-8. An empty name is `""`, `*`
- * ends one that was cut, and `+N` says that there are N more.
+ * The names for a header and the log, separated by a comma and a space; null when there are none. Everything but ASCII
+ * letters, digits and `-._~` is percent-encoded UTF-8. An empty name is written `""`, `*` ends one that was cut, and
+ * `+N` means N more.
  */
 export function tellIgnored(ignored: readonly Ignored[]): string | null {
   if (ignored.length === 0) return null
@@ -256,7 +259,7 @@ export function tellIgnored(ignored: readonly Ignored[]): string | null {
 function spelt(name: string): string {
   if (name === '') return '""'
   const begin = [...name.slice(0, NAME_MAX * 2)].slice(0, NAME_MAX).join('')
-  // A key or a secret of ours that was sent as a name goes into no log.
+  // A key or a secret that was sent as a name must not reach the log.
   const characters = begin.replace(/(sse_[a-z]+_).*/s, '$1')
   const escaped = encodeURIComponent(characters.toWellFormed()).replace(
     /[!'()*]/g,
@@ -265,9 +268,12 @@ function spelt(name: string): string {
   return characters === name ? escaped : `${escaped}*`
 }
 
-// Which addresses count as one client, where connections and wrong tokens are counted.
+// Which addresses count as one client when connections and wrong tokens are counted.
 
-/** Null for this machine itself. The owner of an IPv6 network has all its addresses. */
+/**
+ * The network of a peer; null for this machine. The owner of an IPv6 network has all of its addresses, so they count as
+ * one.
+ */
 export function networkOf(peer: string | undefined): string | null {
   if (peer === undefined || !ipaddr.isValid(peer)) return null
   const address = ipaddr.process(peer)

@@ -1,4 +1,4 @@
-// Users, plans and webhooks as JSON, for the API and for the shell. Kept apart from the routes, so that a command that
+// Users, plans and webhooks as JSON, for the API and the shell. They are apart from the routes, so that a command that
 // only prints one does not load the code that checks requests.
 
 import { formatUsd } from '../core/money.ts'
@@ -65,7 +65,7 @@ export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJso
   last_delivered_at: webhook?.lastDeliveredAt ? formatInstant(webhook.lastDeliveredAt) : null,
   last_status_code: webhook?.lastStatusCode ?? null,
   consecutive_failures: webhook?.consecutiveFailures ?? null,
-  // Additions to the contract: without a failure, an answer has exactly the contract's fields.
+  // Additions to the contract. Without a failure, an answer has exactly the contract's fields.
   ...(webhook?.lastFailure && {
     last_failed_at: formatInstant(webhook.lastFailure.at),
     last_failure_reason: webhook.lastFailure.reason,

@@ -10,14 +10,14 @@ import type { Store } from '../store/store.ts'
 /** Where a webhook may be sent: `checkUrl` throws webhook_refused with the reason. */
 type UrlGuard = { checkUrl: (url: string) => Promise<void> }
 
-/** The methods that act on behalf of a tenant, which they take first; no other can be called. */
+/** The store's methods that take a tenant first; a partner's call can use no other. */
 type AskedFor<S> = {
   [M in keyof S]: S[M] extends (...args: infer A) => unknown ? (A[0] extends Tenant ? S[M] : never) : never
 }
 
 /**
- * What a partner's call may ask of the store. For each of them, its tenant waits in its own line, so that nobody else
- * waits behind its crowd.
+ * The store's methods that a partner's call may use. Each tenant's calls wait in a lane of their own, so that its crowd
+ * delays nobody else.
  */
 export type CallStore = AskedFor<
   Pick<
@@ -43,13 +43,13 @@ export type Services = { store: CallStore; machine: Machine; guard: UrlGuard; li
 
 export type Call<B, Q = unknown> = Services & {
   caller: KeyFacts
-  /** On whose behalf everything is done: a write checks its key again. */
+  /** The tenant of the call, with its key, which a write checks again. */
   tenant: Caller
   body: B
   query: Q
   /** Path parameters, decoded. */
   params: Record<string, string>
-  /** Runs a long read when the tenant's others are done. */
+  /** Runs a long read after the tenant's earlier ones. */
   alone: <T>(work: () => Promise<T>) => Promise<T>
   /** Adds a header to the answer. */
   setHeader: (name: string, value: string) => void
@@ -75,7 +75,7 @@ type RouteOptions<B extends z.ZodType, Q extends z.ZodType, A extends z.ZodType>
   method: string
   path: string
   body?: B
-  /** The members of a body whose schema is no object, because it depends on one of them. */
+  /** The members of a body whose schema is not an object, because it depends on one of them. */
   fields?: readonly string[]
   query?: Q
   answer: A

@@ -1,4 +1,5 @@
-// Node's HTTP server as listhen makes it, and nothing else of listhen: no search for a port, no closing, no printing.
+// Node's HTTP server as listhen makes it, without the rest of listhen: it searches no port, closes nothing and prints
+// nothing.
 
 import { constants } from 'node:crypto'
 import type { RequestListener, Server } from 'node:http'
@@ -7,11 +8,11 @@ import type { SecureContextOptions } from 'node:tls'
 
 type OpenServer = {
   server: Server | TlsServer
-  /** What it shows its clients, as PEM; null without TLS. */
+  /** The server's certificate, as PEM; null without TLS. */
   cert: string | null
 }
 
-/** A server that is closed: it has `handle`, and no port yet. */
+/** A server with `handle` that does not listen yet. */
 export async function makeServer(handle: RequestListener, tls: Tls): Promise<OpenServer> {
   const { listen } = await import('listhen')
   const { server, https } = await listen(handle, {
@@ -21,26 +22,26 @@ export async function makeServer(handle: RequestListener, tls: Tls): Promise<Ope
     port: { port: 0, host: NOWHERE },
     public: false,
     https: tls === null ? false : certificateOf(tls),
-    // Says nothing about ports.
+    // Keeps listhen from printing ports.
     isTest: true,
     isProd: false,
     showURL: false,
     open: false,
     clipboard: false,
-    // It would end the process at a signal, even with calls in flight.
+    // Otherwise listhen would end the process at a signal, even with calls in flight.
     autoClose: false,
   })
   for (const event of ['connection', 'secureConnection', 'request'])
     dropFollowers(server, event, tls !== null)
   await new Promise((resolve) => server.close(resolve))
-  // listhen takes no ciphers.
+  // listhen has no option for ciphers.
   if (https !== false && 'setSecureContext' in server) server.setSecureContext(secureContextOf(https))
   return { server, cert: https === false ? null : https.cert }
 }
 
 /**
- * A list of addresses that is empty. listhen looks for a free port on the given addresses by opening and closing it,
- * and another program may take the port in between. With no addresses, it leaves the port to the system.
+ * An empty list of addresses. listhen looks for a free port on the given addresses by opening and closing it, and
+ * another program may take the port in between. Without addresses it leaves the choice to the system.
  */
 const NOWHERE = Object.assign([], { toString: () => 'nowhere' }) as unknown as string
 
@@ -53,20 +54,19 @@ function dropFollowers(server: Server, event: string, isTls: boolean): void {
   for (const listener of server.listeners(event).slice(own)) server.off(event, listener as () => void)
 }
 
-// What a server shows its clients over TLS: a certificate, which it is given or which is made for a first try, and the
-// ciphers that they may choose from.
+// TLS: the certificate, which is given or made for a first try, and the ciphers.
 
 /** PEM texts. */
 export type Certificate = { cert: string; key: string }
-/** What to speak: plain HTTP, TLS with this certificate, or TLS with one that is made for these names now. */
+/** Plain HTTP, TLS with this certificate, or TLS with one made now for these names. */
 export type Tls = Certificate | { selfSignedFor: readonly string[] } | null
 
 /** How long a certificate that was made for a first try is valid. */
 const SELF_SIGNED_DAYS = 7
 
 /**
- * TLS 1.3 as OpenSSL has it; of TLS 1.2, only what has forward secrecy and authenticated encryption. Every client that
- * speaks TLS 1.2 today has one of them.
+ * The ciphers of TLS 1.3 that OpenSSL offers, and those of TLS 1.2 with forward secrecy and authenticated encryption.
+ * Every client that speaks TLS 1.2 today supports one of them.
  */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',
@@ -84,13 +84,13 @@ function certificateOf(tls: NonNullable<Tls>) {
   return inPem(tls)
 }
 
-/** All that a server of Node is to show, in the form that it takes. Throws when one of the texts is not PEM. */
+/** A certificate in the form that Node's server takes. Throws when one of the texts is not PEM. */
 export const secureContextOf = (certificate: Certificate): SecureContextOptions => ({
   ...inPem(certificate),
   minVersion: 'TLSv1.2',
   ciphers: CIPHERS.join(':'),
   honorCipherOrder: true,
-  // A handshake costs the server more than the client, and one connection needs one only.
+  // A handshake costs the server more than the client, and a connection needs only one.
   secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
 })
 
@@ -99,7 +99,7 @@ const inPem = ({ cert, key }: Certificate): Certificate => ({
   key: fromFirstBlock(key),
 })
 
-/** listhen takes text for a file name unless it begins with a PEM block, and openssl writes comments before one. */
+/** listhen treats a text as a file name unless it begins with a PEM block, and openssl writes comments before one. */
 function fromFirstBlock(pem: string): string {
   const start = pem.indexOf('-----BEGIN')
   if (start < 0) throw new Error('The TLS certificate and its key must be PEM texts.')

@@ -1,4 +1,4 @@
-// Users over HTTP: linking one, disabling or re-linking it, and whose key it is that does so.
+// Users over HTTP: linking one, disabling or re-linking it, and the owner of a key.
 
 import { z } from 'zod'
 import { EMAIL_MAX } from '../core/text.ts'
@@ -65,7 +65,7 @@ export const patchUser = route({
   },
 })
 
-// GET /me: whose key it is.
+// GET /me: the partner and environment of a key.
 
 export const getMe = route({
   method: 'GET',

@@ -1,4 +1,4 @@
-// Webhooks over HTTP: registering one, looking at it, ending it, and the wake-up that it brings.
+// Webhooks over HTTP: registering, reading and removing one, and the wake-up that it receives.
 
 import { z } from 'zod'
 import { EVENT_NAME, register, SECRET_BYTES, secretOf, WEBHOOK_URL_MAX } from '../core/webhook.ts'
@@ -56,7 +56,7 @@ export const deleteWebhook = route({
   }),
 })
 
-// Which URLs a webhook may have, by how they are written; where they may lead, src/webhook/address-guard.ts decides.
+// Which URLs a webhook may have, by their text. src/webhook/address-guard.ts decides which addresses they may lead to.
 
 const notUrl = new FieldError('url_parsing', 'Input should be a valid URL')
 
@@ -70,7 +70,7 @@ function parseUrl(input: unknown): string | FieldError {
   const url = URL.parse(input)
   if (!url) return notUrl
   if (url.protocol !== 'https:') return new FieldError('url_scheme', "URL scheme should be 'https'")
-  // A URL parser reads these as addresses other than they seem, and nothing listens on port 0.
+  // A URL parser reads these as other addresses than they seem to be, and nothing listens on port 0.
   if (!WELL_FORMED.test(input) || url.port === '0') return notUrl
   if (url.href.length > WEBHOOK_URL_MAX) {
     return new FieldError('url_too_long', `URL should have at most ${WEBHOOK_URL_MAX} characters`)
