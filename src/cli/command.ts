@@ -3,7 +3,7 @@
 
 import type { Finding } from '../core/findings.ts'
 import type { Environment, Partner, Tenant } from '../core/partner.ts'
-import { Problem } from '../core/problem.ts'
+import { notFound } from '../core/problem.ts'
 import { quoted, visible } from '../core/text.ts'
 import { holdsSecret, IN_VARIABLE } from '../store/address.ts'
 import type { AuditEntry, Store } from '../store/store.ts'
@@ -27,18 +27,16 @@ export const onSameDatabase = (message: string, self: string): string =>
 /** Throws partner_not_found. */
 export async function partnerNamed(store: Store, slug: string): Promise<Partner> {
   const partner = await store.findPartner(slug)
-  if (!partner) throw notFound(slug)
+  if (!partner) throw notFound('partner', slug)
   return partner
 }
 
 /** Throws partner_not_found. */
 export async function tenantNamed(store: Store, slug: string, environment: Environment): Promise<Tenant> {
   const tenant = await store.findTenant(slug, environment)
-  if (!tenant) throw notFound(slug)
+  if (!tenant) throw notFound('partner', slug)
   return tenant
 }
-
-const notFound = (slug: string): Problem => new Problem('partner_not_found', `Partner ${slug} not found.`)
 
 // Who changes what, as a command reports it to the audit log.
 

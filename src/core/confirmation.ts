@@ -3,7 +3,7 @@
 
 import { type Execution, type ExecutionId, isOpen } from './execution.ts'
 import { formatUsd, LEDGER_MAX, ZERO_USD } from './money.ts'
-import { Problem, type ProblemCode, unreachable } from './problem.ts'
+import { notFound, Problem, type ProblemCode, unreachable } from './problem.ts'
 import type { Instant } from './time.ts'
 import { type Fill, isFill, type Report, sameReport, spentBy, type Trade, tradeOf } from './trade.ts'
 import { settle, type Window } from './window.ts'
@@ -49,7 +49,7 @@ export type Refused = {
  */
 export function confirm(facts: ExecutionFacts, report: Report, now: Instant): Confirmation {
   const { execution, window, trade, lateFills } = facts
-  if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
+  if (!execution || !window) throw notFound('execution')
   if (trade && sameReport(trade.report, report)) return { kind: 'replayed', report }
   const known = lateFills.find((late) => sameReport(late.report, report))
   if (known && known.acceptedAt !== null) return { kind: 'replayed', report }

@@ -3,7 +3,7 @@
 import { type Btc, CENT, roundToCents, type Usd, ZERO_USD } from './money.ts'
 import type { Period } from './month.ts'
 import type { Tenant } from './partner.ts'
-import { Problem } from './problem.ts'
+import { notFound, Problem } from './problem.ts'
 import { type Instant, monthOf } from './time.ts'
 
 /** What was recorded for a tenant in a month. */
@@ -195,7 +195,7 @@ export function refusePastMonth(fromMonth: string, currentMonth: string): void {
 
 /** `firstMonth` is that of the tier's first version; null for a tier that does not exist. Throws tier_not_found. */
 export function refuseTierNotInForce(tier: string, firstMonth: string | null, month: string): void {
-  if (firstMonth === null) throw new Problem('tier_not_found', `Tier ${tier} not found.`)
+  if (firstMonth === null) throw notFound('tier', tier)
   if (firstMonth <= month) return
   throw new Problem('tier_not_found', `Tier ${tier} is not in force in ${month}: it begins in ${firstMonth}.`)
 }

@@ -5,7 +5,7 @@ import { type ExecutionFacts, type LateFill, orderTaken, type Recorded } from '.
 import { type Execution, type ExecutionId, isOpen } from './execution.ts'
 import { type Btc, formatBtc, formatUsd, lesser, type Price, UNITS, type Usd, ZERO_USD } from './money.ts'
 import { type OddPrice, oddPrice } from './price.ts'
-import { Problem } from './problem.ts'
+import { notFound, Problem } from './problem.ts'
 import type { Instant } from './time.ts'
 import {
   FILL_BTC_MAX,
@@ -137,7 +137,7 @@ export function ordersAdjusted(
 /** Corrects a recorded outcome to `right`. Throws execution_not_found, adjustment_conflict. */
 export function adjust(facts: TradeFacts, right: Amounts & { reason: string }, now: Instant): Correction {
   const { execution, window, trade } = facts
-  if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
+  if (!execution || !window) throw notFound('execution')
   if (!trade) {
     throw conflict(
       `Execution ${execution.executionId} is ${execution.status}: no report of it is recorded that could be adjusted.`,
@@ -213,7 +213,7 @@ export type LateFillDecision = LateFillIds & { reason?: string | undefined }
 export function acceptLate(facts: LateFillFacts, late: LateFill, now: Instant): Acceptance {
   const { execution, window, trade } = facts
   const { report, reportId } = late
-  if (!execution || !window) throw new Problem('execution_not_found', 'Execution not found.')
+  if (!execution || !window) throw notFound('execution')
   // An adjustment never changes, so it shows an acceptance even where the row of the late fill was damaged and does
   // not.
   const isAdjusted = facts.adjustments.some((one) => one.reportId === reportId)

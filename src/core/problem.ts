@@ -67,6 +67,23 @@ export class Problem extends Error {
   }
 }
 
+/** What can be looked up by its name or id, with the code and the word for one that does not exist. */
+const NAMED = {
+  partner: ['partner_not_found', 'Partner'],
+  key: ['key_not_found', 'Key'],
+  user: ['user_not_found', 'User'],
+  partnerUser: ['user_not_found', 'Partner user'],
+  plan: ['plan_not_found', 'Plan'],
+  execution: ['execution_not_found', 'Execution'],
+  tier: ['tier_not_found', 'Tier'],
+} as const satisfies Record<string, readonly [ProblemCode, string]>
+
+/** Nothing has this name or id. A partner is not told the id again, because the request has it. */
+export function notFound(what: keyof typeof NAMED, name?: string): Problem {
+  const [code, word] = NAMED[what]
+  return new Problem(code, name === undefined ? `${word} not found.` : `${word} ${name} not found.`)
+}
+
 /** A row is not what was stored, so nothing may rely on it. `place` names the row. */
 export class DamagedRow extends Problem {
   readonly table: string

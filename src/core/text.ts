@@ -94,10 +94,13 @@ export const singleQuoted = (word: string): string => `'${word.replaceAll("'", "
 
 const MISSING = ['ENOENT', 'ENOTDIR']
 
+/** No file has this name. */
+export const noFile = (file: string): Problem => new Problem('file_not_found', `There is no file ${file}.`)
+
 /** The problem to throw for an error that occurred while reading `file`. */
 export function unreadable(file: string, error: unknown): Problem {
   const { code, message } = error as { code?: unknown; message: string }
-  if (MISSING.includes(String(code))) return new Problem('file_not_found', `There is no file ${file}.`)
+  if (MISSING.includes(String(code))) return noFile(file)
   return new Problem('bad_file', `Cannot read ${file}: ${message}`)
 }
 

@@ -1,6 +1,6 @@
 // Partner users: linking, metadata, disabling.
 
-import { Problem } from './problem.ts'
+import { notFound, Problem } from './problem.ts'
 import type { Instant } from './time.ts'
 
 const USER_STATUSES = ['linked', 'disabled'] as const
@@ -51,7 +51,7 @@ export type UserChange = {
 
 /** Disables or re-links a user. Plans paused by a disable stay paused until the partner re-sends them. */
 export function setUserStatus(current: User | null, status: UserStatus, now: Instant): UserChange {
-  if (!current) throw new Problem('user_not_found', 'Partner user not found.')
+  if (!current) throw notFound('partnerUser')
   const user = current.status === status ? current : { ...current, status, updatedAt: now }
   return { user, stopsPlans: status === 'disabled' }
 }

@@ -10,7 +10,7 @@ import {
   PLAN_STATUSES,
   writePlan,
 } from '../core/plan.ts'
-import { Problem } from '../core/problem.ts'
+import { notFound } from '../core/problem.ts'
 import { DAY_MS, FREQUENCIES, WINDOW_MS } from '../core/time.ts'
 import { planAnswer, planStateAnswer, plansAnswer } from './answers.ts'
 import {
@@ -121,7 +121,7 @@ export const getPlan = route({
   answer: planStateAnswer,
   handle: async ({ store, tenant, params }) => {
     const plan = await store.readPlan(tenant, params.partner_plan_id ?? '')
-    if (!plan) throw new Problem('plan_not_found', 'Plan not found.')
+    if (!plan) throw notFound('plan')
     return planStateJson(plan)
   },
 })

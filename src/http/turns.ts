@@ -1,9 +1,32 @@
-// Decides which key's call is handled next. While there is little to do, every call is handled as it comes. When the
-// calls of one turn of the event loop take too long, the rest wait, and the keys take turns, so that one key's crowd of
-// calls delays nobody else's.
+// Fairness: one crowd of calls, by mistake or on purpose, must not delay the calls of others. Work waits in turns at
+// the places below, along the way of a call. Each shares out something else, among those who are known at that point,
+// so none can stand in for another. docs/decisions/commits.md#every-key-gets-its-turn has the reasons.
+//
+// - Gates (here): at most 32 calls are begun in a turn of the event loop; connections take turns. Against many
+//   connections with no valid key, which would keep new connections out. test/http/call-gate.test.ts,
+//   test/attack/wrong-keys.heavy.test.ts.
+// - Turns (here): 10 ms of handling in a turn of the event loop; keys take turns, with 1,024 calls each at most.
+//   Against one key at full speed. test/http/calls-at-once.test.ts, test/attack/flood.ts.
+// - Slow work (here): one long read or name look-up of a tenant at a time. Against a partner that asks for a year of
+//   reports at once. test/attack/billing.long.test.ts.
+// - The write queue of a file (src/store/sqlite/file/connection.ts): one writer, and 64 writes or 50 ms in a commit;
+//   tenants take turns. Against a flood of one tenant's writes. test/store/writer.test.ts, test/attack/flood.ts.
+// - The lock of a file (beside that queue): a process that commits without a break leaves it free for 3 ms. Against a
+//   pass that keeps confirmations out. test/store/locks.process.test.ts.
+// - The connections to a server (src/store/postgres/server/pool.ts): ten a process; a tenant takes one only while more
+//   are free than it holds. Against calls of one tenant that all wait for a locked row.
+//   test/store/postgres-share.server.test.ts, test/store/connection-turns.test.ts.
+// - The confirmations of a tenant on a server (src/store/postgres/confirmations.ts): those that wait share a
+//   transaction. It is not for fairness: a tenant waits only for itself.
+//
+// Gates, turns and the write queue are lanes (src/lanes.ts). The places at a server are not: who goes next depends
+// there on what each holds, and a lane that stands still is refused.
 
 import { createLanes } from '../lanes.ts'
 import { Refusal } from './refusal.ts'
+
+// Which key's call is handled next. While there is little to do, every call is handled as it comes. When the calls of
+// one turn of the event loop take too long, the rest wait, and the keys take turns.
 
 /** The most calls of one key at once, under way or waiting: more than any connection pool makes. */
 export const CALLS_PER_KEY_MAX = 1_024
@@ -13,16 +36,16 @@ const TURN_MS = 10
 export type Turn = {
   /** Resolves when the call may be handled; null when that is at once. */
   ready: Promise<void> | null
-  /** To be called when it is answered. */
+  /** Must be called once the call is answered. */
   leave: () => void
 }
 
-/** Gives each call its turn. Throws a Refusal: 429, when the key has `callsPerKey` calls here already. */
+/** Gives each call its turn. Throws a Refusal: 429, when the key already has `callsPerKey` calls. */
 export function createTurns(callsPerKey: number): (keyId: string) => Turn {
   const waiting = createLanes<() => void>()
   /** For every key that has called. */
   const keys = new Map<string, { calls: number; wait: (go: () => void) => void }>()
-  /** When the handling of this turn of the event loop is to end; null before its first call. */
+  /** When handling must stop in this turn of the event loop; null before its first call. */
   let endsAt: number | null = null
 
   function open(): void {
@@ -72,15 +95,14 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
   }
 }
 
-// Slow work, done one piece at a time for each tenant: a long read already shares the event loop with everything else,
-// and each name look-up holds a socket. Done all at once, one tenant's crowd of them would leave the others nothing.
+// Slow work, done one piece at a time for each tenant. A long read already shares the event loop with everything else,
+// and each name look-up holds a socket. Done all at once, one tenant's crowd of them would starve the others.
 
 /** The most that may wait for a tenant's turn: a year of months and their users. */
 const WAITING_MAX = 32
 
 /**
- * Runs `work` when everything that the tenant asked for before is done. Throws a Refusal: 429, when too much is
- * waiting.
+ * Runs `work` after all slow work that the tenant asked for earlier. Throws a Refusal: 429, when too much is waiting.
  */
 export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>) => Promise<T> {
   const lines = new Map<number, { length: number; last: Promise<unknown> }>()
@@ -105,7 +127,8 @@ export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>
 }
 
 // How many calls are begun in one turn of the event loop. The system hands over one new connection per turn, so turns
-// must stay short. Otherwise, a few busy connections, with a key or without, keep everybody else from connecting.
+// must stay short. Otherwise a few busy connections, with or without a valid key, would keep everybody else from
+// connecting.
 
 /** A few milliseconds of work. */
 export const CALLS_PER_TURN = 32

@@ -5,7 +5,7 @@ import { resolve } from 'node:path'
 import { Command } from 'commander'
 import { lostInWords } from '../../core/clock.ts'
 import { Problem } from '../../core/problem.ts'
-import { counted, visible } from '../../core/text.ts'
+import { counted, noFile, visible } from '../../core/text.ts'
 import type { Database, Replaced } from '../../store/database.ts'
 import type { AuditEntry } from '../../store/store.ts'
 import { nameTaken } from '../../whole-file.ts'
@@ -100,8 +100,7 @@ async function restoreToServer(
   { copy, force, audit }: { copy: string; force: boolean; audit: AuditEntry },
 ): Promise<Replaced> {
   const from = await databaseOf(copy, cli.machine)
-  if (from.asFile && (await from.isMissing()))
-    throw new Problem('file_not_found', `There is no file ${resolve(copy)}.`)
+  if (from.asFile && (await from.isMissing())) throw noFile(resolve(copy))
   if (!force && !(await database.isMissing()))
     throw new Problem(
       'database_exists',

@@ -2,7 +2,7 @@
 
 import { Command } from 'commander'
 import type { Environment } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound } from '../../core/problem.ts'
 import { formatInstant } from '../../core/time.ts'
 import { planJson, userJson } from '../../http/resource-json.ts'
 import type { Consent, ListedUser, Remains, UserRecord } from '../../store/store.ts'
@@ -50,7 +50,7 @@ export function userCommand(cli: Cli): Command {
       cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
         const found = await store.findUser(tenant, partnerUserId)
-        if (!found) throw new Problem('user_not_found', `User ${partnerUserId} not found.`)
+        if (!found) throw notFound('user', partnerUserId)
         await show(cli, found)
       }),
     )

@@ -25,7 +25,7 @@ import {
 import { btc, formatBtc, formatPrice, formatUsd, type Usd, usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import type { OddPrice } from '../../core/price.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, type Instant, MINUTE_MS } from '../../core/time.ts'
 import { executedAtOf, isFill, type Report, type ReportColumn, type Trade } from '../../core/trade.ts'
@@ -132,7 +132,7 @@ export function executionCommand(cli: Cli): Command {
     .action((executionId: string) =>
       cli.withStore(async (store) => {
         const found = await store.findExecution(executionId)
-        if (!found) throw new Problem('execution_not_found', `Execution ${executionId} not found.`)
+        if (!found) throw notFound('execution', executionId)
         await show(cli, found.execution, found)
       }),
     )

@@ -4,7 +4,7 @@ import { Command } from 'commander'
 import { clockDisputed } from '../../core/clock.ts'
 import { formatPrice, formatUsd, ZERO_USD } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import { awaitedPrice, type Schedule, type Window } from '../../core/window.ts'
@@ -51,7 +51,7 @@ export function planCommand(cli: Cli): Command {
             (env ?? tenant.environment) === tenant.environment,
         )
         const [only, another] = named
-        if (!only) throw new Problem('plan_not_found', `Plan ${id} not found.`)
+        if (!only) throw notFound('plan', id)
         if (another) {
           const places = named.map(({ tenant }) => `${tenant.partnerSlug} ${tenant.environment}`).join(', ')
           throw new Problem('usage', `Several plans are called ${id} (${places}): add --partner and --env.`)

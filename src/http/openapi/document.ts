@@ -236,7 +236,7 @@ function confirmation(): Json {
   }
 }
 
-/** Fields that are added later must not break a client, so no schema forbids what it does not name. */
+/** Fields that are added later must not break a client, so no schema forbids unknown fields. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   const { $schema, ...made } = z.toJSONSchema(schema, {
     io,
@@ -248,8 +248,9 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
 }
 
 /**
- * Samples by their proper name, and what may also be null as `type: [string, null]` rather than a choice of two
- * schemas. An enum stays such a choice: with a null among its values, some generators make types that do not compile.
+ * Renames samples to `examples`, and writes a nullable type as `type: [string, null]` instead of a choice of two
+ * schemas. A nullable enum stays a choice: with a null among its values, some generators make types that do not
+ * compile.
  */
 function flatten(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(flatten)
@@ -351,7 +352,7 @@ const HEADERS = {
 
 // The API description, for anyone who asks: it says nothing about any partner.
 
-/** Made once: callers without a key must not be able to keep the service busy with it. */
+/** Made once, so that callers without a key cannot keep the service busy with it. */
 let made: string | undefined
 
 function description(): string {

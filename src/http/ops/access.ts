@@ -1,5 +1,5 @@
-// Who may see the paths of operations. No address is trusted, and no header except the token: a proxy on the same
-// machine makes the whole world look local. What is trusted is a listener that only this machine can reach.
+// Who may see the paths of operations. No address is trusted, and no header except the token, because behind a proxy on
+// the same machine every caller looks local. A listener that only this machine can reach is trusted.
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { H3Event } from 'h3'
@@ -9,13 +9,13 @@ import { networkOf } from '../request.ts'
 
 /** The listener that a call came through: that of the partner API, or the one of operations. */
 export type Door = 'api' | 'ops'
-/** `too many`: this one is wrong, and so were too many before it from the same network, in the same minute. */
+/** `too many`: the token is wrong, and so were too many others from the same network in the same minute. */
 type SignIn = { outcome: 'wrong' | 'too many' } | { outcome: 'signed in'; cookie: string }
 
 export type Access = {
   /** Whether the caller may see everything. */
   admits: (event: H3Event, door: Door) => boolean
-  /** Whether a cookie counts as well: only for the page, because a browser sends its cookies with every call. */
+  /** Like `admits`, but also by the cookie: only for the page, because a browser sends its cookies with every call. */
   admitsBrowser: (event: H3Event, door: Door) => boolean
   /** Whether there is a token to sign in with. */
   hasToken: boolean
@@ -23,7 +23,7 @@ export type Access = {
 }
 type AccessOptions = {
   clock: () => Instant
-  /** Null: nobody is admitted at the API's listener, and everybody on this machine at the other. */
+  /** Without a token, nobody is admitted at the API's listener, and everybody on this machine at the other. */
   token: string | null
   /** Called when a network sends too many wrong tokens, at most once a minute. */
   onManyWrong?: (() => void) | undefined
@@ -43,11 +43,11 @@ export function createAccess({ clock, token, onManyWrong }: AccessOptions): Acce
       .digest('base64url')
 
   /**
-   * The comparison comes before any count. Otherwise strangers could keep the right token out: behind a proxy on this
-   * machine they share a count with the monitoring.
+   * The token is compared before anything is counted. Otherwise strangers could lock out the right token: behind a
+   * proxy on this machine they share a count with the monitoring.
    */
   function judge(event: H3Event, door: Door, given: string): 'right' | 'wrong' | 'too many' {
-    // A partner's client that sends its key along with everything is not guessing.
+    // A partner's client that sends its key with every call is not guessing.
     if (given.startsWith(KEY_START)) return 'wrong'
     if (digest !== null && timingSafeEqual(sha256(given), digest)) return 'right'
     const whose = `${door} ${networkOf(socketOf(event)?.remoteAddress) ?? 'here'}`
@@ -81,7 +81,7 @@ export function createAccess({ clock, token, onManyWrong }: AccessOptions): Acce
   }
 }
 
-/** A cookie that is sent only for the page, and never with a request that another site starts. */
+/** A cookie that the browser sends only for the page, and never with a request that another site starts. */
 export function cookieOf(event: H3Event, value: string, lastsMs: number): string {
   const parts = [
     `${COOKIE}=${value}`,
@@ -104,8 +104,8 @@ export function isFromOwnPage({ req }: H3Event): boolean {
 }
 
 /**
- * Whether a call names this machine by its own address. If some other site makes its name lead to 127.0.0.1, a browser
- * on this machine takes its page and what listens there for the same site; the name gives it away.
+ * Whether a call names this machine by its own address. If another site makes its name lead to 127.0.0.1, a browser on
+ * this machine takes this listener for the same site; only the name shows the difference.
  */
 export function namesThisMachine({ req }: H3Event): boolean {
   const host = (req.headers.get('host') ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
@@ -117,10 +117,10 @@ export const isLoopbackAddress = (host: string): boolean =>
 
 const socketOf = (event: H3Event) => event.req.runtime?.node?.req.socket
 
-/** Digests all have the same length, so comparing them always takes the same time. */
+/** All digests have the same length, so comparing them always takes the same time. */
 const sha256 = (text: string): Uint8Array => createHash('sha256').update(text).digest()
 
-// How many wrong tokens of a network are too many, and when that is worth a warning.
+// How many wrong tokens from a network are too many, and when to warn.
 
 /** Wrong tokens in a minute from one network; behind a proxy on this machine, from all of them together. */
 export const WRONG_TOKENS_MAX = 20
@@ -140,7 +140,7 @@ function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefine
     isTold = false
     begunAt = clock()
   }
-  // A crowd too large to be told apart shares one count.
+  // Beyond a number of networks, all others share one count.
   const known = (whose: string): string => (wrong.has(whose) || wrong.size < NETWORKS_MAX ? whose : 'others')
   return {
     /** Counts one more, and says whether there have been too many. */

@@ -1,4 +1,4 @@
-// /healthz, /readyz, /metrics and /ops, for those who run the service. Anybody may ask whether it is up and ready; for
+// /healthz, /readyz, /metrics and /ops, for those who run the service. Anybody may ask whether it is up and ready; to
 // callers who may not see more, the rest does not exist.
 
 import { H3, type H3Event } from 'h3'
@@ -25,7 +25,7 @@ export type OpsOptions = {
   clock: () => Instant
   metrics: Metrics
   exposition: string
-  /** Null: at the API's listener, nobody sees more than whether it is ready. */
+  /** Without a token, callers at the API's listener see only whether it is ready. */
   token: string | null
   /** Called when a network sends too many wrong tokens, at most once a minute. */
   onManyWrong?: () => void
@@ -39,8 +39,7 @@ export type Ops = Pick<Metrics, 'noteRequest'> & {
 }
 
 /**
- * How long an answer to strangers is reused: checking readiness writes to the disk, and they may ask as often as they
- * like.
+ * How long an answer to strangers is reused: checking readiness writes to the disk, and anybody may ask at any rate.
  */
 const TERSE_MS = 1_000
 

@@ -1,4 +1,4 @@
-// How the operator's page is written: HTML from a template that escapes, the parts that repeat, the drawing, the style.
+// The HTML of the operator's page: a template that escapes, the repeated parts, the drawing, and the style.
 
 import { createHash } from 'node:crypto'
 import type { Statement } from '../../core/fees.ts'
@@ -8,13 +8,13 @@ import { htmlText } from '../../core/text.ts'
 import { formatInstant, type Instant, spellInstant, spellSpan } from '../../core/time.ts'
 import type { FiredTranche } from '../../store/monitoring.ts'
 
-/** A piece of a page. Only `html` makes one. */
+/** A part of a page. Only `html` makes one. */
 export class Html {
   readonly #text: string
   private constructor(text: string) {
     this.#text = text
   }
-  /** What a template says, with its parts escaped. */
+  /** The text of a template, with its parts escaped. */
   static of(strings: TemplateStringsArray, parts: readonly Part[]): Html {
     return new Html(strings.reduce((text, piece, i) => text + written(parts[i - 1]) + piece))
   }
@@ -26,7 +26,7 @@ export class Html {
 /** Nothing is written for null, undefined and false. */
 export type Part = Html | string | number | null | undefined | false | readonly Part[]
 
-/** Parts belong between tags, or in an attribute in double quotes. */
+/** Parts may stand between tags, or in an attribute in double quotes. */
 export const html = (strings: TemplateStringsArray, ...parts: Part[]): Html => Html.of(strings, parts)
 
 const written = (part: Part | undefined): string => {
@@ -36,7 +36,7 @@ const written = (part: Part | undefined): string => {
   return htmlText(String(part))
 }
 
-/** The address of something on the page, or of a download beside it; parameters that are null are left out. */
+/** The address of a view of the page, or of a download; null parameters are left out. */
 export function link(
   path: '/ops' | '/ops/export' | '/ops/invoice',
   parameters: Record<string, string | null> = {},
@@ -46,7 +46,7 @@ export function link(
   return query === '' ? path : `${path}?${query}`
 }
 
-// What several parts of the page write in the same way: tables, times, links to partners and plans.
+// What several parts of the page share: tables, times, links to partners and plans.
 
 export const ago = (at: Instant | null, now: Instant): Html | string =>
   at === null
@@ -91,7 +91,8 @@ export const billingRow = ({ tenant, period, activity, tier, tierSource, fees }:
   html`<a href="${link('/ops/export', { month: period.month, report: 'trades', partner: tenant.partnerSlug })}">trades.csv</a> <a href="${link('/ops/invoice', { month: period.month, partner: tenant.partnerSlug })}">invoice</a>`,
 ]
 
-// Prices as a line, and the tranches on it where they fired. It stretches to any width, so its text is beside it.
+// Prices as a line, with the tranches on it where they fired. The drawing stretches to any width, so its text is beside
+// it.
 
 const [WIDTH, HEIGHT] = [1_000, 190]
 
@@ -126,7 +127,7 @@ ${shown.map(({ tranche, price }) => dot(tranche, `M${x(tranche.createdAt)} ${y(p
 </figure>`
 }
 
-/** A line of no length with round ends: a dot that stretching does not turn into an ellipse. */
+/** A line of no length with round ends: a dot that does not become an ellipse when stretched. */
 const dot = ({ status, createdAt, amount, partnerPlanId, tenant }: FiredTranche, place: string): Html =>
   html`<path class="dot ${status}" d="${place}"><title>${formatInstant(createdAt)} ${tenant.partnerSlug} ${partnerPlanId}: ${formatUsd(amount)} USD, ${status}</title></path>
 `
@@ -139,7 +140,7 @@ const least = (values: readonly bigint[]): bigint => values.reduce((a, b) => (b 
 
 const clock = (at: Instant): string => `${formatInstant(at).slice(0, 16).replace('T', ' ')} UTC`
 
-// How the operator's page looks: one style sheet.
+// The style sheet of the operator's page.
 
 const SHEET = html`
 :root { color-scheme: light dark; --ink: #1c1f24; --quiet: #5b6470; --line: #d8dce2; --card: #fff; --page: #f3f5f7;
@@ -196,8 +197,8 @@ const STYLE_HASH = createHash('sha256').update(String(SHEET)).digest('base64')
 // The headers of the operator's page: what a browser may do with it.
 
 /**
- * Allows only the style sheet with this hash, and forms to ourselves: no script, no picture, no outside address, no
- * frame around it.
+ * Allows only the style sheet with this hash, and forms to the same origin: no script, no picture, no outside address,
+ * no frame around it.
  */
 export const policyFor = (hash: string): string =>
   `default-src 'none'; style-src 'sha256-${hash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`

@@ -1,4 +1,4 @@
-// What a call to /ops is answered with: the page it asks for, a download, or the sign-in form.
+// The answer to a call to /ops: the page, a download, or the sign-in form.
 
 import { createHash } from 'node:crypto'
 import type { H3Event } from 'h3'
@@ -21,7 +21,8 @@ import { createReader, ROWS_SHOWN } from './page-data.ts'
 type Asked = { event: H3Event; door: Door; path: PagePath }
 
 /**
- * Returns null for callers who may not know that there is a page: everybody, where there is no token to sign in with.
+ * Returns null for callers who may not know that there is a page: where there is no token to sign in with, that is
+ * everybody.
  */
 export function createPages(access: Access, clock: () => Instant) {
   const read = createReader(clock)
@@ -38,7 +39,7 @@ export function createPages(access: Access, clock: () => Instant) {
     } catch (error) {
       const putOff = error instanceof Problem ? PUT_OFF[error.code] : undefined
       if (!putOff) throw error
-      // Only a caller who is signed in gets as far as the database.
+      // Only a signed-in caller reaches the database.
       const frame = { title: 'no database', signOut: access.hasToken, renews: true }
       const { status, headers, body } = page(503, framedPage(frame, unusable((error as Problem).message)))
       return { status, headers: { ...headers, 'retry-after': putOff.retryAfter }, body }
@@ -99,7 +100,7 @@ export function createPages(access: Access, clock: () => Instant) {
 type Read = ReturnType<typeof createReader>
 type Drawn = [title: string, parts: Part[]]
 
-/** The page that a caller asked for; null for what is not there. */
+/** The page that a caller asked for; null if there is none. */
 async function drawn(read: Read, store: Store, asked: URLSearchParams): Promise<Drawn | null> {
   const [month, slug, plan] = ['month', 'partner', 'plan'].map((name) => asked.get(name))
   const number = wholeNumber(asked.get('page') ?? '1')
@@ -144,7 +145,7 @@ const unusable = (why: string): Html =>
   html`<section><p>The database cannot be used at present.</p><p>${why}</p></section>`
 const TOO_MANY =
   'That is not the ops token, and too many wrong ones came from your network. Wait a minute before you try another.'
-const NOTHING = html`<section><p>There is nothing here of that name.</p></section>`
+const NOTHING = html`<section><p>There is no page for this address.</p></section>`
 
 const page = (status: number, body: Html): OpsAnswer => ({
   status,
@@ -166,7 +167,7 @@ const isReport = (text: string | null): text is ReportKind =>
 
 // Downloads of a month, sent as they are read: what `billing export` and `billing invoice` write.
 
-/** Each goes on reading for as long as its client takes. */
+/** The most downloads at once: each goes on reading for as long as its client takes. */
 const DOWNLOADS_AT_ONCE = 2
 
 /** A null tenant means all live ones. */

@@ -1,5 +1,5 @@
-// Everything that the operator's page shows, read from the store: what status, check, plan show and billing show
-// compute.
+// The data of the operator's page, read from the store, as `status`, `check`, `plan show` and `billing show` compute
+// it.
 
 import { type Billed, bill } from '../../billing/statement.ts'
 import { type Finding, findingsOf } from '../../core/findings.ts'
@@ -18,7 +18,7 @@ const WINDOWS_SHOWN = 15
 const TRANCHES_DRAWN = 200
 export const PRICES_SHOWN_MS = 2 * DAY_MS
 const PRICE_STEPS = 400
-/** However often the page is asked for, its data is read at most this often. */
+/** The data of the page is read at most this often, however often the page is asked for. */
 const OVERVIEW_MS = 2_000
 
 type Line = { at: Instant; price: Price }[]
@@ -32,7 +32,7 @@ export type Overview = {
   points: Line
   tranches: FiredTranche[]
   windows: OpenWindow[]
-  /** Those that need attention come first. */
+  /** Partners that need attention come first. */
   partners: Partner[]
   vitalsOf: ReadonlyMap<string, PartnerVitals>
 }
@@ -88,7 +88,7 @@ export function createReader(clock: () => Instant) {
     return { now, plan, from: start, to, points: points.filter(({ at }) => at <= to), tranches }
   }
 
-  /** What `billing show` says of a month, a page of partners at a time. */
+  /** A month as `billing show` has it, a page of partners at a time. */
   async function readMonth(store: Store, month: string, page: number): Promise<MonthView> {
     const own = periodOf(month)
     const period = await store.fixPeriod(own)
@@ -101,7 +101,7 @@ export function createReader(clock: () => Instant) {
   }
 }
 
-/** The months that may hold something, the newest first. */
+/** The months since the first partner, the newest first. */
 export function monthsSince(first: Instant | null, now: Instant): string[] {
   const months: string[] = []
   const earliest = monthOf(first ?? now)
@@ -112,7 +112,7 @@ export function monthsSince(first: Instant | null, now: Instant): string[] {
   return months
 }
 
-// What live partners bought today, added up as it comes in: each look reads only the trades since the last one.
+// What live partners bought today, added up as it comes in: each reading takes only the trades since the last one.
 
 /** By UTC. `total` has no partner's name. */
 type Day = { since: Instant; total: TradeSum; partners: ReadonlyMap<string, TradeSum> }

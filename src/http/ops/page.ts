@@ -31,11 +31,11 @@ import {
   ROWS_SHOWN,
 } from './page-data.ts'
 
-/** The others can be unfolded, up to as many as anybody would read. */
+/** How many findings are shown at once; the others can be unfolded. */
 const FINDINGS_SHOWN = 8
 const FINDINGS_MAX = 200
 const TRANCHES_LISTED = 12
-/** How often an overview that is left open asks again. */
+/** How often an open overview reloads itself. */
 const RENEWED_S = 60
 
 type Frame = { title: string; signOut: boolean; renews?: boolean }
@@ -144,7 +144,7 @@ ${tableOf(
   ]),
   partners.length === 0
     ? 'There is no partner yet: tranche partner create SLUG --name TEXT'
-    : 'No partner is called so.',
+    : 'No partner has this name.',
 )}
 ${pageLinks({ page: shown.page, pages, of: (page) => `${link('/ops', { q: shown.search || null, page })}#partners` })}</section>`
 }
@@ -243,7 +243,7 @@ export function monthParts({ period, billed, page, pages }: MonthView): Part[] {
 ${tableOf(
   ['Partner', '>Trades', '>Users', '>Volume USD', '>Volume BTC', 'Tier', '>Bps', '>Fee USD', 'Downloads'],
   billed.map(({ statement }) => billingRow(statement)),
-  'No partners then.',
+  'There were no partners in that month.',
 )}
 ${pageLinks({ page, pages, of: (at) => link('/ops', { month: period.month, page: at }) })}</section>`,
   ]

@@ -1,5 +1,5 @@
-// Whether the service is ready, its database takes writes and passes run while there are plans to look at; and how what
-// many ask for is worked out once.
+// Readiness: whether the database takes writes, and passes run while plans wait for them. Also how work that many
+// callers ask for is done once.
 
 import { clockDisputed, latenessInWords, schedulerLateness, writesLost } from '../../core/clock.ts'
 import { Problem } from '../../core/problem.ts'
@@ -10,7 +10,7 @@ import type { ClockStore, LostWriteStore } from '../../store/store.ts'
 /** How long a caller waits for the database: for another process's lock, or for a server that hangs. */
 export const PROBE_TIMEOUT_MS = 2_000
 
-/** What readiness asks of the database. */
+/** What readiness reads from the database. */
 type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler'> &
   Pick<ClockStore, 'readClock'> &
   Pick<LostWriteStore, 'readLostWrites'>
@@ -22,7 +22,7 @@ export function createReadiness(): (store: Probed | null) => Promise<string[]> {
 
   return async (store) => {
     if (!store) return ['The database is not open yet.']
-    // In parallel: both together take no longer than either may.
+    // In parallel, so that both together take no longer than one may.
     const reasons = await Promise.all([
       within(PROBE_TIMEOUT_MS, probe(store), 'it is locked').then(
         () => null,
@@ -36,7 +36,10 @@ export function createReadiness(): (store: Probed | null) => Promise<string[]> {
   }
 }
 
-/** By the store's time, as passes are dated: on a server that is another host's clock, and this one's may be wrong. */
+/**
+ * By the store's time, as passes are dated: for a database on a server that is the server's clock, and this host's may
+ * be wrong.
+ */
 async function doubtOrLateness(open: Probed): Promise<string | null> {
   const { now, standing } = await open.readClock()
   if (standing) return clockDisputed(standing).message
@@ -54,7 +57,7 @@ const OF_THE_WHOLE = [
   'schema_newer',
 ]
 
-/** A database that is unusable as a whole fails both the read and the write: it is reported only once. */
+/** An unusable database fails both the read and the write, but is reported only once. */
 const worded = (error: Error, otherwise: string): string =>
   error instanceof Problem && OF_THE_WHOLE.includes(error.code) ? error.message : otherwise + error.message
 
@@ -69,7 +72,7 @@ async function within<T>(ms: number, work: Promise<T>, why: string): Promise<T> 
   }
 }
 
-// Work that many callers may ask for at the same time, and that is done once for all of them.
+// Work that many callers may ask for at the same time, done once for all of them.
 
 /** One run at a time: callers that ask while it lasts get its outcome, so that frequent calls do not pile up work. */
 export function shared<A extends unknown[], T>(work: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
@@ -82,7 +85,7 @@ export function shared<A extends unknown[], T>(work: (...args: A) => Promise<T>)
   }
 }
 
-/** Does the work at most once in so many milliseconds by a clock: callers that ask meanwhile get its outcome. */
+/** Does the work at most once in `ms` by a clock: callers that ask meanwhile get the same outcome. */
 export function keptFor<A extends unknown[], T>(
   ms: number,
   clock: () => Instant,
@@ -91,13 +94,14 @@ export function keptFor<A extends unknown[], T>(
   let kept: { at: Instant; outcome: Promise<T> } | null = null
   return (...args) => {
     const now = clock()
-    // When a clock is set back, an answer must not be kept for that much longer.
+    // When the clock is set back, an answer must not be kept for that much longer.
     if (kept === null || Math.abs(now - kept.at) >= ms) kept = { at: now, outcome: work(...args) }
     return kept.outcome
   }
 }
 
-// What takes reading many rows, and is read at most once a minute: all plans, and the windows that left money.
+// The stock: counts over all plans, and the windows that left money. It takes reading many rows, so it is read at most
+// once a minute.
 
 export const STOCK_TAKEN_MS = MINUTE_MS
 

@@ -8,7 +8,7 @@ import {
   refuseTooFar,
   type Tenant,
 } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { tenantById } from '../shared/accounts.ts'
 import { addAudit } from '../shared/audit.ts'
@@ -122,7 +122,7 @@ export function createSandboxStore(connection: Connection): SandboxStore {
           const { real } = await tx.times
           const { now } = await open(tx, tenant, real)
           const plan = await tx.get(PLAN, { tenant: tenant.tenantId, id: partnerPlanId })
-          if (!plan) throw new Problem('plan_not_found', `Plan ${partnerPlanId} not found.`)
+          if (!plan) throw notFound('plan', partnerPlanId)
           const { fired } = await runPage(tx, [Number(plan.plan_id)], decisions, { real, of: () => now })
           const [first] = fired
           if (!first) throw asleep(partnerPlanId)

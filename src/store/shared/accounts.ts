@@ -3,7 +3,7 @@
 
 import type { ApiKey } from '../../core/key.ts'
 import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT, type Partner, type Tenant } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import { type Instant, later, plus } from '../../core/time.ts'
 import type { Webhook } from '../../core/webhook.ts'
 import { intact, newRow } from '../digests.ts'
@@ -69,8 +69,6 @@ export type Following = {
 /** `forget` is called in every transaction that changes what the look-up of a key may remember. */
 type Remembering = { forget: () => void }
 
-const unknownPartner = (slug: string) => new Problem('partner_not_found', `Partner ${slug} not found.`)
-
 export function createPartnerStore(
   { look, write }: Base,
   { following, forget }: Remembering & { following: Following },
@@ -95,11 +93,11 @@ export function createPartnerStore(
      */
     async changePartner(slug, decide, entry) {
       const tenants = (await look((tx) => tx.all(TENANTS_OF, { slug }))).map(tenantOf)
-      if (tenants.length === 0) throw unknownPartner(slug)
+      if (tenants.length === 0) throw notFound('partner', slug)
       const changed = await write(
         function* (tx) {
           const [{ real }, row] = yield* tx.together(tx.times, tx.get(PARTNER, { slug }))
-          if (!row) throw unknownPartner(slug)
+          if (!row) throw notFound('partner', slug)
           const before = partnerOf(row)
           const partner = decide(before, real)
           const reaches =
@@ -165,8 +163,6 @@ const UPDATE_KEY = query(
 )
 const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
 
-const unknownKey = (keyId: string) => new Problem('key_not_found', `Key ${keyId} not found.`)
-
 /** Keys as an operator changes them. */
 export function createKeyStore({ look, write }: Base, { forget }: Remembering): Omit<KeyStore, 'findKey'> {
   return {
@@ -190,7 +186,7 @@ export function createKeyStore({ look, write }: Base, { forget }: Remembering): 
     async changeKey(keyId, decide, entry) {
       const of = { key_id: keyId }
       const found = await look((tx) => tx.get(KEY, of))
-      if (!found) throw unknownKey(keyId)
+      if (!found) throw notFound('key', keyId)
       return write(
         function* (tx) {
           const [, row, rotated, { real }, now] = yield* tx.together(
@@ -200,7 +196,7 @@ export function createKeyStore({ look, write }: Base, { forget }: Remembering): 
             tx.times,
             tx.clock,
           )
-          if (!row) throw unknownKey(keyId)
+          if (!row) throw notFound('key', keyId)
           const time = { now: real, clock: now, isRotated: rotated !== undefined }
           const { key, successor } = decide(keyOf(row), time)
           forget()

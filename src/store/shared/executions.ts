@@ -6,7 +6,7 @@ import type { ExecutionFacts, LateFill, Recorded } from '../../core/confirmation
 import type { ExecutionId } from '../../core/execution.ts'
 import { type Adjustment, chosen, undecided, waiting } from '../../core/late-fill.ts'
 import type { Tenant } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { intact } from '../digests.ts'
 import { instantOrNull } from '../reader.ts'
@@ -221,9 +221,9 @@ async function writeRecord<T>(
   executionId: string,
   { alone = false, work }: Lever<T>,
 ): Promise<T> {
-  const [facts] = await look((tx) => tx.all(LISTED, { execution_ids: [executionId] }))
-  if (!facts) throw notFound(executionId)
-  const { tenant }: ListedExecution = listedExecution(facts)
+  const [row] = await look((tx) => tx.all(LISTED, { execution_ids: [executionId] }))
+  if (!row) throw notFound('execution', executionId)
+  const { tenant }: ListedExecution = listedExecution(row)
   return write(
     function* (tx) {
       const [times, , found] = yield* tx.together(
@@ -231,7 +231,7 @@ async function writeRecord<T>(
         lockExecutions(tx, tenant.tenantId, [executionId]),
         rowsOf(tx, executionId),
       )
-      if (!found) throw notFound(executionId)
+      if (!found) throw notFound('execution', executionId)
       intact('executions', found.execution)
       intact('windows', found.window)
       return yield* work(tx, recordOf(found), times)
@@ -239,9 +239,6 @@ async function writeRecord<T>(
     alone ? { ...ofTenant(tenant), alone: 'tenants' } : ofTenant(tenant),
   )
 }
-
-const notFound = (executionId: string): Problem =>
-  new Problem('execution_not_found', `Execution ${executionId} not found.`)
 
 // What a single confirmation is decided on, and what it leaves behind. A server confirms many in a few statements
 // (postgres/confirmations.ts).

@@ -1,7 +1,7 @@
 // Tiers and the overrides of single partners, each in force from a month on.
 
 import { refusePastMonth, refuseTierNotInForce } from '../../core/fees.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound } from '../../core/problem.ts'
 import { monthOf } from '../../core/time.ts'
 import { newRow } from '../digests.ts'
 import { instantOrNull } from '../reader.ts'
@@ -70,7 +70,7 @@ export const createTierStore = ({ look, read, write }: Base): TierStore => ({
   putTierOverride: ({ partnerSlug: slug, fromMonth, tierName: tier }, entry) =>
     write(function* (tx) {
       const [{ real }, partner] = yield* tx.together(tx.times, tx.get(PARTNER, { slug }))
-      if (!partner) throw new Problem('partner_not_found', `Partner ${slug} not found.`)
+      if (!partner) throw notFound('partner', slug)
       const from_month = fromMonth ?? monthOf(real)
       refusePastMonth(from_month, monthOf(real))
       if (tier !== null) {

@@ -2,7 +2,7 @@
 // stop holds a lock on the user's row.
 
 import type { Caller, Tenant } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import type { User } from '../../core/user.ts'
 import {
@@ -113,7 +113,7 @@ export function createUserStore(
       const named = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
       const { before, now } = await write(function* (tx) {
         const [, row, { real }] = yield* tx.together(tx.lock(LOCK_USER, named), tx.get(USER, named), tx.times)
-        if (!row) throw new Problem('user_not_found', `User ${partnerUserId} not found.`)
+        if (!row) throw notFound('user', partnerUserId)
         yield* tx.together(tx.run(ERASE, erasedParams(row, real)), addAudit(tx, entry, real))
         return { before: userOf(row), now: real }
       }, ofTenant(tenant))

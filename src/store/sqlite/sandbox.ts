@@ -8,7 +8,7 @@ import {
   refuseTooFar,
   type Tenant,
 } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { tenantById } from '../shared/accounts.ts'
 import { addAudit } from '../shared/audit.ts'
@@ -99,7 +99,7 @@ export function createSandboxStore(connection: Connection, parts: Parts): Sandbo
       write((real) => {
         open(tenant, real)
         const planId = sql.plan.get({ tenant: tenant.tenantId, id: partnerPlanId })
-        if (planId === undefined) throw new Problem('plan_not_found', `Plan ${partnerPlanId} not found.`)
+        if (planId === undefined) throw notFound('plan', partnerPlanId)
         const { fired } = runPage([Number(planId)], decisions, real)
         const [first] = fired
         if (!first) throw asleep(partnerPlanId)

@@ -3,6 +3,7 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
+import { noFile } from '../../../core/text.ts'
 import { formatInstant, type Instant } from '../../../core/time.ts'
 import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
 import { nameAside, nameTaken, sync } from '../../../whole-file.ts'
@@ -83,7 +84,7 @@ export function restore(
   refuseNetworkFile(fileName)
   refuseUnreachable(fileName)
   refuseUnreadable(copyName)
-  if (!existsSync(copyName)) throw new Problem('file_not_found', `There is no file ${copyName}.`)
+  if (!existsSync(copyName)) throw noFile(copyName)
   const [copy, file] = [realName(copyName), realName(fileName)]
   refuseClosedFolder(file)
   refuseDoubtfulLog(copy)
