@@ -2,7 +2,7 @@
 
 import { Problem } from '../core/problem.ts'
 import { formatInstant, type Instant } from '../core/time.ts'
-import { instant, type Reader, sql } from './reader.ts'
+import { instant, query } from './statement.ts'
 
 /** That a database takes no more writes, since when, and where it has moved to: as it may be shown. */
 export type Seal = { at: Instant; movedTo: string }
@@ -42,12 +42,7 @@ export const sealedInVain = (error: unknown, shown: string): Problem =>
 // Where a database has moved to.
 
 export type SealRow = { at: bigint; moved_to: string }
-export const SEAL = sql<SealRow>('select at, moved_to from sealed')
+export const SEAL = query<SealRow>('select at, moved_to from sealed')
 
 export const sealIn = (row: SealRow | undefined): Seal | null =>
   row ? { at: instant(row.at), movedTo: row.moved_to } : null
-
-export const sealReader =
-  (reader: Reader): (() => Promise<Seal | null>) =>
-  async () =>
-    sealIn(await reader.get(SEAL))

@@ -394,7 +394,7 @@ export const wipedOf = (count: (table: keyof Wiped) => number): Wiped => ({
   trades: count('trades'),
 })
 
-type SandboxPage = { wakeUpId: number; planIds: readonly number[]; decisions: PlanDecisions }
+export type SandboxPage = { wakeUpId: number; planIds: readonly number[]; decisions: PlanDecisions }
 
 /** The first stop after `after`; where others follow it within `togetherMs`, the last of them. */
 export type StopSearch = { after: Instant; leadMs: number; togetherMs: number }

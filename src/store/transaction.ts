@@ -9,6 +9,7 @@
 
 import type { Caller, Tenant } from '../core/partner.ts'
 import type { Instant } from '../core/time.ts'
+import type { Params, Query } from './statement.ts'
 
 /** What a step waits for on a server. */
 export type Wait = Promise<unknown>
@@ -17,35 +18,6 @@ export type Step<T> = { [Symbol.iterator](): Iterator<Wait, T, unknown> }
 /** What a helper returns that is written as a generator function. */
 export type Steps<T> = Generator<Wait, T, unknown>
 type Answer<S> = S extends Step<infer T> ? T : never
-
-/** What the two databases spell differently. */
-export type Dialect = {
-  /** That a column is one of the values of a parameter: `among('plan_id', 'plan_ids')`. */
-  among: (column: string, parameter: string, type?: 'bigint' | 'text') => string
-  /** A field of JSON that is kept as text. */
-  field: (json: string, name: string) => string
-  /** What stands before the first space of a text. */
-  firstWord: (text: string) => string
-}
-type Text = string | ((dialect: Dialect) => string)
-export type Params = Readonly<Record<string, unknown>>
-
-/** A statement with parameters as `:name`. */
-export type Query<Row> = {
-  /** Under which a driver keeps what it has made of it. */
-  readonly id: number
-  readonly text: Text
-  /** Only for the compiler: what a row of its answer looks like, integers as bigint. */
-  readonly row?: Row
-}
-
-let defined = 0
-
-/** To be called once for each statement, when its module is loaded. */
-export function query<Row = never>(text: Text): Query<Row> {
-  defined += 1
-  return { id: defined, text }
-}
 
 /** What may be asked inside a transaction. */
 export interface Tx {
@@ -106,6 +78,10 @@ export type Scope = {
    * due, and may take minutes; `whole` is whole tables, however long that takes.
    */
   reads?: 'large' | 'whole'
+  /** How long a write waits for each lock of a server; by default, as long as any write does. */
+  waitsMs?: number
+  /** Done again, once, when somebody else has just added the row that it would add: it then sees that row. */
+  onceMore?: boolean
 }
 
 export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MINUTE_MS } from '../../src/core/time.ts'
+import { createDriver } from '../../src/store/sqlite/driver.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { createMonitoringStore } from '../../src/store/sqlite/monitoring.ts'
 import { isOnServer } from '../support/database.ts'
@@ -106,7 +107,9 @@ test('no question of monitoring reads a whole table of plans, executions or trad
     prepared.push(text)
     return prepare(text)
   }) as typeof db.prepare
-  const store = createMonitoringStore(connect(db, () => T0))
+  const connection = connect(db, () => T0)
+  const driver = createDriver(connection, { of: (_, real) => real })
+  const store = createMonitoringStore(connection, driver)
   await store.readMarks()
   await store.readBacklog(T0)
   await store.countExecutionsAfter(null)

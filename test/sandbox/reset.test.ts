@@ -6,12 +6,15 @@ import Database from 'better-sqlite3'
 import { DAY_MS } from '../../src/core/time.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
-import { WIPED } from '../../src/store/sqlite/sandbox.ts'
+import { WIPED } from '../../src/store/shared/sandboxes.ts'
+import { COUNTS } from '../../src/store/sqlite/pass.ts'
 import { assertSound, confirmPath, DUE, link, PRICE, plan, succeed } from '../http/steps.ts'
 import { AUDIT, fill } from '../support/service.ts'
 import { assertSame, everythingOf, startBench } from './bench.ts'
 
 /** What hangs on a tenant and outlives a reset. */
+
+const ALL_WIPED = [...WIPED, ...COUNTS]
 const KEPT = ['api_keys', 'polls', 'webhooks', 'sandboxes', 'tenants', 'used_before_reset']
 
 test('every table that hangs on a tenant is either wiped or kept, children before their parents', async (t) => {
@@ -28,7 +31,7 @@ test('every table that hangs on a tenant is either wiped or kept, children befor
   }
   const hangs = (table: string): boolean =>
     table === 'tenants' || (parents.get(table) ?? []).some((parent) => parent !== table && hangs(parent))
-  const wiped = WIPED.map(([table]) => table)
+  const wiped = ALL_WIPED.map(([table]) => table)
   assert.deepEqual(tables.filter(hangs).sort(), [...wiped, ...KEPT].sort())
   for (const [i, table] of wiped.entries()) {
     const tooSoon = (parents.get(table) ?? []).filter((parent) => wiped.slice(0, i).includes(parent))
@@ -61,7 +64,7 @@ test('a reset takes all of the test environment, and nothing else of anybody', a
   const wiped = await bench.store.resetSandbox(acme, { ...AUDIT, action: 'sandbox.reset' })
   assert.deepEqual({ ...wiped, executions: 0 }, { users: 1, plans: 1, windows: 3, executions: 0, trades: 1 })
   assertSame(await everythingOf(bench, others), before, 'the others')
-  for (const [table, rows] of WIPED) {
+  for (const [table, rows] of ALL_WIPED) {
     const left = await bench.rows(
       `select * from ${table} where ${rows.replace(':tenant', String(acme.tenantId))}`,
     )

@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test'
 import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
-import { query } from '../../src/store/postgres/server/statement.ts'
+import { query } from '../../src/store/statement.ts'
 import { temporaryFolder } from '../support/database.ts'
 import {
   ourServer,

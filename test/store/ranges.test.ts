@@ -10,7 +10,7 @@ import { createDriver } from '../../src/store/sqlite/driver.ts'
 import type { Database } from '../../src/store/sqlite/file/connection.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
-import { createPassStore, createSandboxDue, createWakeUpWriter } from '../../src/store/sqlite/pass.ts'
+import { createPassStore, createWakeUpWriter } from '../../src/store/sqlite/pass.ts'
 import { createPageRunner } from '../../src/store/sqlite/plan-page.ts'
 import { createLedger, createStops } from '../../src/store/sqlite/plans.ts'
 import { createTenantTime } from '../../src/store/sqlite/tenant-time.ts'
@@ -33,9 +33,9 @@ async function prepared(t: TestContext): Promise<{ db: Database; scheduler: Pass
   const stops = createStops(driver)
   const parts = {
     driver,
-    runPage: createPageRunner(db, { ledger, stops, time }),
+    runPage: createPageRunner(db, { ledger, stops }),
     writeWakeUps: createWakeUpWriter(db),
-    sandboxDue: createSandboxDue(connection, time),
+    time,
     file,
   }
   return { db, scheduler: createPassStore(connection, parts) }

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Problem } from '../../src/core/problem.ts'
+import { createDriver } from '../../src/store/sqlite/driver.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { createMonitoringStore } from '../../src/store/sqlite/monitoring.ts'
 import { createRefusedWrites } from '../../src/store/writes.ts'
@@ -16,7 +17,10 @@ test('a probe fails after a write that was too large for the disk, until one suc
   const db = openFile(file)
   t.after(() => db.close())
   const connection = connect(db, () => T0)
-  const { probeWrite } = createMonitoringStore(connection)
+  const { probeWrite } = createMonitoringStore(
+    connection,
+    createDriver(connection, { of: (_, real) => real }),
+  )
   const add = (label: string) =>
     connection.write(() => db.prepare('insert into clock_disputes values (1, 0, 0, ?)').run(label))
   await probeWrite()

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
+import { query } from '../../src/store/statement.ts'
 import type { Base, ReadTx, Step } from '../../src/store/transaction.ts'
-import { query } from '../../src/store/transaction.ts'
 
 /** Opens a database that has a table `kept` with one integer column `x`, and nothing in it. */
 export type OpenBase = (t: TestContext) => Promise<Base>

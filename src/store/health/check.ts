@@ -14,7 +14,7 @@ import {
 } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
-import { DAY_MS, formatInstant, type Instant, plus, spellSpan } from '../../core/time.ts'
+import { DAY_MS, formatInstant, plus, spellSpan } from '../../core/time.ts'
 import {
   adjustmentDigest,
   DIGESTED,
@@ -25,36 +25,45 @@ import {
   tradeDigest,
 } from '../digests.ts'
 import type { CheckStore, Fault, Look } from '../monitoring.ts'
-import { breathe, instant, instantOrNull, type Reader, type Sql, sql } from '../reader.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type AdjustmentRow, adjustmentOf, type TradeRow, tradeOf } from '../rows/ledger.ts'
+import { createWindowStore } from '../shared/plans.ts'
 import { IS_LIVE, ROTATED } from '../sql/accounts.ts'
 import { LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
+import { breathe, instant, instantOrNull, type Query, query } from '../statement.ts'
 import type { PlanAhead, WindowStore } from '../store.ts'
 import { TABLES } from '../tables.ts'
-import { earlyFillsReader, stockTaker, type VitalParts, vitalsReader } from './vitals.ts'
+import type { Base } from '../transaction.ts'
+import { earlyFillsReader, type OwnVitals, stockTaker, vitalsReader } from './vitals.ts'
 
 /** A rule stops after so many findings: more would say nothing new. */
 export const FINDINGS_PER_RULE_MAX = 100
 /** After so many in all, no further trades are looked at. */
-export const FINDINGS_MAX = FINDINGS_PER_RULE_MAX * LEDGER_RULES.length
-export const ROWS_PER_READ = 5_000
+const FINDINGS_MAX = FINDINGS_PER_RULE_MAX * LEDGER_RULES.length
+const ROWS_PER_READ = 5_000
 
-export type BrokenRow = Record<string, unknown>
+type BrokenRow = Record<string, unknown>
 
-/** The rows that break a rule. */
-export const breakers = (rule: Rule): Sql<BrokenRow> => sql(`${rule.sql} limit ${FINDINGS_PER_RULE_MAX}`)
+/** A rule, and the rows that break it. */
+type CheckedRule = { rule: Rule; broken: Query<BrokenRow> }
 
-export function brokenFault({ kind, message }: Rule, row: BrokenRow): Fault {
+/** The rules of both stores and those of one. */
+export const checkedRules = (...own: Rule[]): CheckedRule[] =>
+  [...LEDGER_RULES, ...own].map((rule) => ({
+    rule,
+    broken: query(`${rule.sql} limit ${FINDINGS_PER_RULE_MAX}`),
+  }))
+
+function brokenFault({ kind, message }: Rule, row: BrokenRow): Fault {
   const start = typeof row.start === 'bigint' ? ` window ${formatInstant(instant(row.start))}` : ''
   return { kind, subject: `${row.place}${start}`, message: message(row) }
 }
 
-export type DigestedTrade = TradeRow & { digest: string }
-export const TRADES_AFTER = sql<DigestedTrade>(
+type DigestedTrade = TradeRow & { digest: string }
+const TRADES_AFTER = query<DigestedTrade>(
   'select * from trades where execution_id > :after order by execution_id limit :limit',
 )
-export const changedTrades = (rows: readonly DigestedTrade[]): Fault[] =>
+const changedTrades = (rows: readonly DigestedTrade[]): Fault[] =>
   rows
     .filter((row) => tradeDigest(tradeOf(row)) !== row.digest)
     .map((row) => ({
@@ -63,12 +72,12 @@ export const changedTrades = (rows: readonly DigestedTrade[]): Fault[] =>
       message: `was changed after it was recorded (partner_order_id ${row.partner_order_id})`,
     }))
 
-export type DigestedAdjustment = AdjustmentRow & { digest: string }
+type DigestedAdjustment = AdjustmentRow & { digest: string }
 /** Few by nature. */
-export const ADJUSTMENTS_AFTER = sql<DigestedAdjustment>(
+const ADJUSTMENTS_AFTER = query<DigestedAdjustment>(
   'select * from adjustments where adjustment_id > :after order by adjustment_id limit :limit',
 )
-export const changedAdjustments = (rows: readonly DigestedAdjustment[]): Fault[] =>
+const changedAdjustments = (rows: readonly DigestedAdjustment[]): Fault[] =>
   rows
     .filter((row) => adjustmentDigest(adjustmentOf(row)) !== row.digest)
     .map((row) => ({
@@ -78,36 +87,36 @@ export const changedAdjustments = (rows: readonly DigestedAdjustment[]): Fault[]
     }))
 
 type Key = Record<string, unknown>
-/** A table with digests, read in the order of its key. */
-export type DigestedTable = {
-  name: Digested
-  page: Sql<DigestedRow>
+/** All rows of a table, in the order of their key, and which of them were changed. */
+type Paged<Row> = {
+  page: Query<Row>
   first: Key
-  keyOf: (row: DigestedRow) => Key
+  keyOf: (row: Row) => Key
+  changed: (rows: readonly Row[]) => Fault[]
 }
 
 /** Below every text and every number. */
 const FIRST = { text: '', integer: -(2n ** 62n), real: 0 }
 
-export const DIGESTED_TABLES: readonly DigestedTable[] = (Object.keys(DIGESTED) as Digested[]).map((name) => {
+const DIGESTED_TABLES: readonly Paged<DigestedRow>[] = (Object.keys(DIGESTED) as Digested[]).map((name) => {
   const { key } = DIGESTED[name]
   const kindOf = (column: string) =>
     TABLES.find((table) => table.name === name)?.columns.find((one) => one.name === column)?.kind ?? 'integer'
   const after = key.map((column) => `:${column}`)
   return {
-    name,
-    page: sql(
+    page: query(
       `select * from ${name} where (${key.join(', ')}) > (${after.join(', ')}) order by ${key.join(', ')} limit :limit`,
     ),
     first: Object.fromEntries(key.map((column) => [column, FIRST[kindOf(column)]])),
     keyOf: (row) => Object.fromEntries(key.map((column) => [column, row[column]])),
+    changed: (rows) => changedRows(name, rows),
   }
 })
 
 /** What the partner calls it, for the operator who looks for it. */
 const NAMES = ['partner_plan_id', 'partner_user_id', 'label']
 
-export const changedRows = (name: Digested, rows: readonly DigestedRow[]): Fault[] =>
+const changedRows = (name: Digested, rows: readonly DigestedRow[]): Fault[] =>
   rows
     .filter((row) => !isIntact(name, row))
     .slice(0, FINDINGS_PER_RULE_MAX)
@@ -119,30 +128,94 @@ export const changedRows = (name: Digested, rows: readonly DigestedRow[]): Fault
       return { kind: 'row_changed', subject, message: `is not what was stored${called.join('')}` }
     })
 
+const ADJUSTMENTS: Paged<DigestedAdjustment> = {
+  page: ADJUSTMENTS_AFTER,
+  first: { after: 0n },
+  keyOf: (row) => ({ after: row.adjustment_id }),
+  changed: changedAdjustments,
+}
+const TRADES: Paged<DigestedTrade> = {
+  page: TRADES_AFTER,
+  first: { after: '' },
+  keyOf: (row) => ({ after: row.execution_id }),
+  changed: changedTrades,
+}
+
+/** What a store looks at in a way of its own. */
+type OwnFaults = {
+  /** What is wrong with the database itself, rather than with what is in it. */
+  looks: readonly (readonly [kind: string, look: () => Promise<Fault[]>])[]
+  rules: readonly CheckedRule[]
+  /** That nothing of a kind can be found, because a page cannot be read. */
+  unreadable: (kind: string, error: Problem) => string
+}
+
+/**
+ * Each look is on a snapshot of its own: one for the whole check would hold up the cleaning of a server and the log of
+ * a file.
+ */
+export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
+  const all = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
+    base.look((tx) => tx.all(statement, params), { reads: 'whole' })
+
+  /** A page that cannot be read is a finding like any other: the rest may still have something to say. */
+  async function readable(kind: string, look: () => Promise<Fault[]>): Promise<Fault[]> {
+    try {
+      return await look()
+    } catch (error) {
+      if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
+      return [{ kind: 'integrity', subject: 'database', message: own.unreadable(kind, error) }]
+    }
+  }
+
+  const paged = <Row>(kind: string, { page, first, keyOf, changed }: Paged<Row>): Promise<Fault[]> =>
+    readable(kind, async () => {
+      const found: Fault[] = []
+      for (let after = first; ; ) {
+        const rows = await all(page, { ...after, limit: ROWS_PER_READ })
+        found.push(...changed(rows))
+        const last = rows.at(-1)
+        if (rows.length < ROWS_PER_READ || last === undefined || found.length > FINDINGS_MAX) return found
+        after = keyOf(last)
+      }
+    })
+
+  return async () => {
+    const found: Fault[] = []
+    for (const [kind, look] of own.looks) found.push(...(await readable(kind, look)))
+    for (const { rule, broken } of own.rules) {
+      const look = async () => (await all(broken)).map((row) => brokenFault(rule, row))
+      found.push(...(await readable(rule.kind, look)))
+    }
+    for (const table of DIGESTED_TABLES) found.push(...(await paged('row_changed', table)))
+    found.push(...(await paged('adjustment_changed', ADJUSTMENTS)))
+    found.push(...(await paged('trade_changed', TRADES)))
+    return found
+  }
+}
+
 // What is not wrong yet but may become so. To what is found at a glance (core/findings.ts), the check adds what takes
 // more reading: keys that end, figures that contradict each other, traces of a wrong clock, and what concerns one store
 // alone.
 
 type WarningParts = {
-  clock: () => Promise<Instant>
-  vitals: VitalParts
-  listAhead: WindowStore['listAhead']
+  vitals: OwnVitals
   /** What concerns this store alone. */
   looks: readonly Look[]
 }
 
-export function warningsOf(reader: Reader, parts: WarningParts): CheckStore['findWarnings'] {
-  const { clock } = parts
+export function warningsOf(base: Base, parts: WarningParts): CheckStore['findWarnings'] {
+  const clock = () => base.look((tx) => tx.clock)
   const looks: Record<Environment, readonly Look[]> = {
     live: [
-      glance(reader, parts.vitals),
-      keysThatEnd(reader),
-      mispricedTrades(reader, 'live'),
-      setBack(reader),
-      rolledAhead(parts.listAhead),
+      glance(base, parts.vitals),
+      keysThatEnd(base),
+      mispricedTrades(base, 'live'),
+      setBack(base),
+      rolledAhead(createWindowStore(base)),
       ...parts.looks,
     ],
-    test: [earlyInTest(reader), mispricedTrades(reader, 'test')],
+    test: [earlyInTest(base), mispricedTrades(base, 'test')],
   }
   return async (environment = 'live') => {
     const found: Finding[] = []
@@ -157,23 +230,23 @@ function noneIfDamaged(error: unknown): Finding[] {
   throw error
 }
 
-function glance(reader: Reader, parts: VitalParts): Look {
-  const [takeStock, readVitals] = [stockTaker(reader), vitalsReader(reader, parts)]
+function glance(base: Base, parts: OwnVitals): Look {
+  const [takeStock, readVitals] = [stockTaker(base), vitalsReader(base, parts)]
   return async (clock) => {
     const now = await clock()
     return findingsOf(await readVitals(now, await takeStock(now)), now)
   }
 }
 
-function earlyInTest(reader: Reader): Look {
-  const read = earlyFillsReader(reader)
+function earlyInTest(base: Base): Look {
+  const read = earlyFillsReader(base)
   return async (clock) =>
     (await read('test', await clock()))
       .map(fillEarly)
       .map(({ kind, subject, message, ...more }) => ticket(kind, subject, message, more))
 }
 
-export const IMPORT_ROWS = sql<{ n: bigint }>('select count(*) as n from price_imports')
+export const IMPORT_ROWS = query<{ n: bigint }>('select count(*) as n from price_imports')
 
 export function importLeft(rows: bigint): Finding {
   const message = `${counted(Number(rows), 'row')} of an import that was cut off; none of them counts, and the next import clears them`
@@ -185,7 +258,7 @@ export function importLeft(rows: bigint): Finding {
 const LIVE = { slug: null, environment: 'live' } as const
 
 /** Only live business counts: a test environment may be led through time faster than the clock. */
-const LATEST_RECORD = sql<{ at: bigint | null }>(
+const LATEST_RECORD = query<{ at: bigint | null }>(
   `select max(x.at) as at from (
      select max(at) as at from ticks union all select max(at) from audit
      union all select max(at) from reported_until
@@ -196,9 +269,9 @@ const LATEST_RECORD = sql<{ at: bigint | null }>(
 )
 
 const setBack =
-  (reader: Reader): Look =>
+  (base: Base): Look =>
   async (clock) => {
-    const latest = instantOrNull((await reader.get(LATEST_RECORD))?.at ?? null)
+    const latest = instantOrNull((await base.look((tx) => tx.get(LATEST_RECORD)))?.at ?? null)
     // The clock is read afterwards; otherwise, what was just written would lie ahead of it.
     const now = await clock()
     if (latest === null || latest <= now) return []
@@ -210,11 +283,11 @@ const PLANS_PER_READ = 1_000
 
 /** One finding for each tenant, under the name of the first plan. */
 const rolledAhead =
-  (listAhead: WindowStore['listAhead']): Look =>
+  ({ listAhead }: WindowStore): Look =>
   async () => {
     const found = new Map<string, { first: PlanAhead; n: number }>()
     for (let after: number | null = null; ; ) {
-      const page: Awaited<ReturnType<WindowStore['listAhead']>> = await listAhead(LIVE, {
+      const page: Awaited<ReturnType<typeof listAhead>> = await listAhead(LIVE, {
         after,
         limit: PLANS_PER_READ,
       })
@@ -250,7 +323,7 @@ const rolledAhead =
 
 type KeyRow = TenantRow & { key_id: string; expires_at: bigint; last: bigint | null; rotated: bigint }
 /** A key needs no warning once its partner has switched to one that lasts longer. */
-const KEYS_THAT_END = sql<KeyRow>(
+const KEYS_THAT_END = query<KeyRow>(
   `select t.*, k.key_id, k.expires_at, k.last_used_at as last,
      case when ${ROTATED('k.key_id')} then 1 else 0 end as rotated
    from api_keys k join tenants t on t.tenant_id = k.tenant_id join partners p on p.partner_slug = t.partner_slug
@@ -262,10 +335,12 @@ const KEYS_THAT_END = sql<KeyRow>(
 )
 
 const keysThatEnd =
-  (reader: Reader): Look =>
+  (base: Base): Look =>
   async (clock) => {
     const now = await clock()
-    const rows = await reader.all(KEYS_THAT_END, { now, soon: plus(now, KEY_ENDS_WITHIN_DAYS * DAY_MS) })
+    const rows = await base.look((tx) =>
+      tx.all(KEYS_THAT_END, { now, soon: plus(now, KEY_ENDS_WITHIN_DAYS * DAY_MS) }),
+    )
     return rows.map(({ key_id, expires_at, last, rotated, ...row }) => {
       const tenant = tenantOf(row)
       const used = last === null ? 'it was never used' : `it was last used ${formatInstant(instant(last))}`
@@ -306,8 +381,8 @@ const IS_FAR_OFF = `coalesce(cast(d.execution_price as double precision) / ${MAR
   case when d.execution_price between ${least} and ${most} then 1 else 0 end)
   not between ${1 / SUSPECT_FACTOR} and ${SUSPECT_FACTOR}`
 
-const suspect = (which: string): Sql<Row> =>
-  sql<Row>(
+const suspect = (which: string): Query<Row> =>
+  query<Row>(
     `select t.*, d.*, d.usd_amount as usd, d.btc_amount as btc, ${MARKET} as market
    from trades d join tenants t on t.tenant_id = d.tenant_id join executions e on e.execution_id = d.execution_id
    where ${which} and d.execution_id > :after
@@ -318,8 +393,8 @@ const suspect = (which: string): Sql<Row> =>
    order by d.execution_id limit :limit`,
   )
 // Few trades are adjusted, so all of those are worth it. Only a late fill was bought at a price of its own.
-const adjusted = (which: string): Sql<Row> =>
-  sql<Row>(
+const adjusted = (which: string): Query<Row> =>
+  query<Row>(
     `select t.*, d.*, d.usd_amount + a.usd as usd, d.btc_amount + a.btc as btc, ${MARKET} as market
    from (
      select execution_id, cast(sum(usd_amount) as bigint) as usd, cast(sum(btc_amount) as bigint) as btc
@@ -331,24 +406,24 @@ const adjusted = (which: string): Sql<Row> =>
    order by d.execution_id limit :limit`,
   )
 
-const STATEMENTS: Record<Environment, { suspect: Sql<Row>; adjusted: Sql<Row> }> = {
+const STATEMENTS: Record<Environment, { suspect: Query<Row>; adjusted: Query<Row> }> = {
   live: { suspect: suspect(IS_LIVE), adjusted: adjusted(IS_LIVE) },
   test: { suspect: suspect(IS_TEST), adjusted: adjusted(IS_TEST) },
 }
 
 const mispricedTrades =
-  (reader: Reader, environment: Environment): Look =>
+  (base: Base, environment: Environment): Look =>
   async () => {
     const statements = STATEMENTS[environment]
-    const asConfirmed = await firstOf(reader, statements.suspect, 'is confirmed as')
-    const asAdjusted = await firstOf(reader, statements.adjusted, 'is adjusted to')
+    const asConfirmed = await firstOf(base, statements.suspect, 'is confirmed as')
+    const asAdjusted = await firstOf(base, statements.adjusted, 'is adjusted to')
     return [...asConfirmed, ...asAdjusted].slice(0, MISPRICED_MAX)
   }
 
-async function firstOf(reader: Reader, statement: Sql<Row>, verb: string): Promise<Finding[]> {
+async function firstOf(base: Base, statement: Query<Row>, verb: string): Promise<Finding[]> {
   const found: Finding[] = []
   for (let after = ''; ; ) {
-    const rows = await reader.all(statement, { after, limit: TRADES_PER_READ })
+    const rows = await base.look((tx) => tx.all(statement, { after, limit: TRADES_PER_READ }))
     found.push(...rows.flatMap((row) => mispriced(row, verb) ?? []))
     const last = rows.at(-1)
     if (found.length >= MISPRICED_MAX || rows.length < TRADES_PER_READ || !last) return found

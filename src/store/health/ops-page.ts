@@ -1,12 +1,14 @@
-// Reads for the operator's page: each goes along an index and touches a bounded number of rows.
+// Reads for the operator's page and for screens: each goes along an index and touches a bounded number of rows.
 
 import type { ExecutionId, ExecutionStatus } from '../../core/execution.ts'
 import type { Btc, Price, Usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import type { MonitoringStore, OpsPageStore, StatusStore } from '../monitoring.ts'
-import { ask, breathe, instant, instantOrNull, PAGE_ROWS, type Reader, type Sql, sql } from '../reader.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { priceOrNull } from '../rows/prices.ts'
+import { SEAL, sealIn } from '../seal.ts'
+import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
+import type { Base } from '../transaction.ts'
 
 /** How many open windows are looked at, at most, for the live ones among them. */
 const LOOKED_AT = 20_000
@@ -32,52 +34,50 @@ type TrancheRow = TenantRow & {
 /** What a store asks in SQL of its own. */
 export type OpsSql = {
   /** The latest live tranches of all, as `TRANCHE` shows them. */
-  latest: Sql<TrancheRow>
+  latest: Query<TrancheRow>
   /** The newest price in each `:step` since `:since`. */
-  prices: Sql<PricePoint>
+  prices: Query<PricePoint>
 }
 type PricePoint = { at: bigint; price: bigint }
 
 const BEHIND = '(recorded_at, execution_id) > (:at, :id) and recorded_at <= :until'
 export const TRANCHE = 'e.execution_id, e.amount_usd, e.status, e.created_at, e.price, p.partner_plan_id, t.*'
 
-const LAST_TRADE = sql<PlaceRow>(
+const LAST_TRADE = query<PlaceRow>(
   `select recorded_at, execution_id from trades where ${BEHIND}
    order by recorded_at, execution_id limit 1 offset :before`,
 )
-const NEWEST_TRADE = sql<PlaceRow>(
+const NEWEST_TRADE = query<PlaceRow>(
   `select recorded_at, execution_id from trades where ${BEHIND}
    order by recorded_at desc, execution_id desc limit 1`,
 )
-const TRADE_SUMS = sql<SumRow>(
+const TRADE_SUMS = query<SumRow>(
   `select t.partner_slug, count(*) as n, count(d.usd_amount) as filled,
      cast(coalesce(sum(d.usd_amount), 0) as bigint) as usd, cast(coalesce(sum(d.btc_amount), 0) as bigint) as btc
    from (select tenant_id, usd_amount, btc_amount from trades where ${BEHIND}
          order by recorded_at, execution_id limit :limit) d
    join tenants t on t.tenant_id = d.tenant_id where t.environment = 'live' group by t.partner_slug`,
 )
-const WINDOWS = sql<WindowRow>(
+const WINDOWS = query<WindowRow>(
   `select s.*, p.partner_plan_id, t.tenant_id, t.partner_slug, t.environment
    from (select plan_id, window_start, window_end, budget, fireable from schedules
          where awake = 1 and fireable >= floor order by window_end limit :most) s
    join plans p on p.plan_id = s.plan_id join tenants t on t.tenant_id = p.tenant_id
    where t.environment = 'live' order by s.window_end, s.plan_id limit :limit`,
 )
-const OF_PLAN = sql<TrancheRow>(
+const OF_PLAN = query<TrancheRow>(
   `select ${TRANCHE} from executions e join plans p on p.plan_id = e.plan_id
      join tenants t on t.tenant_id = e.tenant_id
    where e.plan_id = :plan order by e.window_start desc, e.tranche_index desc limit :limit`,
 )
 
-export const opsPageReader = (reader: Reader, own: OpsSql): OpsPageStore => ({
+export const createOpsPageStore = (base: Base, own: OpsSql): OpsPageStore => ({
   async sumTradesAfter({ recordedAt, executionId }, until, limit) {
     const page = { at: recordedAt, id: executionId, until, limit, before: limit - 1 }
-    const [full, newest, sums] = await reader.together<[PlaceRow, PlaceRow, SumRow]>(
-      ask(LAST_TRADE, page),
-      ask(NEWEST_TRADE, page),
-      ask(TRADE_SUMS, page),
+    const [full, newest, sums] = await base.read((tx) =>
+      tx.together(tx.get(LAST_TRADE, page), tx.get(NEWEST_TRADE, page), tx.all(TRADE_SUMS, page)),
     )
-    const last = full[0] ?? newest[0]
+    const last = full ?? newest
     return {
       sums: sums.map((row) => ({
         partnerSlug: row.partner_slug,
@@ -91,7 +91,7 @@ export const opsPageReader = (reader: Reader, own: OpsSql): OpsPageStore => ({
   },
 
   listOpenWindows: async (limit) =>
-    (await reader.all(WINDOWS, { limit, most: LOOKED_AT })).map((row) => ({
+    (await base.look((tx) => tx.all(WINDOWS, { limit, most: LOOKED_AT }))).map((row) => ({
       tenant: tenantOf(row),
       partnerPlanId: row.partner_plan_id,
       start: instant(row.window_start),
@@ -101,9 +101,10 @@ export const opsPageReader = (reader: Reader, own: OpsSql): OpsPageStore => ({
     })),
 
   async listTranches(planId, limit) {
-    const rows =
-      planId === null ? reader.all(own.latest, { limit }) : reader.all(OF_PLAN, { plan: planId, limit })
-    return (await rows).map((row) => ({
+    const rows = await base.look((tx) =>
+      planId === null ? tx.all(own.latest, { limit }) : tx.all(OF_PLAN, { plan: planId, limit }),
+    )
+    return rows.map((row) => ({
       tenant: tenantOf(row),
       executionId: row.execution_id as ExecutionId,
       partnerPlanId: row.partner_plan_id,
@@ -115,13 +116,13 @@ export const opsPageReader = (reader: Reader, own: OpsSql): OpsPageStore => ({
   },
 
   samplePrices: async (since, stepMs) =>
-    (await reader.all(own.prices, { since, step: stepMs })).map((row) => ({
+    (await base.look((tx) => tx.all(own.prices, { since, step: stepMs }))).map((row) => ({
       at: instant(row.at),
       price: row.price as Price,
     })),
 })
 
-// What a live screen shows beside the counts: the latest passes, the latest executions.
+// What a screen shows beside the vitals: the latest passes and executions, the version of the schema, the seal.
 
 type PassRow = { at: bigint; finished_at: bigint | null; plans_evaluated: bigint; executions_created: bigint }
 type LatestRow = {
@@ -133,23 +134,23 @@ type LatestRow = {
   created_at: bigint
 }
 
-const PASSES = sql<PassRow>(
+const PASSES = query<PassRow>(
   'select at, finished_at, plans_evaluated, executions_created from ticks order by tick_id desc limit :limit',
 )
 // Ids grow with time, so the latest are at the end of the table.
-const LATEST = sql<LatestRow>(
+const LATEST = query<LatestRow>(
   `select t.partner_slug, t.environment, p.partner_plan_id, e.amount_usd, e.status, e.created_at
    from (select * from executions order by execution_id desc limit :limit) e
    join plans p on p.plan_id = e.plan_id join tenants t on t.tenant_id = e.tenant_id
    order by e.execution_id desc`,
 )
 
-export const recentReader =
-  (reader: Reader): StatusStore['readRecent'] =>
-  async (limit) => {
-    const [passes, executions] = await reader.together<[PassRow, LatestRow]>(
-      ask(PASSES, { limit: limit.passes }),
-      ask(LATEST, { limit: limit.executions }),
+const MIGRATIONS = query<{ n: bigint }>('select count(*) as n from migrations')
+
+export const createStatusStore = (base: Base): StatusStore => ({
+  async readRecent(limit) {
+    const [passes, executions] = await base.read((tx) =>
+      tx.together(tx.all(PASSES, { limit: limit.passes }), tx.all(LATEST, { limit: limit.executions })),
     )
     return {
       passes: passes.reverse().map((row) => ({
@@ -166,16 +167,21 @@ export const recentReader =
         createdAt: instant(row.created_at),
       })),
     }
-  }
+  },
+
+  schemaVersion: async () => Number((await base.look((tx) => tx.get(MIGRATIONS)))?.n),
+
+  readSeal: async () => sealIn(await base.look((tx) => tx.get(SEAL))),
+})
 
 // How many executions there are after a mark: a count that continues from where it was last read.
 
 type CreatedRow = { environment: Environment; n: bigint; last: ExecutionId }
-export const NEWEST_EXECUTION = sql<{ newest: ExecutionId | null }>(
+export const NEWEST_EXECUTION = query<{ newest: ExecutionId | null }>(
   'select max(execution_id) as newest from executions',
 )
-const NEWEST_PASS = sql<{ newest: bigint | null }>('select max(tick_id) as newest from ticks')
-const CREATED = sql<CreatedRow>(
+const NEWEST_PASS = query<{ newest: bigint | null }>('select max(tick_id) as newest from ticks')
+const CREATED = query<CreatedRow>(
   `select t.environment, count(*) as n, max(x.execution_id) as last
    from (select tenant_id, execution_id from executions
          where execution_id > :after and execution_id <= :until order by execution_id limit :limit) x
@@ -187,16 +193,16 @@ const CREATED = sql<CreatedRow>(
  * that takes too long. A count that is not settled waits for the next look.
  */
 export function marksReader(
-  reader: Reader,
+  base: Base,
   settled: () => Promise<ExecutionId | null | undefined>,
 ): Pick<MonitoringStore, 'readMarks' | 'countExecutionsAfter'> {
-  const newest = async () => (await reader.get(NEWEST_EXECUTION))?.newest ?? null
+  const newest = async () => (await base.look((tx) => tx.get(NEWEST_EXECUTION)))?.newest ?? null
   return {
     async readMarks() {
       const executionId = await settled()
       return {
         executionId: executionId === undefined ? await newest() : executionId,
-        passId: Number((await reader.get(NEWEST_PASS))?.newest ?? 0n),
+        passId: Number((await base.look((tx) => tx.get(NEWEST_PASS)))?.newest ?? 0n),
       }
     },
 
@@ -206,7 +212,7 @@ export function marksReader(
       let last = after
       if (!until) return { created, last }
       for (;;) {
-        const rows = await reader.all(CREATED, { after: last ?? '', until, limit: PAGE_ROWS })
+        const rows = await base.look((tx) => tx.all(CREATED, { after: last ?? '', until, limit: PAGE_ROWS }))
         for (const { environment, n } of rows) created[environment] += Number(n)
         for (const row of rows) if (last === null || row.last > last) last = row.last
         if (rows.reduce((sum, { n }) => sum + Number(n), 0) < PAGE_ROWS) return { created, last }

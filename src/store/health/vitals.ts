@@ -16,47 +16,52 @@ import type { Environment, PartnerStatus } from '../../core/partner.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
 import type { DiskVitals, EarlyFill, FeedVitals, PartnerVitals, UnspentWindows } from '../../core/vitals.ts'
 import type { Backlog, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
-import { ask, breathe, instant, instantOrNull, PAGE_ROWS, type Reader, type Sql, sql } from '../reader.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/prices.ts'
-import { SEAL, type SealRow, sealIn } from '../seal.ts'
+import { SEAL, sealIn } from '../seal.ts'
 import { IS_LIVE } from '../sql/accounts.ts'
 import { IS_STUCK } from '../sql/ledger.ts'
+import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
+import type { Base } from '../transaction.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
-const DISPUTE = sql<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
-const ASKED = sql<AskedRow>(
+const DISPUTE = query<DisputeRow>('select clock_at, witness_at, source from clock_disputes')
+const ASKED = query<AskedRow>(
   `select at, feed, feed_failure from (select * from ticks order by tick_id desc limit :passes) x
    where feed is not null order by tick_id desc limit 1`,
 )
 /** The first pass after the last one that got a price. */
-const DOWN_SINCE = sql<{ at: bigint }>(
+const DOWN_SINCE = query<{ at: bigint }>(
   `select at from ticks where feed_failure is not null and tick_id > coalesce((
      select tick_id from ticks where feed is not null and feed_failure is null order by tick_id desc limit 1), 0)
    order by tick_id limit 1`,
 )
-const PRICE = sql<PriceRow>('select * from prices order by at desc limit 1')
+const PRICE = query<PriceRow>('select * from prices order by at desc limit 1')
 
-export type VitalParts = {
-  readScheduler: MonitoringStore['readScheduler']
-  readPartners: ReturnType<typeof partnersReader>
+/** What a store has of its own. */
+export type OwnVitals = {
+  /** When the first awake plan of a range was created. */
+  firstAwake: Query<{ created_at: bigint }>
+  partners: PartnerSql
   readLost: () => Promise<LostWrites | null>
   readDisk: (now: Instant) => Promise<DiskVitals | null>
 }
 
-export const vitalsReader =
-  (
-    reader: Reader,
-    { readScheduler, readPartners, readLost, readDisk }: VitalParts,
-  ): MonitoringStore['readVitals'] =>
-  async (now: Instant, stock: Stock) => {
-    const readEarlyFills = earlyFillsReader(reader)
+export function vitalsReader(
+  base: Base,
+  { firstAwake, partners, readLost, readDisk }: OwnVitals,
+): MonitoringStore['readVitals'] {
+  const readScheduler = schedulerReader(base, firstAwake)
+  const readPartners = partnersReader(base, partners)
+  const readEarlyFills = earlyFillsReader(base)
+  return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
-    const [[dispute], [seal], [asked], [price]] = await reader.together<
-      [DisputeRow, SealRow, AskedRow, PriceRow]
-    >(ask(DISPUTE), ask(SEAL), ask(ASKED, { passes: FEED_PASSES_SEEN }), ask(PRICE))
-    const since = asked && asked.feed_failure !== null ? await reader.get(DOWN_SINCE) : undefined
+    const [dispute, seal, asked, price] = await base.read((tx) =>
+      tx.together(tx.get(DISPUTE), tx.get(SEAL), tx.get(ASKED, { passes: FEED_PASSES_SEEN }), tx.get(PRICE)),
+    )
+    const since =
+      asked && asked.feed_failure !== null ? await base.look((tx) => tx.get(DOWN_SINCE)) : undefined
     return {
       scheduler,
       dispute: dispute ? disputeOf(dispute) : null,
@@ -70,6 +75,7 @@ export const vitalsReader =
       disk: await readDisk(now),
     }
   }
+}
 
 const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, downSince: bigint): FeedVitals => ({
   name,
@@ -93,7 +99,7 @@ const IS_BOUGHT = `exists (
 
 // Nothing is recorded before its execution is created. So the index trades_executed_before, of the trades that were
 // executed so long before they were recorded, has them all. Of the other two tables, few rows are of these days.
-const EARLY = sql<Row>(
+const EARLY = query<Row>(
   `select t.*, y.execution_id, y.executed_at, y.created_at from (
      ${of('trades', 'recorded_at')} and x.executed_at < x.recorded_at - ${EARLY_FILL_MS} and ${IS_BOUGHT}
      union all ${of('adjustments', 'recorded_at')} and ${IS_BOUGHT}
@@ -106,14 +112,16 @@ const EARLY = sql<Row>(
 
 /** Those of the last days. A sandbox that is ahead has none: its executions are dated in a time that no venue has. */
 export const earlyFillsReader =
-  (reader: Reader) =>
+  (base: Base) =>
   async (environment: Environment, now: Instant): Promise<EarlyFill[]> =>
-    (await reader.all(EARLY, { environment, since: now - EARLY_FILL_DAYS * DAY_MS })).map((row) => ({
-      tenant: tenantOf(row),
-      executionId: row.execution_id as ExecutionId,
-      executedAt: instant(row.executed_at),
-      createdAt: instant(row.created_at),
-    }))
+    (await base.look((tx) => tx.all(EARLY, { environment, since: now - EARLY_FILL_DAYS * DAY_MS }))).map(
+      (row) => ({
+        tenant: tenantOf(row),
+        executionId: row.execution_id as ExecutionId,
+        executedAt: instant(row.executed_at),
+        createdAt: instant(row.created_at),
+      }),
+    )
 
 // What is known of each partner's live environment, in a few steps along indexes, however many plans and orders there
 // are.
@@ -150,9 +158,9 @@ type LateRow = {
 /** What a store asks in SQL of its own. */
 export type PartnerSql = {
   /** What every tenant has open and due at `:now`. */
-  open: Sql<OpenRow>
-  page: Sql<PartnerRow>
-  lateFills: Sql<LateRow>
+  open: Query<OpenRow>
+  page: Query<PartnerRow>
+  lateFills: Query<LateRow>
 }
 
 const STUCK = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
@@ -163,8 +171,8 @@ const NEWEST = `select usd_amount from trades d where d.tenant_id = t.tenant_id
  * A page of partners. `orders` is SQL for the sums `filled` and `failed` of a tenant `t` after `:hour`, and for what
  * they need besides the other tables.
  */
-export const partnersPage = (orders: { filled: string; failed: string; from?: string }): Sql<PartnerRow> =>
-  sql(
+export const partnersPage = (orders: { filled: string; failed: string; from?: string }): Query<PartnerRow> =>
+  query(
     `select t.*, r.status, r.held, q.polled_at, w.status as webhook_status,
        w.consecutive_failures as failures, w.last_failure_reason, w.last_delivered_at,
        (select max(d.recorded_at) from trades d where d.tenant_id = t.tenant_id) as confirmed_at,
@@ -180,8 +188,8 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
  * Few by nature: each waits for an operator. In a test environment, which nobody looks after, there may be any number.
  * `executions` is that table, with what a store adds to it.
  */
-export const lateFills = (executions: string): Sql<LateRow> =>
-  sql(
+export const lateFills = (executions: string): Query<LateRow> =>
+  query(
     `select t.tenant_id, cast(sum(x.n) as bigint) as kept, min(x.since) as oldest_at,
        cast(sum(x.unkept) as bigint) as unkept, min(x.first_unkept) as first_unkept
      from (
@@ -193,7 +201,7 @@ export const lateFills = (executions: string): Sql<LateRow> =>
      join tenants t on t.tenant_id = x.tenant_id where t.environment = 'live' group by t.tenant_id`,
   )
 
-const REASON = sql<{ failure_reason: string | null }>(
+const REASON = query<{ failure_reason: string | null }>(
   `select failure_reason from (
      select failure_reason, usd_amount from trades where tenant_id = :tenant
      order by recorded_at desc, execution_id desc limit :orders) d
@@ -201,12 +209,12 @@ const REASON = sql<{ failure_reason: string | null }>(
    group by failure_reason order by count(*) desc, failure_reason limit 1`,
 )
 
-export function partnersReader(
-  reader: Reader,
+function partnersReader(
+  base: Base,
   own: PartnerSql,
 ): (now: Instant, stock: Stock) => Promise<PartnerVitals[]> {
   async function readLateFills(): Promise<Map<number, PartnerVitals['lateFills']>> {
-    const rows = await reader.all(own.lateFills)
+    const rows = await base.look((tx) => tx.all(own.lateFills))
     return new Map(
       rows.map(({ tenant_id, kept, oldest_at, unkept, first_unkept }) => [
         Number(tenant_id),
@@ -226,19 +234,19 @@ export function partnersReader(
       .sort((a, b) => b.orders.failed - a.orders.failed)
       .slice(0, PARTNERS_ASKED)
     for (const { tenant, orders } of failing) {
-      const row = await reader.get(REASON, { tenant: tenant.tenantId, orders: ORDERS_ASKED })
+      const row = await base.look((tx) => tx.get(REASON, { tenant: tenant.tenantId, orders: ORDERS_ASKED }))
       orders.commonestReason = row?.failure_reason ?? null
     }
   }
 
   return async (now, stock) => {
-    const open = openOf(await reader.all(own.open, { now }))
+    const open = openOf(await base.look((tx) => tx.all(own.open, { now })))
     const late = await readLateFills()
     const partners: PartnerVitals[] = []
     // As many hours as there are in the time looked at, including the current one.
     const hour = Math.floor((now - ORDERS_SEEN_MS) / HOUR_MS)
     for (let after = -1; ; ) {
-      const rows = await reader.all(own.page, { after, hour, limit: PAGE_PARTNERS })
+      const rows = await base.look((tx) => tx.all(own.page, { after, hour, limit: PAGE_PARTNERS }))
       for (const row of rows) {
         const tenantId = Number(row.tenant_id)
         const { due = 0, oldestDueAt = null } = open.get(tenantId) ?? {}
@@ -309,28 +317,28 @@ type UnspentRow = TenantRow & {
  */
 const ENDED_UNSPENT = `w.close_reason = 'ended' and w.released > 0 and w.closed_at >= :since`
 
-const NEWEST_PLAN = sql<{ newest: bigint | null }>('select max(plan_id) as newest from plans')
-const PLANS_BETWEEN = sql<PlanRow>(
+const NEWEST_PLAN = query<{ newest: bigint | null }>('select max(plan_id) as newest from plans')
+const PLANS_BETWEEN = query<PlanRow>(
   `select p.tenant_id, t.environment, p.status, count(*) as n,
      min(case when p.status = 'active' and p.smart_timing_enabled = 1 then p.created_at end) as timed_since
    from plans p join tenants t on t.tenant_id = p.tenant_id
    where p.plan_id > :from and p.plan_id <= :to group by p.tenant_id, t.environment, p.status`,
 )
-const UNSPENT_AFTER = sql<UnspentRow>(
+const UNSPENT_AFTER = query<UnspentRow>(
   `select w.closed_at, w.window_id, w.released, p.partner_plan_id, t.*
    from windows w join plans p on p.plan_id = w.plan_id join tenants t on t.tenant_id = p.tenant_id
    where ${ENDED_UNSPENT} and (w.closed_at, w.window_id) > (:closed_at, :window_id)
    order by w.closed_at, w.window_id limit :limit`,
 )
 
-export function stockTaker(reader: Reader): MonitoringStore['takeStock'] {
+export function stockTaker(base: Base): MonitoringStore['takeStock'] {
   async function countPlans(): Promise<Pick<Stock, 'plans' | 'plansSince'>> {
     const none = (): PlanCounts => ({ active: 0, paused: 0, cancelled: 0 })
     const plans = { test: none(), live: none() }
     const plansSince = new Map<number, Instant>()
-    const newest = (await reader.get(NEWEST_PLAN))?.newest ?? 0n
+    const newest = (await base.look((tx) => tx.get(NEWEST_PLAN)))?.newest ?? 0n
     for (let from = 0n; from < newest; from += BigInt(PAGE_ROWS)) {
-      const rows = await reader.all(PLANS_BETWEEN, { from, to: from + BigInt(PAGE_ROWS) })
+      const rows = await base.look((tx) => tx.all(PLANS_BETWEEN, { from, to: from + BigInt(PAGE_ROWS) }))
       for (const { tenant_id, environment, status, n, timed_since } of rows) {
         plans[environment][status] += Number(n)
         const since = instantOrNull(timed_since)
@@ -350,7 +358,7 @@ export function stockTaker(reader: Reader): MonitoringStore['takeStock'] {
     >()
     let after = { closed_at: BigInt(since) - 1n, window_id: -1n }
     for (;;) {
-      const rows = await reader.all(UNSPENT_AFTER, { since, ...after, limit: PAGE_ROWS })
+      const rows = await base.look((tx) => tx.all(UNSPENT_AFTER, { since, ...after, limit: PAGE_ROWS }))
       for (const row of rows) {
         // Nobody's money was left unspent in a test environment.
         if (row.environment === 'test') continue
@@ -400,33 +408,30 @@ function byTenant(
 // is late.
 
 type At = { at: bigint }
-const LATEST = sql<At>('select at from ticks order by tick_id desc limit :limit')
-const LAST_FINISHED = sql<At>(
+const LATEST = query<At>('select at from ticks order by tick_id desc limit :limit')
+const LAST_FINISHED = query<At>(
   'select at from ticks where finished_at is not null order by tick_id desc limit 1',
 )
-const NEWEST_SCHEDULE = sql<{ newest: bigint | null }>('select max(plan_id) as newest from schedules')
+const NEWEST_SCHEDULE = query<{ newest: bigint | null }>('select max(plan_id) as newest from schedules')
 
 /** When the first awake plan of a range was created. `schedules` is the table `s`, with what a store adds to it. */
-export const firstAwake = (schedules: string): Sql<{ created_at: bigint }> =>
-  sql(
+export const firstAwake = (schedules: string): Query<{ created_at: bigint }> =>
+  query(
     `select p.created_at from ${schedules} join plans p on p.plan_id = s.plan_id
        join tenants t on t.tenant_id = p.tenant_id
      where s.plan_id > :from and s.plan_id <= :to and s.awake = 1 and ${IS_LIVE}
      order by s.plan_id limit 1`,
   )
 
-export function schedulerReader(
-  reader: Reader,
-  first: ReturnType<typeof firstAwake>,
-): MonitoringStore['readScheduler'] {
+function schedulerReader(base: Base, first: ReturnType<typeof firstAwake>): MonitoringStore['readScheduler'] {
   /**
    * Plans get their ids in the order they are created, so the first awake one is the earliest. As a rule it is near the
    * start. Where many before it sleep or are in test environments, they are passed over a page at a time.
    */
   async function findWaitingSince(): Promise<Instant | null> {
-    const newest = (await reader.get(NEWEST_SCHEDULE))?.newest ?? 0n
+    const newest = (await base.look((tx) => tx.get(NEWEST_SCHEDULE)))?.newest ?? 0n
     for (let from = 0n; from < newest; from += BigInt(PAGE_ROWS)) {
-      const found = await reader.get(first, { from, to: from + BigInt(PAGE_ROWS) })
+      const found = await base.look((tx) => tx.get(first, { from, to: from + BigInt(PAGE_ROWS) }))
       if (found) return instant(found.created_at)
       await breathe()
     }
@@ -434,9 +439,8 @@ export function schedulerReader(
   }
 
   return async () => {
-    const [latest, [finished]] = await reader.together<[At, At]>(
-      ask(LATEST, { limit: LATENESS_PASSES }),
-      ask(LAST_FINISHED),
+    const [latest, finished] = await base.read((tx) =>
+      tx.together(tx.all(LATEST, { limit: LATENESS_PASSES }), tx.get(LAST_FINISHED)),
     )
     return {
       latestAt: latest.map(({ at }) => instant(at)),
@@ -465,12 +469,12 @@ const openOf = (rows: readonly OpenRow[]): Map<number, Backlog & { environment: 
   )
 
 /** `text` is how a store asks what every tenant has open and due at `:now`. */
-export const backlogReader =
-  (reader: Reader, text: Sql<OpenRow>): MonitoringStore['readBacklog'] =>
+const backlogReader =
+  (base: Base, text: Query<OpenRow>): MonitoringStore['readBacklog'] =>
   async (now: Instant) => {
     const none = (): Backlog => ({ open: 0, due: 0, oldestDueAt: null })
     const backlog = { test: none(), live: none() }
-    for (const tenant of openOf(await reader.all(text, { now })).values()) {
+    for (const tenant of openOf(await base.look((tx) => tx.all(text, { now }))).values()) {
       const { open, due, oldestDueAt } = tenant
       const sum = backlog[tenant.environment]
       sum.open += open
@@ -480,14 +484,14 @@ export const backlogReader =
     return backlog
   }
 
-// What the metrics read besides counts: the passes since a given one, and webhooks by their state.
+// What monitoring reads: all of that, and what the metrics have besides counts.
 
 type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
-const PASSES_AFTER = sql<PassRow>(
+const PASSES_AFTER = query<PassRow>(
   'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
 )
 /** One row a tenant at most: few. */
-const WEBHOOKS = sql<Omit<WebhookCount, 'count'> & { count: bigint }>(
+const WEBHOOKS = query<Omit<WebhookCount, 'count'> & { count: bigint }>(
   `select t.environment, h.status,
      case when h.consecutive_failures > 0 then 'failed' when h.last_delivered_at is not null then 'delivered' end
        as last,
@@ -495,16 +499,21 @@ const WEBHOOKS = sql<Omit<WebhookCount, 'count'> & { count: bigint }>(
    from webhooks h join tenants t on t.tenant_id = h.tenant_id group by 1, 2, 3`,
 )
 
-export const metricsReader = (
-  reader: Reader,
-): Pick<MonitoringStore, 'listPassesAfter' | 'countWebhooks'> => ({
+type Read = Omit<MonitoringStore, 'probeWrite' | 'readMarks' | 'countExecutionsAfter' | 'walBytes'>
+
+export const monitoringReader = (base: Base, own: OwnVitals): Read => ({
+  readScheduler: schedulerReader(base, own.firstAwake),
+  readBacklog: backlogReader(base, own.partners.open),
+  takeStock: stockTaker(base),
+  readVitals: vitalsReader(base, own),
+
   listPassesAfter: async (passId) =>
-    (await reader.all(PASSES_AFTER, { after: passId })).map((row) => ({
+    (await base.look((tx) => tx.all(PASSES_AFTER, { after: passId }))).map((row) => ({
       passId: Number(row.tick_id),
       at: instant(row.at),
       finishedAt: instantOrNull(row.finished_at),
     })),
 
   countWebhooks: async () =>
-    (await reader.all(WEBHOOKS)).map((row) => ({ ...row, count: Number(row.count) })),
+    (await base.look((tx) => tx.all(WEBHOOKS))).map((row) => ({ ...row, count: Number(row.count) })),
 })

@@ -5,13 +5,12 @@ import { type SeenKeyRow, seenKeyOf } from '../rows/accounts.ts'
 import type { Following } from '../shared/accounts.ts'
 import { SELECT_SEEN_KEY } from '../sql/accounts.ts'
 import { IS_AWAKE, leastInstructionOf } from '../sql/ledger.ts'
+import { query } from '../statement.ts'
 import type { KeyStore, Remains } from '../store.ts'
-import { query as sharedQuery } from '../transaction.ts'
 import { askTogether } from '../writes.ts'
 import { lockSchedules } from './plans.ts'
 import type { Connection } from './server/connection.ts'
 import type { Tx } from './server/pipeline.ts'
-import { query } from './server/statement.ts'
 
 // Brings a partner's schedules, of which there may be a million, in line with its status, hold and minimum, page by
 // page. A change is in force at once, because every page of a pass reads the partner itself (plan-page.ts); what is
@@ -23,7 +22,7 @@ const PLANS_PER_PAGE = 500
 
 type Reached = { tenant_id: bigint; partner_plan_id: string }
 
-const BEGIN = sharedQuery(
+const BEGIN = query(
   `insert into schedules_behind (partner_slug) values (:slug)
    on conflict (partner_slug) do update set tenant_id = 0, partner_plan_id = ''`,
 )

@@ -3,122 +3,51 @@
 
 import type { ClientBase } from 'pg'
 import { type Finding, ticket } from '../../core/findings.ts'
-import { Problem } from '../../core/problem.ts'
 import { counted, spellBytes } from '../../core/text.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, spellSpan } from '../../core/time.ts'
 import { namedInCommand } from '../address.ts'
 import {
-  ADJUSTMENTS_AFTER,
-  breakers,
-  brokenFault,
-  changedAdjustments,
-  changedRows,
-  changedTrades,
-  DIGESTED_TABLES,
-  FINDINGS_MAX,
+  checkedRules,
   FINDINGS_PER_RULE_MAX,
+  faultsOf,
   IMPORT_ROWS,
   importLeft,
-  ROWS_PER_READ,
-  TRADES_AFTER,
   warningsOf,
 } from '../health/check.ts'
 import type { CheckStore, Fault, Look } from '../monitoring.ts'
-import type { Sql } from '../reader.ts'
-import { followsRule, LEDGER_RULES } from '../sql/check-rules.ts'
-import type { WindowStore } from '../store.ts'
-import { vitalParts } from './monitoring.ts'
-import { type Connection, queryOf, readerOf } from './server/connection.ts'
+import { followsRule } from '../sql/check-rules.ts'
+import { type Params, type Query, query } from '../statement.ts'
+import type { Base } from '../transaction.ts'
+import { ownVitals } from './monitoring.ts'
+import type { Connection } from './server/connection.ts'
 import { explained } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
 import { bringUp, SCHEMA } from './server/migrate.ts'
 import { NOW_SQL } from './server/pipeline.ts'
-import { type Params, type Query, query } from './server/statement.ts'
 
 /** The schedules of a partner that has just been changed may still be behind it. */
 const NOT_BEHIND = 'and not exists (select 1 from schedules_behind b where b.partner_slug = r.partner_slug)'
 
-const RULES = [...LEDGER_RULES, followsRule(NOT_BEHIND)].map((rule) => ({
-  rule,
-  broken: queryOf(breakers(rule)),
-}))
+const RULES = checkedRules(followsRule(NOT_BEHIND))
 
-export const createCheckStore = (
-  connection: Connection,
-  listAhead: WindowStore['listAhead'],
-): CheckStore => ({
-  findFaults: createFaults(connection),
-  findWarnings: createWarnings(connection, listAhead),
+export const createCheckStore = (connection: Connection, base: Base): CheckStore => ({
+  findFaults: faultsOf(base, {
+    looks: [
+      ['schema', () => changesOfSchema(connection)],
+      ['integrity', async () => (await base.look((tx) => tx.all(INTEGRITY))).map(integrityFault)],
+      [
+        'foreign_key',
+        async () => (await base.look((tx) => tx.all(DANGLING), { reads: 'whole' })).map(danglingFault),
+      ],
+    ],
+    rules: RULES,
+    unreadable: (kind, { message }) => `cannot be read where ${kind} is looked for: ${message}`,
+  }),
+  findWarnings: warningsOf(base, {
+    vitals: ownVitals(connection),
+    looks: [...serverLooks(connection), leftImport(connection)],
+  }),
 })
-
-function createFaults(connection: Connection): CheckStore['findFaults'] {
-  const { read } = connection
-  /**
-   * Each on a snapshot of its own: one snapshot for the whole check would keep the server from cleaning up meanwhile.
-   */
-  const unhurried = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
-    read((tx) => tx.all(statement, params), { reads: 'whole' })
-
-  /** Looks at all rows of a table, in the order of their key. */
-  async function paged<Row, Key extends object>(
-    statement: Sql<Row>,
-    { first, keyOf, changed }: { first: Key; keyOf: (row: Row) => Key; changed: (rows: Row[]) => Fault[] },
-  ): Promise<Fault[]> {
-    const found: Fault[] = []
-    for (let after = first; ; ) {
-      const rows = await unhurried(queryOf(statement), { ...after, limit: ROWS_PER_READ })
-      found.push(...changed(rows))
-      const last = rows.at(-1)
-      if (rows.length < ROWS_PER_READ || last === undefined || found.length > FINDINGS_MAX) return found
-      after = keyOf(last)
-    }
-  }
-
-  return async () => [
-    ...(await changesOfSchema(connection)),
-    ...(await readable('integrity', async () => (await unhurried(INTEGRITY)).map(integrityFault))),
-    ...(await readable('foreign_key', async () => (await unhurried(DANGLING)).map(danglingFault))),
-    ...(await inTurn(RULES, ({ rule, broken }) =>
-      readable(rule.kind, async () => (await unhurried(broken)).map((row) => brokenFault(rule, row))),
-    )),
-    ...(await inTurn(DIGESTED_TABLES, ({ name, page, first, keyOf }) =>
-      readable('row_changed', () =>
-        paged(page, { first, keyOf, changed: (rows) => changedRows(name, rows) }),
-      ),
-    )),
-    ...(await readable('adjustment_changed', () =>
-      paged(ADJUSTMENTS_AFTER, {
-        first: { after: 0n },
-        keyOf: (row) => ({ after: row.adjustment_id }),
-        changed: changedAdjustments,
-      }),
-    )),
-    ...(await readable('trade_changed', () =>
-      paged(TRADES_AFTER, {
-        first: { after: '' },
-        keyOf: (row) => ({ after: row.execution_id }),
-        changed: changedTrades,
-      }),
-    )),
-  ]
-}
-
-/** A page that cannot be read is a finding like any other: the rest may still have something to say. */
-async function readable(kind: string, look: () => Promise<Fault[]>): Promise<Fault[]> {
-  try {
-    return await look()
-  } catch (error) {
-    if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
-    const message = `cannot be read where ${kind} is looked for: ${error.message}`
-    return [{ kind: 'integrity', subject: 'database', message }]
-  }
-}
-
-async function inTurn<T>(items: readonly T[], look: (item: T) => Promise<Fault[]>): Promise<Fault[]> {
-  const found: Fault[] = []
-  for (const item of items) found.push(...(await look(item)))
-  return found
-}
 
 // What the check warns of on PostgreSQL alone: settings of the server, and what holds it up.
 
@@ -127,19 +56,6 @@ const IDLE_MAX_MS = 5 * MINUTE_MS
 const WORKING_MAX_MS = 6 * HOUR_MS
 /** Half of all transaction numbers: long before the server refuses work, and long after it should have cleaned up. */
 const AGE_MAX = 1_000_000_000
-
-function createWarnings(
-  connection: Connection,
-  listAhead: WindowStore['listAhead'],
-): CheckStore['findWarnings'] {
-  const { clock, look } = connection
-  return warningsOf(readerOf(connection), {
-    clock: () => look((tx) => clock.now(tx)),
-    vitals: vitalParts(connection),
-    listAhead,
-    looks: [...serverLooks(connection), leftImport(connection)],
-  })
-}
 
 /** A question about the server, and what each row of the answer means. */
 const serverLooks = ({ look, server, clock }: Connection): Look[] => {
@@ -245,7 +161,6 @@ const DEADLOCKS = query<{ name: string; n: bigint; since: string | null }>(
    from pg_stat_database where datname = current_database() and deadlocks > 0`,
 )
 
-const IMPORT = queryOf(IMPORT_ROWS)
 /** No import is running: it would hold this lock for as long as it runs. */
 const NO_IMPORT = query<{ free: boolean }>(`select pg_try_advisory_xact_lock(${LOCK.import}, 0) as free`)
 
@@ -253,7 +168,7 @@ const leftImport =
   ({ read }: Connection): Look =>
   () =>
     read(async (tx) => {
-      const rows = (await tx.get(IMPORT))?.n ?? 0n
+      const rows = (await tx.get(IMPORT_ROWS))?.n ?? 0n
       return rows > 0n && (await tx.get(NO_IMPORT))?.free ? [importLeft(rows)] : []
     })
 

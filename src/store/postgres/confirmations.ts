@@ -30,6 +30,7 @@ import {
 } from '../rows/ledger.ts'
 import { decideLate, latestRecordedAt } from '../shared/executions.ts'
 import { SELECT_EXECUTION } from '../sql/ledger.ts'
+import { query } from '../statement.ts'
 import { columnsToAdd } from '../tables.ts'
 import { callOf } from '../transaction.ts'
 import { COMMIT_SHARE_MAX, gather } from '../writes.ts'
@@ -39,7 +40,7 @@ import { type Connection, onceMore } from './server/connection.ts'
 import { isRowsFault, isTaken } from './server/errors.ts'
 import type { Entered } from './server/month-gate.ts'
 import type { Tx } from './server/pipeline.ts'
-import { arraysFor, arraysOf, namesOf, query, rowsIn } from './server/statement.ts'
+import { arraysFor, arraysOf, namesOf, rowsIn } from './server/statement.ts'
 
 // The reports that are refused and kept.
 

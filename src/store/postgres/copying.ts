@@ -17,8 +17,8 @@ import {
   type TargetOptions,
   withOurNumbers,
 } from '../copying.ts'
-import { instant } from '../reader.ts'
 import type { Seal } from '../seal.ts'
+import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import type { Table } from '../tables.ts'
 import { openMade, openStore } from './open.ts'

@@ -1,13 +1,12 @@
 // Runs the transactions that both stores share on a server: what stands together is sent in a pipeline.
 
+import { type Query, query } from '../statement.ts'
 import {
   always,
   type Base,
-  type Dialect,
   NOTHING,
   type Numbered,
   Once,
-  type Query,
   type ReadTx,
   type Step,
   Tally,
@@ -15,30 +14,16 @@ import {
   type Tx,
   type Wait,
 } from '../transaction.ts'
-import type { Connection } from './server/connection.ts'
+import { type Connection, onceMore } from './server/connection.ts'
 import { LOCK } from './server/locks.ts'
 import type { Tx as ServerTx } from './server/pipeline.ts'
-import { query, type Query as ServerQuery } from './server/statement.ts'
 
-const DIALECT: Dialect = {
-  among: (column, parameter, type = 'bigint') => `${column} = any(:${parameter}::${type}[])`,
-  field: (json, name) => `${json}::json ->> '${name}'`,
-  firstWord: (text) => `split_part(${text}, ' ', 1)`,
-}
-
-/** For the whole process: a statement has the same name on every connection. */
-const statements: ServerQuery<unknown>[] = []
-function ready<Row>({ id, text }: Query<Row>): ServerQuery<Row> {
-  statements[id] ??= query(typeof text === 'string' ? text : text(DIALECT))
-  return statements[id] as ServerQuery<Row>
-}
-
-const TURNS: Record<Turn, ServerQuery<unknown>> = {
+const TURNS: Record<Turn, Query<unknown>> = {
   audit: query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`),
   numbering: query(`select pg_advisory_xact_lock(${LOCK.numbering}, 0)`),
 }
 
-const NEXT_IDS: Record<Numbered, ServerQuery<{ id: bigint }>> = {
+const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
   windows: query(`select nextval(pg_get_serial_sequence('windows', 'window_id')) as id`),
 }
 
@@ -49,16 +34,21 @@ export function createDriver({ clock, look, read, write }: Connection): Base {
     present: always(() => sent(() => clock.present(pipe))),
   })
   return {
-    look: (work, scope) => look((pipe) => within(pipe, (steps) => work(reading(pipe, steps))), scope),
+    // Only a transaction has a time limit of its own.
+    look: (work, scope) =>
+      (scope?.reads ? read : look)((pipe) => within(pipe, (steps) => work(reading(pipe, steps))), scope),
     read: (work, scope) => read((pipe) => within(pipe, (steps) => work(reading(pipe, steps))), scope),
-    write: (work, scope) =>
-      write(
-        (pipe) =>
-          within(pipe, (steps) =>
-            work({ ...reading(pipe, steps), times: always(() => sent(() => pipe.times)) }),
-          ),
-        scope,
-      ),
+    write(work, scope) {
+      const run = () =>
+        write(
+          (pipe) =>
+            within(pipe, (steps) =>
+              work({ ...reading(pipe, steps), times: always(() => sent(() => pipe.times)) }),
+            ),
+          scope,
+        )
+      return scope?.onceMore ? onceMore(run) : run()
+    },
   }
 }
 
@@ -70,13 +60,20 @@ export async function within<T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Prom
   return value
 }
 
-function transactionOn(pipe: ServerTx, tally: Tally): Tx {
+const PIPE = Symbol('pipe')
+
+/** What this store writes by itself, as a step of a transaction that both share. */
+export const byHand = <T>(tx: Tx, work: (pipe: ServerTx) => Promise<T>): Step<T> =>
+  always(() => sent(() => work((tx as ReturnType<typeof transactionOn>)[PIPE])))
+
+function transactionOn(pipe: ServerTx, tally: Tally): Tx & { [PIPE]: ServerTx } {
   const step = <T>(send: () => Promise<T>): Step<T> => new Sent(tally, send)
   return {
-    all: (query, params) => step(() => pipe.all(ready(query), params)),
-    get: (query, params) => step(() => pipe.get(ready(query), params)),
-    run: (query, params) => step(() => pipe.run(ready(query), params)),
-    lock: (query, params) => step(async () => void (await pipe.run(ready(query), params))),
+    [PIPE]: pipe,
+    all: (query, params) => step(() => pipe.all(query, params)),
+    get: (query, params) => step(() => pipe.get(query, params)),
+    run: (query, params) => step(() => pipe.run(query, params)),
+    lock: (query, params) => step(async () => void (await pipe.run(query, params))),
     nextId: (table) => step(async () => Number((await pipe.get(NEXT_IDS[table]))?.id)),
     turn: (of) => step(async () => void (await pipe.run(TURNS[of]))),
     together: (...steps) => step(() => Promise.all(steps.map(finished)) as Promise<never>),

@@ -6,22 +6,14 @@ import type { Caller, Tenant } from '../../core/partner.ts'
 import { type Instant, MINUTE_MS, plus } from '../../core/time.ts'
 import { isIntact } from '../digests.ts'
 import { createPollNotes, type PollNotes } from '../monitoring.ts'
-import { instant } from '../reader.ts'
-import { type ExecutionRow, executionOf, type ListedExecutionRow, listedExecution } from '../rows/ledger.ts'
+import { type ExecutionRow, executionOf } from '../rows/ledger.ts'
 import { sealedProblem } from '../seal.ts'
-import type { Levers } from '../shared/executions.ts'
+import { createListings, type Levers } from '../shared/executions.ts'
 import { finishStops, isAnyStopping } from '../shared/users.ts'
 import { OF_TENANT } from '../sql/accounts.ts'
-import {
-  EXECUTIONS_OF_TENANT,
-  IS_OPEN,
-  LIST_EXECUTIONS,
-  listingParams,
-  NEWEST_EXECUTION,
-  SELECT_EXECUTION,
-  unleasedAt,
-} from '../sql/ledger.ts'
-import type { ExecutionStore, ExecutionsPage } from '../store.ts'
+import { IS_OPEN, SELECT_EXECUTION, unleasedAt } from '../sql/ledger.ts'
+import { instant, query } from '../statement.ts'
+import type { ExecutionStore } from '../store.ts'
 import { columnsToAdd } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { callOf } from '../transaction.ts'
@@ -29,13 +21,9 @@ import { createConfirm } from './confirmations.ts'
 import { within } from './driver.ts'
 import type { Connection, WriteTx } from './server/connection.ts'
 import { LOCK } from './server/locks.ts'
-import type { Tx } from './server/pipeline.ts'
-import { arraysFor, arraysOf, namesOf, query, rowsIn } from './server/statement.ts'
-import { TENANT_NOW_SQL, timeOf } from './tenant-time.ts'
+import { TENANT_NOW_SQL, type Tx } from './server/pipeline.ts'
+import { arraysFor, arraysOf, namesOf, rowsIn } from './server/statement.ts'
 
-const OF_TENANT_PAGE = query<ExecutionRow>(EXECUTIONS_OF_TENANT)
-const LIST = query<ListedExecutionRow>(LIST_EXECUTIONS)
-const NEWEST = query<{ execution_id: string }>(NEWEST_EXECUTION)
 // Without the order and the offset, the planner may look for the least id in the whole table, and would read all of it
 // for each tenant that has none.
 const EARLIEST = query<{ first: string | null }>(
@@ -53,7 +41,6 @@ export function createExecutionStore(
   driver: Base,
   notes: PollNotes,
 ): Omit<ExecutionStore, keyof Levers> {
-  const { clock, read, write } = connection
   const poll = createPoll(connection, { driver, notes })
   const confirm = createConfirm(connection)
 
@@ -62,66 +49,19 @@ export function createExecutionStore(
 
     confirmExecution: (tenant, ids, decide) => confirm(tenant, ids, decide),
 
-    async readExecutions(tenant, page) {
-      const polled = await read(async (tx) => {
-        const real = await clock.present(tx)
-        return readPage(tx, tenant, page, await timeOf(tx, tenant.tenantId, real))
-      }, callOf(tenant))
-      // Writes do not end in the order in which they read the clock. A reader that goes on after the end of the list
-      // must not miss what is dated earlier but committed later, so the list waits for that.
-      if (isSettled(polled, page)) return polled
-      return write(async (tx) => readPage(tx, tenant, page, (await tx.times).of(tenant.tenantId)), {
-        ...callOf(tenant),
-        alone: 'tenants',
-      })
-    },
-
-    listExecutions: (filter, { after, limit }) =>
-      read(
-        async (tx) => {
-          const params = { ...listingParams(filter, await clock.now(tx)), limit }
-          const start = after ?? (await begin(tx, params))
-          return start === null ? [] : (await tx.all(LIST, { ...params, after: start })).map(listedExecution)
-        },
-        { reads: 'large' },
-      ),
-
-    cursorOfNewest: (filter, count) =>
-      read(
-        async (tx) => {
-          const params = { ...listingParams(filter, await clock.now(tx)), skipped: count }
-          const start = await begin(tx, params)
-          if (start === null) return null
-          return (await tx.get(NEWEST, { ...params, after: start }))?.execution_id ?? null
-        },
-        { reads: 'large' },
-      ),
+    ...createListings(driver, { earliest: EARLIEST, isSettled }),
   }
 }
 
-type Read = { executions: Execution[]; now: Instant }
+type Read = Awaited<ReturnType<ExecutionStore['readExecutions']>>
 
-async function readPage(
-  tx: Tx,
-  { tenantId }: Tenant,
-  { after, limit }: ExecutionsPage,
-  now: Instant,
-): Promise<Read> {
-  const { createdAt, executionId } = after
-  const rows = await tx.all(OF_TENANT_PAGE, { tenant: tenantId, at: createdAt, id: executionId, limit })
-  return { executions: rows.map(executionOf), now }
-}
-
-/** Whether nothing can be added to a page any more: it is full, and older than every write that is under way. */
-function isSettled({ executions, now }: Read, { limit }: ExecutionsPage): boolean {
+/**
+ * Whether a page is full, and older than every write that is under way: writes do not end in the order in which they
+ * read the clock.
+ */
+function isSettled({ executions, now }: Read, limit: number): boolean {
   const last = executions[limit - 1]
   return last !== undefined && last.createdAt < plus(now, -WRITE_MAX_MS)
-}
-
-/** A cursor after which everything created since then follows; null when nothing was. Nothing before it is read. */
-async function begin(tx: Tx, params: { since: Instant | null }): Promise<string | null> {
-  if (params.since === null) return ''
-  return (await tx.get(EARLIEST, params))?.first?.slice(0, -1) ?? null
 }
 
 // What a poll is handed. Executions that are open lie in one index by the end of their lease, those that were never

@@ -4,85 +4,60 @@ import type { LostWrites } from '../../core/clock.ts'
 import type { ExecutionId } from '../../core/execution.ts'
 import { Problem } from '../../core/problem.ts'
 import { HOUR_MS } from '../../core/time.ts'
+import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
-  marksReader,
-  NEWEST_EXECUTION,
-  type OpsSql,
-  opsPageReader,
-  recentReader,
-  TRANCHE,
-} from '../health/ops-page.ts'
-import {
-  backlogReader,
   firstAwake,
   lateFills,
-  metricsReader,
+  monitoringReader,
   type OpenRow,
+  type OwnVitals,
   type PartnerSql,
   partnersPage,
-  partnersReader,
-  schedulerReader,
-  stockTaker,
-  type VitalParts,
-  vitalsReader,
 } from '../health/vitals.ts'
-import type { MonitoringStore, OpsPageStore, StatusStore } from '../monitoring.ts'
-import { instant, sql } from '../reader.ts'
-import { sealReader } from '../seal.ts'
+import type { MonitoringStore } from '../monitoring.ts'
 import { addAudit } from '../shared/audit.ts'
 import { IS_OPEN, OWN_NOW, unleasedAt } from '../sql/ledger.ts'
+import { instant, query } from '../statement.ts'
 import type { LostWriteStore } from '../store.ts'
+import type { Base } from '../transaction.ts'
 import { within } from './driver.ts'
-import { type Connection, queryOf, readerOf, UNKNOWN } from './server/connection.ts'
+import { type Connection, UNKNOWN } from './server/connection.ts'
 import { LOCK } from './server/locks.ts'
 import { HISTORY_SQL, type History } from './server/month-gate.ts'
-import { query } from './server/statement.ts'
 
 // Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
 // are kept by their numbers, and load balancers ask every second.
 const PROBE = query('insert into ticks (tick_id, at) values (-pg_backend_pid(), 0)')
 const TAKE_BACK = query('delete from ticks where tick_id = -pg_backend_pid()')
 
-export function createMonitoringStore(connection: Connection): MonitoringStore {
-  const reader = readerOf(connection)
-  const parts = vitalParts(connection)
-  return {
-    // Written and deleted in a transaction that commits: it goes to the log and to the disk, so that a full disk shows,
-    // and nobody ever sees it.
-    probeWrite: () =>
-      connection.probe(async (tx) => {
-        await Promise.all([tx.run(PROBE), tx.run(TAKE_BACK)])
-      }),
+export const createMonitoringStore = (connection: Connection, base: Base): MonitoringStore => ({
+  // Written and deleted in a transaction that commits: it goes to the log and to the disk, so that a full disk shows,
+  // and nobody ever sees it.
+  probeWrite: () =>
+    connection.probe(async (tx) => {
+      await Promise.all([tx.run(PROBE), tx.run(TAKE_BACK)])
+    }),
 
-    ...marksReader(reader, () => settledExecution(connection)),
-    ...metricsReader(reader),
-    readScheduler: parts.readScheduler,
-    readBacklog: backlogReader(reader, OPEN_BY_TENANT),
-    takeStock: stockTaker(reader),
-    readVitals: vitalsReader(reader, parts),
-    // A server looks after its log itself, and keeps more of it than would alarm anybody on a file.
-    walBytes: async () => null,
-  }
-}
+  ...marksReader(base, () => settledExecution(connection)),
+  ...monitoringReader(base, ownVitals(connection)),
+  // A server looks after its log itself, and keeps more of it than would alarm anybody on a file.
+  walBytes: async () => null,
+})
 
-/** What the vitals are read with, for the check as well. */
-export function vitalParts(connection: Connection): VitalParts {
-  const reader = readerOf(connection)
-  return {
-    readScheduler: schedulerReader(reader, FIRST_AWAKE),
-    readPartners: partnersReader(reader, PARTNER_SQL),
-    readLost: () => recordedLoss(connection),
-    // The disk of a server is for its own monitoring to see.
-    readDisk: async () => null,
-  }
-}
+export const ownVitals = (connection: Connection): OwnVitals => ({
+  firstAwake: FIRST_AWAKE,
+  partners: PARTNER_SQL,
+  readLost: () => recordedLoss(connection),
+  // The disk of a server is for its own monitoring to see.
+  readDisk: async () => null,
+})
 
 // What monitoring asks in PostgreSQL's own SQL. No counts are kept there: what is open, and what became of orders, is
 // counted along indexes.
 
 const IS_DUE = unleasedAt(OWN_NOW)
 
-const OPEN_BY_TENANT = sql<OpenRow>(
+const OPEN_BY_TENANT = query<OpenRow>(
   `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
      min(e.created_at) filter (where ${IS_DUE}) as oldest_at
    from executions e join tenants t on t.tenant_id = e.tenant_id left join sandboxes s on s.tenant_id = e.tenant_id
@@ -103,10 +78,11 @@ const PARTNER_SQL: PartnerSql = {
   lateFills: lateFills('executions'),
 }
 
-const OPS_SQL: OpsSql = {
+/** What the page of the operator asks. */
+export const OPS_SQL: OpsSql = {
   // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
   // each of the N tenants that fired last.
-  latest: sql(
+  latest: query(
     `select ${TRANCHE}
      from (select l.tenant_id, (select max(x.created_at) from executions x where x.tenant_id = l.tenant_id) as fired_at
            from tenants l where l.environment = 'live' order by fired_at desc nulls last limit :limit) n
@@ -115,26 +91,11 @@ const OPS_SQL: OpsSql = {
        join plans p on p.plan_id = e.plan_id join tenants t on t.tenant_id = n.tenant_id
      order by e.created_at desc, e.execution_id desc limit :limit`,
   ),
-  prices: sql(
+  prices: query(
     `select distinct on (at / :step::bigint) at, price from prices where at >= :since
      order by at / :step::bigint, at desc`,
   ),
 }
-
-// What a screen shows beside the vitals: what happened lately, and the version of the schema.
-
-const MIGRATIONS = query<{ n: bigint }>('select count(*) as n from migrations')
-
-export const createStatusStore = (connection: Connection): StatusStore => ({
-  readRecent: recentReader(readerOf(connection)),
-  schemaVersion: async () => Number((await connection.look((tx) => tx.get(MIGRATIONS)))?.n),
-  readSeal: sealReader(readerOf(connection)),
-})
-
-// The reads of the page of the operator.
-
-export const createOpsPageStore = (connection: Connection): OpsPageStore =>
-  opsPageReader(readerOf(connection), OPS_SQL)
 
 // Up to which execution none is missing any more. Ids ascend with time, but are not committed in order: a write reads
 // the newest id behind the gate of months (../server/month-gate.ts), and assigns higher ones. So once every write that
@@ -144,7 +105,6 @@ export const createOpsPageStore = (connection: Connection): OpsPageStore =>
 const LOOKS_MAX = 20
 const LOOK_AGAIN_MS = 25
 
-const NEWEST = queryOf(NEWEST_EXECUTION)
 /** Any user may see these, no matter whose transaction it is. */
 const BEHIND_GATE = `select virtualtransaction as writer from pg_locks
   where locktype = 'advisory' and classid = ${LOCK.all} and objid = 0 and granted
@@ -156,7 +116,7 @@ const STILL = query<{ n: bigint }>(
 
 /** Null when there is none; undefined when a write that may give lower ids takes too long. */
 async function settledExecution({ look }: Connection): Promise<ExecutionId | null | undefined> {
-  const newest = (await look((tx) => tx.get(NEWEST)))?.newest ?? null
+  const newest = (await look((tx) => tx.get(NEWEST_EXECUTION)))?.newest ?? null
   // Asked afterwards: a write that was behind the gate then either still is, or has ended.
   const writers = (await look((tx) => tx.all(WRITERS))).map(({ writer }) => writer)
   for (let looks = 0; writers.length > 0; looks++) {

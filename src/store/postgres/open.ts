@@ -4,11 +4,14 @@ import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { shownAddress } from '../address.ts'
 import type { MigrationState } from '../database.ts'
+import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore } from '../shared/audit.ts'
 import { createLevers, createTradeStore } from '../shared/executions.ts'
+import { createMonthStore } from '../shared/months.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
 import { createClockStore, createPriceStore } from '../shared/prices.ts'
+import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
 import type { Store } from '../store.ts'
@@ -17,16 +20,9 @@ import { createFollowing, createKeyFinder, overwriteNothing } from './accounts.t
 import { createCheckStore } from './check.ts'
 import { createDriver } from './driver.ts'
 import { createExecutionStore, pollNotesOf } from './executions.ts'
-import {
-  createLostWriteStore,
-  createMonitoringStore,
-  createOpsPageStore,
-  createStatusStore,
-} from './monitoring.ts'
-import { createMonthStore } from './months.ts'
-import { createPassStore, createStaging, createWakeUpStore } from './pass.ts'
+import { createLostWriteStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
+import { createPassStore, createStaging, createWakeUpStore, ownSandboxes } from './pass.ts'
 import { createPlanWriter } from './plans.ts'
-import { createSandboxStore } from './sandbox.ts'
 import { type Connection, connect } from './server/connection.ts'
 import { explaining } from './server/errors.ts'
 import { stayInUse } from './server/locks.ts'
@@ -97,7 +93,6 @@ const NOTHING_REMEMBERED = { forget: () => {} }
 function assemble(connection: Connection): Store {
   const polls = pollNotesOf(connection)
   const driver = createDriver(connection)
-  const windows = createWindowStore(driver)
   return {
     ...createPartnerStore(driver, { following: createFollowing(connection), ...NOTHING_REMEMBERED }),
     ...createKeyStore(driver, NOTHING_REMEMBERED),
@@ -108,20 +103,20 @@ function assemble(connection: Connection): Store {
     ...createWakeUpStore(connection),
     ...createPlanReader(driver),
     ...createPlanWriter(connection),
-    ...windows,
+    ...createWindowStore(driver),
     ...createExecutionStore(connection, driver, polls),
     ...createLevers(driver),
     ...createTradeStore(driver),
     ...createPassStore(connection),
     ...createClockStore(driver),
     ...createPriceStore(driver, createStaging(connection)),
-    ...createMonthStore(connection),
-    ...createSandboxStore(connection),
-    ...createStatusStore(connection),
+    ...createMonthStore(driver),
+    ...createSandboxStore(driver, ownSandboxes(connection, driver)),
+    ...createStatusStore(driver),
     ...createLostWriteStore(connection),
-    ...createCheckStore(connection, windows.listAhead),
-    ...createMonitoringStore(connection),
-    ...createOpsPageStore(connection),
+    ...createCheckStore(connection, driver),
+    ...createMonitoringStore(connection, driver),
+    ...createOpsPageStore(driver, OPS_SQL),
     ...createAuditStore(driver),
     async close() {
       const marks = polls.flush()

@@ -1,15 +1,14 @@
 // Passes: recorded, shared out in pages, and deleted after a week; and what a pass would do now.
 
 import type { ExecutionId } from '../../core/execution.ts'
-import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
 import { PASS_GAPS_SEEN } from '../../core/window.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
-import { instant, instantOrNull } from '../reader.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
 import type { Staging } from '../shared/prices.ts'
 import { addPrice, newestPrice, volatilityNow } from '../shared/prices.ts'
-import { isDueAt, nextStop } from '../sql/sandboxes.ts'
+import { allSandboxDue, type OwnSandboxes } from '../shared/sandboxes.ts'
+import { instant, query } from '../statement.ts'
 import {
   type DueRanges,
   type Fired,
@@ -18,13 +17,13 @@ import {
   type PassStart,
   type PassStore,
   type Preview,
-  type StopSearch,
   type WakeUpStore,
   wakeUpsOf,
 } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
+import type { Base } from '../transaction.ts'
 import { createFollowing } from './accounts.ts'
-import { within } from './driver.ts'
+import { byHand, within } from './driver.ts'
 import { PAGE_PLANS, runPage } from './plan-page.ts'
 import { type Connection, onceMore, type Session, takeSessionLock } from './server/connection.ts'
 import { explained, isOutage } from './server/errors.ts'
@@ -32,41 +31,7 @@ import { LOCK } from './server/locks.ts'
 import { commit } from './server/month-gate.ts'
 import { firstError, type Pipeline, PRESENT_SQL, pipelineOn, type Tx } from './server/pipeline.ts'
 import { PATIENCE } from './server/session.ts'
-import { arraysFor, arraysOf, namesOf, query, rowsIn } from './server/statement.ts'
-
-// Which plans of a sandbox a pass must look at: they are checked one by one.
-
-const DUE_IN_SANDBOX = query<{ plan_id: bigint }>(
-  `select p.plan_id from plans p join schedules s on s.plan_id = p.plan_id
-   where p.tenant_id = :tenant and ${isDueAt(':now::bigint')} order by p.plan_id`,
-)
-const STOP = query<{ at: bigint | null }>(nextStop('least'))
-
-/** The due plans of every sandbox, each by its own time when the real one is `:now`. */
-const ALL_SANDBOX_DUE = `
-  select p.plan_id from sandboxes b join plans p on p.tenant_id = b.tenant_id join schedules s on s.plan_id = p.plan_id
-  where ${isDueAt('greatest(:now::bigint + b.offset_ms, b.reported_until)')}`
-
-/** The plans of one sandbox that are due at an instant of its own time. */
-export const listSandboxDue = (
-  connection: Connection,
-  { tenantId }: Tenant,
-  { now, livePrice, leadMs }: DueRanges,
-): Promise<number[]> =>
-  connection.look(async (tx) => {
-    const rows = await tx.all(DUE_IN_SANDBOX, { tenant: tenantId, now, lead: leadMs, price: livePrice })
-    return rows.map(({ plan_id }) => Number(plan_id))
-  })
-
-export const findNextStop = (
-  connection: Connection,
-  { tenantId }: Tenant,
-  { after, leadMs, togetherMs }: StopSearch,
-): Promise<Instant | null> =>
-  connection.look(async (tx) => {
-    const row = await tx.get(STOP, { tenant: tenantId, after, lead: leadMs, together: togetherMs })
-    return instantOrNull(row?.at ?? null)
-  })
+import { arraysFor, arraysOf, namesOf, rowsIn } from './server/statement.ts'
 
 const BEGIN = query<TickRow>(
   `${insertInto('ticks', { database_bytes: 'pg_database_size(current_database())' })} returning tick_id, at`,
@@ -202,6 +167,19 @@ class Undo<T> extends Error {
   value: T | undefined
 }
 
+export const ownSandboxes = (connection: Connection, { write }: Base): OwnSandboxes => ({
+  takeAdvance: () => takeSessionLock(connection, LOCK.advance),
+  runPage: (tx, { planIds, decisions }, times) =>
+    byHand(tx, async (pipe) => {
+      const { written, ...page } = await runPage(pipe, planIds, decisions, times)
+      return page
+    }),
+  writeWakeUps: (tx, wakeUpId, fired, real) =>
+    byHand(tx, (pipe) => writeWakeUps(pipe, wakeUpId, fired, real)),
+  wipe: write,
+  alsoWiped: [],
+})
+
 // The hands of a pass. Each holds a shared lock in a session of its own. Only one hand at a time may join or leave, so
 // that it is certain which was first and which is last. A hand that dies leaves with its session.
 
@@ -324,7 +302,7 @@ const DUE = `
   union ${AWAKE} fireable >= floor and window_start <= :now and window_end <= :now::bigint + :lead::bigint
   union ${AWAKE} clock_at <= :now and :price::bigint is null
   union ${AWAKE} limit_price >= :price
-  union ${ALL_SANDBOX_DUE}`
+  union ${allSandboxDue('greatest')}`
 
 // Planned for the actual parameters: a generic plan would read the whole table. Sorted in memory.
 const PLAN_ANEW = query(
@@ -413,12 +391,7 @@ const CLAIM_WAKE_UPS = query<TenantRow & WebhookRow & { count: bigint; earliest_
 )
 
 /** The last statement of its transaction, because the tenants' other pages wait from here until its commit. */
-export async function writeWakeUps(
-  tx: Tx,
-  passId: number,
-  fired: readonly Fired[],
-  now: Instant,
-): Promise<void> {
+async function writeWakeUps(tx: Tx, passId: number, fired: readonly Fired[], now: Instant): Promise<void> {
   const wakeUps = wakeUpsOf(fired).map(({ tenant, ...rest }) => ({ tenant_id: tenant.tenantId, ...rest }))
   if (wakeUps.length === 0) return
   await tx.run(WRITE, { ...arraysOf(WAKE_UPS, wakeUps), tick_id: passId, now })

@@ -19,7 +19,6 @@ import {
   type Window,
 } from '../../core/window.ts'
 import { DIGESTED, intact } from '../digests.ts'
-import { instantOrNull } from '../reader.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import {
   amountParams,
@@ -35,11 +34,12 @@ import {
 } from '../rows/ledger.ts'
 import { UNDER_WAY } from '../sql/accounts.ts'
 import { cellUse, leastInstructionOf } from '../sql/ledger.ts'
+import { instantOrNull, query } from '../statement.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
 import { columnsToAdd, selected } from '../tables.ts'
 import type { Times } from './server/month-gate.ts'
 import type { Tx } from './server/pipeline.ts'
-import { arraysFor, arraysOf, namesOf, query, rowsIn } from './server/statement.ts'
+import { arraysFor, arraysOf, namesOf, rowsIn } from './server/statement.ts'
 
 /**
  * How many plans one transaction takes: enough to spread the cost of a commit, few enough that nobody waits long for a

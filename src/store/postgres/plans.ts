@@ -6,7 +6,6 @@ import type { PlanChange } from '../../core/plan.ts'
 import type { Instant } from '../../core/time.ts'
 import type { Opening, Window } from '../../core/window.ts'
 import { intact } from '../digests.ts'
-import { instant, instantOrNull } from '../reader.ts'
 import { type UserRow, userOf } from '../rows/accounts.ts'
 import { type PlanRow, planOf, planParams } from '../rows/ledger.ts'
 import * as shared from '../shared/ledger.ts'
@@ -19,12 +18,12 @@ import {
   USED_BEFORE_RESET,
   USED_STARTS,
 } from '../sql/ledger.ts'
+import { instant, instantOrNull, query } from '../statement.ts'
 import type { PlanStore } from '../store.ts'
 import { callOf } from '../transaction.ts'
 import { within } from './driver.ts'
 import { type Connection, onceMore } from './server/connection.ts'
 import type { Tx } from './server/pipeline.ts'
-import { query } from './server/statement.ts'
 
 const USER = query<UserRow>(SELECT_USER)
 const BY_NAME = query<PlanRow>(PLAN_BY_NAME)

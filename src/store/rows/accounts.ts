@@ -8,7 +8,7 @@ import { type Instant, plus } from '../../core/time.ts'
 import type { User, UserStatus } from '../../core/user.ts'
 import type { Webhook } from '../../core/webhook.ts'
 import { intact, newRow, withDigest } from '../digests.ts'
-import { instant, instantOrNull } from '../reader.ts'
+import { instant, instantOrNull } from '../statement.ts'
 import type { AuditEntry, Consent, ListedAuditEntry, NewKey } from '../store.ts'
 import type { NewRow, RowOf } from '../tables.ts'
 

@@ -11,7 +11,7 @@ import type { Frequency, Instant } from '../../core/time.ts'
 import { type Fill, isFill, type Report, type Trade } from '../../core/trade.ts'
 import type { CloseReason, Opening, Schedule, Window } from '../../core/window.ts'
 import { adjustmentDigest, intact, newRow, reportDigest, tradeDigest, withDigest } from '../digests.ts'
-import { instant, instantOrNull } from '../reader.ts'
+import { instant, instantOrNull } from '../statement.ts'
 import type { ExecutionOfOrder, Fired, OrderIs } from '../store.ts'
 import {
   type ColumnName,

@@ -3,7 +3,7 @@
 import type { Dispute } from '../../core/clock.ts'
 import type { Price } from '../../core/money.ts'
 import { FIRST_VOLATILITY, type Volatility } from '../../core/price.ts'
-import { instant } from '../reader.ts'
+import { instant } from '../statement.ts'
 import type { ListedPrice } from '../store.ts'
 import type { NewRow, RowOf } from '../tables.ts'
 

@@ -4,7 +4,7 @@
 import type { ApiKey } from '../../core/key.ts'
 import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT, type Partner, type Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { type Instant, later, plus } from '../../core/time.ts'
+import type { Instant } from '../../core/time.ts'
 import type { Webhook } from '../../core/webhook.ts'
 import { intact, newRow } from '../digests.ts'
 import {
@@ -23,19 +23,10 @@ import {
   webhookParams,
 } from '../rows/accounts.ts'
 import { KEY_COLUMNS, OF_TENANT, ROTATED } from '../sql/accounts.ts'
+import { query } from '../statement.ts'
 import type { KeyStore, NewKey, PartnerStore, WebhookStore } from '../store.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
-import {
-  type Base,
-  callOf,
-  NOTHING,
-  ofTenant,
-  query,
-  type ReadTx,
-  type Step,
-  type Steps,
-  type Tx,
-} from '../transaction.ts'
+import { type Base, callOf, NOTHING, ofTenant, type Step, type Steps, type Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 
 const PARTNER = query<PartnerRow>('select * from partners where partner_slug = :slug')
@@ -51,7 +42,6 @@ const INSERT_TENANT = query(insertInto('tenants'))
 const TENANT = query<TenantRow>(
   'select * from tenants where partner_slug = :slug and environment = :environment',
 )
-const TENANT_BY_ID = query<TenantRow>('select * from tenants where tenant_id = :tenant')
 const TENANTS_OF = query<TenantRow>('select * from tenants where partner_slug = :slug order by tenant_id')
 const TENANTS = query<TenantRow>(
   `select t.* from tenants t join partners p on p.partner_slug = t.partner_slug
@@ -133,22 +123,6 @@ export function createPartnerStore(
     listTenants: async (filter, before) =>
       (await look((tx) => tx.all(TENANTS, { ...filter, before }))).map(tenantOf),
   }
-}
-
-type Shift = { offset_ms: bigint; reported_until: bigint }
-const SHIFT = query<Shift>('select * from sandboxes where tenant_id = :tenant')
-
-/** What time it is for a tenant, for reads: a write asks for its `times`. */
-export function* timeOf(tx: ReadTx, tenantId: number): Steps<Instant> {
-  const [real, shift] = yield* tx.together(tx.present, tx.get(SHIFT, { tenant: tenantId }))
-  if (!shift) return real
-  return later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)
-}
-
-export function* tenantById(tx: Tx, tenantId: number): Steps<Tenant> {
-  const row = yield* tx.get(TENANT_BY_ID, { tenant: tenantId })
-  if (!row) throw new Error(`there is no tenant ${tenantId}`)
-  return tenantOf(row)
 }
 
 const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (tenant_id)`

@@ -2,9 +2,10 @@
 
 import type { Instant } from '../../core/time.ts'
 import { type AuditRow, auditEntryOf, auditParams } from '../rows/accounts.ts'
+import { query } from '../statement.ts'
 import type { AuditEntry, AuditFilter, AuditStore } from '../store.ts'
 import { insertInto } from '../tables.ts'
-import { type Base, query, type Step, type Tx } from '../transaction.ts'
+import type { Base, Step, Tx } from '../transaction.ts'
 
 export const INSERT_AUDIT = insertInto('audit')
 const INSERT = query(INSERT_AUDIT)

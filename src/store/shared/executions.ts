@@ -9,7 +9,6 @@ import type { Tenant } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { intact } from '../digests.ts'
-import { instantOrNull } from '../reader.ts'
 import {
   type AdjustmentRow,
   adjustmentOf,
@@ -30,13 +29,30 @@ import {
   windowOf,
 } from '../rows/ledger.ts'
 import { IN_REAL_TIME } from '../sql/accounts.ts'
-import { EXECUTIONS_OF_ORDER, SELECT_EXECUTION, SELECT_LISTED_EXECUTION } from '../sql/ledger.ts'
-import type { Decided, ExecutionRecord, ExecutionStore, ListedExecution, TradeStore } from '../store.ts'
+import {
+  EXECUTIONS_OF_ORDER,
+  EXECUTIONS_OF_TENANT,
+  LIST_EXECUTIONS,
+  listingParams,
+  NEWEST_EXECUTION,
+  SELECT_EXECUTION,
+  SELECT_LISTED_EXECUTION,
+} from '../sql/ledger.ts'
+import { instantOrNull, type Query, query } from '../statement.ts'
+import type {
+  Decided,
+  ExecutionRecord,
+  ExecutionStore,
+  ExecutionsPage,
+  ListedExecution,
+  TradeStore,
+} from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
 import {
   type Base,
+  callOf,
   ofTenant,
-  query,
+  type Scope,
   type Step,
   type Steps,
   type Times,
@@ -45,6 +61,7 @@ import {
 } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { lockExecutions, writeWindow } from './ledger.ts'
+import { timeOf } from './sandboxes.ts'
 
 const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
 const CANCEL = query(
@@ -156,6 +173,71 @@ export const createTradeStore = (base: Base): TradeStore => ({
       })
     }),
 })
+
+// Executions as they are listed, for their partner and for an operator.
+
+const OF_TENANT_PAGE = query<ExecutionRow>(EXECUTIONS_OF_TENANT)
+const LIST = query<ListedExecutionRow>(LIST_EXECUTIONS)
+const NEWEST = query<{ execution_id: string }>(NEWEST_EXECUTION)
+
+type Page = Awaited<ReturnType<ExecutionStore['readExecutions']>>
+type Listings = Pick<ExecutionStore, 'readExecutions' | 'listExecutions' | 'cursorOfNewest'>
+
+/** What a store has of its own. */
+type OwnListings = {
+  /** The least id of what was created from `:since` on. */
+  earliest: Query<{ first: string | null }>
+  /** Whether nothing can be added to a page any more. */
+  isSettled: (page: Page, limit: number) => boolean
+}
+
+const LARGE: Scope = { reads: 'large' }
+
+export function createListings({ read, write }: Base, { earliest, isSettled }: OwnListings): Listings {
+  function* page(tx: Tx, { tenantId }: Tenant, { after, limit }: ExecutionsPage, now: Instant): Steps<Page> {
+    const { createdAt, executionId } = after
+    const asked = { tenant: tenantId, at: createdAt, id: executionId, limit }
+    return { executions: (yield* tx.all(OF_TENANT_PAGE, asked)).map(executionOf), now }
+  }
+
+  /** A cursor after which everything created since then follows; null when nothing was. Nothing before it is read. */
+  function* begin(tx: Tx, params: { since: Instant | null }): Steps<string | null> {
+    if (params.since === null) return ''
+    return (yield* tx.get(earliest, params))?.first?.slice(0, -1) ?? null
+  }
+
+  return {
+    async readExecutions(tenant, which) {
+      const first = await read(function* (tx) {
+        return yield* page(tx, tenant, which, yield* timeOf(tx, tenant.tenantId))
+      }, callOf(tenant))
+      // A reader that goes on after the end of the list must not miss what is dated earlier but committed later, so the
+      // list waits for that.
+      if (isSettled(first, which.limit)) return first
+      return write(
+        function* (tx) {
+          return yield* page(tx, tenant, which, (yield* tx.times).of(tenant.tenantId))
+        },
+        { ...callOf(tenant), alone: 'tenants' },
+      )
+    },
+
+    listExecutions: (filter, { after, limit }) =>
+      read(function* (tx) {
+        const params = { ...listingParams(filter, yield* tx.clock), limit }
+        const start = after ?? (yield* begin(tx, params))
+        return start === null ? [] : (yield* tx.all(LIST, { ...params, after: start })).map(listedExecution)
+      }, LARGE),
+
+    cursorOfNewest: (filter, count) =>
+      read(function* (tx) {
+        const params = { ...listingParams(filter, yield* tx.clock), skipped: count }
+        const start = yield* begin(tx, params)
+        if (start === null) return null
+        return (yield* tx.get(NEWEST, { ...params, after: start }))?.execution_id ?? null
+      }, LARGE),
+  }
+}
 
 // Everything on record of one execution, found by its id alone as operators do.
 

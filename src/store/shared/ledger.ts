@@ -16,7 +16,6 @@ import {
   type Window,
 } from '../../core/window.ts'
 import { intact } from '../digests.ts'
-import { instantOrNull } from '../reader.ts'
 import {
   amountParams,
   closingParams,
@@ -26,8 +25,9 @@ import {
   windowOf,
 } from '../rows/ledger.ts'
 import { AWAKE, CELL_USE, IS_OPEN } from '../sql/ledger.ts'
+import { instantOrNull, query } from '../statement.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
-import { query, type Step, type Steps, type Tx } from '../transaction.ts'
+import type { Step, Steps, Tx } from '../transaction.ts'
 
 const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
 const OPEN = query(insertInto('windows'))

@@ -18,11 +18,12 @@ import {
   windowOf,
 } from '../rows/ledger.ts'
 import { IN_REAL_TIME, OF_TENANT } from '../sql/accounts.ts'
+import { query } from '../statement.ts'
 import type { ListedPlan, PlanAhead, PlanStore, WindowStore } from '../store.ts'
-import { type Base, callOf, ofTenant, query, type ReadTx, type Steps, type Tx } from '../transaction.ts'
-import { timeOf } from './accounts.ts'
+import { type Base, callOf, ofTenant, type ReadTx, type Steps, type Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { freeCell, lockPlans, replaceCurrent, soundCurrent, wake } from './ledger.ts'
+import { timeOf } from './sandboxes.ts'
 
 type ListedRow = PlanRow & TenantRow
 

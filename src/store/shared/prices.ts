@@ -5,7 +5,6 @@ import type { Price } from '../../core/money.ts'
 import { FIRST_VOLATILITY, observe, REACH_MS, type Volatility } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
-import { instant } from '../reader.ts'
 import {
   type DisputeRow,
   disputeOf,
@@ -15,9 +14,10 @@ import {
   volatilityOf,
   volatilityParams,
 } from '../rows/prices.ts'
+import { instant, query } from '../statement.ts'
 import type { ClockStore, ObservedPrice, PriceStore } from '../store.ts'
 import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
-import { type Base, query, type Step, type Steps, type Tx } from '../transaction.ts'
+import type { Base, Step, Steps, Tx } from '../transaction.ts'
 
 const LIST = query<PriceRow>('select * from prices where at > :after order by at limit :limit')
 const MERGE = query(

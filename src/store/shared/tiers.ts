@@ -4,7 +4,6 @@ import { refusePastMonth, refuseTierNotInForce } from '../../core/fees.ts'
 import { notFound } from '../../core/problem.ts'
 import { monthOf } from '../../core/time.ts'
 import { newRow } from '../digests.ts'
-import { instantOrNull } from '../reader.ts'
 import {
   intactTier,
   type OverrideRow,
@@ -13,9 +12,10 @@ import {
   tierOf,
   tierParams,
 } from '../rows/accounts.ts'
+import { instantOrNull, query } from '../statement.ts'
 import type { OverrideStart, TierStore } from '../store.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
-import { type Base, callOf, query } from '../transaction.ts'
+import { type Base, callOf } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 
 const PARTNER = query<{ created_at: bigint }>('select created_at from partners where partner_slug = :slug')

@@ -19,18 +19,10 @@ import {
 import { type PlanRow, planOf } from '../rows/ledger.ts'
 import { SELECT_USER, UNDER_WAY } from '../sql/accounts.ts'
 import { AWAKE } from '../sql/ledger.ts'
+import { query } from '../statement.ts'
 import type { Remains, UserStore } from '../store.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
-import {
-  type Base,
-  callOf,
-  ofTenant,
-  query,
-  type Step,
-  type Steps,
-  type Tx,
-  type WriteTx,
-} from '../transaction.ts'
+import { type Base, callOf, ofTenant, type Step, type Steps, type Tx, type WriteTx } from '../transaction.ts'
 import { PLANS_PER_PAGE } from '../writes.ts'
 import { addAudit } from './audit.ts'
 import { cancelOpen, LOCK_USER, lockSchedules } from './ledger.ts'

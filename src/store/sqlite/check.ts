@@ -5,38 +5,24 @@ import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { ticket, WAL_LARGE_BYTES } from '../../core/findings.ts'
 import { spellBytes } from '../../core/text.ts'
-import type { DigestedRow } from '../digests.ts'
 import {
-  ADJUSTMENTS_AFTER,
-  type BrokenRow,
-  breakers,
-  brokenFault,
-  changedAdjustments,
-  changedRows,
-  changedTrades,
-  DIGESTED_TABLES,
-  type DigestedAdjustment,
-  type DigestedTable,
-  type DigestedTrade,
-  FINDINGS_MAX,
+  checkedRules,
   FINDINGS_PER_RULE_MAX,
+  faultsOf,
   IMPORT_ROWS,
   importLeft,
-  ROWS_PER_READ,
-  TRADES_AFTER,
   warningsOf,
 } from '../health/check.ts'
 import type { CheckStore, Fault, Look } from '../monitoring.ts'
-import type { Reader } from '../reader.ts'
 import { TENANT_NAME } from '../sql/accounts.ts'
-import { followsRule, LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
+import { followsRule, type Rule } from '../sql/check-rules.ts'
 import { IS_OPEN } from '../sql/ledger.ts'
-import type { WindowStore } from '../store.ts'
-import { type Connection, type Database, readerOf } from './file/connection.ts'
-import { inOneLine, isCorrupt } from './file/errors.ts'
+import type { Base } from '../transaction.ts'
+import type { Connection, Database } from './file/connection.ts'
+import { inOneLine } from './file/errors.ts'
 import { lockFile, realName, walBytes, walFile } from './file/files.ts'
 import { acquireLock } from './file/locks.ts'
-import { vitalParts } from './monitoring.ts'
+import { ownVitals } from './monitoring.ts'
 
 // The rule of the ledger that only a file has: the counts of open executions are what the executions come to.
 
@@ -54,99 +40,28 @@ const OPEN_COUNT: Rule = {
     `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
 }
 
-export const createCheckStore = (
-  connection: Connection,
-  listAhead: WindowStore['listAhead'],
-): CheckStore => ({
-  findFaults: createFaults(connection),
-  findWarnings: createWarnings(connection, listAhead),
-})
+const RULES = checkedRules(followsRule(''), OPEN_COUNT)
 
-function createFaults({ db, read }: Connection): CheckStore['findFaults'] {
-  return async () => {
-    const findings = await read(() => [
-      ...readable('integrity', () => integrity(db)),
-      ...readable('foreign_key', () => danglingRows(db)),
-      ...RULES.flatMap((rule) => readable(rule.kind, () => broken(db, rule))),
-      ...readable('adjustment_changed', () => changedAdjustments(adjustments(db))),
-    ])
-    for (const table of DIGESTED_TABLES) {
-      for (let after: object | null = table.first; after !== null && findings.length <= FINDINGS_MAX; ) {
-        const from: object = after
-        after = null
-        const changed = await read(() =>
-          readable('row_changed', () => {
-            const rows = digested(db, table, from)
-            const last = rows.length < ROWS_PER_READ ? undefined : rows.at(-1)
-            after = last ? table.keyOf(last) : null
-            return changedRows(table.name, rows)
-          }),
-        )
-        findings.push(...changed)
-      }
-    }
-    for (let after: string | null = ''; after !== null && findings.length <= FINDINGS_MAX; ) {
-      let last: string | null = null
-      const from: string = after
-      const changed = await read(() =>
-        readable('trade_changed', () => {
-          const rows = tradesAfter(db, from)
-          last = rows.at(-1)?.execution_id ?? null
-          return changedTrades(rows)
-        }),
-      )
-      findings.push(...changed)
-      after = last
-    }
-    return findings
+export const createCheckStore = (connection: Connection, base: Base): CheckStore => {
+  const { db, read } = connection
+  return {
+    findFaults: faultsOf(base, {
+      looks: [
+        ['integrity', () => read(() => integrity(db))],
+        ['foreign_key', () => read(() => danglingRows(db))],
+      ],
+      rules: RULES,
+      unreadable: (kind) => `the file is damaged where ${kind} is looked for`,
+    }),
+    findWarnings: warningsOf(base, {
+      vitals: ownVitals(connection),
+      looks: db.memory ? [] : [largeLog(db), openFiles(db), openFolder(db), leftImport(db, base)],
+    }),
   }
 }
-
-/** A page that cannot be read is a finding like any other: the rest of the file may still have something to say. */
-function readable(kind: string, look: () => Fault[]): Fault[] {
-  try {
-    return look()
-  } catch (error) {
-    if (!isCorrupt(error)) throw error
-    const message = `the file is damaged where ${kind} is looked for: ${(error as Error).message}`
-    return [{ kind: 'integrity', subject: 'database', message }]
-  }
-}
-
-const broken = (db: Database, rule: Rule): Fault[] =>
-  db
-    .prepare<[], BrokenRow>(breakers(rule).text)
-    .all()
-    .map((row) => brokenFault(rule, row))
-
-const digested = (db: Database, { page }: DigestedTable, after: object): DigestedRow[] =>
-  db.prepare<object, DigestedRow>(page.text).all({ ...after, limit: ROWS_PER_READ })
-
-const tradesAfter = (db: Database, after: string): DigestedTrade[] =>
-  db.prepare<object, DigestedTrade>(TRADES_AFTER.text).all({ after, limit: ROWS_PER_READ })
-
-/** Few by nature: read in one go. */
-const adjustments = (db: Database): DigestedAdjustment[] =>
-  db.prepare<object, DigestedAdjustment>(ADJUSTMENTS_AFTER.text).all({ after: 0, limit: -1 })
-
-const RULES = [...LEDGER_RULES, followsRule(''), OPEN_COUNT]
 
 // What the check warns of on SQLite alone: a log that grows, files that others can open, an import that was
 // interrupted.
-
-function createWarnings(
-  connection: Connection,
-  listAhead: WindowStore['listAhead'],
-): CheckStore['findWarnings'] {
-  const { db, clock } = connection
-  const reader = readerOf(connection)
-  return warningsOf(reader, {
-    clock: async () => clock(),
-    vitals: vitalParts(connection),
-    listAhead,
-    looks: db.memory ? [] : [largeLog(db), openFiles(db), openFolder(db), leftImport(db, reader)],
-  })
-}
 
 function largeLog(db: Database): Look {
   return async () => {
@@ -185,9 +100,9 @@ function openFolder(db: Database): Look {
 }
 
 const leftImport =
-  (db: Database, reader: Reader): Look =>
+  (db: Database, base: Base): Look =>
   async () => {
-    const rows = (await reader.get(IMPORT_ROWS))?.n ?? 0n
+    const rows = (await base.look((tx) => tx.get(IMPORT_ROWS)))?.n ?? 0n
     if (rows === 0n) return []
     const release = acquireLock(lockFile(db.name, 'import'))
     // An import is running.

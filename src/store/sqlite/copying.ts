@@ -20,8 +20,8 @@ import {
   type Value,
 } from '../copying.ts'
 import { isPending } from '../database.ts'
-import { instant } from '../reader.ts'
 import type { Seal } from '../seal.ts'
+import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import type { Table } from '../tables.ts'
 import { type Database, insertRows, openFile, whenFree } from './file/connection.ts'

@@ -2,30 +2,34 @@
 
 import type { Statement } from 'better-sqlite3'
 import type { Instant } from '../../core/time.ts'
+import { type Params, type Query, query } from '../statement.ts'
 import {
   always,
   type Base,
   NOTHING,
   type Numbered,
   Once,
-  type Params,
-  type Query,
-  query,
   type Step,
   Tally,
   type Tx,
   type WriteTx,
 } from '../transaction.ts'
-import type { Connection, Database } from './file/connection.ts'
+import { type Connection, type Database, whenFree } from './file/connection.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 export type Driver = Base & {
   /** Runs steps inside a transaction that is under way, for what this store writes by itself. */
   within<T>(work: (tx: Tx) => Step<T>): T
+  /**
+   * Writes what takes away rows that others refer to: SQLite would search everybody's executions and trades, including
+   * live ones, for each of them. It is for the caller to leave nothing dangling.
+   */
+  unreferenced: Base['write']
 }
 
 export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'>): Driver {
   const { db, clock, present, look, read, write } = connection
+  const alone = aloneWithoutKeys(connection)
   const tally = new Tally()
   let real = 0 as Instant
   // One for all transactions: each runs to its end before the next one begins.
@@ -47,16 +51,48 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
     return value
   }
 
+  function runAt<T>(now: Instant, work: (tx: WriteTx) => Step<T>): T {
+    real = now
+    return run(work)
+  }
+
   return {
     look: (work) => look(() => run(work)),
     read: (work) => read(() => run(work)),
-    write: (work, { caller } = {}) =>
-      write((now) => {
-        real = now
-        return run(work)
-      }, caller),
+    write: (work, { caller } = {}) => write((now) => runAt(now, work), caller),
     within: run,
+    unreferenced: (work) => alone(() => runAt(present(), work)),
   }
+}
+
+/** What this store writes by itself, as a step of a transaction that both share. */
+export const byHand = <T>(work: () => T): Step<T> => always(() => answering(work))
+
+/**
+ * Without a turn of the event loop in between, so that no other request's statement runs while foreign keys are off: no
+ * transaction can turn them off for itself.
+ */
+function aloneWithoutKeys({ db, lookAtName, lookAtSchema }: Connection): <T>(work: () => T) => Promise<T> {
+  const sql = {
+    begin: db.prepare('begin immediate'),
+    commit: db.prepare('commit'),
+    rollback: db.prepare('rollback'),
+  }
+  return (work) =>
+    whenFree(() => {
+      db.pragma('foreign_keys = off')
+      try {
+        sql.begin.run()
+        lookAtSchema()
+        const value = work()
+        sql.commit.run()
+        lookAtName()
+        return value
+      } finally {
+        if (db.inTransaction) sql.rollback.run()
+        db.pragma('foreign_keys = on')
+      }
+    })
 }
 
 function statementsOf(db: Database, tally: Tally): Tx {
@@ -146,6 +182,7 @@ function prepare(db: Database, { text }: Query<unknown>): Prepared {
       return `${column} in (select value from json_each(:${parameter}))`
     },
     field: (json, name) => `json_extract(${json}, '$.${name}')`,
+    least: (...values) => `min(${values.join(', ')})`,
     firstWord: (words) => `substr(${words}, 1, instr(${words} || ' ', ' ') - 1)`,
   })
   return { statement: db.prepare(words), lists: lists.length > 0 ? lists : null }

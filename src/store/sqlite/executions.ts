@@ -6,41 +6,28 @@ import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
 import { isIntact } from '../digests.ts'
 import { createPollNotes, type PollNotes } from '../monitoring.ts'
-import {
-  type ExecutionRow,
-  executionOf,
-  type ListedExecutionRow,
-  lateFillParams,
-  listedExecution,
-  tradeParams,
-} from '../rows/ledger.ts'
-import { SEAL, type SealRow, sealedProblem, sealIn } from '../seal.ts'
-import { ASKED, type Levers, RECORDED, seenOf } from '../shared/executions.ts'
+import { type ExecutionRow, executionOf, lateFillParams, tradeParams } from '../rows/ledger.ts'
+import { SEAL, sealedProblem, sealIn } from '../seal.ts'
+import { ASKED, createListings, type Levers, RECORDED, seenOf } from '../shared/executions.ts'
 import { OF_TENANT } from '../sql/accounts.ts'
-import {
-  EXECUTIONS_OF_TENANT,
-  IS_OPEN,
-  LIST_EXECUTIONS,
-  listingParams,
-  NEWEST_EXECUTION,
-  SELECT_EXECUTION,
-} from '../sql/ledger.ts'
+import { IS_OPEN, SELECT_EXECUTION } from '../sql/ledger.ts'
+import { query } from '../statement.ts'
 import type { ExecutionStore } from '../store.ts'
 import { insertInto } from '../tables.ts'
-import { preparedAll } from './driver.ts'
+import { type Driver, preparedAll } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'
 import type { Ledger, Stops } from './plans.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
 type Handing = { limit: number; deliver: (execution: Execution, now: Instant) => Execution; now: Instant }
-type Parts = { ledger: Ledger; stops: Stops; time: TenantTime; polls: PollNotes }
+type Parts = { driver: Driver; ledger: Ledger; stops: Stops; time: TenantTime; polls: PollNotes }
 
 export function createExecutionStore(
   connection: Connection,
   parts: Parts,
 ): Omit<ExecutionStore, keyof Levers> {
-  const { ledger, stops, time, polls } = parts
+  const { driver, ledger, stops, time, polls } = parts
   const { clock, read } = connection
   const sql = prepare(connection)
   const dueList = createDueList(connection.db)
@@ -64,12 +51,6 @@ export function createExecutionStore(
     return { executions, remaining: dueList.count(tenant, now) - (due.length - sound.length) }
   }
 
-  /** A cursor after which everything created since then follows; null when nothing was. Nothing before it is read. */
-  function begin(params: { since: Instant | null }): string | null {
-    if (params.since === null) return ''
-    return sql.earliest.get(params)?.slice(0, -1) ?? null
-  }
-
   return {
     async deliverDue(tenant, limit, deliver) {
       polls.note(tenant, clock())
@@ -77,7 +58,7 @@ export function createExecutionStore(
         // Most polls find nothing: they take no write lock and wait for no disk.
         const found = await read(() => {
           // A poll that finds nothing would write nothing, and so would not learn of it.
-          const seal = sealIn(sql.seal.get())
+          const seal = sealIn(sql.seal.get({}))
           if (seal) throw sealedProblem(seal)
           if (stops.isAnyStopping(tenant)) return 'stopping'
           return dueList.count(tenant, time.of(tenant.tenantId, connection.present())) === 0
@@ -102,48 +83,26 @@ export function createExecutionStore(
         return confirmation
       }),
 
-    readExecutions: ({ tenantId }, { after, limit }) =>
-      read(() => {
-        const { createdAt, executionId } = after
-        const rows = sql.ofTenant.all({ tenant: tenantId, at: createdAt, id: executionId, limit })
-        return { executions: rows.map(executionOf), now: time.of(tenantId, connection.present()) }
-      }),
-
-    listExecutions: (filter, { after, limit }) =>
-      read(() => {
-        const params = { ...listingParams(filter, clock()), limit }
-        const start = after ?? begin(params)
-        return start === null ? [] : sql.list.all({ ...params, after: start }).map(listedExecution)
-      }),
-
-    cursorOfNewest: (filter, count) =>
-      read(() => {
-        const params = { ...listingParams(filter, clock()), skipped: count }
-        const start = begin(params)
-        return start === null ? null : (sql.newest.get({ ...params, after: start }) ?? null)
-      }),
+    // One write after the other is dated and committed.
+    ...createListings(driver, { earliest: EARLIEST, isSettled: () => true }),
   }
 }
 
+const EARLIEST = query<{ first: string | null }>(
+  `select min(e.execution_id) as first from tenants t cross join executions e on e.tenant_id = t.tenant_id
+   where ${OF_TENANT} and e.created_at >= :since`,
+)
+
 function prepare({ db }: Connection) {
   return {
-    seal: db.prepare<[], SealRow>(SEAL.text),
+    ...preparedAll(db, { seal: SEAL }),
     // The plus keeps SQLite from reading the tenant's whole index for each of them.
     deliver: db.prepare(
       `update executions
        set status = d.value ->> 1, delivered_count = d.value ->> 2, lease_expires_at = d.value ->> 3
        from json_each(:delivered) d where execution_id = d.value ->> 0 and +tenant_id = :tenant`,
     ),
-    ofTenant: db.prepare<object, ExecutionRow>(EXECUTIONS_OF_TENANT),
     forgetCounts: db.prepare('delete from open_counts where tenant_id = :tenant and n = 0'),
-    list: db.prepare<object, ListedExecutionRow>(LIST_EXECUTIONS),
-    earliest: db
-      .prepare<object, string | null>(
-        `select min(e.execution_id) from tenants t cross join executions e on e.tenant_id = t.tenant_id
-         where ${OF_TENANT} and e.created_at >= :since`,
-      )
-      .pluck(),
-    newest: db.prepare<object, string>(NEWEST_EXECUTION).pluck(),
   }
 }
 

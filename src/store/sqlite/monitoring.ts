@@ -6,45 +6,31 @@ import { dirname } from 'node:path'
 import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import type { DiskVitals } from '../../core/vitals.ts'
+import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
-  marksReader,
-  NEWEST_EXECUTION,
-  type OpsSql,
-  opsPageReader,
-  recentReader,
-  TRANCHE,
-} from '../health/ops-page.ts'
-import {
-  backlogReader,
   firstAwake,
   lateFills,
-  metricsReader,
+  monitoringReader,
   type OpenRow,
+  type OwnVitals,
   type PartnerSql,
   partnersPage,
-  partnersReader,
-  schedulerReader,
-  stockTaker,
-  type VitalParts,
-  vitalsReader,
 } from '../health/vitals.ts'
-import type { MonitoringStore, OpsPageStore, StatusStore } from '../monitoring.ts'
-import { sql } from '../reader.ts'
-import { sealReader } from '../seal.ts'
+import type { MonitoringStore } from '../monitoring.ts'
 import { IS_OPEN, OWN_NOW } from '../sql/ledger.ts'
-import { type Connection, databaseBytes, readerOf } from './file/connection.ts'
+import { query } from '../statement.ts'
+import type { Base } from '../transaction.ts'
+import { type Connection, databaseBytes } from './file/connection.ts'
 import { realName, walBytes } from './file/files.ts'
 
-export function createMonitoringStore(connection: Connection): MonitoringStore {
+export function createMonitoringStore(connection: Connection, base: Base): MonitoringStore {
   const { db, probe } = connection
-  const reader = readerOf(connection)
   const sql = {
     save: db.prepare('savepoint probe'),
     probe: db.prepare('insert into ticks (at) values (0)'),
     undo: db.prepare('rollback to probe'),
     release: db.prepare('release probe'),
   }
-  const parts = vitalParts(connection)
   return {
     // A savepoint that is undone inside a transaction that commits: the page still goes to the log and to the disk, so
     // a full disk is noticed, but the row was never there.
@@ -57,26 +43,18 @@ export function createMonitoringStore(connection: Connection): MonitoringStore {
       }),
 
     // Only one process writes at a time, and each write assigns higher ids than the one before.
-    ...marksReader(reader, async () => (await reader.get(NEWEST_EXECUTION))?.newest ?? null),
-    ...metricsReader(reader),
-    readScheduler: parts.readScheduler,
-    readBacklog: backlogReader(reader, OPEN_BY_TENANT),
-    takeStock: stockTaker(reader),
-    readVitals: vitalsReader(reader, parts),
+    ...marksReader(base, async () => (await base.look((tx) => tx.get(NEWEST_EXECUTION)))?.newest ?? null),
+    ...monitoringReader(base, ownVitals(connection)),
     walBytes: async () => walBytes(db.name),
   }
 }
 
-/** What the vitals are read with; the check uses it too. */
-export function vitalParts(connection: Connection): VitalParts {
-  const reader = readerOf(connection)
-  return {
-    readScheduler: schedulerReader(reader, FIRST_AWAKE),
-    readPartners: partnersReader(reader, PARTNER_SQL),
-    readLost: async () => null,
-    readDisk: diskReader(connection),
-  }
-}
+export const ownVitals = (connection: Connection): OwnVitals => ({
+  firstAwake: FIRST_AWAKE,
+  partners: PARTNER_SQL,
+  readLost: async () => null,
+  readDisk: diskReader(connection),
+})
 
 // What monitoring asks in SQLite's own SQL: it uses the counts that are kept in a file (sql/0010_open_counts.sql and
 // 0011_findings.sql), and hints where SQLite would plan badly.
@@ -85,7 +63,7 @@ export function vitalParts(connection: Connection): VitalParts {
 const IS_DUE = `(c.lease_expires_at <= ${OWN_NOW} or c.lease_expires_at > ${OWN_NOW} + ${LEASE_AHEAD_MAX_MS})`
 
 /** A step along an index for each end of a lease, however many executions wait. */
-const OPEN_BY_TENANT = sql<OpenRow>(
+const OPEN_BY_TENANT = query<OpenRow>(
   `select c.tenant_id, t.environment, sum(c.n) as open, sum(case when ${IS_DUE} then c.n else 0 end) as due,
      min(case when ${IS_DUE} then (
        select e.created_at from executions e
@@ -108,10 +86,11 @@ const PARTNER_SQL: PartnerSql = {
   lateFills: lateFills('executions indexed by executions_unkept'),
 }
 
-const OPS_SQL: OpsSql = {
+/** What the page of the operator asks. */
+export const OPS_SQL: OpsSql = {
   // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
   // each of the N tenants that fired last.
-  latest: sql(
+  latest: query(
     `select ${TRANCHE}
      from (select tenant_id, (select max(created_at) from executions x where x.tenant_id = l.tenant_id) as fired_at
            from tenants l where environment = 'live' order by fired_at desc limit :limit) n
@@ -121,24 +100,8 @@ const OPS_SQL: OpsSql = {
      order by e.created_at desc, e.execution_id desc limit :limit`,
   ),
   // SQLite takes the other columns from the row that has the maximum.
-  prices: sql('select max(at) as at, price from prices where at >= :since group by at / :step order by at'),
+  prices: query('select max(at) as at, price from prices where at >= :since group by at / :step order by at'),
 }
-
-// What a screen shows beside the vitals: what happened lately, and the version of the schema.
-
-export function createStatusStore(connection: Connection): StatusStore {
-  const migrations = connection.db.prepare<[], bigint>('select count(*) from migrations').pluck()
-  return {
-    readRecent: recentReader(readerOf(connection)),
-    schemaVersion: async () => Number(migrations.get()),
-    readSeal: sealReader(readerOf(connection)),
-  }
-}
-
-// The reads of the page of the operator.
-
-export const createOpsPageStore = (connection: Connection): OpsPageStore =>
-  opsPageReader(readerOf(connection), OPS_SQL)
 
 // The disk that the file is on, and how fast the file grows.
 

@@ -5,11 +5,14 @@ import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { openPlain, withPlain } from '../../plain-file.ts'
 import type { MigrationState } from '../database.ts'
+import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore } from '../shared/audit.ts'
 import { createLevers, createTradeStore } from '../shared/executions.ts'
+import { createMonthStore } from '../shared/months.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
 import { createClockStore, createPriceStore } from '../shared/prices.ts'
+import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
 import type { LostWriteStore, Store } from '../store.ts'
@@ -33,19 +36,17 @@ import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './fi
 import { isMissing, realName, refuseNetworkFile, watchFileName } from './file/files.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
 import { forgetLogOwner, noteLogOwner, refuseDoubtfulLog } from './file/wal.ts'
-import { createMonitoringStore, createOpsPageStore, createStatusStore } from './monitoring.ts'
-import { createMonthStore, reportedUntil } from './months.ts'
+import { createMonitoringStore, OPS_SQL } from './monitoring.ts'
 import {
   createPassStore,
-  createSandboxDue,
   createStaging,
   createWakeUpStore,
   createWakeUpWriter,
+  ownSandboxes,
 } from './pass.ts'
 import { createPageRunner } from './plan-page.ts'
 import { createLedger, createPlanWriter, createStops } from './plans.ts'
-import { createSandboxStore } from './sandbox.ts'
-import { createTenantTime } from './tenant-time.ts'
+import { createTenantTime, reportedUntil } from './tenant-time.ts'
 
 export type OpenOptions = {
   clock: () => Instant
@@ -100,9 +101,7 @@ function assemble(
   const stops = createStops(driver)
   const polls = pollNotesOf(connection)
   const writeWakeUps = createWakeUpWriter(db)
-  const runPage = createPageRunner(db, { ledger, stops, time })
-  const sandboxDue = createSandboxDue(connection, time)
-  const windows = createWindowStore(driver)
+  const runPage = createPageRunner(db, { ledger, stops })
   return {
     ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
     ...createKeyStore(driver, memory),
@@ -111,30 +110,23 @@ function assemble(
     ...createUserStore(driver, { overwrite: createOverwriter(connection, { file, held }) }),
     ...createPlanReader(driver),
     ...createPlanWriter(connection, ledger, time),
-    ...windows,
-    ...createExecutionStore(connection, { ledger, stops, time, polls }),
+    ...createWindowStore(driver),
+    ...createExecutionStore(connection, { driver, ledger, stops, time, polls }),
     ...createLevers(driver),
     ...createTradeStore(driver),
     ...createWebhookStore(driver),
     ...createWakeUpStore(connection),
-    ...createPassStore(connection, { driver, runPage, writeWakeUps, sandboxDue, file }),
+    ...createPassStore(connection, { driver, runPage, writeWakeUps, time, file }),
     ...createClockStore(driver),
     ...createPriceStore(driver, createStaging(connection, file)),
-    ...createMonthStore(connection, { time, driver }),
-    ...createSandboxStore(connection, {
-      time,
-      due: sandboxDue,
-      within: driver.within,
-      runPage,
-      writeWakeUps,
-      file,
-    }),
+    ...createMonthStore(driver),
+    ...createSandboxStore(driver, ownSandboxes({ driver, runPage, writeWakeUps, file })),
     ...createAuditStore(driver),
-    ...createStatusStore(connection),
+    ...createStatusStore(driver),
     ...NOTHING_LOST,
-    ...createCheckStore(connection, windows.listAhead),
-    ...createMonitoringStore(connection),
-    ...createOpsPageStore(connection),
+    ...createCheckStore(connection, driver),
+    ...createMonitoringStore(connection, driver),
+    ...createOpsPageStore(driver, OPS_SQL),
     async close() {
       const marks = polls.flush()
       if (marks) await waitAtClose(marks)

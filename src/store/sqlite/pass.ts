@@ -2,16 +2,14 @@
 
 import SQLite from 'better-sqlite3'
 import type { ExecutionId } from '../../core/execution.ts'
-import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
 import { PASS_GAPS_SEEN } from '../../core/window.ts'
 import { intact } from '../digests.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
-import { instantOrNull } from '../reader.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
 import type { Staging } from '../shared/prices.ts'
 import { addPrice, newestPrice, volatilityNow } from '../shared/prices.ts'
-import { isDueAt, nextStop } from '../sql/sandboxes.ts'
+import { allSandboxDue, type OwnSandboxes, type Rows, wipedRows } from '../shared/sandboxes.ts'
 import {
   type DueRanges,
   type Fired,
@@ -19,12 +17,12 @@ import {
   type PassStart,
   type PassStore,
   type Preview,
-  type StopSearch,
   type WakeUpStore,
   wakeUpsOf,
 } from '../store.ts'
 import { insertInto } from '../tables.ts'
-import type { Driver } from './driver.ts'
+import type { Times } from '../transaction.ts'
+import { byHand, type Driver } from './driver.ts'
 import { type Connection, type Database, databaseBytes, watchOthers } from './file/connection.ts'
 import { lockFile } from './file/files.ts'
 import { acquireLock } from './file/locks.ts'
@@ -38,17 +36,19 @@ type Parts = {
   driver: Driver
   runPage: RunPage
   writeWakeUps: WriteWakeUps
-  sandboxDue: SandboxDue
+  time: TenantTime
   file: string
 }
 
 export function createPassStore(connection: Connection, parts: Parts): PassStore {
-  const { driver, runPage, writeWakeUps, sandboxDue, file } = parts
+  const { driver, runPage, writeWakeUps, time, file } = parts
   const { within } = driver
   const { db, read, write } = connection
   const sql = prepare(connection)
   const dueInRealTime = createDuePlans(connection)
   const pageSize = createPageSize()
+
+  const timesAt = (real: Instant): Times => ({ real, of: time.ofTenants(real) })
 
   /** What is known to a pass at `now`, whose own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'passId'> {
@@ -63,8 +63,9 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   })
 
   async function listDuePlans(due: DueRanges): Promise<PlanIds> {
-    const [real, sandboxes] = [await dueInRealTime(due), await sandboxDue.all(due)]
-    return eachOnce([...real, Float64Array.from(sandboxes)])
+    const asked = { now: due.now, lead: due.leadMs, price: due.livePrice }
+    const sandboxes = await read(() => sql.sandboxDue.all(asked))
+    return eachOnce([...(await dueInRealTime(due)), Float64Array.from(sandboxes, Number)])
   }
 
   const finish = (
@@ -135,7 +136,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
     changeDuePlans: (passId, planIds, decisions) =>
       write((now) => {
         const from = performance.now()
-        const { fired, ...counts } = runPage(planIds, decisions, now)
+        const { fired, ...counts } = runPage(planIds, decisions, timesAt(now))
         writeWakeUps(passId, fired, now)
         pageSize.note({ plans: planIds.length, ms: performance.now() - from })
         return counts
@@ -145,7 +146,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       // Done for real and then undone, so that what is shown cannot differ from what would happen.
       const undo = new Undo<Preview[]>()
       await write((now) => {
-        const { fired } = runPage(planIds, decisions, now)
+        const { fired } = runPage(planIds, decisions, timesAt(now))
         undo.value = fired.map((one) => ({ ...one, partnerPlanId: sql.planName.get(one.planId) ?? '' }))
         throw undo
       }).catch((error) => {
@@ -160,6 +161,23 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   }
 }
 
+/** The counts that are kept for a tenant. */
+export const COUNTS: Rows = [
+  ['outcomes', 'tenant_id = :tenant'],
+  ['open_counts', 'tenant_id = :tenant'],
+]
+const WIPED_COUNTS = wipedRows(COUNTS)
+
+type SandboxParts = Pick<Parts, 'driver' | 'runPage' | 'writeWakeUps' | 'file'>
+
+export const ownSandboxes = ({ driver, runPage, writeWakeUps, file }: SandboxParts): OwnSandboxes => ({
+  takeAdvance: async () => acquireLock(lockFile(file, 'advance')),
+  runPage: (_tx, { planIds, decisions }, times) => byHand(() => runPage(planIds, decisions, times)),
+  writeWakeUps: (_tx, wakeUpId, fired, real) => byHand(() => writeWakeUps(wakeUpId, fired, real)),
+  wipe: driver.unreferenced,
+  alsoWiped: WIPED_COUNTS,
+})
+
 class Undo<T> extends Error {
   value: T | undefined
 }
@@ -168,6 +186,7 @@ function prepare({ db }: Connection) {
   return {
     planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
     addPass: db.prepare(insertInto('ticks')),
+    sandboxDue: db.prepare<object, bigint>(allSandboxDue('max')).pluck(),
     forgetPasses: db.prepare('delete from ticks where tick_id <= :before'),
     passTimes: db.prepare<object, bigint>('select at from ticks order by tick_id desc limit :limit').pluck(),
     forgetEvents: db.prepare('delete from webhook_events where tick_id <= :before'),
@@ -243,41 +262,6 @@ function prepareWalks({ db }: Connection) {
     failsafe: range('window_end', 'fireable >= floor and window_start <= :now'),
     limit: range('limit_price', 'limit_price is not null'),
     clock: range('clock_at', 'clock_at is not null'),
-  }
-}
-
-// Which plans of a sandbox a pass must look at. Their instants are in their tenant's time, so the ranges along the
-// indexes of the scheduler, which are in real time, do not find them all. The plans of a sandbox are checked one by
-// one, which takes a third of a microsecond each, and without sandboxes there is nothing to check.
-
-export type SandboxDue = ReturnType<typeof createSandboxDue>
-
-export function createSandboxDue({ db, clock, read }: Connection, time: TenantTime) {
-  const sql = {
-    due: db
-      .prepare<object, bigint>(
-        `select p.plan_id from plans p join schedules s on s.plan_id = p.plan_id
-         where p.tenant_id = :tenant and ${isDueAt(':now')} order by p.plan_id`,
-      )
-      .pluck(),
-    nextStop: db.prepare<object, bigint | null>(nextStop('min')).pluck(),
-  }
-  const dueAt = (tenantId: number, { now, livePrice, leadMs }: DueRanges): number[] =>
-    sql.due.all({ tenant: tenantId, now, lead: leadMs, price: livePrice }).map(Number)
-
-  return {
-    /** The plans of one sandbox that are due at an instant of its own time. */
-    of: (tenant: Tenant, due: DueRanges): Promise<number[]> => read(() => dueAt(tenant.tenantId, due)),
-
-    /** The due plans of every sandbox, each at its present time. */
-    all: (due: DueRanges): Promise<number[]> =>
-      read(() => time.sandboxes(clock()).flatMap(({ tenantId, now }) => dueAt(tenantId, { ...due, now }))),
-
-    nextStop: ({ tenantId }: Tenant, { after, leadMs, togetherMs }: StopSearch): Promise<Instant | null> =>
-      read(() => {
-        const of = { tenant: tenantId, after, lead: leadMs, together: togetherMs }
-        return instantOrNull(sql.nextStop.get(of) ?? null)
-      }),
   }
 }
 

@@ -10,17 +10,17 @@ import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type FiredRow, firedParams, type ScheduleRow, scheduleOf, scheduleParams } from '../rows/ledger.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
 import { assigned, columnsToAdd, selected } from '../tables.ts'
+import type { Times } from '../transaction.ts'
 import { type Database, insertRows } from './file/connection.ts'
 import type { Ledger, Stops } from './plans.ts'
-import type { TenantTime } from './tenant-time.ts'
 
 type TermsRow = { plan_id: bigint; frequency: string; amount_usd: bigint; min_tranche: bigint }
 
 export type RunPage = ReturnType<typeof createPageRunner>
 
-type Parts = { ledger: Ledger; stops: Stops; time: TenantTime }
+type Parts = { ledger: Ledger; stops: Stops }
 
-export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
+export function createPageRunner(db: Database, { ledger, stops }: Parts) {
   const sql = prepare(db)
   const tenants = new Map<number, Tenant>()
 
@@ -60,12 +60,11 @@ export function createPageRunner(db: Database, { ledger, stops, time }: Parts) {
   return (
     planIds: readonly number[],
     { roll, decide, newExecutionId }: PlanDecisions,
-    real: Instant,
+    { real, of: timeOf }: Times,
   ): PassCounts & { fired: Fired[] } => {
     const counts: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
     const fired: FiredRow[] = []
     let executionId = (sql.latestId.get() ?? null) as ExecutionId | null
-    const timeOf = time.ofTenants(real)
     const stopping = stops.users()
     for (const row of sql.awake.all({ plans: JSON.stringify(planIds) })) {
       const stored = scheduleOf(intact('schedules', row))

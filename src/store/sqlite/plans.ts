@@ -17,7 +17,6 @@ import {
   type Window,
 } from '../../core/window.ts'
 import { intact } from '../digests.ts'
-import { instant, instantOrNull } from '../reader.ts'
 import { type UserRow, userOf } from '../rows/accounts.ts'
 import {
   amountParams,
@@ -41,6 +40,7 @@ import {
   USED_BEFORE_RESET,
   USED_STARTS,
 } from '../sql/ledger.ts'
+import { instant, instantOrNull } from '../statement.ts'
 import type { PlanStore } from '../store.ts'
 import { type Driver, preparedAll } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'

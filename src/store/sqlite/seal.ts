@@ -3,10 +3,10 @@
 // of another version, an SQL shell.
 
 import type { Instant } from '../../core/time.ts'
-import { instant } from '../reader.ts'
 import { auditParams } from '../rows/accounts.ts'
 import { type Seal, sealedWords } from '../seal.ts'
 import { INSERT_AUDIT } from '../shared/audit.ts'
+import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import type { Database } from './file/connection.ts'
 

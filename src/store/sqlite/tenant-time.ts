@@ -4,7 +4,9 @@
 
 import type { Tenant } from '../../core/partner.ts'
 import { type Instant, later, plus } from '../../core/time.ts'
-import type { Connection } from './file/connection.ts'
+import { intact } from '../digests.ts'
+import { instant } from '../statement.ts'
+import type { Connection, Database } from './file/connection.ts'
 
 export type TenantTime = ReturnType<typeof createTenantTime>
 
@@ -13,7 +15,7 @@ type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
 export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>) {
   const sql = {
     shift: db.prepare<[number], Shift>('select * from sandboxes where tenant_id = ?'),
-    shifts: db.prepare<[], Shift>('select * from sandboxes order by tenant_id'),
+    shifts: db.prepare<[], Shift>('select * from sandboxes'),
   }
   const shifted = (shift: Shift, real: Instant): Instant =>
     later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant)
@@ -29,21 +31,20 @@ export function createTenantTime({ db, write }: Pick<Connection, 'db' | 'write'>
     write: <T>(tenant: Tenant, work: (now: Instant) => T): Promise<T> =>
       write((real) => work(time.of(tenant.tenantId, real)), tenant.tenantId),
 
-    isSandbox: (tenantId: number): boolean => sql.shift.get(tenantId) !== undefined,
-
-    /** The tenants that live in a time of their own, and what it is. */
-    sandboxes: (real: Instant): { tenantId: number; offsetMs: number; now: Instant }[] =>
-      sql.shifts.all().map((shift) => ({
-        tenantId: Number(shift.tenant_id),
-        offsetMs: Number(shift.offset_ms),
-        now: shifted(shift, real),
-      })),
-
     /** The time of every tenant when the real one is `real`. */
     ofTenants(real: Instant): (tenantId: number) => Instant {
-      const own = new Map(time.sandboxes(real).map(({ tenantId, now }) => [tenantId, now]))
+      const own = new Map(sql.shifts.all().map((shift) => [Number(shift.tenant_id), shifted(shift, real)]))
       return (tenantId) => own.get(tenantId) ?? real
     },
   }
   return time
+}
+
+/** The end of what has been reported: no write is dated before it again. */
+export function reportedUntil(db: Database): () => Instant {
+  const select = db.prepare<[], { one: bigint; at: bigint }>('select * from reported_until')
+  return () => {
+    const row = select.get()
+    return instant(row ? intact('reported_until', row).at : 0n)
+  }
 }

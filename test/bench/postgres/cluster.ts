@@ -2,7 +2,8 @@
 // socket, as durable as the product demands. It is gone with the process.
 
 import pg from 'pg'
-import { query, valuesOf } from '../../../src/store/postgres/server/statement.ts'
+import { ready, valuesOf } from '../../../src/store/postgres/server/statement.ts'
+import { query } from '../../../src/store/statement.ts'
 import { type Server, startServer } from '../../support/postgres-server.ts'
 
 /** As docs/performance.md has them. */
@@ -41,7 +42,7 @@ export async function withClient<T>(
   try {
     await client.query('set search_path to tranche')
     return await work(async (source, params = {}) => {
-      const asked = query(source)
+      const asked = ready(query(source))
       return (await client.query(asked.text, valuesOf(asked, params))).rows
     })
   } finally {

@@ -136,10 +136,10 @@ export const COMMITS: readonly Row[] = [
       },
       {
         find: [
-          'const { fired, ...counts } = runPage(planIds, decisions, now)',
+          'const { fired, ...counts } = runPage(planIds, decisions, timesAt(now))',
           'writeWakeUps(passId, fired, now)',
         ],
-        replace: 'const { fired: _, ...counts } = runPage(planIds, decisions, now)',
+        replace: 'const { fired: _, ...counts } = runPage(planIds, decisions, timesAt(now))',
       },
       {
         find: [

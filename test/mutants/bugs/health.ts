@@ -137,8 +137,8 @@ export const HEALTH: readonly Row[] = [
     by: ['contract', 'simulate'],
     breaks:
       'The check does not compare rows with their digests. A plan that the disk has changed goes on unnoticed.',
-    find: 'return changedRows(table.name, rows)',
-    replace: 'return changedRows(table.name, rows.slice(rows.length))',
+    find: 'changed: (rows) => changedRows(name, rows)',
+    replace: 'changed: (rows) => changedRows(name, rows.slice(rows.length))',
   },
   {
     name: 'damaged-plan-fires',

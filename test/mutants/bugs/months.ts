@@ -99,8 +99,8 @@ export const MONTHS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A sandbox that is led into the next month closes the present one for everybody, live business included.',
-    find: 'if (closes && sandbox === null) sql.close.run(closingParams(closes, now))',
-    replace: 'if (closes && sandbox !== -1) sql.close.run(closingParams(closes, now))',
+    find: 'closes && sandbox === null ? tx.run(CLOSE_MONTH',
+    replace: 'closes && sandbox !== -1 ? tx.run(CLOSE_MONTH',
   },
   {
     name: 'tier-override-early',
@@ -229,8 +229,8 @@ export const MONTHS: readonly Row[] = [
     on: 'postgres',
     breaks:
       'On a server the report of a month that is over leaves no bound behind. Under a clock set back the month gains a trade that was never billed.',
-    find: 'if (at !== null)',
-    replace: 'if (at !== null && !fixed.final)',
+    find: 'report(tx, reportedUntil, sandbox),',
+    replace: 'report(tx, fixed.final ? null : reportedUntil, sandbox),',
   },
   {
     name: 'server-clock-without-floor',

@@ -130,8 +130,8 @@ export const WINDOWS: readonly Row[] = [
     name: 'live-clock-moved',
     by: ['contract'],
     breaks: 'The clock of a live environment can be moved on. Windows end that nobody could buy in.',
-    find: ['write((real) => {', '  refuseLive(tenant)'],
-    replace: 'write((real) => {',
+    find: ['async moveSandbox(tenant, byMs, { wakeUpId, ...page }) {', '  refuseLive(tenant)'],
+    replace: 'async moveSandbox(tenant, byMs, { wakeUpId, ...page }) {',
   },
   {
     name: 'sandbox-time-not-used',

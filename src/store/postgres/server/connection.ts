@@ -4,7 +4,7 @@ import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/time.ts'
 import { shownAddress } from '../../address.ts'
 import { isOtherSchema } from '../../database.ts'
-import type { Params, Reader, Sql } from '../../reader.ts'
+import { query } from '../../statement.ts'
 import { createRefusedWrites } from '../../writes.ts'
 import {
   explained,
@@ -40,7 +40,6 @@ import {
 } from './pipeline.ts'
 import { createPlaces, type Pool, type Whose } from './pool.ts'
 import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
-import { type Query, query } from './statement.ts'
 
 /**
  * Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited.
@@ -339,33 +338,6 @@ export async function takeSessionLock(
   } catch (error) {
     giveBack(true)
     throw explained(error, server)
-  }
-}
-
-// Runs the statements that both stores share on a PostgreSQL server.
-
-/** For the whole process: a statement has the same name on every connection. */
-const queries = new WeakMap<Sql<unknown>, Query<unknown>>()
-
-/** What a transaction asks in the SQL of both stores. */
-export function queryOf<Row>(statement: Sql<Row>): Query<Row> {
-  const known = queries.get(statement) ?? query<unknown>(statement.text)
-  queries.set(statement, known)
-  return known as Query<Row>
-}
-
-export function readerOf({ look, read }: Pick<Connection, 'look' | 'read'>, errand: Errand = {}): Reader {
-  // Only a transaction has a time limit of its own.
-  const ask = errand.reads ? read : look
-  const all = <Row>(tx: Tx, statement: Sql<Row>, params: Params) => tx.all(queryOf(statement), params)
-  return {
-    all: (statement, params = {}) => ask((tx) => all(tx, statement, params), errand),
-    get: (statement, params = {}) => ask((tx) => tx.get(queryOf(statement), params), errand),
-    together: (...questions) =>
-      read(
-        (tx) => Promise.all(questions.map(({ statement, params }) => all(tx, statement, params))),
-        errand,
-      ) as Promise<never>,
   }
 }
 

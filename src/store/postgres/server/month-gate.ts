@@ -11,11 +11,11 @@ import { writesLost } from '../../../core/clock.ts'
 import { admit, type KeyLife } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { type Instant, later, plus } from '../../../core/time.ts'
+import { type Query, query } from '../../statement.ts'
 import { isUndone, OutcomeUnknown, Undone } from './errors.ts'
 import { LOCK } from './locks.ts'
 import { type Pipeline, PRESENT_SQL, pipelineOn, SCHEMA_SQL, type SchemaState } from './pipeline.ts'
 import { PATIENCE, type Patience } from './session.ts'
-import { type Query, query } from './statement.ts'
 
 /**
  * On whose behalf a write is done. `alone` waits until no other write of the tenants, or of anybody, is under way.

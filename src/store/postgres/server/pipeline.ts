@@ -6,8 +6,9 @@ import { Problem } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { createSchemaWatch, isOtherSchema } from '../../database.ts'
+import { type Params, type Query, query } from '../../statement.ts'
 import { type Patience, watchOver } from './session.ts'
-import { type Params, type Query, query, valuesOf } from './statement.ts'
+import { ready, valuesOf } from './statement.ts'
 
 /** What may be asked inside a transaction. Statements run in the order in which they are asked. */
 export type Tx = {
@@ -60,8 +61,14 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
     return noted
   }
   // What cannot be sent counts as failed too: the server does not know of it, and would commit the rest.
-  const send = async (query: Query<unknown>, params: Params): Promise<QueryResult> =>
-    client.query({ name: query.name, text: query.text, values: valuesOf(query, params) })
+  const send = async (query: Query<unknown>, params: Params): Promise<QueryResult> => {
+    const statement = ready(query)
+    return client.query({
+      name: statement.name,
+      text: statement.text,
+      values: valuesOf(statement, params),
+    })
+  }
   const ask = (query: Query<unknown>, params: Params): Promise<QueryResult> => follow(send(query, params))
 
   return {
@@ -100,6 +107,12 @@ export const NOW_SQL = `coalesce(:clock::bigint, ${SERVER_MS_SQL})`
 
 /** The same, never below what has been reported: the time that a write would have. */
 export const PRESENT_SQL = `greatest(${NOW_SQL}, (select at from reported_until))`
+
+/** What its clock says and what time it is for `:tenant`, in one row: `clock` and `now`. With the parameter `clock`. */
+export const TENANT_NOW_SQL = `
+  select c.clock,
+    case when s.tenant_id is null then c.real else greatest(c.real + s.offset_ms, s.reported_until) end as now
+  from (select ${NOW_SQL} as clock, ${PRESENT_SQL} as real) c left join sandboxes s on s.tenant_id = :tenant`
 
 const CLOCK: Query<{ at: bigint }> = query(`select ${NOW_SQL} as at`)
 const PRESENT: Query<{ at: bigint }> = query(`select ${PRESENT_SQL} as at`)

@@ -1,30 +1,37 @@
-// A statement of SQL with named parameters, as both stores write it: ":tenant" becomes "$1", and "::bigint" stays a
-// cast.
+// A statement as the server is told it: ":tenant" becomes "$1", and "::bigint" stays a cast.
 
+import type { Dialect, Params, Query } from '../../statement.ts'
 import { type ColumnKind, type ColumnName, columnOf, type TableName } from '../../tables.ts'
 
-/** `Row` is what a row of its answer looks like: integers as bigint, as in the rows of src/store/rows. */
-export type Query<Row> = {
+type Statement = {
   /** Under which each connection prepares it, on first use. */
   name: string
   text: string
   params: readonly string[]
-  /** Only for the compiler. */
-  row?: Row
 }
-export type Params = Readonly<Record<string, unknown>>
 
+const DIALECT: Dialect = {
+  among: (column, parameter, type = 'bigint') => `${column} = any(:${parameter}::${type}[])`,
+  field: (json, name) => `${json}::json ->> '${name}'`,
+  firstWord: (text) => `split_part(${text}, ' ', 1)`,
+  least: (...values) => `least(${values.join(', ')})`,
+}
 const PARAMETER = /(?<!:):([a-z][a-z0-9_]*)/g
-let defined = 0
 
-export function query<Row = never>(source: string): Query<Row> {
+/** For the whole process: a statement has the same name on every connection. */
+const statements: Statement[] = []
+export function ready({ id, text }: Query<unknown>): Statement {
+  statements[id] ??= worded(`q${id}`, typeof text === 'string' ? text : text(DIALECT))
+  return statements[id]
+}
+
+function worded(name: string, source: string): Statement {
   const params: string[] = []
-  const text = source.replaceAll(PARAMETER, (_, name: string) => {
-    if (!params.includes(name)) params.push(name)
-    return `$${params.indexOf(name) + 1}`
+  const text = source.replaceAll(PARAMETER, (_, param: string) => {
+    if (!params.includes(param)) params.push(param)
+    return `$${params.indexOf(param) + 1}`
   })
-  defined += 1
-  return { name: `q${defined}`, text, params }
+  return { name, text, params }
 }
 
 /**
@@ -39,7 +46,7 @@ const known = (value: unknown): unknown =>
       : value
 
 /** The values of a statement in the order of its parameters. A missing one is the caller's mistake. */
-export const valuesOf = ({ text, params: names }: Query<unknown>, params: Params): unknown[] =>
+export const valuesOf = ({ text, params: names }: Statement, params: Params): unknown[] =>
   names.map((name) => {
     if (!(name in params)) throw new Error(`no value for :${name} of ${text}`)
     return known(params[name])

@@ -7,7 +7,6 @@ import { type Instant, later } from '../../../core/time.ts'
 import { createLanes } from '../../../lanes.ts'
 import { readMigrations } from '../../../resources.ts'
 import { createSchemaWatch } from '../../database.ts'
-import type { Params, Reader, Sql } from '../../reader.ts'
 import { COMMIT_SHARE_MAX, createRefusedWrites, gather, nextTurn } from '../../writes.ts'
 import { nativeBinding } from './addon.ts'
 import type { Checkpoints } from './checkpoints.ts'
@@ -429,23 +428,6 @@ export function watchOthers(db: Database): () => boolean {
     const last = latest
     latest = version.get()
     return last !== undefined && latest !== last
-  }
-}
-
-// Runs the statements that both stores share on a file.
-
-export function readerOf({ db, read }: Pick<Connection, 'db' | 'read'>): Reader {
-  const prepared = new Map<Sql<unknown>, SQLite.Statement>()
-  function all<Row>(statement: Sql<Row>, params: Params): Row[] {
-    const ready = prepared.get(statement) ?? db.prepare(statement.text)
-    prepared.set(statement, ready)
-    return ready.all(params) as Row[]
-  }
-  return {
-    all: (statement, params = {}) => read(() => all(statement, params)),
-    get: (statement, params = {}) => read(() => all(statement, params)[0]),
-    together: (...questions) =>
-      read(() => questions.map(({ statement, params }) => all(statement, params)) as never),
   }
 }
 

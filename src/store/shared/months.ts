@@ -1,0 +1,498 @@
+// Months: everything that is read about one, and what closes it.
+
+import type { Activity } from '../../core/fees.ts'
+import { type Btc, type Usd, ZERO_USD } from '../../core/money.ts'
+import { type FixedPeriod, isConfirmed, overPeriod, type Period, runningPeriod } from '../../core/month.ts'
+import type { Tenant } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { DAY_MS, earlier, type Instant, later, plus } from '../../core/time.ts'
+import { newRow, withDigest } from '../digests.ts'
+import { type TenantRow, tenantOf } from '../rows/accounts.ts'
+import {
+  type AdjustmentRow,
+  adjustmentOf,
+  reportOf,
+  TRADE_COLUMNS,
+  type TradeRow,
+  tradeOf,
+} from '../rows/ledger.ts'
+import { OF_TENANT } from '../sql/accounts.ts'
+import { breathe, instant, instantOrNull, type Params, query } from '../statement.ts'
+import type { AdjustmentLine, LinePlace, MonthStore, TradeLine, UserLine } from '../store.ts'
+import { insertInto, selected } from '../tables.ts'
+import { type Base, callOf, NOTHING, type Scope, type Step, type Steps, type Tx } from '../transaction.ts'
+import { latestRecordedAt } from './executions.ts'
+import { standingDispute } from './prices.ts'
+import { isSandbox, timeAt } from './sandboxes.ts'
+
+export const createMonthStore = (base: Base): MonthStore => ({
+  ...createFixing(base),
+  readActivity: activityReader(base),
+  ...tradeLines(base),
+  ...adjustmentLines(base),
+})
+
+/** What an operator's report reads. */
+const LARGE: Scope = { reads: 'large' }
+
+// What a tenant's month comes to, user by user: who was active in it, and what counts as volume.
+
+const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
+
+type UserSums = { partner_user_id: string; volume: bigint; btc: bigint; fees: bigint }
+type LineSums = UserSums & { trades: bigint }
+type PlanSums = LineSums & { plan_id: bigint }
+type Outcome = { status: string; n: bigint }
+
+const total = (column: string, name: string): string =>
+  `cast(coalesce(sum(d.${column}), 0) as bigint) as ${name}`
+
+/**
+ * How many trades of each plan, and what they add up to. A sum of integers is exact, and fails rather than overflows.
+ */
+const BY_PLAN = query<PlanSums>(
+  `select u.partner_user_id, x.plan_id, x.trades, x.volume, x.btc, x.fees from (
+     select d.user_id, d.plan_id, count(*) as trades, ${total('usd_amount', 'volume')}, ${total('btc_amount', 'btc')},
+       ${total('partner_fee_usd', 'fees')}
+     from trades d where d.tenant_id = :tenant and ${IN_PERIOD} and d.status in ('filled', 'partial')
+     group by d.plan_id, d.user_id) x
+   join users u on u.user_id = x.user_id`,
+)
+const ADJUSTED = query<UserSums>(
+  `select u.partner_user_id, x.volume, x.btc, x.fees from (
+     select d.user_id, ${total('usd_amount', 'volume')}, ${total('btc_amount', 'btc')},
+       ${total('partner_fee_usd', 'fees')}
+     from adjustments d where d.tenant_id = :tenant and ${IN_PERIOD} group by d.user_id) x
+   join users u on u.user_id = x.user_id`,
+)
+const OUTCOMES = query<Outcome>(
+  `select d.status, count(*) as n from trades d where d.tenant_id = :tenant and ${IN_PERIOD} group by d.status`,
+)
+const CREATED = query<{ n: bigint }>(
+  `select count(*) as n from executions
+   where tenant_id = :tenant and created_at >= :start and created_at < :end`,
+)
+const CANCELLED = query<{ n: bigint }>(
+  `select count(*) as n from executions
+   where tenant_id = :tenant and cancelled_at is not null and cancelled_at >= :start and cancelled_at < :end`,
+)
+
+const activityReader =
+  (base: Base): MonthStore['readActivity'] =>
+  async (tenant, period) => {
+    const lines = new Map<string, UserLine>()
+    const plans = new Set<bigint>()
+    const activity = { ...NO_ACTIVITY }
+    const call = callOf(tenant)
+    for await (const slice of slicesOf(base, { ...period, tenant: tenant.tenantId }, call)) {
+      const [byPlan, adjusted, outcomes, created, cancelled] = await base.read(
+        (tx) =>
+          tx.together(
+            tx.all(BY_PLAN, slice),
+            tx.all(ADJUSTED, slice),
+            tx.all(OUTCOMES, slice),
+            tx.get(CREATED, slice),
+            tx.get(CANCELLED, slice),
+          ),
+        call,
+      )
+      for (const row of byPlan) plans.add(row.plan_id)
+      for (const row of [...byPlan, ...adjusted.map(withoutTrades)]) {
+        const line = added(lines.get(row.partner_user_id), row)
+        lines.set(row.partner_user_id, line)
+        activity.volume = (activity.volume + row.volume) as Usd
+        activity.btc = (activity.btc + row.btc) as Btc
+        activity.partnerFees = (activity.partnerFees + row.fees) as Usd
+      }
+      const count = (status: string): number => Number(outcomes.find((one) => one.status === status)?.n ?? 0n)
+      activity.executionsCreated += Number(created?.n)
+      activity.executionsFilled += count('filled')
+      activity.executionsPartial += count('partial')
+      activity.executionsFailed += count('failed')
+      activity.executionsCancelled += count('cancelled') + Number(cancelled?.n)
+    }
+    const users = [...lines.values()].sort((a, b) => (a.partnerUserId < b.partnerUserId ? -1 : 1))
+    // Somebody whose only entry is an adjustment has a line, and is not active.
+    const activeUsers = users.filter(({ trades }) => trades > 0).length
+    return { activity: { ...activity, activeUsers, activePlans: plans.size }, users }
+  }
+
+const NO_ACTIVITY: Activity = {
+  activeUsers: 0,
+  activePlans: 0,
+  executionsCreated: 0,
+  executionsFilled: 0,
+  executionsPartial: 0,
+  executionsFailed: 0,
+  executionsCancelled: 0,
+  volume: ZERO_USD,
+  btc: 0n as Btc,
+  partnerFees: ZERO_USD,
+}
+
+const added = (line: UserLine | undefined, row: LineSums): UserLine => ({
+  partnerUserId: row.partner_user_id,
+  trades: (line?.trades ?? 0) + Number(row.trades),
+  volume: ((line?.volume ?? 0n) + row.volume) as Usd,
+  btc: ((line?.btc ?? 0n) + row.btc) as Btc,
+  partnerFees: ((line?.partnerFees ?? 0n) + row.fees) as Usd,
+})
+
+const withoutTrades = (row: UserSums): LineSums => ({ ...row, trades: 0n })
+
+// The adjustments of a period, each with the trade that it corrects, page by page.
+
+/** The columns of the trade, beside those of the adjustment. */
+type Row = AdjustmentRow & LineNames & { [column in keyof TradeRow as `trade_${column}`]: TradeRow[column] }
+
+/** The adjustments `a` of the tenants `t` that `scope` lets through, with these columns of their trades `d`. */
+const adjustmentsOf = (scope: string, ofTrade: string): string =>
+  `select a.*, ${ofTrade}, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
+   from adjustments a join trades d on d.execution_id = a.execution_id
+     join tenants t on t.tenant_id = a.tenant_id join users u on u.user_id = a.user_id
+     join plans p on p.plan_id = a.plan_id
+   where (a.recorded_at, a.execution_id, a.adjustment_id) > (:at, :id, :number) and a.recorded_at < :end
+     and ${scope}
+   order by a.recorded_at, a.execution_id, a.adjustment_id limit :limit`
+
+const PAGE = query<Row>(adjustmentsOf(OF_TENANT, selected(TRADE_COLUMNS, 'd', 'trade_')))
+
+const adjustmentLines = (base: Base): Pick<MonthStore, 'readAdjustmentLines'> => ({
+  async readAdjustmentLines({ start, end }, filter, { after, limit }) {
+    const place = {
+      at: after?.recordedAt ?? start,
+      id: after?.executionId ?? '',
+      number: after?.adjustment.adjustmentId ?? 0,
+    }
+    const rows = await base.look((tx) => tx.all(PAGE, { ...filter, ...place, end, limit }), LARGE)
+    return rows.map(changeOf)
+  },
+})
+
+const changeOf = (row: Row): AdjustmentLine => ({
+  ...lineOf(row),
+  partnerOrderId: row.partner_order_id ?? row.trade_partner_order_id,
+  adjustment: adjustmentOf(row),
+  original: tradeOf(
+    Object.fromEntries(TRADE_COLUMNS.map((column) => [column, row[`trade_${column}`]])) as Readonly<
+      Record<string, unknown>
+    > as TradeRow,
+  ),
+})
+
+// The lines of a trades export: confirmations and adjustments, in one order, page by page.
+
+const COUNT = query<{ n: bigint }>(
+  `select cast(sum(x.n) as bigint) as n from (
+     select count(*) as n from trades d join tenants t on t.tenant_id = d.tenant_id
+     where ${IN_PERIOD} and ${OF_TENANT}
+     union all select count(*) from adjustments d join tenants t on t.tenant_id = d.tenant_id
+     where ${IN_PERIOD} and ${OF_TENANT}) x`,
+)
+
+/** The lines of the tenants `t` that `scope` lets through. */
+const linesOf = (scope: string) => ({
+  trades: query<TradeLineRow>(
+    `select ${selected(TRADE_COLUMNS, 'd')},
+       t.tenant_id, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
+     from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
+       join plans p on p.plan_id = d.plan_id
+     where (d.recorded_at, d.execution_id) > (:at, :id) and d.recorded_at < :end and ${scope}
+     order by d.recorded_at, d.execution_id limit :limit`,
+  ),
+  adjustments: query<AdjustmentLineRow>(adjustmentsOf(scope, 'd.partner_order_id as trade_order_id')),
+})
+const OF_MANY = linesOf(OF_TENANT)
+const OF_ONE = linesOf('t.tenant_id = :tenant')
+
+function tradeLines(base: Base): Pick<MonthStore, 'readTradeLines' | 'readTenantLines' | 'countTradeLines'> {
+  type Reading = { lines: typeof OF_MANY; whose: Params; scope: Scope }
+  async function read({ lines, whose, scope }: Reading, after: LinePlace, limit: number) {
+    // A single lower bound, so that a page begins at its own place in the index and not at the start of the month.
+    const params = { ...whose, at: after.recordedAt, id: after.executionId, number: after.number, limit }
+    // A trade comes before its adjustments, so that one under the last line's key has been read already.
+    const [trades, adjustments] = await base.read(
+      (tx) => tx.together(tx.all(lines.trades, params), tx.all(lines.adjustments, params)),
+      scope,
+    )
+    return merged(trades.map(tradeLineOf), adjustments.map(adjustmentLineOf)).slice(0, limit)
+  }
+  return {
+    readTradeLines: ({ start, end }, filter, { after, limit }) =>
+      read({ lines: OF_MANY, whose: { ...filter, end }, scope: LARGE }, after ?? beginningOf(start), limit),
+
+    readTenantLines: (tenant, { start, end }, { after, limit }) =>
+      read(
+        { lines: OF_ONE, whose: { tenant: tenant.tenantId, end }, scope: callOf(tenant) },
+        after ?? beginningOf(start),
+        limit,
+      ),
+
+    countTradeLines: async ({ start, end }, filter) =>
+      Number((await base.look((tx) => tx.get(COUNT, { ...filter, start, end }), LARGE))?.n),
+  }
+}
+
+const beginningOf = (start: Instant): LinePlace => ({ recordedAt: start, executionId: '', number: 0 })
+
+type LineNames = TenantRow & { partner_user_id: string; partner_plan_id: string }
+type TradeLineRow = TradeRow & LineNames
+type AdjustmentLineRow = AdjustmentRow & LineNames & { trade_order_id: string }
+
+/** Where a line belongs, and the names a base knows it by. */
+const lineOf = (
+  row: LineNames & { execution_id: string; recorded_at: bigint },
+): Omit<TradeLine, 'entry' | 'number'> => ({
+  tenant: tenantOf(row),
+  executionId: row.execution_id as TradeLine['executionId'],
+  partnerUserId: row.partner_user_id,
+  partnerPlanId: row.partner_plan_id,
+  recordedAt: instant(row.recorded_at),
+})
+
+const tradeLineOf = (row: TradeLineRow): TradeLine => ({
+  ...lineOf(row),
+  number: 0,
+  entry: { kind: 'trade', report: reportOf(row), receivedAt: instantOrNull(row.received_at) },
+})
+
+const adjustmentLineOf = (row: AdjustmentLineRow): TradeLine => ({
+  ...lineOf(row),
+  number: Number(row.adjustment_id),
+  entry: {
+    kind: 'adjustment',
+    partnerOrderId: row.partner_order_id ?? row.trade_order_id,
+    adjustment: adjustmentOf(row),
+  },
+})
+
+/** Both in the order of an export. Ids are ASCII: comparing them here is comparing them as a store does. */
+function merged(trades: TradeLine[], adjustments: TradeLine[]): TradeLine[] {
+  if (adjustments.length === 0) return trades
+  // The sort is stable: of equal keys the trade stays before its adjustments, and those in their order.
+  return [...trades, ...adjustments].sort(
+    (a, b) =>
+      a.recordedAt - b.recordedAt ||
+      (a.executionId < b.executionId ? -1 : a.executionId > b.executionId ? 1 : 0),
+  )
+}
+
+// A month in slices: each is a short read, so that serve goes on answering and the write-ahead log can be emptied.
+
+/** How many rows a slice holds at most, unless more of them have the same instant: a few milliseconds of reading. */
+const TRADES_PER_SLICE = 2_000
+const EXECUTIONS_PER_SLICE = 20_000
+
+type Slice = { tenant: number; start: Instant; end: Instant }
+
+const beyond = (table: string, at: string) =>
+  query<{ at: bigint }>(
+    `select ${at} as at from ${table} where tenant_id = :tenant and ${at} >= :start and ${at} < :end
+     order by ${at} limit 1 offset :many`,
+  )
+const TRADE_BEYOND = beyond('trades', 'recorded_at')
+const EXECUTION_BEYOND = beyond('executions', 'created_at')
+
+/** Cuts a tenant's period into slices, one after the other and without a gap. */
+async function* slicesOf(base: Base, { tenant, start, end }: Slice, call: Scope): AsyncGenerator<Slice> {
+  for (let from = start; from < end; ) {
+    const day = { tenant, start: from, end: earlier(plus(from, DAY_MS), end) }
+    const full = await base.read(
+      (tx) =>
+        tx.together(
+          tx.all(TRADE_BEYOND, { ...day, many: TRADES_PER_SLICE }),
+          tx.all(EXECUTION_BEYOND, { ...day, many: EXECUTIONS_PER_SLICE }),
+        ),
+      call,
+    )
+    const until = full.flat().reduce<Instant>((least, { at }) => earlier(least, instant(at)), day.end)
+    const slice = { ...day, end: later(until, plus(from, 1)) }
+    yield slice
+    from = slice.end
+    await breathe()
+  }
+}
+
+// What closes a month and sets the bound below which nothing is dated any more, behind the gate of months
+// on a server (../postgres/server/month-gate.ts), alone.
+
+/**
+ * Closing a later month waited for the last write that could be dated before its end, so earlier months are final as
+ * well.
+ */
+const IS_CLOSED = query<{ closed: bigint }>(
+  'select count(*) as closed from (select 1 from closed_months where month >= :month limit 1) x',
+)
+/** Since when there have been partners, and so anything that could be billed. */
+const FIRST_PARTNER = query<{ at: bigint | null }>('select min(created_at) as at from partners')
+const CLOSE_MONTH = query<never>(`${insertInto('closed_months')} on conflict do nothing`)
+const closingParams = ({ month, end }: Period, now: Instant) =>
+  newRow('closed_months', { month, period_end: end, closed_at: now })
+
+/** One row: what has been reported until, below which no later write is dated. */
+const REPORT_UNTIL = query<never>(
+  `${insertInto('reported_until', { one: '1' })}
+   on conflict (one) do update set at = excluded.at, digest = excluded.digest where reported_until.at < excluded.at`,
+)
+/** The same of a sandbox alone. */
+const REPORT_SANDBOX_UNTIL = query<never>(
+  'update sandboxes set reported_until = :at where tenant_id = :tenant and reported_until < :at',
+)
+
+/**
+ * The newest in order, not the latest in time: one dated by a clock that was ahead no longer counts once another has
+ * come.
+ */
+const NEWEST_FINISHED_PASS = query<{ at: bigint }>(
+  'select at from ticks where finished_at is not null order by tick_id desc limit 1',
+)
+const NEWEST_CHANGE = query<{ at: bigint }>('select at from audit order by audit_id desc limit 1')
+
+/**
+ * The longest that a partner's call keeps others from writing when it closes a month while somebody's write is under
+ * way.
+ */
+const CALL_WAITS_MS = 250
+/** How long no partner's call tries again after one has waited for nothing. */
+const TRY_AGAIN_MS = 15_000
+
+/** On whose behalf a month is fixed; empty for an operator. */
+type ForCall = Pick<Scope, 'caller' | 'key'>
+
+function createFixing({ read, write }: Base): Pick<MonthStore, 'fixPeriod' | 'fixTenantPeriod'> {
+  const closeInTurn = createTurn()
+  let triesFrom = Number.NEGATIVE_INFINITY
+
+  /** Fixes it once no other write of the tenant is under way; null if the month is over for everybody by then. */
+  const fixAlone = (period: Period, { tenantId }: Tenant, call: ForCall): Promise<FixedPeriod | null> =>
+    write(
+      function* (tx) {
+        const times = yield* tx.times
+        if (yield* isSandbox(tx, tenantId))
+          return yield* fix(tx, period, { now: times.of(tenantId), sandbox: tenantId })
+        return times.real < period.end ? yield* fix(tx, period, { now: times.real, sandbox: null }) : null
+      },
+      { tenants: [tenantId], alone: 'tenants', ...call },
+    )
+
+  /** Fixes it for everybody, once no other write at all is under way. */
+  const fixForAll = (period: Period, scope: ForCall & Pick<Scope, 'waitsMs'>): Promise<FixedPeriod> =>
+    write(
+      function* (tx) {
+        return yield* fix(tx, period, { now: (yield* tx.times).real, sandbox: null })
+      },
+      { alone: 'all', ...scope },
+    )
+
+  /** What can be known without a lock: whether it is closed, cannot be closed, or so far concerns its tenant alone. */
+  const glance = (
+    period: Period,
+    tenant: Tenant | null,
+    call: ForCall,
+  ): Promise<'closed' | 'own' | 'unconfirmed' | 'common'> =>
+    read(function* (tx) {
+      const [closed, now] = yield* tx.together(tx.get(IS_CLOSED, { month: period.month }), tx.present)
+      if (closed?.closed === 1n) return 'closed'
+      if (tenant && (now < period.end || (yield* isSandbox(tx, tenant.tenantId)))) return 'own'
+      return now < period.end || isConfirmed(period, yield* reached(tx, null)) ? 'common' : 'unconfirmed'
+    }, call)
+
+  /**
+   * One at a time, because the first one closes the month for all, and only for a moment: on a server, a call that
+   * waits for the gate of all keeps every other write waiting behind it, on every host, for as long as a hanging host
+   * holds the gate.
+   */
+  const closeForCall = (period: Period, tenant: Tenant, call: ForCall): Promise<FixedPeriod> =>
+    closeInTurn(async () => {
+      const kind = await glance(period, tenant, call)
+      if (kind === 'closed') return { ...period, final: true }
+      if (kind !== 'common' || performance.now() < triesFrom) return { ...period, final: false }
+      try {
+        return await fixForAll(period, { ...call, waitsMs: CALL_WAITS_MS })
+      } catch (error) {
+        if (!(error instanceof Problem && error.code === 'database_locked')) throw error
+        triesFrom = performance.now() + TRY_AGAIN_MS
+        return { ...period, final: false }
+      }
+    })
+
+  async function fixed(
+    period: Period,
+    tenant: Tenant | null,
+    { call, forAll }: { call: ForCall; forAll: () => Promise<FixedPeriod> },
+  ): Promise<FixedPeriod> {
+    const kind = await glance(period, tenant, call)
+    if (kind === 'closed') return { ...period, final: true }
+    if (kind === 'unconfirmed') return { ...period, final: false }
+    // A partner that asks for its running month, as it may at any time, holds up no other partner's writes.
+    return (kind === 'own' && tenant && (await fixAlone(period, tenant, call))) || forAll()
+  }
+
+  return {
+    fixPeriod: (period, tenant = null) =>
+      fixed(period, tenant, { call: {}, forAll: () => fixForAll(period, {}) }),
+
+    fixTenantPeriod: (tenant, period) => {
+      const call = { caller: tenant.tenantId, key: tenant.keyId }
+      return fixed(period, tenant, { call, forAll: () => closeForCall(period, tenant, call) })
+    },
+  }
+}
+
+/** Runs one after the other. */
+function createTurn(): <T>(work: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve()
+  return (work) => {
+    const mine = last.then(work)
+    last = mine.catch(() => {})
+    return mine
+  }
+}
+
+/** By whose time: a sandbox closes its months only for itself, because it may be ahead of everybody else. */
+type Clock = { now: Instant; sandbox: number | null }
+
+function* fix(tx: Tx, period: Period, { now, sandbox }: Clock): Steps<FixedPeriod> {
+  if (now < period.end) {
+    const { fixed, reportedUntil } = runningPeriod(period, now, yield* latestRecordedAt(tx, sandbox))
+    yield* report(tx, reportedUntil, sandbox)
+    return fixed
+  }
+  const known = { now, reached: yield* reached(tx, sandbox) }
+  const first = sandbox === null ? instantOrNull((yield* tx.get(FIRST_PARTNER))?.at ?? null) : null
+  const { fixed, reportedUntil, closes } = overPeriod(period, known, first)
+  yield* tx.together(
+    closes && sandbox === null ? tx.run(CLOSE_MONTH, closingParams(closes, now)) : NOTHING,
+    report(tx, reportedUntil, sandbox),
+  )
+  return fixed
+}
+
+function report(tx: Tx, at: Instant | null, sandbox: number | null): Step<unknown> {
+  if (at === null) return NOTHING
+  if (sandbox !== null) return tx.run(REPORT_SANDBOX_UNTIL, { at, tenant: sandbox })
+  return tx.run(REPORT_UNTIL, withDigest('reported_until', { at }))
+}
+
+// What confirms that a month is over: how far time has come according to what was recorded, whatever the clock shows. A
+// report alone closes no month.
+
+const NEVER = 0 as Instant
+
+/**
+ * The instant of the newest pass, trade, adjustment or change by an operator, in the time of a sandbox or the real one;
+ * nothing counts while the clock is in doubt.
+ */
+function* reached(tx: Tx, sandbox: number | null): Steps<Instant> {
+  const [dispute, pass, change] = yield* tx.together(
+    standingDispute(tx),
+    tx.get(NEWEST_FINISHED_PASS),
+    tx.get(NEWEST_CHANGE),
+  )
+  if (dispute) return NEVER
+  const noted = later(at(pass), at(change))
+  if (sandbox !== null) return yield* timeAt(tx, sandbox, noted)
+  return later(noted, (yield* latestRecordedAt(tx, null)) ?? NEVER)
+}
+
+const at = (row: { at: bigint } | undefined): Instant => instantOrNull(row?.at ?? null) ?? NEVER

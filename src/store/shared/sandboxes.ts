@@ -1,0 +1,322 @@
+// Test environments: what time it is in one, their clocks moved on, a tranche fired by hand, everything wiped.
+
+import {
+  advanceUnderWay,
+  asleep,
+  notToWipe,
+  refuseLive,
+  refuseTooFar,
+  type Tenant,
+} from '../../core/partner.ts'
+import { notFound } from '../../core/problem.ts'
+import { type Instant, later, plus, WINDOW_MS } from '../../core/time.ts'
+import { type TenantRow, tenantOf } from '../rows/accounts.ts'
+import { instantOrNull, type Query, query } from '../statement.ts'
+import {
+  type Fired,
+  type PassCounts,
+  type Sandbox,
+  type SandboxPage,
+  type SandboxStore,
+  type Wiped,
+  wipedOf,
+} from '../store.ts'
+import {
+  type Base,
+  ofTenant,
+  type ReadTx,
+  type Step,
+  type Steps,
+  type Times,
+  type Tx,
+  type WriteTx,
+} from '../transaction.ts'
+import { addAudit } from './audit.ts'
+
+type Shift = { offset_ms: bigint; reported_until: bigint }
+const SHIFT = query<Shift>('select * from sandboxes where tenant_id = :tenant')
+
+const shifted = (shift: Shift | undefined, real: Instant): Instant =>
+  shift ? later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant) : real
+
+/** What time it is for a tenant, for reads: a write asks for its `times`. */
+export function* timeOf(tx: ReadTx, tenantId: number): Steps<Instant> {
+  const [real, shift] = yield* tx.together(tx.present, tx.get(SHIFT, { tenant: tenantId }))
+  return shifted(shift, real)
+}
+
+/** The tenant's time when the real one is `real`. */
+export function* timeAt(tx: Tx, tenantId: number, real: Instant): Steps<Instant> {
+  return shifted(yield* tx.get(SHIFT, { tenant: tenantId }), real)
+}
+
+/** Whether a tenant has a time of its own. */
+export function* isSandbox(tx: Tx, tenantId: number): Steps<boolean> {
+  return (yield* tx.get(SHIFT, { tenant: tenantId })) !== undefined
+}
+
+/** The tenant's own environment goes into the row, where a check constraint accepts only test. */
+const OPEN = query(
+  `insert into sandboxes (tenant_id, environment)
+  select tenant_id, environment from tenants where tenant_id = :tenant on conflict do nothing`,
+)
+const MOVED = query<TenantRow & Shift>(
+  `select s.*, t.partner_slug from sandboxes s join tenants t on t.tenant_id = s.tenant_id
+   where s.offset_ms > 0 order by s.tenant_id`,
+)
+const MOVE = query('update sandboxes set offset_ms = offset_ms + :by where tenant_id = :tenant')
+const PLAN = query<{ plan_id: bigint }>(
+  'select plan_id from plans where tenant_id = :tenant and partner_plan_id = :id',
+)
+const PLANS = query<{ plans: bigint }>('select count(*) as plans from plans where tenant_id = :tenant')
+// Below zero: passes of the scheduler count up from one.
+const WAKE_UP_ID = query<{ id: bigint }>(
+  'select coalesce(min(tick_id), 0) - 1 as id from webhook_events where tick_id < 0',
+)
+const EXPIRED = query<{ count: bigint }>(
+  `select count(*) as count from executions
+  where tenant_id = :tenant and status = 'sent' and lease_expires_at > :from and lease_expires_at <= :to`,
+)
+
+type Page = Omit<SandboxPage, 'wakeUpId'>
+
+/** What a store does in a way of its own. */
+export type OwnSandboxes = {
+  /** Null while a sandbox is being advanced; else what lets the next advance begin. */
+  takeAdvance: () => Promise<(() => void | Promise<void>) | null>
+  /** Runs a page of a pass. */
+  runPage: (tx: WriteTx, page: Page, times: Times) => Step<PassCounts & { fired: Fired[] }>
+  writeWakeUps: (tx: WriteTx, wakeUpId: number, fired: readonly Fired[], real: Instant) => Step<unknown>
+  /** Writes what takes away rows that others refer to. */
+  wipe: Base['write']
+  /** What goes in a reset as well. */
+  alsoWiped: readonly WipedRows[]
+}
+
+export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxes): SandboxStore {
+  return {
+    listSandboxes: () =>
+      read(function* (tx) {
+        const [real, rows] = yield* tx.together(tx.clock, tx.all(MOVED))
+        return rows.map((row) => sandboxOf(row, tenantOf(row), real))
+      }),
+
+    async beginAdvance(tenant, byMs, entry) {
+      const end = await own.takeAdvance()
+      if (!end) throw advanceUnderWay()
+      try {
+        return await write(function* (tx) {
+          const { real } = yield* tx.times
+          const sandbox = yield* open(tx, tenant, real)
+          refuseTooFar(sandbox, byMs)
+          const [wakeUpId, counted] = yield* tx.together(
+            nextWakeUpId(tx),
+            tx.get(PLANS, { tenant: tenant.tenantId }),
+            addAudit(tx, entry, real),
+          )
+          return { sandbox, plans: Number(counted?.plans), wakeUpId, end: async () => end() }
+        }, ofTenant(tenant))
+      } catch (error) {
+        await end()
+        throw error
+      }
+    },
+
+    async findNextStop({ tenantId }, { after, leadMs, togetherMs }) {
+      const asked = { tenant: tenantId, after, lead: leadMs, together: togetherMs }
+      return instantOrNull((await look((tx) => tx.get(NEXT_STOP, asked)))?.at ?? null)
+    },
+
+    async listSandboxDue({ tenantId }, { now, livePrice, leadMs }) {
+      const asked = { tenant: tenantId, now, lead: leadMs, price: livePrice }
+      return (await look((tx) => tx.all(DUE, asked))).map(({ plan_id }) => Number(plan_id))
+    },
+
+    async moveSandbox(tenant, byMs, { wakeUpId, ...page }) {
+      refuseLive(tenant)
+      return write(
+        function* (tx) {
+          const { real } = yield* tx.times
+          // What this transaction has been told of the tenant's time is from before.
+          const [, now] = yield* tx.together(
+            tx.run(MOVE, { tenant: tenant.tenantId, by: byMs }),
+            timeAt(tx, tenant.tenantId, real),
+          )
+          const { fired, ...counts } = yield* own.runPage(tx, page, { real, of: () => now })
+          yield* own.writeWakeUps(tx, wakeUpId, fired, real)
+          return counts
+        },
+        { ...ofTenant(tenant), alone: 'tenants', onceMore: true },
+      )
+    },
+
+    async countExpiredLeases(tenant, from, to) {
+      const asked = { tenant: tenant.tenantId, from, to }
+      return Number((await look((tx) => tx.get(EXPIRED, asked)))?.count)
+    },
+
+    fireInSandbox: (tenant, partnerPlanId, decisions, entry) =>
+      write(
+        function* (tx) {
+          const { real } = yield* tx.times
+          const { now } = yield* open(tx, tenant, real)
+          const plan = yield* tx.get(PLAN, { tenant: tenant.tenantId, id: partnerPlanId })
+          if (!plan) throw notFound('plan', partnerPlanId)
+          const page = { planIds: [Number(plan.plan_id)], decisions }
+          const { fired } = yield* own.runPage(tx, page, { real, of: () => now })
+          const [first] = fired
+          if (!first) throw asleep(partnerPlanId)
+          const wakeUpId = yield* nextWakeUpId(tx)
+          yield* tx.together(own.writeWakeUps(tx, wakeUpId, fired, real), addAudit(tx, entry, real))
+          return { fired: first, wakeUpId }
+        },
+        { ...ofTenant(tenant), onceMore: true },
+      ),
+
+    async resetSandbox(tenant, entry) {
+      refuseLive(tenant)
+      return own.wipe(
+        function* (tx) {
+          const { real } = yield* tx.times
+          yield* open(tx, tenant, real)
+          const wiped = yield* wipe(tx, tenant, { real, also: own.alsoWiped })
+          yield* addAudit(tx, entry, real)
+          return wiped
+        },
+        { ...ofTenant(tenant), alone: 'tenants' },
+      )
+    },
+  }
+}
+
+/**
+ * Gives the tenant a clock of its own. For a live tenant the table refuses that, and so does this function, with a
+ * message.
+ */
+function* open(tx: Tx, tenant: Tenant, real: Instant): Steps<Sandbox> {
+  refuseLive(tenant)
+  const of = { tenant: tenant.tenantId }
+  const [, shift] = yield* tx.together(tx.run(OPEN, of), tx.get(SHIFT, of))
+  if (!shift) throw new Error(`tenant ${tenant.tenantId} has no sandbox`)
+  return sandboxOf(shift, tenant, real)
+}
+
+const sandboxOf = (shift: Shift, tenant: Tenant, real: Instant): Sandbox => ({
+  tenant,
+  offsetMs: Number(shift.offset_ms),
+  now: shifted(shift, real),
+})
+
+function* nextWakeUpId(tx: Tx): Steps<number> {
+  return Number((yield* tx.get(WAKE_UP_ID))?.id)
+}
+
+// Which plans of a sandbox a pass must look at. Their instants are in their tenant's time, so no range along an index
+// finds them all: they are looked at one by one, which takes a third of a microsecond each.
+
+/**
+ * Whether a pass must look at a schedule `s` at `now` (an SQL expression), when the price is `:price` or unknown and
+ * the failsafe begins `:lead` before a window's end.
+ */
+const isDueAt = (now: string): string =>
+  `s.awake = 1 and (s.next_run_at <= ${now}
+     or (s.fireable >= s.floor and s.window_start <= ${now} and s.window_end <= ${now} + :lead)
+     or (cast(:price as bigint) is null and s.clock_at <= ${now}) or s.limit_price >= :price)`
+
+/** Later than every instant. */
+const NEVER = 2n ** 62n
+const STOPS = ['s.next_run_at', 's.window_end', 's.window_end - :lead', 's.clock_at']
+const after = (at: string): string => `case when ${at} > :after then ${at} else ${NEVER} end`
+
+/**
+ * The first instant after `:after` at which a plan of a tenant is to be looked at; of those that come within
+ * `:together` of it, the last, where each plan counts with its next one alone. Reads every plan of the tenant once.
+ */
+const NEXT_STOP = query<{ at: bigint | null }>(
+  ({ least }) => `
+  with stops as materialized (
+    select ${least(...STOPS.map(after))} as at
+    from plans p join schedules s on s.plan_id = p.plan_id where p.tenant_id = :tenant and s.awake = 1)
+  select max(at) as at from stops where at < ${NEVER} and at <= (select min(at) from stops) + :together`,
+)
+
+const DUE = query<{ plan_id: bigint }>(
+  `select p.plan_id from plans p join schedules s on s.plan_id = p.plan_id
+   where p.tenant_id = :tenant and ${isDueAt('cast(:now as bigint)')} order by p.plan_id`,
+)
+
+/**
+ * The due plans of every sandbox, each by its own time when the real one is `:now`. `greatest` is the function that
+ * returns the greatest of its arguments.
+ */
+export const allSandboxDue = (greatest: 'max' | 'greatest'): string => `
+  select p.plan_id from sandboxes b cross join plans p cross join schedules s
+  where p.tenant_id = b.tenant_id and s.plan_id = p.plan_id
+    and ${isDueAt(`${greatest}(cast(:now as bigint) + b.offset_ms, b.reported_until)`)}`
+
+// A reset of a test environment.
+
+/** Tables, and which of their rows. */
+export type Rows = readonly (readonly [table: string, rows: string])[]
+
+/** What goes, those that refer to others first. The tenant's keys, webhook and clock stay. */
+export const WIPED: Rows = [
+  ['webhook_events', 'tenant_id = :tenant'],
+  ['adjustments', 'tenant_id = :tenant'],
+  ['late_reports', 'tenant_id = :tenant'],
+  ['trades', 'tenant_id = :tenant'],
+  ['executions', 'tenant_id = :tenant'],
+  ['schedules', 'plan_id in (select plan_id from plans where tenant_id = :tenant)'],
+  ['windows', 'plan_id in (select plan_id from plans where tenant_id = :tenant)'],
+  ['stops', 'tenant_id = :tenant'],
+  ['plans', 'tenant_id = :tenant'],
+  ['consents', 'user_id in (select user_id from users where tenant_id = :tenant)'],
+  ['users', 'tenant_id = :tenant'],
+]
+
+type WipedRows = { table: string; all: Query<never> }
+
+/** To be called once, when a module is loaded. */
+export const wipedRows = (rows: Rows): WipedRows[] =>
+  rows.map(([table, which]) => ({ table, all: query(`delete from ${table} where ${which}`) }))
+
+const MARK = query('update sandboxes set resetting = :resetting where tenant_id = :tenant')
+const WIPE = wipedRows(WIPED)
+/**
+ * What a reset keeps of the executions that it removes, in this order: of each plan's name the latest start of a window
+ * that had any. One that is older than every window of today, which the name's next window starts after anyway, is kept
+ * as one instant for the whole environment, so that resets do not add up.
+ */
+const KEEP_USED_STARTS = [
+  `insert into used_before_reset (tenant_id, partner_plan_id, window_start)
+   select p.tenant_id, p.partner_plan_id, max(e.window_start)
+   from plans p join executions e on e.plan_id = p.plan_id where p.tenant_id = :tenant
+   group by p.tenant_id, p.partner_plan_id
+   on conflict (tenant_id, partner_plan_id) do update set window_start = excluded.window_start
+     where excluded.window_start > used_before_reset.window_start`,
+  `update sandboxes set used_until = (
+     select max(x.used) from (
+       select sandboxes.used_until as used
+       union all select window_start from used_before_reset
+         where tenant_id = :tenant and window_start < :real + sandboxes.offset_ms - ${WINDOW_MS['bi-weekly']}) x)
+   where tenant_id = :tenant`,
+  `delete from used_before_reset where tenant_id = :tenant
+     and window_start <= (select used_until from sandboxes where tenant_id = :tenant)`,
+].map((statement) => query(statement))
+
+/**
+ * In a transaction that has the tenant to itself. Records that are otherwise kept forever can be deleted while the
+ * tenant is marked. No purchase in it is dated later than `real`.
+ */
+function* wipe(
+  tx: Tx,
+  { tenantId: tenant }: Tenant,
+  { real, also }: { real: Instant; also: readonly WipedRows[] },
+): Steps<Wiped> {
+  if ((yield* tx.run(MARK, { tenant, resetting: 1 })) !== 1) throw notToWipe()
+  for (const statement of KEEP_USED_STARTS) yield* tx.run(statement, { tenant, real })
+  const counts = yield* tx.together(...[...WIPE, ...also].map(({ all }) => tx.run(all, { tenant })))
+  yield* tx.run(MARK, { tenant, resetting: 0 })
+  const gone = new Map(WIPE.map(({ table }, i) => [table, counts[i] ?? 0]))
+  return wipedOf((table) => gone.get(table) ?? 0)
+}

@@ -1,0 +1,52 @@
+// A statement of SQL with named parameters, as both stores write it, and what is read with it.
+
+import type { Instant } from '../core/time.ts'
+
+/** What the two databases spell differently. */
+export type Dialect = {
+  /** That a column is one of the values of a parameter: `among('plan_id', 'plan_ids')`. */
+  among: (column: string, parameter: string, type?: 'bigint' | 'text') => string
+  /** A field of JSON that is kept as text. */
+  field: (json: string, name: string) => string
+  /** What stands before the first space of a text. */
+  firstWord: (text: string) => string
+  /** The least of several values, none of them null. */
+  least: (...values: string[]) => string
+}
+type Text = string | ((dialect: Dialect) => string)
+export type Params = Readonly<Record<string, unknown>>
+
+/**
+ * A statement with parameters as `:name`. In SQL for both stores, a sum is cast (`cast(x as bigint)`), a subquery has a
+ * name, and no column is selected that is not grouped by.
+ */
+export type Query<Row> = {
+  /** Under which a store keeps what it has made of it. */
+  readonly id: number
+  readonly text: Text
+  /** Only for the compiler: what a row of its answer looks like, integers as bigint. */
+  readonly row?: Row
+}
+
+let defined = 0
+
+/** To be called once for each statement, when its module is loaded. */
+export function query<Row = never>(text: Text): Query<Row> {
+  defined += 1
+  return { id: defined, text }
+}
+
+/**
+ * How many rows are read without a break: a few milliseconds on a file, where one reader holds up all others in its
+ * process.
+ */
+export const PAGE_ROWS = 5_000
+
+/** Between two pages other requests get their turn. */
+export const breathe = () => new Promise((resolve) => setImmediate(resolve))
+
+// Integers of a row to instants.
+
+export const instant = (value: bigint): Instant => Number(value) as Instant
+export const instantOrNull = (value: bigint | null): Instant | null =>
+  value === null ? null : instant(value)
