@@ -1,5 +1,6 @@
-// The columns of the reports, which are the members of the billing answers too, how they are added up, and CSV. Frozen:
-// the checksums of closed months are filed. A new column is a new version of the report, under a name of its own.
+// The columns of the reports, which are also the members of the billing answers; their totals; and CSV. The columns are
+// frozen, because partners file the checksums of closed months. A new column makes a new version of the report, under a
+// name of its own.
 
 import { btc, formatBtc, formatUsd, type Usd, usd } from '../core/money.ts'
 import type { ReportColumn } from '../core/trade.ts'
@@ -35,7 +36,7 @@ export const SUMMARY_COLUMNS = [
 ] as const
 export type SummaryColumn = (typeof SUMMARY_COLUMNS)[number]
 
-/** What a user's trades of a month come to, and those of all users. */
+/** The sums of a user's trades in a month, and of those of all users. */
 export const SUM_COLUMNS = [
   'trade_count',
   'volume_usd',
@@ -72,7 +73,7 @@ export const TRADE_COLUMNS = [
   'failure_reason',
 ] as const
 export type TradeColumn = WithAll<(typeof TRADE_COLUMNS)[number], ReportColumn>
-/** Does not compile while one of them is missing. */
+/** A list of columns that does not compile while one of them is missing. */
 type WithAll<Columns extends string, Them extends Columns> = Columns | Them
 
 export const ADJUSTMENT_COLUMNS = [
@@ -97,8 +98,8 @@ export type AdjustmentColumn = (typeof ADJUSTMENT_COLUMNS)[number]
 
 type AnyColumn = SummaryColumn | UserColumn | TradeColumn | AdjustmentColumn
 /**
- * What is in a column: somebody else's words, figures that can be added up, or neither. A new column does not compile
- * before it is said: a spreadsheet would compute what a partner writes.
+ * What a column contains: text from outside, figures that can be added up, or neither. A new column does not compile
+ * until this is declared, because a spreadsheet would compute a formula that a partner wrote.
  */
 const KINDS: Readonly<Record<AnyColumn, 'foreign' | 'plain' | Unit>> = {
   partner_slug: 'foreign',
@@ -156,13 +157,13 @@ const kindOf = (name: string) => (KINDS as Readonly<Record<string, string>>)[nam
 export const columnsOf = (names: readonly AnyColumn[]): CsvColumn[] =>
   names.map((name) => ({ name, ...(KINDS[name] === 'foreign' ? { foreign: true } : { plain: true }) }))
 
-// The last row of a report, on request: what its rows add up to.
+// The last row of a report, on request: the totals of its rows.
 
-/** What is in the first column of that row. No slug, month or instant looks like this. */
+/** The first cell of that row. No slug, month or instant looks like this. */
 export const TOTAL = 'TOTAL'
 
 type Unit = 'count' | 'dollars' | 'coins'
-/** How a cell of a column that can be added up is read, and how their sum is written. */
+/** How a cell of such a column is read, and how the sum is written. */
 const UNITS: Readonly<Record<Unit, { read: (cell: string) => bigint; write: (sum: bigint) => Cell }>> = {
   count: { read: BigInt, write: Number },
   dollars: { read: usd, write: (sum) => formatUsd(sum as Usd) },
@@ -170,13 +171,13 @@ const UNITS: Readonly<Record<Unit, { read: (cell: string) => bigint; write: (sum
 }
 
 type Totals<C extends string> = {
-  /** Hands the rows on, each once it is counted. */
+  /** Passes the rows on, each once it is counted. */
   adding: (rows: Iterable<Row<C>>) => Iterable<Row<C>>
-  /** The row: sums where they mean something, nothing elsewhere. */
+  /** The row of totals: sums where they have a meaning, empty cells elsewhere. */
   row: () => Row<C>
 }
 
-/** Sums exactly what is exact, row by row; it holds no row. */
+/** Adds the rows up exactly, one by one, and keeps none of them. */
 export function createTotals<C extends string>(columns: readonly C[]): Totals<C> {
   const sums = columns.flatMap((name) => {
     const unit = (UNITS as Readonly<Partial<Record<string, (typeof UNITS)[Unit]>>>)[kindOf(name) ?? '']
@@ -200,16 +201,16 @@ export function createTotals<C extends string>(columns: readonly C[]): Totals<C>
   }
 }
 
-// CSV as RFC 4180 has it: CRLF, quotes where they are needed, a header always.
+// CSV by RFC 4180: CRLF, quotes where they are needed, always a header.
 
 export type Cell = string | number | boolean | null
-/** A record by the names of its columns. */
+/** A row by the names of its columns. */
 export type Row<C extends string = string> = Readonly<Record<C, Cell>>
 export type CsvColumn<C extends string = string> = {
   name: C
-  /** Somebody else's text: a spreadsheet must not take it for a formula. */
+  /** Text from outside: a spreadsheet must not take it for a formula. */
   foreign?: true
-  /** Figures, instants and words of ours, without a character that means something in CSV. */
+  /** Figures, instants and our own words, without a character that has a meaning in CSV. */
   plain?: true
 }
 
@@ -230,7 +231,7 @@ export function csvRow<C extends string>(columns: readonly CsvColumn<C>[], row: 
   return `${line}\r\n`
 }
 
-/** What nearly every cell is: one look at it is enough. */
+/** Whether a cell needs no escaping, which is true of nearly every one. */
 const isHarmless = (value: Cell): boolean => typeof value === 'string' && !/^[=+\-@\t\r]|[",\r\n]/.test(value)
 
 const guarded = (value: Cell, isForeign: boolean): string =>

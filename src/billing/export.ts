@@ -1,4 +1,4 @@
-// Exports: the rows of the reports, read without holding many of them, and their text.
+// Exports: the rows of the reports, read a few at a time, and their text.
 
 import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
 import { type FixedPeriod, periodOf } from '../core/month.ts'
@@ -27,14 +27,17 @@ import { type BillingStore, bill, statementJson, userLineJson } from './statemen
 export const REPORTS = ['summary', 'users', 'trades', 'adjustments'] as const
 export type ReportKind = (typeof REPORTS)[number]
 
-/** Few, because all of them are in memory at once, and the read that brings them should be short. */
+/** Few, because a page is in memory at once, and its read should be short. */
 const ROWS_PER_PAGE = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 
 type Report = {
   columns: readonly CsvColumn[]
-  /** Page by page: to wait for each row would take longer than to read it. Within a page they are made one by one. */
+  /**
+   * Page by page, because waiting for each row would take longer than reading it. Within a page, rows are made one by
+   * one.
+   */
   pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
 }
 
@@ -72,7 +75,7 @@ async function* tradePages({
     yield rowsOf(page, tradeRow)
     after = page.at(-1) ?? null
     if (after === null || page.length < ROWS_PER_PAGE) return
-    // A turn of the event loop between two reads: the log may be emptied and others answered.
+    // A turn of the event loop between two reads, so that the log can be checkpointed and other calls answered.
     await new Promise((resolve) => setImmediate(resolve))
   }
 }
@@ -98,7 +101,7 @@ async function* adjustmentRowPages(scope: ExportScope): AsyncGenerator<Iterable<
   for await (const page of adjustmentPages(scope)) yield rowsOf(page, adjustmentLineJson)
 }
 
-/** Makes each row when it is asked for: a page of them would outlive the garbage collector's nursery. */
+/** Makes each row on demand: a whole page of rows would outlive the garbage collector's nursery. */
 function* rowsOf<T, R>(page: readonly T[], rowOf: (of: T) => R): Generator<R> {
   for (const of of page) yield rowOf(of)
 }
@@ -107,7 +110,7 @@ function* rowsOf<T, R>(page: readonly T[], rowOf: (of: T) => R): Generator<R> {
 
 export type Form = { report: ReportKind; format: 'csv' | 'json'; bom?: boolean; totals?: boolean }
 
-/** What an export reads: each month as its period was fixed. */
+/** What an export reads: the months, each as its period was fixed. */
 export type Reading = { store: ExportScope['store']; periods: readonly FixedPeriod[]; filter: TenantFilter }
 
 /** Text gathered before it is written: a write for every row would be slow. */
@@ -146,14 +149,13 @@ async function* pagesOf(
   if (totals) yield [totals.row()]
 }
 
-// The rows of the trades report and of the adjustments report: what each column says of a fill, a failure or a
-// correction.
+// The rows of the trades report and of the adjustments report: each column for a fill, a failure and a correction.
 
 /** A line of a month as a row of its export. */
 export const tradeRow = (line: TradeLine): Row<TradeColumn> =>
   line.entry.kind === 'trade' ? fillRow(line, line.entry) : adjustmentRow(line, line.entry)
 
-/** A correction, signed: together with the fill it names it adds up to what really happened. */
+/** A correction, as signed differences: added to the fill that it names, it gives what really happened. */
 function adjustmentRow(
   line: LineNames,
   { partnerOrderId, adjustment }: TradeLine['entry'] & { kind: 'adjustment' },
@@ -172,7 +174,7 @@ function adjustmentRow(
   }
 }
 
-/** An adjustment beside what it corrects: its own report, where the reason has a column to itself. */
+/** An adjustment beside what it corrects, in the adjustments report, where the reason has its own column. */
 export function adjustmentLineJson({ adjustment, original, partnerOrderId, ...line }: AdjustmentLine) {
   const fill = 'usdAmount' in original.report ? original.report : null
   return {

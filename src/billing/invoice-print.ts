@@ -1,4 +1,4 @@
-// An invoice as it is sent: HTML that prints, Markdown, or JSON.
+// The layouts of an invoice: HTML for printing, Markdown, and JSON.
 
 import { formatBtc, formatUsd } from '../core/money.ts'
 import { htmlText, visibleCell } from '../core/text.ts'
@@ -16,7 +16,7 @@ import {
   type Words,
 } from './invoice.ts'
 
-// As one HTML file that prints on A4: no script, no address outside, nothing to load.
+// One HTML file that prints on A4: no script, no outside address, nothing to load.
 
 const STYLE = `
 :root { color-scheme: light; }
@@ -99,7 +99,7 @@ ${hasAdjustments ? `<table class="small">\n<thead>${htmlRow(words.adjustments.co
 `,
 }
 
-/** At the foot of every printed page. A name is made of a slug and a month: it needs no escape in CSS. */
+/** The foot of every printed page. A name consists of a slug and a month, so it needs no escaping in CSS. */
 const pageNumbers = ({ name }: Words): string =>
   `@page { @bottom-left { content: "${name}"; font: 8pt sans-serif; color: #5b6470; }
   @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; color: #5b6470; } }
@@ -124,7 +124,7 @@ function htmlRow(cells: readonly string[], tag: 'td' | 'th', amounts: number, ki
   return `<tr${kind === '' ? '' : ` class="${kind}"`}>${written.join('')}</tr>`
 }
 
-// As Markdown: for a mail, a ticket, a repository.
+// Markdown, for a mail, a ticket or a repository.
 
 export const MARKDOWN: Layout = {
   head: (words, hasAdjustments) =>
@@ -152,30 +152,30 @@ export const MARKDOWN: Layout = {
   foot: (hasAdjustments) => (hasAdjustments ? '\n' : ''),
 }
 
-/** As code, so that it can be copied: a slug and a checksum hold nothing that ends it. */
+/** As code, so that it can be copied: a slug and a checksum contain nothing that would end it. */
 const evidence = ({ evidence: { facts } }: Words): string =>
   facts.map(([label, value]) => `- ${label}: \`${value}\``).join('\n')
 
 const table = (titles: readonly string[], rows: readonly (readonly string[])[]): string =>
   [tableHead(titles), ...rows.map(markdownRow)].join('\n')
 
-/** Amounts, in columns that are named for their unit, are on the right. */
+/** Columns of amounts, which are named after their unit, are aligned to the right. */
 const tableHead = (titles: readonly string[]): string =>
   `| ${titles.join(' | ')} |\n|${titles.map((title) => (/^(USD|BTC)$/.test(title) ? '---:' : '---')).join('|')}|`
 
 const markdownRow = (cells: readonly string[]): string => `| ${cells.map(escaped).join(' | ')} |`
 
-/** Somebody else's words stay words: none of them makes an emphasis, a link, a tag or a cell. */
+/** Escapes text from outside, so that it makes no emphasis, link, tag or cell. */
 const escaped = (text: string): string =>
   visibleCell(text).replace(/[\\`*{}[\]!|<>~&]|(?<!\w)_|_(?!\w)/g, '\\$&')
 
-/** At the beginning of a line they could make a heading or a list as well. */
+/** At the beginning of a line it could also make a heading or a list. */
 const escapedLine = (text: string): string =>
   escaped(text)
     .replace(/^[#+=-]/, '\\$&')
     .replace(/^(\d+)([.)])/, '$1\\$2')
 
-// As JSON, for programs.
+// JSON, for programs.
 
 /** Without its adjustments, which follow one by one. */
 export function invoiceJson(invoice: Invoice) {

@@ -1,5 +1,4 @@
-// Invoices: drawn from what is on record, the statement of the month, its adjustments and the checksum of its trades,
-// and put into words.
+// Invoices: made from the statement of a month, its adjustments and the checksum of its trades, and put into words.
 
 import { createHash } from 'node:crypto'
 import { BPS_ONE, type Statement } from '../core/fees.ts'
@@ -21,7 +20,7 @@ import type { AdjustmentLine, ExecutionStore } from '../store/store.ts'
 import { adjustmentLineJson, adjustmentPages, type ExportScope, textOf } from './export.ts'
 import { bill } from './statement.ts'
 
-/** The scope is the month of one live tenant. */
+/** The invoice of one live tenant's month. */
 export async function invoiceOf(
   scope: OrdersScope,
   tenant: Tenant,
@@ -50,7 +49,7 @@ async function sumAdjustments(scope: OrdersScope): Promise<Invoice['adjusted']> 
   return sum
 }
 
-/** Takes the checksum of the very bytes that the export writes. */
+/** The checksum of exactly the bytes that the export writes. */
 async function evidenceOf({ store, period, filter }: ExportScope, slug: string): Promise<Evidence> {
   const hash = createHash('sha256')
   let rows = 0
@@ -78,33 +77,31 @@ export async function* pageOf(scope: OrdersScope, invoice: Invoice, layout: Layo
   yield layout.foot(hasAdjustments)
 }
 
-// What an invoice holds: one partner's live month with everything that explains its total. It is drawn from what never
-// changes once the month is over, and from the names and addresses it is given.
+// What an invoice contains: one partner's live month with everything that explains its total. It is made from what
+// never changes once the month is over, and from the given names and addresses.
 
 /** The sender or the recipient of an invoice: lines as they are printed. */
 export type Party = { name: string; address: readonly string[]; taxId: string | null }
 export type Parties = { issuer: Party & { notes: readonly string[] }; partner: Party }
 
-/** The trades export that the invoice rests on: how to make it again, and what it must come to. */
+/** The trades export that the invoice rests on: the command that makes it again, and the result it must have. */
 type Evidence = { command: string; rows: number; sha256: string }
 
 export type Invoice = {
   statement: Statement
-  /** What the statement covers: of a month that is not over, its figures so far. */
+  /** What the statement covers: for a month that is not over, the figures so far. */
   period: FixedPeriod
   /** Null where no settings name them. */
   parties: Parties | null
-  /**
-   * What the adjustments of the month add up to, exactly and as they are printed; the rest of the volume is fills.
-   */
+  /** The sum of the month's adjustments, exact and as printed; the rest of the volume is fills. */
   adjusted: { count: number; usd: Usd; printed: Usd }
-  /** Null while the month can change: what is exported now is not what it will be. */
+  /** Null while the month can change, because a later export would differ. */
   evidence: Evidence | null
 }
 
 /**
- * Stable: the same whenever the invoice is made, and of no other. Null while the month can change, because a page with
- * a number is taken for the invoice.
+ * Unique, and the same whenever the invoice is made. Null while the month can change, because a page with a number
+ * would be taken for the invoice.
  */
 export const numberOf = ({ tenant, period, final }: Statement): string | null =>
   final ? `${tenant.partnerSlug}-${period.month}` : null
@@ -112,13 +109,13 @@ export const numberOf = ({ tenant, period, final }: Statement): string | null =>
 /** The day after the period: the first on which the invoice can be final. Null while the month can change. */
 export const dateOf = ({ period, final }: Statement): string | null => (final ? utcDate(period.end) : null)
 
-/** What the issuer says at the end, such as how to pay; nothing while there is nothing to pay. */
+/** The issuer's closing lines, such as how to pay; none while there is nothing to pay. */
 export const termsOf = ({ statement, parties }: Invoice): readonly string[] =>
   statement.final ? (parties?.issuer.notes ?? []) : []
 
 /**
- * An amount as an invoice prints it. Partners report fractions of a cent; they are cut off, never rounded up, so that
- * no volume seems to reach a tier that it does not reach. A line of its own adds up what was cut.
+ * An amount as an invoice prints it. Fractions of a cent, which partners report, are cut off and never rounded up, so
+ * that no volume seems to reach a tier that it does not reach. A separate line adds up what was cut.
  */
 const inCents = (amount: Usd): string => formatUsd(floorToCents(amount))
 
@@ -129,11 +126,11 @@ const firstDayOf = ({ period }: Statement): string => utcDate(period.start)
 export const fillsOf = ({ statement, adjusted }: Invoice): Usd =>
   (statement.activity.volume - adjusted.usd) as Usd
 
-// The lines that the total of an invoice is made of, each with its arithmetic, and why it is charged by its tier.
+// The lines of an invoice's total, each with its arithmetic, and why its tier applies.
 
 type FeeLine = { item: string; arithmetic: string; amount: Usd }
 
-/** What the total is made of: the amounts of the lines add up to it. */
+/** The lines of the total: their amounts add up to it. */
 export function feeLines({ tier, activity, fees }: Statement): FeeLine[] {
   const { volume, activeUsers } = activity
   const lines: FeeLine[] = [
@@ -157,7 +154,7 @@ export function feeLines({ tier, activity, fees }: Statement): FeeLine[] {
 /** A dollar has eight places, a basis point four. */
 const PRODUCT_PLACES = 12
 
-/** With the volume to the cent; with all its places where that would come to another fee. */
+/** With the volume to the cent, or with all its places where the cents alone would give another fee. */
 function volumeArithmetic(volume: Usd, bps: number, fee: Usd): string {
   if (volume < 0n) return `${inCents(volume)} is below zero and charged as 0.00; nothing is carried over`
   const cut = floorToCents(volume)
@@ -178,7 +175,7 @@ export function tierReason({ tenant, tier, tierSource, activity }: Statement): s
 
 // What the adjustments of a month changed: each with the orders that it is about, before and after.
 
-/** The scope of a report that looks up what was adjusted before. */
+/** The scope of a report that looks up earlier adjustments. */
 export type OrdersScope = ExportScope & { store: Pick<ExecutionStore, 'findExecution'> }
 
 export type OrderLine = AdjustmentLine & { changed: AdjustedOrders }
@@ -201,7 +198,7 @@ async function changedBy(
   return ordersAdjusted(original, earlier, adjustment)
 }
 
-/** A line as JSON: the row of the adjustments report, and what it did to its orders. */
+/** A line as JSON: the row of the adjustments report, and its effect on the orders. */
 export const orderLineJson = ({ changed, ...line }: OrderLine) => ({
   ...adjustmentLineJson(line),
   orders: changed.orders,
@@ -211,7 +208,7 @@ export const orderLineJson = ({ changed, ...line }: OrderLine) => ({
   btc_amount: formatBtc(changed.after.btc),
 })
 
-// What is on an invoice that a person reads, in words and in its order; how it looks is the layouts' business.
+// The content of a printed invoice, in words and in order. The layouts decide how it looks.
 
 type Fact = readonly [label: string, value: string]
 
@@ -219,7 +216,7 @@ export type Words = {
   title: string
   /** Null while the month can change. */
   number: string | null
-  /** What a page is known by: the number, or whose month it is. */
+  /** The name of the page: the number, or the partner and the month. */
   name: string
   /** What a reader must know before anything else. */
   warning: string | null
@@ -227,7 +224,7 @@ export type Words = {
   facts: readonly Fact[]
   fees: readonly (readonly [item: string, arithmetic: string, amount: string])[]
   total: Fact
-  /** Below the total: how to pay it, and what it is in. */
+  /** Below the total: how to pay it, and in which currency. */
   terms: readonly string[]
   volume: readonly Fact[]
   adjustments: { heading: string; columns: readonly string[]; none: string }
@@ -237,7 +234,7 @@ export type Words = {
 /** Cells of an adjustment, under the columns of `adjustments`; amounts come last. */
 type AdjustmentCells = readonly [date: string, what: string, why: string, usd: string, btc: string]
 
-/** How a kind of file is written: a beginning, the adjustments one by one, an end. */
+/** A layout: how a beginning, each adjustment and an end are written. */
 export type Layout = {
   head: (words: Words, hasAdjustments: boolean) => string
   adjustment: (cells: AdjustmentCells) => string
@@ -289,7 +286,7 @@ const hasFractions = (invoice: Invoice): boolean => {
   return ![statement.activity.volume, adjusted.usd, fillsOf(invoice)].every(isWhole)
 }
 
-/** The parts of the volume as they are printed: what was cut off them makes a line of its own, so they add up. */
+/** The parts of the volume as printed. What was cut off them has a line of its own, so they add up. */
 function volumeLines(invoice: Invoice): Fact[] {
   const { statement, adjusted } = invoice
   const { volume, executionsFilled, executionsPartial } = statement.activity
@@ -303,7 +300,7 @@ function volumeLines(invoice: Invoice): Fact[] {
   ]
 }
 
-/** For somebody who has the invoice and not the program: the command that makes the file is the operator's business. */
+/** For a reader who does not have the program: only the operator runs the command that makes the file. */
 function evidenceWords({ evidence }: Invoice): Words['evidence'] {
   const heading = 'The trades behind it'
   if (!evidence) return { heading, text: 'The final invoice has their checksum here.', facts: [] }

@@ -1,4 +1,4 @@
-// Statements: a month drawn up from what the store recorded, each user's share of it, and what it must cost by the
+// Statements: a month's fees computed from the records, each user's share, and a second computation of the fees by the
 // guide.
 
 import {
@@ -22,7 +22,7 @@ export type BillingStore = MonthStore &
   Pick<TierStore, 'readTerms'> &
   Pick<PartnerStore, 'findPartner' | 'listTenants'>
 
-/** What is read for one statement: of one tenant alone. */
+/** The reads for a statement, of one tenant only. */
 type StatementStore = Pick<BillingStore, 'readActivity' | 'readTerms'>
 
 export type Billed = { statement: Statement; users: (UserLine & { fee: Usd })[] }
@@ -115,7 +115,7 @@ function averageJson({ volume, btc }: Pick<UserLine, 'volume' | 'btc'>): string 
   return average === null ? null : formatPrice(average)
 }
 
-// A month's users as they are read page by page: drawn up once, and the same for all pages.
+// Listings of a month's users, read page by page: computed once, and the same for all pages.
 
 /** How long a listing is remembered after its last page was asked for. */
 const IDLE_MS = 60_000
@@ -130,7 +130,7 @@ export type Listings = {
   keep: (key: string, listing: Listing) => void
 }
 
-/** `key` names whose bill it is, the month, and where what it covers ends. */
+/** `key` names the tenant, the month, and the end of the period. */
 export function createListings(): Listings {
   const kept = new Map<string, { listing: Listing; timer: NodeJS.Timeout }>()
 
@@ -150,20 +150,20 @@ export function createListings(): Listings {
     keep,
     find(key) {
       const found = kept.get(key)
-      // What is read goes to the end of the line again.
+      // A listing that is read becomes the newest again.
       if (found) keep(key, found.listing)
       return found?.listing ?? null
     },
   }
 }
 
-// What a month must cost by the words of the guide, worked out from the tiers and overrides as they are stored. It is
-// written apart from core/fees.ts on purpose: a fault there is not made here again.
+// What a month must cost by the guide, computed from the stored tiers and overrides. It does not use core/fees.ts, on
+// purpose, so that a fault there is not repeated here.
 
-/** `overrides` are all of the partner, in any order. `isDue` says whether the partner was there in that month. */
+/** `overrides` are all of the partner's, in any order. `isDue` says whether the partner existed in that month. */
 export type Stored = { tiers: readonly Tier[]; overrides: readonly OverrideStart[]; isDue: boolean }
 
-/** What a statement is charged by and comes to, as far as it is not what the stored tiers say. */
+/** The tier and the amounts of a statement where they differ from what the stored tiers give. */
 export function chargeFaults(statement: Statement, stored: Stored): Omit<Fault, 'subject'>[] {
   const { tier, source } = tierByTheGuide(statement, stored)
   const found: Omit<Fault, 'subject'>[] = []
@@ -198,7 +198,7 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
     if (one.fromMonth <= period.month && (named === null || one.fromMonth > named.fromMonth)) named = one
   const override = named?.tierName ? current.get(named.tierName) : undefined
   if (override) return { tier: override, source: 'override' }
-  // Older is what began in an earlier month, and of one month what was set first.
+  // A tier is older if it began in an earlier month, or was set first in the same month.
   const isOlder = (one: Tier, than: Tier): boolean => {
     const [own, other] = [firstMonth.get(one.name) ?? '', firstMonth.get(than.name) ?? '']
     return own === other ? one.place < than.place : own < other
@@ -212,7 +212,10 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
   return { tier: best, source: 'volume' }
 }
 
-/** What is reached comes before what is not; of reached ones the higher, of others the lower; of equals the older. */
+/**
+ * A tier that the volume reaches is better than one that it does not. Of reached tiers the higher is better, of others
+ * the lower, of equals the older.
+ */
 function isBetter(
   one: Tier,
   than: Tier,

@@ -3,7 +3,7 @@
 import { Problem } from '../core/problem.ts'
 
 const SERVER = /^postgres(ql)?:\/\//i
-/** What is meant as an address, even inside quotes that a shell would have removed: it may hold a password. */
+/** Forms of an address, even inside quotes that a shell would have removed: it may contain a password. */
 const OF_ANY_KIND = [
   // A URL of any kind, also inside another one: jdbc:postgresql://h/db, socket:/run/db.
   /:\/\//,
@@ -22,11 +22,11 @@ const HIDDEN = 'postgres://***'
 /** Whether it names a database on a PostgreSQL server. Anything else is a file. */
 export const isServer = (db: string): boolean => SERVER.test(db)
 
-/** The same as it may be shown and logged: without a password, and otherwise unchanged. */
+/** The address without its password and otherwise unchanged, for messages and logs. */
 export function shownAddress(db: string): string {
   if (!isAddressOfAnyKind(db)) return db
   const parts = splitAddress(db)
-  // Nobody can tell where a password with a slash ends.
+  // The end of a password with a slash cannot be found.
   if (!parts) return HIDDEN
   if (!parts.password && !parts.parameters.some(isSecret)) return db
   const parameters = withoutSecretsOf(parts.parameters)
@@ -53,16 +53,16 @@ const joined = ({ scheme, user, password, host, path, parameters }: AddressParts
   path +
   (parameters.length > 0 ? `?${parameters.join('&')}` : '')
 
-/** Whether it holds anything that may not be shown: a hint then names the variable TRANCHE_DB. */
+/** Whether it contains anything that may not be shown: a hint then names the variable TRANCHE_DB. */
 export const holdsSecret = (db: string): boolean => shownAddress(db) !== db
 
-/** Takes the place, in a command, of the address that the variable holds; a shell reads it there. */
+/** Stands in a command for the address in the variable, which a shell inserts. */
 export const IN_VARIABLE = '$TRANCHE_DB'
 
-/** How a command names it, of what may be shown of it: in the variable where that hides a password. */
+/** How a command names the database: by its address, or by the variable where a password is hidden. */
 export const namedInCommand = (shown: string): string => (shown.includes('***') ? IN_VARIABLE : shown)
 
-/** A text that may quote addresses, of databases and others, without their passwords. */
+/** A text that may quote addresses, of databases or other servers, without their passwords. */
 export const withoutSecrets = (text: string): string =>
   text.replace(/[a-z][a-z0-9+.-]*:\/\/[^\s'"`]+/gi, (address) =>
     isServer(address) ? shownAddress(address) : address.replace(/\/\/[^/@]*:.*@/, '//***@'),
@@ -108,7 +108,7 @@ function splitAddress(db: string): AddressParts | null {
   return { scheme, user, password, host, path, parameters: query === '' ? [] : query.split('&') }
 }
 
-/** What is before the first such character, and what is after it; null when there is none. */
+/** The parts before and after the first such character; null for the second when there is none. */
 function cutAt(text: string, sign: string): [string, string | null] {
   const at = text.indexOf(sign)
   return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)]
@@ -129,13 +129,13 @@ const PARAMETERS = [
 ] as const
 const isTaken = (name: string): boolean => (PARAMETERS as readonly string[]).includes(name)
 
-/** Whether the value of a parameter is a secret. For a parameter that is not accepted, nobody can tell. */
+/** Whether the value of a parameter is a secret. For a parameter that is not accepted, its name decides. */
 const isSecret = (parameter: string): boolean => {
   const [name] = cutAt(parameter, '=')
   return name === 'password' || (!isTaken(name) && /pass|pwd|secret|token|%/i.test(name))
 }
 
-/** What an address says, decoded; null for what it leaves out. */
+/** The parts of an address, decoded; null for those left out. */
 export type AddressValues = Record<(typeof PARAMETERS)[number], string | null>
 
 /** The values of an address that has no flaw. A parameter overrides the same part elsewhere in the address. */
@@ -163,7 +163,10 @@ export const PORT_MAX = 65_535
 export const isPort = (text: string): boolean =>
   /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= PORT_MAX
 
-/** All but the first and the last encrypt, and check the server's certificate and its name. The last only encrypts. */
+/**
+ * All but the first and the last encrypt the connection, and check the server's certificate and name; the last only
+ * encrypts.
+ */
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify']
 
 const FLAW = {

@@ -1,4 +1,5 @@
-// What a store offers to a copy: a source that holds still, and a target that nobody can see until it is whole.
+// The interface between a store and a copy: a source that holds still, and a target that nobody can see until it is
+// complete.
 
 import type { Instant } from '../core/time.ts'
 import type { Seal } from './seal.ts'
@@ -6,8 +7,8 @@ import type { AuditEntry, Store } from './store.ts'
 import type { Table } from './tables.ts'
 
 /**
- * When the migrations of a file were applied, which a copy of that file records as well, wherever it has been
- * meanwhile; and when the database was begun, which takes the place of the migrations that it never had.
+ * When the migrations of a file were applied, which every later copy of it records as well; and when the database was
+ * created, which stands in for the migrations that it never had.
  */
 export type FileHistory = {
   begunAt: Instant
@@ -25,18 +26,18 @@ export type Rows = {
 
 /** A database that holds still: all of it is read at one moment. */
 export type HeldSource = Rows & {
-  /** Files beside it that hold a part of it: a log, a journal. */
+  /** Files beside it that contain a part of it: a log, a journal. */
   playedIn: string[]
   fileHistory(): Promise<FileHistory>
   seal(): Promise<Seal | null>
   /**
-   * Makes it refuse every write from the moment at which it was read, and resolves when that can no longer be lost.
-   * Only for a source that was asked to hold writers.
+   * Makes it refuse every write from the moment at which it was read, and resolves when the seal is durable. Only for a
+   * source that keeps writers away.
    */
   setSeal(seal: Seal): Promise<void>
   /**
-   * Resolves when the seal that it has can no longer be lost: the copy that set it may not have waited for that.
-   * Nothing may be read afterwards.
+   * Resolves when its present seal is durable: the copy that set it may not have waited for that. Nothing may be read
+   * afterwards.
    */
   keepSeal(): Promise<void>
   /** The same database, to be read through the store; null when it must not be touched. */
@@ -48,7 +49,9 @@ export type HeldSource = Rows & {
 /** A database in the making. */
 export type NewTarget = Rows & {
   load(table: Table, blocks: AsyncIterable<Block>): Promise<void>
-  /** To be called once everything is loaded: makes what is derived from the rows, and brings everything to the disk. */
+  /**
+   * Must be called once everything is loaded: makes what is derived from the rows, and brings everything to the disk.
+   */
   settle(rest: { fileHistory: FileHistory; seal: Seal | null }): Promise<void>
   /** The same through the store, once it is settled. */
   openStore(): Promise<Store>
@@ -125,7 +128,7 @@ function valueIn(field: string, { kind }: Column): Value {
 export const rowsOf = ({ text }: Block, { columns }: Table): Value[][] =>
   linesOf(text).map((line) => line.split('\t').map((field, at) => valueIn(field, columns[at] as Column)))
 
-/** PostgreSQL's lines with their numbers spelled our way: it writes 1e-07 where we write 1e-7. */
+/** PostgreSQL's lines with numbers in our form: it writes 1e-07 where we write 1e-7. */
 export function withOurNumbers(text: string, { columns }: Table): string {
   const reals = columns.flatMap(({ kind }, at) => (kind === 'real' ? [at] : []))
   if (reals.length === 0) return text
@@ -143,6 +146,6 @@ export function withOurNumbers(text: string, { columns }: Table): string {
 
 const linesOf = (text: string): string[] => (text === '' ? [] : text.slice(0, -1).split('\n'))
 
-/** All rows of a table in the order of its key, as either store is asked for them. */
+/** The select of all rows of a table in the order of its key, for either store. */
 export const selectAll = ({ name, key, columns }: Table): string =>
   `select ${columns.map((column) => column.name).join(', ')} from ${name} order by ${key.join(', ')}`

@@ -1,4 +1,4 @@
-// A database as a whole, before it is opened: what --db names, whichever store keeps it.
+// A database as a whole, before it is opened: what --db names, on a file or a server.
 
 import { Problem } from '../core/problem.ts'
 import { visible } from '../core/text.ts'
@@ -8,7 +8,7 @@ import type { Seal } from './seal.ts'
 import type { AuditEntry, Store } from './store.ts'
 
 export type OpenOptions = {
-  /** Begins a database where there is none; otherwise that is database_not_found. */
+  /** Creates a missing database instead of throwing database_not_found. */
   create: boolean
   /** For a file: how much of it is kept in memory. */
   cacheKib?: number
@@ -17,19 +17,21 @@ export type OpenOptions = {
 }
 
 /**
- * Where the database that gave way to a copy is now, and the log that lay beside it, if that could not be folded into
- * it. Null for what was not there. And what lay beside the copy and was played into it: a log, or a journal.
+ * Where the replaced database is now, and its log, if that could not be checkpointed into it; null for what did not
+ * exist. `playedIn` are the log or journal beside the copy that were applied to it.
  */
 export type Replaced = { database: string | null; log: string | null; playedIn: string[] }
 
 type AsFile = {
-  /** Copies it to a file while others go on reading and writing, and answers the size of that. Throws file_exists. */
+  /**
+   * Copies it to a file while others go on reading and writing, and returns the size of the file. Throws file_exists.
+   */
   backUp(copy: string, options: { replace: boolean }): Promise<{ bytes: number }>
-  /** Puts a copy in its place. What it replaces is kept. Throws database_sealed unless `force` is given. */
+  /** Puts a copy in its place, and keeps what it replaces. Throws database_sealed unless `force` is given. */
   restore(copy: string, options: { now: Instant; audit: AuditEntry; force: boolean }): Promise<Replaced>
 }
 
-/** Its methods throw Problems that say what to do. */
+/** A database that is not open. Its methods throw Problems that say what to do. */
 export interface Database {
   /** As it may be shown and logged: without a password. */
   readonly shown: string
@@ -39,32 +41,32 @@ export interface Database {
   open(options: OpenOptions): Promise<Store>
   /** An error of the store as a Problem that says what to do; any other as it is. */
   explained(error: unknown): unknown
-  /** Whether nothing of ours is there yet. */
+  /** Whether there is no database of ours yet. */
   isMissing(): Promise<boolean>
-  /** Every migration with when it was applied; changes nothing. Throws as `open` does. */
+  /** Every migration and when it was applied. Changes nothing. Throws as `open` does. */
   migrationStates(): Promise<MigrationState[]>
   /**
    * Whether pending migrations would keep this process from answering: then it is better to run them in another
    * process.
    */
   readonly migratesAside: boolean
-  /** What is done to a file as a file. Null on a server, where a copy does the same. */
+  /** What is done to a database file as a file; null on a server, where copies do the same. */
   readonly asFile: AsFile | null
-  /** Where it has moved to; null for one that takes writes, and for none at all. */
+  /** Where it has moved to; null for one that takes writes, and for a missing one. */
   seal(): Promise<Seal | null>
   /** Lets it take writes again. Throws usage for one that is not sealed. */
   unseal(options: { now: Instant; audit: (seal: Seal) => AuditEntry }): Promise<Seal>
   /** Holds it still while it is copied. Throws as `open` does. */
   hold(options: HoldOptions): Promise<HeldSource>
-  /** Begins a database in its place, which nobody sees until it is published. Throws database_exists. */
+  /** Creates a database in its place that nobody sees until it is published. Throws database_exists. */
   make(options: TargetOptions): Promise<NewTarget>
-  /** What holds up a write at the moment, in words; null when nothing is known to. */
+  /** What a write is waiting for at the moment, in words; null if nothing is known. */
   waitsFor(): Promise<string | null>
   /** Throws usage for an output that is a file of the database itself. */
   refuseOutput(file: string): void
 }
 
-// What is known of the migrations of a database.
+// The migrations of a database.
 
 export type MigrationState = { name: string; sha256: string; appliedAt: Instant | null }
 
@@ -88,15 +90,15 @@ export function statesOf(
 
 export const isPending = ({ appliedAt }: MigrationState): boolean => appliedAt === null
 
-/** How old the last look at the migrations may be for a read. A write looks itself. */
+/** How long the last reading of the migrations counts for a read. A write reads them itself. */
 const LOOK_MS = 100
 
 type SchemaWatch = {
-  /** Whether a read is to look again. */
+  /** Whether a read must read them again. */
   isDue: () => boolean
   /**
-   * Takes what a look has found: the last migration on record. Throws schema_newer when that is later than the last one
-   * that this program knows: another process has been upgraded since this one began.
+   * Takes the last migration on record. Throws schema_newer when this program does not know it: another process has
+   * been upgraded since this one began.
    */
   found: (last: string | null) => void
 }
@@ -115,7 +117,9 @@ export function createSchemaWatch(known: readonly { name: string }[]): SchemaWat
   }
 }
 
-/** Whether a look has found a schema that is not ours to write into: a newer one, or another one than was opened. */
+/**
+ * Whether an error means that the schema is newer, or is not the one that was opened, so that nothing may be written.
+ */
 export const isOtherSchema = (error: unknown): boolean =>
   error instanceof Problem && ['schema_newer', 'database_gone'].includes(error.code)
 
@@ -129,12 +133,12 @@ const newer = (name: string): Problem =>
 export const describeMigration = (state: MigrationState): string =>
   `${state.name} ${state.appliedAt === null ? 'pending' : `applied ${formatInstant(state.appliedAt)}`}`
 
-// Tells the person who watches a slow command, once, what it is waiting for.
+// Telling the user of a slow command, once, what it is waiting for.
 
-/** Long enough for any write that is not held up. */
+/** Longer than any write takes that does not wait. */
 const LONG_MS = 5_000
 
-/** Runs `work`. If that takes long, tells what the database is waiting for, if anything. */
+/** Runs `work`. If that takes long, reports what the database is waiting for, if anything. */
 export async function tellingOfWaits<T>(
   { waitsFor }: Pick<Database, 'waitsFor'>,
   tell: (what: string) => void,
@@ -142,7 +146,7 @@ export async function tellingOfWaits<T>(
 ): Promise<T> {
   let hasEnded = false
   const look = async (): Promise<void> => {
-    // If that cannot be found out, nothing is said: the command itself says how it ends.
+    // If that cannot be found out, nothing is reported: the command reports how it ends.
     const what = await waitsFor().catch(() => null)
     if (hasEnded) return
     if (what === null) timer = setTimeout(look, LONG_MS)

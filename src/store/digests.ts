@@ -1,6 +1,6 @@
-// The digest that a row must have: kept beside it, so that a row whose bytes have changed on the disk, or behind the
-// program's back, is told from one that was stored like this. The check compares every row with its digest, and whoever
-// acts on a row asks `intact` first (docs/decisions/file.md#row-digests).
+// Row digests: stored with each row, to detect one whose bytes have changed on the disk or were changed by another
+// program. The check compares every row with its digest, and code that acts on a row calls `intact` first
+// (docs/decisions/file.md#row-digests).
 
 import { hash } from 'node:crypto'
 import { type Adjustment, adjustmentContent } from '../core/late-fill.ts'
@@ -13,13 +13,13 @@ export type { Digested }
 
 export const tradeDigest = ({ executionId, recordedAt, receivedAt, report }: Trade): string => {
   const content = [executionId, recordedAt, reportFingerprint(report)]
-  // Trades that were confirmed in time hash as they did before late ones kept the time of their report.
+  // Trades that were confirmed in time are hashed as before late ones stored the time of their report.
   return digestOf(receivedAt === null ? content : [...content, receivedAt])
 }
 
 export const adjustmentDigest = (adjustment: Adjustment): string => digestOf(adjustmentContent(adjustment))
 
-/** Of a bounded size, however long the report is. */
+/** Of a fixed size, however long the report is. */
 export const reportDigest = (report: Report): string => digestOf([reportFingerprint(report)])
 
 const digestOf = (content: unknown[]): string => hash('sha256', JSON.stringify(content))
@@ -45,10 +45,13 @@ function digestsOf({ key, digests, columns }: Table): Digests {
 type Value = string | number | bigint | null | undefined
 export type DigestedRow = Readonly<Record<string, unknown>>
 
-/** The one column that is no integer and no text: by its multiple of 2^-40, which both stores spell alike. */
+/**
+ * The only column that is neither an integer nor a text. It enters as a multiple of 2^-40, which both stores write
+ * alike.
+ */
 const REAL = 'half_width'
 const REAL_STEPS = 2 ** 40
-/** Far above every share of a price; what a disk makes of one may be anything. */
+/** Far above every share of a price; a damaged value may be anything. */
 const REAL_MAX = 2 ** 20
 
 function spelledReal(value: NonNullable<Value>): string {
@@ -72,8 +75,7 @@ function hashed(name: Digested, row: DigestedRow): number {
 const TWO_32 = 2 ** 32
 const [LANE_1, LANE_2] = [0x243f6a88, 0x85a308d3]
 
-// A step loses nothing, of the word or of what was before: two words or two states that differ give states that differ.
-// The two lanes go other ways.
+// A step loses nothing: different words, or different states, give different states. The two lanes use different steps.
 function step1(state: number, word: number): number {
   const product = Math.imul(state ^ word, 0x85ebca6b)
   return product ^ (product >>> 15)
@@ -115,7 +117,8 @@ function mixed(name: Digested, row: DigestedRow): number {
       lane2 = step2(step2(lane2, low), high)
       continue
     }
-    // A disk can give back what is no text and no integer, although the schema allows nothing else.
+    // A damaged disk can return something that is neither a text nor an integer, although the schema allows nothing
+    // else.
     const text = typeof value === 'string' ? value : `${typeof value} ${value}`
     for (let i = 0; i < text.length; i++) {
       const unit = text.charCodeAt(i)
@@ -128,11 +131,11 @@ function mixed(name: Digested, row: DigestedRow): number {
   return -1 - ((lane2 >>> 17) * TWO_32 + (lane1 >>> 0))
 }
 
-/** What the row of a table is given as its digest; a value that is missing counts as null. */
+/** The digest of a table's row; a missing value counts as null. */
 export const rowDigest = (name: Digested, row: DigestedRow): number =>
   DIGESTED[name].isMixed ? mixed(name, row) : hashed(name, row)
 
-/** The row itself, which is the caller's own, with its digest, to be stored. */
+/** Adds the digest to a row that the caller owns, and returns it. */
 export function withDigest<Row extends DigestedRow>(name: Digested, row: Row): Row & { digest: number } {
   const digested = row as Row & { digest: number }
   digested.digest = rowDigest(name, row)
@@ -149,13 +152,13 @@ export function isIntact(name: Digested, row: DigestedRow, digest = row.digest):
   return stored === (stored < 0 ? mixed(name, row) : hashed(name, row))
 }
 
-/** How the row of a table is named to an operator. */
+/** The name of a table's row in messages to an operator. */
 export const placeOf = (name: Digested, row: DigestedRow): string =>
   `${name} row ${DIGESTED[name].key.map((column) => row[column]).join(' ')}`
 
 /**
- * The row itself, if it is what was stored. `digest` is for a row that was joined to another table, whose own digest
- * has the name. Throws DamagedRow.
+ * Returns the row if it is what was stored. `digest` is given for a row that was joined to another table, where its
+ * digest has another name. Throws DamagedRow.
  */
 export function intact<Row extends object>(name: Digested, row: Row, digest?: bigint): Row {
   if (!isIntact(name, row as DigestedRow, digest))
@@ -163,7 +166,7 @@ export function intact<Row extends object>(name: Digested, row: Row, digest?: bi
   return row
 }
 
-/** The text that a digest is made of, as SQL that both stores speak. */
+/** The text from which a digest is made, in SQL for both stores. */
 export const digestText = (name: Digested): string => {
   const value = (column: string) =>
     column === REAL ? `cast(floor(${REAL} * ${REAL_STEPS}) as bigint)` : column

@@ -1,4 +1,4 @@
-// What monitoring asks of the database: a handful of numbers, cheap enough to be read every few seconds.
+// Monitoring's part of the store's interface: a handful of numbers, cheap enough to be read every few seconds.
 
 import type { SchedulerFacts } from '../core/clock.ts'
 import type { Execution, ExecutionId, ExecutionStatus } from '../core/execution.ts'
@@ -12,7 +12,7 @@ import type { Seal } from './seal.ts'
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
 /** Open executions, those of them that a poll would hand out, and when the oldest of these was created. */
 export type Backlog = { open: number; due: number; oldestDueAt: Instant | null }
-/** What takes reading many rows, and is therefore not asked at every look. */
+/** Numbers that take reading many rows, and are therefore not read every time. */
 export type Stock = {
   plans: Record<Environment, PlanCounts>
   /** Live tenants with an active plan that is timed, by their number, and since when they have had one. */
@@ -23,7 +23,7 @@ export type Stock = {
 export type WebhookCount = {
   environment: Environment
   status: 'active' | 'paused'
-  /** What the last attempt came to; null before the first one. */
+  /** The outcome of the last attempt; null before the first one. */
   last: 'delivered' | 'failed' | null
   count: number
 }
@@ -32,13 +32,13 @@ export type PassSpan = { passId: number; at: Instant; finishedAt: Instant | null
 
 export interface MonitoringStore {
   /**
-   * Writes a row and takes it back in the same transaction, through to the disk. Rejects when that cannot be done, and
-   * when the disk has recently had no room for another write.
+   * Writes a row and removes it in the same transaction, through to the disk. Rejects when that fails, and when the
+   * disk was recently full for another write.
    */
   probeWrite(): Promise<void>
   /** What decides whether the scheduler is late. */
   readScheduler(): Promise<SchedulerFacts>
-  /** The newest execution and pass there are: where a count of what comes from now on begins. */
+  /** The newest execution and pass, from which later ones are counted. */
   readMarks(): Promise<{ executionId: ExecutionId | null; passId: number }>
   /**
    * How many executions were created after `after`, and the newest of them. Each is counted exactly once: what a write
@@ -50,7 +50,7 @@ export interface MonitoringStore {
   listPassesAfter(passId: number): Promise<PassSpan[]>
   readBacklog(now: Instant): Promise<Record<Environment, Backlog>>
   takeStock(now: Instant): Promise<Stock>
-  /** Everything that findings are drawn from. */
+  /** Everything from which findings follow. */
   readVitals(now: Instant, stock: Stock): Promise<Vitals>
   countWebhooks(): Promise<WebhookCount[]>
   /**
@@ -60,11 +60,11 @@ export interface MonitoringStore {
   walBytes(): Promise<number | null>
 }
 
-// What only the operator's page asks for: a few rows each, however much data there is.
+// Reads for the operator's page alone: a few rows each, however much data there is.
 
 /** A place in the order of live and test trades. */
 export type TradePlace = { recordedAt: Instant; executionId: string }
-/** What a partner's live trades come to; `failed` counts confirmations with nothing bought. */
+/** The sum of a partner's live trades; `failed` counts confirmations with nothing bought. */
 export type TradeSum = { partnerSlug: string; filled: number; failed: number; usd: Usd; btc: Btc }
 /** A live window that is open and has money left to fire. */
 export type OpenWindow = {
@@ -101,7 +101,7 @@ export interface OpsPageStore {
   samplePrices(since: Instant, stepMs: number): Promise<{ at: Instant; price: Price }[]>
 }
 
-// How the service is doing, as an operator asks for it: counts, and what happened lately.
+// The state of the service for an operator: counts, and what happened lately.
 
 /** What happened lately: passes oldest first, executions newest first. */
 export type Recent = {
@@ -122,12 +122,9 @@ export interface StatusStore {
   readSeal(): Promise<Seal | null>
 }
 
-// The check of the whole database: what is wrong in it, and what may become so.
+// The check of the whole database: faults, and what may become one.
 
-/**
- * Something wrong in the file or the ledger: where, and what. `next` is a command for it, where it is not one of the
- * usual ones.
- */
+/** Something wrong in the file or the ledger. `next` is the command for it, where it is not a usual one. */
 export type Fault = { kind: string; subject: string; message: string; next?: readonly string[] }
 
 export interface CheckStore {
@@ -141,14 +138,14 @@ export interface CheckStore {
   findWarnings(environment?: Environment): Promise<Finding[]>
 }
 
-/** One look of the check at what may become wrong. */
+/** A rule of the check that looks for warnings. */
 export type Look = (clock: () => Promise<Instant>) => Promise<Finding[]>
 
 // What a store keeps about passes, and what a pass works out from earlier ones.
 
 /** Passes kept on record: a week of minutely ones. */
 export const PASSES_KEPT = 10_080
-/** How many characters are kept of why a feed failed: some of that is in the feed's own words. */
+/** How many characters of a feed's failure are stored: part of it comes from the feed itself. */
 export const FAILURE_MAX = 300
 
 /** Time between passes, oldest first; after a clock that was set back, none. */
@@ -167,7 +164,7 @@ const WRITTEN_EVERY_MS = MINUTE_MS
 type Polled = [tenantId: number, at: Instant]
 
 export type PollNotes = {
-  /** Notes a poll at once, but apart from it: no poll waits for its mark, or fails because of it. */
+  /** Notes a poll beside it: no poll waits for its mark, or fails because of it. */
   note: (tenant: Tenant, now: Instant) => void
   /** Writes what is noted, and resolves when that is done or has failed; null when nothing is noted. */
   flush: () => Promise<unknown> | null
@@ -182,9 +179,9 @@ export function createPollNotes(write: (polls: readonly Polled[]) => Promise<unk
     if (unwritten.size === 0) return
     const polls = [...unwritten]
     unwritten.clear()
-    // Marks that could not be written are noted again by the next polls, and a full disk has alarms of its own.
+    // The next polls note lost marks again, and a full disk has alarms of its own.
     const written = write(polls).catch(() => {})
-    // Without their values, which would otherwise hold those of every write before.
+    // Without the values, which would otherwise keep those of every earlier write alive.
     underWay = Promise.all([underWay, written]).then(() => {})
   }
 

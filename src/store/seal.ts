@@ -1,19 +1,18 @@
-// What a sealed database says when something would write to it, and what is said when it was sealed for nothing.
+// Seals: the refusal of a write to a sealed database, and the message for one that was sealed in vain.
 
 import { Problem } from '../core/problem.ts'
 import { formatInstant, type Instant } from '../core/time.ts'
 import { instant, query } from './statement.ts'
 
-/** That a database takes no more writes, since when, and where it has moved to: as it may be shown. */
+/** Since when a database takes no more writes, and where it has moved to, without a password. */
 export type Seal = { at: Instant; movedTo: string }
 
 /**
- * How the message begins with which a sealed database itself refuses a write: this tells the refusal from any other
- * error.
+ * The beginning of the message with which a sealed database itself refuses a write, by which the error is recognised.
  */
 const BEGINNING = 'This database is sealed'
 
-/** Both are stored with the seal, so that programs of every version are told the same. */
+/** Both are stored with the seal, so that programs of every version give the same message. */
 export const sealedWords = ({ at, movedTo }: Seal): string =>
   `${BEGINNING}: it moved to ${movedTo} on ${formatInstant(at)}, and takes no more writes. Use that one; see "Moving to another database" in \`tranche docs operations\`.`
 
@@ -21,7 +20,7 @@ export const isSealedWords = (message: string): boolean => message.startsWith(BE
 
 export const sealedProblem = (seal: Seal): Problem => new Problem('database_sealed', sealedWords(seal))
 
-/** A migration would be a write. */
+/** The refusal to migrate a sealed database, because a migration is a write. */
 export const sealedBeforeMigration = (seal: Seal): Problem =>
   new Problem(
     'database_sealed',
@@ -29,8 +28,8 @@ export const sealedBeforeMigration = (seal: Seal): Problem =>
   )
 
 /**
- * What is said of a database that was sealed for a copy that then could not be named. There is never a moment at which
- * both take writes, so it is sealed by then. `shown` is its name as it may be shown.
+ * The problem of a database that was sealed for a copy that then could not get its name. It is sealed first, so that at
+ * no moment both take writes. `shown` is its name without a password.
  */
 export const sealedInVain = (error: unknown, shown: string): Problem =>
   new Problem(

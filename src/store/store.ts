@@ -1,6 +1,6 @@
-// What the rest of the program may ask of the disk, noun by noun. One method is one transaction; a write takes a pure
-// decision, runs it on what it has just read, and stores what it returns. `now` is read inside the transaction, so
-// neither a wait for a lock nor another process can make it stale.
+// The interface of the store, noun by noun. One method is one transaction. A write takes a pure decision, calls it with
+// what it has just read, and stores what it returns. `now` is read inside the transaction, so neither a wait for a lock
+// nor another process can make it stale.
 
 import type { Dispute, LostWrites } from '../core/clock.ts'
 import type { Confirmation, ExecutionFacts, LateFill } from '../core/confirmation.ts'
@@ -54,9 +54,9 @@ export interface Store
 
 // The audit log: what operators changed. It is written by the changes themselves, each with its own entry.
 
-/** Who did what to which thing: kept with every change an operator makes. */
+/** Who changed what: recorded with every change that an operator makes. */
 export type AuditEntry = { osUser: string; action: string; subject: string; detail: Record<string, unknown> }
-/** `partnerSlug` is whom it is about; null for what concerns no partner, or one that is not known. */
+/** `partnerSlug` is the partner it is about; null when it is about none, or about an unknown one. */
 export type ListedAuditEntry = AuditEntry & { auditId: number; at: Instant; partnerSlug: string | null }
 
 /** Which entries: from `since` on, before `until`, about one partner. Null asks for all. */
@@ -65,21 +65,21 @@ export type AuditFilter = { since: Instant | null; until: Instant | null; slug: 
 export interface AuditStore {
   /**
    * Entries in the order they were made. An entry is about a partner if it names the partner or one of its keys, users,
-   * plans, webhooks or executions. Entries about executions that a sandbox reset has wiped belong to nobody any more.
+   * plans, webhooks or executions. Entries about executions that a sandbox reset removed belong to no partner any more.
    */
   listAudit(page: PageRequest, filter?: AuditFilter): Promise<ListedAuditEntry[]>
 }
 
-// Windows that a clock that was ahead opened before their time, and the way back.
+// Windows that were opened too early, by a clock that was ahead, and how they are brought back.
 
 /** A plan whose current window lies ahead of its place, and the window it should have. */
 export type PlanAhead = ListedPlan & { window: Window; place: Opening }
 
 export interface WindowStore {
   /**
-   * Plans whose current window starts in the future, and later than their start_date, the grid and the money left call
-   * for. Sandboxes are left out: their time moves separately. A page may be shorter than its limit, and the cursor is
-   * that of the last plan looked at; null at the end.
+   * Plans whose current window starts in the future, and later than their start_date, the grid and the money left
+   * require. Sandboxes are left out, because their time moves separately. A page may be shorter than its limit; the
+   * cursor is that of the last plan examined, and null at the end.
    */
   listAhead(filter: TenantFilter, page: PageRequest): Promise<{ plans: PlanAhead[]; cursor: number | null }>
   /** Moves one of them back to its place. Null when it is already there. */
@@ -89,7 +89,7 @@ export interface WindowStore {
 // Whether the clock is in doubt, for every process on the file.
 
 export interface ClockStore {
-  /** Stores and returns what `decide` makes of the time that a write would have now and of the standing dispute. */
+  /** Stores and returns the decision about the time that a write would have now and the standing dispute. */
   judgeClock(decide: (now: Instant, standing: Dispute | null) => Dispute | null): Promise<Dispute | null>
   /** The time a write would have now, and the dispute that stands. */
   readClock(): Promise<{ now: Instant; standing: Dispute | null }>
@@ -109,17 +109,17 @@ export type ExecutionFilter = TenantFilter & {
 export type ExecutionPlace = { createdAt: Instant; executionId: string }
 export type ExecutionsPage = { after: ExecutionPlace; limit: number }
 
-/** One execution with all that belongs to it. */
+/** One execution with everything that belongs to it. */
 export type ExecutionRecord = {
   execution: ListedExecution
   window: Window
   trade: Trade | null
   adjustments: Adjustment[]
-  /** The reports of fills that were refused and kept, oldest first. */
+  /** Its late fills, oldest first. */
   lateFills: LateFill[]
 }
 
-/** What makes an order one of an execution: its trade has it, an adjustment, or a report that was refused and kept. */
+/** Where an execution has an order: in its trade, in an adjustment, or in a late fill. */
 export type OrderIs = 'trade' | 'further_purchase' | 'late_fill'
 export type ExecutionOfOrder = { execution: ListedExecution; orderIs: OrderIs[] }
 
@@ -135,7 +135,8 @@ export interface ExecutionStore {
     deliver: (execution: Execution, now: Instant) => Execution,
   ): Promise<{ executions: Execution[]; remaining: number }>
   /**
-   * Stores a confirmation; the report of a `refused` one is kept or counted, for its caller to refuse it afterwards.
+   * Stores a confirmation. The report of a `refused` one is kept as a late fill, or counted; the caller then refuses
+   * it.
    */
   confirmExecution(
     tenant: Caller,
@@ -164,7 +165,7 @@ export interface ExecutionStore {
 
 // API keys, known by the hash of their secret.
 
-/** A key to be added: its terms, and what is kept of its secret. */
+/** A key to be added: its terms, and what is stored of its secret. */
 export type NewKey = KeyTerms & { keyId: string; sha256: string; prefix: string; lastFour: string }
 
 export interface KeyStore {
@@ -182,13 +183,13 @@ export interface KeyStore {
 
 // What the billing of a month reads: statements and exports, all under one fixed period.
 
-/** What a user's trades in a month, and the adjustments recorded in it, add up to. `trades` counts no adjustment. */
+/** The sum of a user's trades and adjustments recorded in a month. `trades` does not count adjustments. */
 export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
 
 /** The place of a line among the others. `number` is 0 for a trade, else that of the adjustment. */
 export type LinePlace = { recordedAt: Instant; executionId: string; number: number }
 
-/** One accepted confirmation or one adjustment of it, with the names a reader knows it by. */
+/** One accepted confirmation or one adjustment, with the names that a reader knows. */
 export type TradeLine = LinePlace & {
   tenant: Tenant
   executionId: ExecutionId
@@ -201,7 +202,7 @@ export type TradeLine = LinePlace & {
 
 /** An adjustment with the trade it corrects, as the trade was confirmed. */
 export type AdjustmentLine = Omit<TradeLine, 'entry' | 'number'> & {
-  /** Of the fill that is corrected, or of a further purchase. */
+  /** The order of the corrected fill, or of a further purchase. */
   partnerOrderId: string
   adjustment: Adjustment
   original: Trade
@@ -216,8 +217,8 @@ export interface MonthStore {
    */
   fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
   /**
-   * The same for a call of the tenant, which may be repeated often and must not keep others from writing. While closing
-   * a month that is over would have to wait for somebody's write, that month is not final yet.
+   * The same for a call of the tenant, which may be repeated often and must not keep others from writing. If closing a
+   * month that is over would have to wait for a write, the month is answered as not final yet.
    */
   fixTenantPeriod(tenant: Caller, period: Period): Promise<FixedPeriod>
   /** A tenant's month and its users, by partner_user_id. */
@@ -268,7 +269,7 @@ export interface PartnerStore {
   listTenants(filter: TenantFilter, before: Instant | null): Promise<Tenant[]>
 }
 
-// Passes of the scheduler: which plans are due, and what a page of them comes to.
+// Passes of the scheduler: which plans are due, and how a page of them is decided and stored.
 
 export type PassStart = {
   passId: number
@@ -297,12 +298,12 @@ export type DueRanges = { now: Instant; livePrice: Price | null; leadMs: number 
 export type PlanDecisions = {
   /** The window that follows one that is over, null while it runs. */
   roll: (window: OnGrid, now: Instant) => Opening | null
-  /** `now` is the time of the plan's tenant, `real` that of prices; they differ in a sandbox only. */
+  /** `now` is the time of the plan's tenant, `real` that of prices; they differ only in a sandbox. */
   decide: (schedule: Schedule, now: Instant, real: Instant) => { schedule: Schedule; tranche: Tranche | null }
   newExecutionId: (previous: ExecutionId | null, real: Instant) => ExecutionId
 }
 
-/** This process's part in a pass. It ends with the process, however that ends. */
+/** This process's part in a pass, called a hand. It ends with the process, even if that is killed. */
 export type PassHand = {
   /** The running pass that this hand joins, whose due plans another hand has listed; null when it begins a new pass. */
   joined: PassStart | null
@@ -316,9 +317,9 @@ export type PassHand = {
 }
 
 export interface PassStore {
-  /** Takes part in the scheduler's pass; null when one is running that has no use for another hand. */
+  /** Takes part in the scheduler's pass; null when one is running that takes no other hand. */
   joinPass(): Promise<PassHand | null>
-  /** Records the pass, its price if it has one of its own, the feed it asked, if any, and the resulting volatility. */
+  /** Records the pass, the price it observed and the feed it asked, if any, and the resulting volatility. */
   beginPass(observed: ObservedPrice | null, asked?: AskedFeed | null): Promise<PassStart>
   /** The plans a pass must look at, by index ranges only, in id order. */
   listDuePlans(due: DueRanges): Promise<number[]>
@@ -334,7 +335,7 @@ export interface PassStore {
   /** Whether an error of a page concerns the whole database, and not one of its rows. */
   isOutage(error: unknown): boolean
 
-  /** What a pass would know now, without noting one. */
+  /** What a pass would know now, without recording one. */
   peekPass(): Promise<Omit<PassStart, 'passId'>>
   /** What one page of a pass would fire, storing nothing. */
   previewDuePlans(planIds: readonly number[], decide: PlanDecisions): Promise<Preview[]>
@@ -377,8 +378,8 @@ export interface PriceStore {
   importPrices(batches: AsyncIterable<{ at: Instant; price: Price }[]>, source: string): Promise<number>
 }
 
-// What may be asked of the time and the data of a test environment. None of it can reach a live tenant: the table
-// behind it takes no live row, and everything here begins by writing to that table.
+// The time and the data of test environments. Nothing here can reach a live tenant: the table behind it takes no live
+// row, and everything here begins by writing to that table.
 
 /** A test environment's clock: `now` is the real time plus the offset. */
 export type Sandbox = { tenant: Tenant; offsetMs: number; now: Instant }
@@ -403,7 +404,7 @@ export interface SandboxStore {
   /** The test environments whose clock has been moved, in the order of their partners. */
   listSandboxes(): Promise<Sandbox[]>
   /**
-   * Records that a tenant's clock is about to advance by so much, and returns where it is and how many plans the
+   * Records that a tenant's clock is about to advance by `byMs`, and returns its present offset and how many plans the
    * tenant has; `wakeUpId` marks the wake-ups of this advance. No other advance begins before `end` is called, or its
    * process has died: two walks at once would step past each other's stops. Throws database_in_use while another one is
    * under way, and sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
@@ -421,7 +422,7 @@ export interface SandboxStore {
   moveSandbox(tenant: Tenant, byMs: number, page: SandboxPage): Promise<PassCounts>
   /** Leases of unconfirmed executions that ended after `from` and by `to`. */
   countExpiredLeases(tenant: Tenant, from: Instant, to: Instant): Promise<number>
-  /** Fires a tranche of one plan. Throws plan_not_found, sandbox_refused; what `decide` throws undoes it all. */
+  /** Fires a tranche of one plan. Throws plan_not_found, sandbox_refused. If `decide` throws, everything is undone. */
   fireInSandbox(
     tenant: Tenant,
     partnerPlanId: string,
@@ -435,7 +436,7 @@ export interface SandboxStore {
   resetSandbox(tenant: Tenant, audit: AuditEntry): Promise<Wiped>
 }
 
-// Pricing tiers, and the tier that a partner is given whatever its volume.
+// Pricing tiers, and overrides, which give a partner a tier whatever its volume.
 
 /** A null `fromMonth` means the present month; a null `tierName` ends the override. */
 type TierOverride = { partnerSlug: string; fromMonth: string | null; tierName: string | null }
@@ -444,8 +445,8 @@ type TierOverride = { partnerSlug: string; fromMonth: string | null; tierName: s
 export type OverrideStart = { fromMonth: string; tierName: string | null }
 
 /**
- * What a partner's month is billed by: every version of every tier, the partner's override in that month, and since
- * when the partner exists.
+ * The terms of a partner's month: every version of every tier, the partner's override in that month, and when the
+ * partner was added.
  */
 type Terms = { tiers: Tier[]; override: string | null; partnerSince: Instant | null }
 
@@ -465,18 +466,18 @@ export interface TierStore {
   listTierOverridesAfter(slug: string, month: string): Promise<OverrideStart[]>
 }
 
-// Trades after the fact: an operator adjusts one, or decides on a report that was refused and kept.
+// Trades after the fact: an operator adjusts one, or decides on a late fill.
 
-/** `unkept` is the number of further reports of its execution, which were counted but not kept. */
+/** `unkept` is the number of further late fills of its execution, which were counted but not kept. */
 export type ListedLateFill = LateFill & { execution: ListedExecution; unkept: number }
 
-/** When a late fill was done with, and why if anybody said so. */
+/** When a late fill was decided, and why, if a reason was given. */
 export type Decided = { now: Instant; reason: string | null }
 
 export interface TradeStore {
   /**
-   * Adds an adjustment to a trade; its window follows, and the late fills of its execution are decided. `audit` is told
-   * what changed. Throws execution_not_found.
+   * Adds an adjustment to a trade. Its window changes with it, and the late fills of its execution are decided. `audit`
+   * gets the change. Throws execution_not_found.
    */
   adjustTrade(
     executionId: string,
@@ -484,16 +485,16 @@ export interface TradeStore {
     audit: (made: Correction) => AuditEntry,
   ): Promise<Correction>
   /**
-   * Records a late fill, which decides those that say the same of its order: equal amounts and an equal fee. Returns as
-   * well the numbers of the reports of its execution that still wait. Throws late_fill_not_found, and
-   * late_fill_conflict when none is named and not exactly one is undecided.
+   * Records a late fill, which also decides those with the same order, amounts and fee. Returns the numbers of the
+   * execution's late fills that still wait as well. Throws late_fill_not_found, and late_fill_conflict when none is
+   * named and not exactly one is undecided.
    */
   acceptLateFill(
     ids: LateFillDecision,
     decide: (facts: LateFillFacts, late: LateFill, now: Instant) => Acceptance,
     audit: (made: Acceptance, late: LateFill) => AuditEntry,
   ): Promise<Acceptance & { waiting: number[] }>
-  /** Settles late fills without recording them: the one named, or all of an execution. Throws late_fill_not_found. */
+  /** Decides late fills without recording them: the named one, or all of an execution. Throws late_fill_not_found. */
   dismissLateFills(ids: LateFillDecision, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
   listLateFills(page: PageRequest): Promise<ListedLateFill[]>
 }
@@ -502,14 +503,14 @@ export interface TradeStore {
 
 export type ListedUser = User & { tenant: Tenant; erasedAt: Instant | null }
 
-/** A consent as the partner stated it, and when that arrived. None is ever changed or removed. */
+/** A consent as the partner stated it, and when it arrived. None is ever changed or removed. */
 export type Consent = { version: string; timestamp: Instant; receivedAt: Instant }
 
 export type UserRecord = ListedUser & { consents: Consent[]; plans: Plan[] }
 
 /**
- * Where the text of an erased e-mail may still be found: nowhere; in another row with the same text; in a log that
- * somebody is still reading; in what a server keeps of its past, where no query finds it. Backups are not considered.
+ * Where the text of an erased e-mail may remain: nowhere; in another row with the same text; in a log that a process
+ * still reads; in a server's old row versions and log, where no query finds it. Backups are not considered.
  */
 export type Remains = 'nowhere' | 'other_row' | 'log' | 'server'
 
@@ -523,8 +524,8 @@ export interface UserStore {
   /** A user with every consent, oldest first, and every plan. */
   findUser(tenant: Tenant, partnerUserId: string): Promise<UserRecord | null>
   /**
-   * Removes a user's e-mail and provider, also from the bytes on the disk, where the store controls them. Safe to
-   * repeat. Throws user_not_found.
+   * Removes a user's e-mail and provider, also from the bytes on the disk where the store controls them. It may be
+   * repeated. Throws user_not_found.
    */
   eraseUser(
     tenant: Tenant,
@@ -533,7 +534,7 @@ export interface UserStore {
   ): Promise<{ user: User; erasedAt: Instant; remains: Remains }>
 }
 
-// Wake-ups: which ones follow from what a page of plans fires, and how they are handed out to be sent.
+// Wake-ups: which ones follow from a page of fired tranches, and how they are handed out to be sent.
 
 export interface WakeUpStore {
   /**
@@ -542,8 +543,8 @@ export interface WakeUpStore {
    */
   claimWakeUps(passId: number): Promise<(WakeUp & { webhook: Webhook })[]>
   /**
-   * Whether a pass, or an earlier one, has left wake-ups that nobody has claimed. False in a store where a crash leaves
-   * none to others.
+   * Whether a pass, or an earlier one, has left unclaimed wake-ups. Always false in a store in which a crash leaves
+   * none.
    */
   hasLeftWakeUps(passId: number): Promise<boolean>
 }
@@ -559,11 +560,11 @@ export function wakeUpsOf(fired: readonly Fired[]): WakeUp[] {
   return [...wakeUps.values()].sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)
 }
 
-// Webhooks, and how the attempts to reach them ended.
+// Webhooks, and the outcomes of attempts to reach them.
 
 export interface WebhookStore {
   findWebhook(tenant: Tenant): Promise<Webhook | null>
-  /** Given an audit entry when the change is an operator's and not the partner's. */
+  /** `audit` is given when an operator makes the change, not the partner. */
   changeWebhook(
     tenant: Caller,
     decide: (current: Webhook | null, now: Instant) => Webhook,
@@ -588,8 +589,8 @@ export type PageRequest = { after: number | string | null; limit: number }
 
 export interface LostWriteStore {
   /**
-   * What is undecided, all in one; null when nothing is. On a server, first holds what this process was told is
-   * committed against what the server has. A file has nothing of the kind: its log says what was committed.
+   * All undecided lost writes together; null when there are none. On a server, it first compares the commits
+   * acknowledged to this process with what the server has. A file loses no commit, so it has none.
    */
   readLostWrites(): Promise<LostWrites | null>
   /** Decides that the database goes on as it is, and returns what was undecided. Throws usage when nothing is. */

@@ -15,11 +15,11 @@ import type { CloseReason } from '../core/window.ts'
 
 export type ColumnKind = 'integer' | 'text' | 'real'
 
-/** `Row` is how a store reads it, `Value` what is written into it. Both are only for the compiler. */
+/** `Row` is the type that a store reads, `Value` the type that is written. Both are only for the compiler. */
 export type Column<Row = unknown, Value = unknown, IsMade extends boolean = boolean> = {
   readonly kind: ColumnKind
   readonly isNullable: boolean
-  /** Whether an insert leaves it to the database: it has a default, may be null, or is numbered there. */
+  /** Whether an insert leaves it to the database: it has a default, may be null, or is numbered by the database. */
   readonly isMade: IsMade
   /** Whether the digest of its row covers it: in the order of the columns, or after all others. */
   readonly isCovered: boolean | 'last'
@@ -59,11 +59,11 @@ const outside = <R, V, M extends boolean>(of: Column<R, V, M>): Column<R, V, M> 
   ...of,
   isCovered: false,
 })
-/** Digests on file took it after columns that are carried later. */
+/** Stored digests have it after columns that a copy carries later. */
 const coveredLast = <R, V>(of: Given<R, V>): Given<R, V> => ({ ...of, isCovered: 'last' })
 const numbered = () => outside(made(id()))
 const digest = () => outside(column<bigint, number>('integer'))
-/** The digest of a row that is never changed: of what core says of it (digests.ts). */
+/** The digest of a row that never changes: made from its parts as core lists them (digests.ts). */
 const ownDigest = () => outside(column<string, string>('text'))
 
 /** How the digests of a table are made. Some are `mixed`, which is faster (digests.ts). */
@@ -82,7 +82,7 @@ const table = <D extends Digests, C extends Columns>(key: string, digests: D, sh
   shape,
 })
 
-/** What a partner reported of an execution, in time or late. */
+/** What a partner reported for an execution, in time or late. */
 const REPORTED = {
   partner_order_id: text(),
   status: text<Report['status']>(),
@@ -97,7 +97,7 @@ export const REPORTED_COLUMNS = Object.keys(REPORTED) as (keyof typeof REPORTED)
 
 /**
  * All tables that a copy of a database consists of, the same in both stores: what a row refers to comes before it. What
- * a store only counts or derives from them is made anew in the copy.
+ * a store counts or derives from them is made anew in the copy.
  */
 const tables = {
   partners: table('partner_slug', 'hashed', {
@@ -187,7 +187,7 @@ const tables = {
     digest: digest(),
   }),
 
-  /** One narrow row for each current window: all that a pass reads and writes of a plan that waits. */
+  /** One narrow row for each current window: all that a pass reads and writes for a plan that waits. */
   schedules: table('plan_id', 'mixed', {
     plan_id: id(),
     window_id: id(),
@@ -248,15 +248,15 @@ const tables = {
     digest: ownDigest(),
   }),
 
-  /** Reports of fills that were refused and kept. */
+  /** Late fills: reports of fills that were refused. */
   late_reports: table('report_id', 'hashed', {
     report_id: numbered(),
     execution_id: text<ExecutionId>(),
     tenant_id: id(),
-    /** Of the whole report: a column that is added to it need not be covered by the digest as well. */
+    /** It covers the whole report, so the digest need not cover a column that is added to it. */
     fingerprint: text(),
     ...REPORTED,
-    /** Of fills alone: always null. */
+    /** Always null: only fills are kept. */
     failure_reason: outside(made(orNull(text()))),
     received_at: coveredLast(instant()),
     accepted_at: outside(made(orNull(instant()))),
@@ -449,7 +449,7 @@ export const TABLES: readonly Table[] = Object.entries<Described<Columns, Digest
   }),
 )
 
-// What follows from a description, as words of SQL.
+// SQL that follows from a description.
 
 export const columnOf = <T extends TableName>(of: T, name: ColumnName<T>): Column =>
   (tables[of].shape as Readonly<Record<string, Column>>)[name] as Column
@@ -467,7 +467,7 @@ export const columnsToAdd = <T extends TableName, W extends ColumnName<T> = neve
       !columnOf(of, name).isMade && !(without as readonly string[]).includes(name),
   )
 
-/** A new row. `values` are the expressions of what is no parameter of the same name. */
+/** The insert of a new row. `values` are the expressions for columns that have no parameter of the same name. */
 export function insertInto<T extends TableName>(
   of: T,
   values: { readonly [K in ColumnName<T>]?: string } = {},
@@ -486,6 +486,6 @@ export const selected = (names: readonly string[], as: string, prefix = ''): str
 export const assigned = (names: readonly string[]): string =>
   names.map((name) => `${name} = :${name}`).join(', ')
 
-/** The assignments of an insert that finds its row there already. */
+/** The assignments of an insert whose row exists already. */
 export const overwritten = (names: readonly string[]): string =>
   names.map((name) => `${name} = excluded.${name}`).join(', ')

@@ -1,17 +1,19 @@
-// How writes that arrive together come to share a commit.
+// Shared machinery of writes: gathering writes for one commit, refusing when the disk is full, and waiting for writes
+// at a close.
 
 /** The most writes that share a commit: enough to spread the cost of a sync. */
 export const COMMIT_SHARE_MAX = 64
-/** How long writes that arrive together wait for more writes: a fraction of a sync, which they then share. */
+/** How long writes that arrive together wait for more: a fraction of the sync that they then share. */
 export const GATHER_MS = 2
 /**
- * A call reaches its write after a few turns of the event loop: after so many turns without a new write, the wait ends.
+ * A call reaches its write after a few turns of the event loop: after this many turns without a new write, the wait
+ * ends.
  */
 const IDLE_TURNS_MAX = 2
 
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-/** Waits while turns of the event loop bring further writes to a queue. A write that came alone waits for nobody. */
+/** Waits while turns of the event loop bring further writes to a queue. A write that came alone does not wait. */
 export async function gather(queue: { readonly size: number }): Promise<void> {
   const end = performance.now() + GATHER_MS
   let idleTurns = 0
@@ -23,8 +25,7 @@ export async function gather(queue: { readonly size: number }): Promise<void> {
   }
 }
 
-// Remembers a write that the disk had no room for: a probe of a single row may still find a place where that write did
-// not.
+// Remembers a write that failed on a full disk: a probe of a single row may still succeed where that write did not.
 
 /** How long a refusal counts when nothing is written after it. */
 const REMEMBERED_MS = 60_000
@@ -32,13 +33,13 @@ const REMEMBERED_MS = 60_000
 type RefusedWrites = {
   /** Throws the refusal of a recent write, unless another one has succeeded since. */
   throwRecent: () => void
-  /** Follows a write to its end, and notes its error if that `isFull`. */
+  /** Follows a write to its end, and remembers its error if it `isFull`. */
   follow<T>(writing: Promise<T>): Promise<T>
 }
 
 type Given = {
   isFull: (error: unknown) => boolean
-  /** Whether there is still next to no room, if that can be seen. */
+  /** Whether there is still almost no space, if that can be measured. */
   isStillFull?: () => boolean
   elapsed?: () => number
 }
@@ -57,7 +58,7 @@ export function createRefusedWrites({
     follow: (writing) =>
       writing.then(
         (value) => {
-          // A small one may have succeeded in the last free corner.
+          // A small write may have succeeded in the last free space.
           if (refused && !isStillFull()) refused = null
           return value
         },
@@ -69,14 +70,14 @@ export function createRefusedWrites({
   }
 }
 
-// Questions that arrive in one turn of the event loop, answered together: looking once costs as much for one as for
+// Questions that arrive in one turn of the event loop are answered together: one look-up costs as much for one as for
 // many.
 
 type Asked<Q, A> = { question: Q; resolve: (answer: A) => void; reject: (error: unknown) => void }
 
 /**
- * Each question is answered by what `answer` finds after it was asked, never before. `answer` gives as many answers as
- * there are questions, in their order; what it throws, all of them throw.
+ * Each question is answered by what `answer` finds after it was asked, never before. `answer` returns one answer for
+ * each question, in their order; if it throws, all of them throw.
  */
 export function askTogether<Q, A>(
   answer: (questions: readonly Q[]) => Promise<readonly A[]>,
@@ -101,9 +102,9 @@ export function askTogether<Q, A>(
     })
 }
 
-// What a store still has to write when it is closed: it waits for that, but not for long.
+// What a store still has to write when it is closed: it waits for this, but not for long.
 
-/** Neither a lock that others hold nor a server that does not answer may keep a process that is told to stop. */
+/** Neither another process's lock nor a silent server may keep a process that was told to stop. */
 const WAIT_MAX_MS = 3_000
 
 export async function waitAtClose(written: Promise<unknown>): Promise<void> {
