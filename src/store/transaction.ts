@@ -13,9 +13,9 @@ import type { Params, Query } from './statement.ts'
 
 /** What a step waits for on a server. */
 export type Wait = Promise<unknown>
-/** Something to do, and what comes of it. It must be reached once: by `yield*` or in a `together` that is reached. */
+/** An action and its result. It must be reached once: by `yield*`, or in a `together` that is reached. */
 export type Step<T> = { [Symbol.iterator](): Iterator<Wait, T, unknown> }
-/** What a helper returns that is written as a generator function. */
+/** What a helper returns if it is a generator function. */
 export type Steps<T> = Generator<Wait, T, unknown>
 type Answer<S> = S extends Step<infer T> ? T : never
 
@@ -28,9 +28,9 @@ export interface Tx {
   run(query: Query<unknown>, params?: Params): Step<number>
   /** Asks for locks. A file needs none: its only writer runs to its end. */
   lock(query: Query<unknown>, params?: Params): Step<void>
-  /** A number for a row to add: asked for together with other things, it costs no extra wait. */
+  /** The number of a new row. Asked for together with other steps, it costs no extra wait. */
   nextId(table: Numbered): Step<number>
-  /** Waits for the transactions that took the same turn before: until each of them has ended. A file needs none. */
+  /** Waits until the transactions that took the same turn earlier have ended. A file needs none. */
   turn(of: Turn): Step<void>
   /** All their answers. */
   together<const S extends readonly Step<unknown>[]>(
@@ -42,27 +42,30 @@ export type Turn = 'audit' | 'numbering'
 export type Numbered = 'windows'
 
 export interface ReadTx extends Tx {
-  /** What the clock says. */
+  /** The clock's time. */
   readonly clock: Step<Instant>
   /** The same, never before what has been reported: the time that a write would have. */
   readonly present: Step<Instant>
 }
 export interface WriteTx extends ReadTx {
-  /** On a server, read behind the gate of months: what does not need it is best sent before or together with it. */
+  /**
+   * On a server, this is read behind the gate of months: steps that do not need it are best sent before it or together
+   * with it.
+   */
   readonly times: Step<Times>
 }
 export type Times = {
-  /** The time of everybody but sandboxes. */
+  /** The time of every tenant but sandboxes. */
   real: Instant
-  /** That of a tenant of the scope. */
+  /** The time of a tenant of the scope. */
   of: (tenantId: number) => Instant
 }
 
-/** On whose behalf something is done. */
+/** For whom a transaction runs, and what it touches. */
 export type Scope = {
-  /** Whose data is written. */
+  /** The tenants whose data is written. */
   tenants?: readonly number[]
-  /** Waits until no other write of the tenants, or of anybody, is under way. */
+  /** Waits until no other write of the tenants, or of any tenant, is under way. */
   alone?: 'tenants' | 'all'
   /** The key of a call: nothing is written once it has ended. */
   key?: string | undefined
@@ -74,8 +77,8 @@ export type Scope = {
   /** Whether it fires, hands out, or changes what fires: refused while lost writes are undecided. */
   stopsWhenLost?: boolean
   /**
-   * What a statement has to read where that is a lot: `large` is what grows with a month or with the plans that are
-   * due, and may take minutes; `whole` is whole tables, however long that takes.
+   * How much a statement reads, where that is much: `large` grows with a month or with the due plans, and may take
+   * minutes; `whole` is whole tables, however long they take.
    */
   reads?: 'large' | 'whole'
   /** How long a write waits for each lock of a server; by default, as long as any write does. */
@@ -96,7 +99,7 @@ export const callOf = ({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>):
 
 /** A database, and the only ways to use it. */
 export type Base = {
-  /** Asks for one thing only, without a transaction around it. */
+  /** Runs a single step, without a transaction. */
   look<T>(work: (tx: ReadTx) => Step<T>, scope?: Scope): Promise<T>
   /** Runs `work` on one consistent snapshot. */
   read<T>(work: (tx: ReadTx) => Step<T>, scope?: Scope): Promise<T>
@@ -107,17 +110,17 @@ export type Base = {
   write<T>(work: (tx: WriteTx) => Step<T>, scope?: Scope): Promise<T>
 }
 
-/** What is read whenever it is reached, several times or never. */
+/** A step that is read each time it is reached, any number of times. */
 export const always = <T>(begin: () => Iterator<Wait, T, unknown>): Step<T> => ({ [Symbol.iterator]: begin })
 export const NOTHING: Step<undefined> = always(() => ({ next: () => ({ done: true, value: undefined }) }))
 
 /**
  * The steps of one transaction: one that is made and forgotten compiles and does nothing, so a transaction must not be
- * committed with it. A helper that is a generator function is no such step: the house rules look for those that are
- * forgotten (test/tidy.test.ts).
+ * committed with it. A helper that is a generator function is not counted here; the house rules find a forgotten one
+ * (test/tidy.test.ts).
  */
 export class Tally {
-  /** How many were made and are not reached yet. */
+  /** How many were made and not reached yet. */
   waiting = 0
 
   complete(): void {

@@ -35,7 +35,7 @@ export const createMonthStore = (base: Base): MonthStore => ({
 /** What an operator's report reads. */
 const LARGE: Scope = { reads: 'large' }
 
-// What a tenant's month comes to, user by user: who was active in it, and what counts as volume.
+// A tenant's month, user by user: who was active in it, and the volume.
 
 const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
 
@@ -47,9 +47,7 @@ type Outcome = { status: string; n: bigint }
 const total = (column: string, name: string): string =>
   `cast(coalesce(sum(d.${column}), 0) as bigint) as ${name}`
 
-/**
- * How many trades of each plan, and what they add up to. A sum of integers is exact, and fails rather than overflows.
- */
+/** The number and the sums of each plan's trades. A sum of integers is exact, and fails rather than overflows. */
 const BY_PLAN = query<PlanSums>(
   `select u.partner_user_id, x.plan_id, x.trades, x.volume, x.btc, x.fees from (
      select d.user_id, d.plan_id, count(*) as trades, ${total('usd_amount', 'volume')}, ${total('btc_amount', 'btc')},
@@ -112,7 +110,7 @@ const activityReader =
       activity.executionsCancelled += count('cancelled') + Number(cancelled?.n)
     }
     const users = [...lines.values()].sort((a, b) => (a.partnerUserId < b.partnerUserId ? -1 : 1))
-    // Somebody whose only entry is an adjustment has a line, and is not active.
+    // A user whose only entry is an adjustment has a line, but is not active.
     const activeUsers = users.filter(({ trades }) => trades > 0).length
     return { activity: { ...activity, activeUsers, activePlans: plans.size }, users }
   }
@@ -208,7 +206,7 @@ const OF_ONE = linesOf('t.tenant_id = :tenant')
 function tradeLines(base: Base): Pick<MonthStore, 'readTradeLines' | 'readTenantLines' | 'countTradeLines'> {
   type Reading = { lines: typeof OF_MANY; whose: Params; scope: Scope }
   async function read({ lines, whose, scope }: Reading, after: LinePlace, limit: number) {
-    // A single lower bound, so that a page begins at its own place in the index and not at the start of the month.
+    // A single lower bound lets a page begin at its own place in the index, and not at the start of the month.
     const params = { ...whose, at: after.recordedAt, id: after.executionId, number: after.number, limit }
     // A trade comes before its adjustments, so that one under the last line's key has been read already.
     const [trades, adjustments] = await base.read(
@@ -266,7 +264,7 @@ const adjustmentLineOf = (row: AdjustmentLineRow): TradeLine => ({
   },
 })
 
-/** Both in the order of an export. Ids are ASCII: comparing them here is comparing them as a store does. */
+/** Both in the order of an export. Ids are ASCII, so comparing them here gives the order of a store. */
 function merged(trades: TradeLine[], adjustments: TradeLine[]): TradeLine[] {
   if (adjustments.length === 0) return trades
   // The sort is stable: of equal keys the trade stays before its adjustments, and those in their order.
@@ -277,7 +275,7 @@ function merged(trades: TradeLine[], adjustments: TradeLine[]): TradeLine[] {
   )
 }
 
-// A month in slices: each is a short read, so that serve goes on answering and the write-ahead log can be emptied.
+// A month in slices: each is a short read, so that serve goes on answering and the write-ahead log can be checkpointed.
 
 /** How many rows a slice holds at most, unless more of them have the same instant: a few milliseconds of reading. */
 const TRADES_PER_SLICE = 2_000
@@ -323,13 +321,13 @@ async function* slicesOf(base: Base, { tenant, start, end }: Slice, call: Scope)
 const IS_CLOSED = query<{ closed: bigint }>(
   'select count(*) as closed from (select 1 from closed_months where month >= :month limit 1) x',
 )
-/** Since when there have been partners, and so anything that could be billed. */
+/** When the first partner was added: nothing before that could be billed. */
 const FIRST_PARTNER = query<{ at: bigint | null }>('select min(created_at) as at from partners')
 const CLOSE_MONTH = query<never>(`${insertInto('closed_months')} on conflict do nothing`)
 const closingParams = ({ month, end }: Period, now: Instant) =>
   newRow('closed_months', { month, period_end: end, closed_at: now })
 
-/** One row: what has been reported until, below which no later write is dated. */
+/** One row with the bound up to which months were reported: no later write is dated below it. */
 const REPORT_UNTIL = query<never>(
   `${insertInto('reported_until', { one: '1' })}
    on conflict (one) do update set at = excluded.at, digest = excluded.digest where reported_until.at < excluded.at`,
@@ -340,8 +338,8 @@ const REPORT_SANDBOX_UNTIL = query<never>(
 )
 
 /**
- * The newest in order, not the latest in time: one dated by a clock that was ahead no longer counts once another has
- * come.
+ * The newest in order, not the latest in time: a pass dated by a clock that was ahead no longer counts once another
+ * pass has come.
  */
 const NEWEST_FINISHED_PASS = query<{ at: bigint }>(
   'select at from ticks where finished_at is not null order by tick_id desc limit 1',
