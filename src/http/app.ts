@@ -15,7 +15,15 @@ import { getDescription } from './openapi/document.ts'
 import { OPS_PATHS } from './ops/access.ts'
 import type { Ops } from './ops/endpoints.ts'
 import { sendOps } from './ops/endpoints.ts'
-import { CHALLENGE, PUT_OFF, Refusal, statusOf } from './refusal.ts'
+import {
+  CHALLENGE,
+  ERROR_HEADER,
+  ERROR_STATUS,
+  type ErrorCode,
+  errorCodeOf,
+  PUT_OFF,
+  Refusal,
+} from './refusal.ts'
 import {
   checkBody,
   flawOf,
@@ -98,7 +106,7 @@ function addDocs(app: H3, answer: Answer, { machine }: AppOptions): void {
   }
 }
 
-const NOT_GET = new Refusal(405, 'Method Not Allowed', { allow: 'GET' })
+const NOT_GET = new Refusal('method_not_allowed', 'Method Not Allowed', { allow: 'GET' })
 
 /** What the calls of an app share. */
 type Desk = Omit<Services, 'store'> & {
@@ -167,6 +175,7 @@ async function answerCall(
     environment: trail.caller?.key.tenant.environment ?? null,
     status: outcome.status,
     duration_ms: Math.round((performance.now() - started) * 100) / 100,
+    ...(outcome.status !== 200 && { error_code: outcome.headers[ERROR_HEADER] ?? '' }),
     ...(ignored !== null && { ignored_fields: ignored }),
     ...(outcome.contentType !== undefined && { content_type: outcome.contentType }),
   }
@@ -185,7 +194,8 @@ async function handleCall(
   if (routes.some((candidate) => candidate.text))
     return done(routeFor(event.req.method, routes).text?.() ?? '')
   const { store } = desk
-  if (!store) throw new Refusal(503, 'The database is being opened; try again.', { 'retry-after': '1' })
+  if (!store)
+    throw new Refusal('starting', 'The database is being opened; try again.', { 'retry-after': '1' })
   const now = desk.machine.clock()
   const authorization = event.req.headers.get('authorization')
   const caller = desk.door?.facts(event.req.runtime?.node?.req) ?? (await authenticate(store, authorization))
@@ -240,10 +250,12 @@ type Outcome = {
 const done = (text: string): Outcome => ({ status: 200, text, headers: {}, bug: null })
 
 function routeFor(method: string, routes: readonly Route[]): Route {
-  if (routes.length === 0) throw new Refusal(404, 'Not Found')
+  if (routes.length === 0) throw new Refusal('route_not_found', 'Not Found')
   const route = routes.find((candidate) => candidate.method === method)
   if (route) return route
-  throw new Refusal(405, 'Method Not Allowed', { allow: routes.map(({ method }) => method).join(', ') })
+  throw new Refusal('method_not_allowed', 'Method Not Allowed', {
+    allow: routes.map(({ method }) => method).join(', '),
+  })
 }
 
 /** Reads and checks the body of a call, and notes which members are ignored, even when the rest is refused. */
@@ -261,18 +273,25 @@ function refusalOf(error: unknown): Outcome {
   }
   if (error instanceof Problem) {
     const { code, message } = error
-    const [status, putOff] = [statusOf(code), PUT_OFF[code]]
+    const named = errorCodeOf(code)
+    const [status, putOff, codeHeader] = [ERROR_STATUS[named], PUT_OFF[code], { [ERROR_HEADER]: named }]
     if (putOff)
       return {
         status,
         text: textOf(putOff.detail),
-        headers: { 'retry-after': putOff.retryAfter },
+        headers: { ...codeHeader, 'retry-after': putOff.retryAfter },
         bug: error,
       }
     if (status < 500)
-      return { status, text: textOf(message), headers: status === 401 ? CHALLENGE : {}, bug: null }
+      return {
+        status,
+        text: textOf(message),
+        headers: { ...codeHeader, ...(status === 401 && CHALLENGE) },
+        bug: null,
+      }
   }
-  return { status: 500, text: textOf('Internal Server Error'), headers: {}, bug: error }
+  const headers = { [ERROR_HEADER]: 'internal_error' satisfies ErrorCode }
+  return { status: 500, text: textOf('Internal Server Error'), headers, bug: error }
 }
 
 const textOf = (detail: Refusal['detail']): string => JSON.stringify({ detail })
@@ -284,6 +303,6 @@ function decodeParams(params: Record<string, string>): Record<string, string> {
       Object.entries(params).map(([name, value]) => [name, decodeURIComponent(value)]),
     )
   } catch {
-    throw new Refusal(404, 'Not Found')
+    throw new Refusal('route_not_found', 'Not Found')
   }
 }

@@ -19,9 +19,9 @@ const HEADER = /^Bearer (\S+)$/
 
 // Created once: collecting a stack for each would cost more than everything else such a call needs.
 /** The header is missing or malformed. */
-const NO_KEY = new Refusal(401, 'Expected Authorization: Bearer <key>', CHALLENGE)
+const NO_KEY = new Refusal('key_malformed', 'Expected Authorization: Bearer <key>', CHALLENGE)
 /** There is no such key. */
-const INVALID_KEY = new Refusal(401, 'Invalid API key.', CHALLENGE)
+const INVALID_KEY = new Refusal('key_invalid', 'Invalid API key.', CHALLENGE)
 
 /** The key in a header, well formed or not; null when the header has none. */
 const keyIn = (header: string | null): string | null => HEADER.exec(header ?? '')?.[1] ?? null
@@ -75,7 +75,7 @@ export function createRateLimit(perSecond: number): (keyId: string, now: Instant
     if (tokens < 1) {
       buckets.set(keyId, { tokens, at: now })
       const wait = Math.max(1, Math.ceil((1 - tokens) / perSecond))
-      throw new Refusal(429, 'Too many requests.', { 'retry-after': String(wait) })
+      throw new Refusal('rate_limited', 'Too many requests.', { 'retry-after': String(wait) })
     }
     buckets.set(keyId, { tokens: tokens - 1, at: now })
   }
@@ -122,6 +122,7 @@ export function createDoor({ findKey, uuid, note }: Parts): Door {
       environment: null,
       status: refusal.status,
       duration_ms: Math.round((performance.now() - started) * 100) / 100,
+      error_code: refusal.code,
     })
     return false
   }

@@ -23,6 +23,8 @@ export type CallLine = {
   environment: string | null
   status: number
   duration_ms: number
+  /** Why it was refused, as the header of its answer says; absent for a call that was not. */
+  error_code?: string
   /** The fields that its route does not know, as the header of its answer names them. */
   ignored_fields?: string
   /** The media type that its client gave for a body that is not JSON. */

@@ -6,6 +6,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type H3, toNodeHandler } from 'h3'
 import type { App } from './app.ts'
+import { ERROR_STATUS, type ErrorCode } from './refusal.ts'
 import { isFramedInDoubt, networkOf } from './request.ts'
 import { type Certificate, makeServer, secureContextOf, type Tls } from './tls.ts'
 import { createGates } from './turns.ts'
@@ -128,10 +129,9 @@ type Connection = {
   /** A call has arrived. */
   take: (request: IncomingMessage, response: ServerResponse) => void
   /**
-   * Ends a connection that sent something other than HTTP: the calls before it are answered, then it is refused with
-   * this status.
+   * Ends a connection that sent something other than HTTP: the calls before it are answered, then it is refused.
    */
-  breakOff: (status: string) => void
+  breakOff: (flaw: Flaw) => void
   /** Accepts no further call, says so in the last answer, and ends. */
   drain: () => void
   /** Whether a call is being answered. */
@@ -145,7 +145,7 @@ function createConnection(socket: Socket, handle: RequestListener, uuid: () => s
   const waiting: Call[] = []
   let isPaused = false
   let isEnding = false
-  let flaw: string | null = null
+  let flaw: Flaw | null = null
   // Node calls this after an answer with `Connection: close`; its own version would cut off a client that is still
   // sending.
   socket.destroySoon = () => endOnceWritten(socket)
@@ -196,10 +196,10 @@ function createConnection(socket: Socket, handle: RequestListener, uuid: () => s
       isPaused = true
       socket.pause()
     },
-    breakOff(status) {
+    breakOff(found) {
       if (isEnding || isLeaving(socket)) return
       isEnding = true
-      flaw = status
+      flaw = found
       endWhenAnswered()
     },
     drain() {
@@ -320,7 +320,7 @@ function createConnections(options: Options): Connections {
   function refuseTunnel(socket: Socket): void {
     // Node hands the socket over and no longer handles its events.
     socket.on('error', () => socket.destroy()).on('timeout', () => onTimeout(socket))
-    connections.get(socket)?.breakOff('400 Bad Request')
+    connections.get(socket)?.breakOff('bad_request')
   }
 
   return {
@@ -338,7 +338,7 @@ function createConnections(options: Options): Connections {
         if (connection && isLeaving(socket)) return
         // The handshake failed, or the client is gone: there is nobody to answer.
         if (!connection || !socket.writable || error.code === 'ECONNRESET') socket.destroy()
-        else connection.breakOff(statusOfFlaw(error))
+        else connection.breakOff(FLAWS[error.code ?? ''] ?? 'bad_request')
       })
     },
     drain() {
@@ -402,27 +402,36 @@ function endOnceWritten(socket: Socket): void {
 // Refusals of what is not HTTP, is too large or comes too slowly: the status and the form of the answer.
 
 /** Refuses what is not HTTP, in the form of every other refusal, and ends the connection. */
-function refuse(socket: Socket, status: string, requestId: string): void {
-  const body = JSON.stringify({ detail: status.slice(4) })
+function refuse(socket: Socket, flaw: Flaw, requestId: string): void {
+  const phrase = PHRASES[flaw]
+  const body = JSON.stringify({ detail: phrase })
   const head = [
-    `HTTP/1.1 ${status}`,
+    `HTTP/1.1 ${ERROR_STATUS[flaw]} ${phrase}`,
     'Content-Type: application/json',
     `Content-Length: ${body.length}`,
     'Cache-Control: no-store',
     `X-Request-Id: ${requestId}`,
+    `X-Error-Code: ${flaw}`,
     'Connection: close',
   ]
   socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
   endOnceWritten(socket)
 }
 
-/** The status for what Node's parser or its timers complain about. */
-const statusOfFlaw = (error: NodeJS.ErrnoException): string => FLAWS[error.code ?? ''] ?? '400 Bad Request'
+/** What can be wrong with what came, and how the refusal of each is worded. */
+const PHRASES = {
+  bad_request: 'Bad Request',
+  request_timeout: 'Request Timeout',
+  body_too_large: 'Content Too Large',
+  headers_too_large: 'Request Header Fields Too Large',
+} as const satisfies Partial<Record<ErrorCode, string>>
+type Flaw = keyof typeof PHRASES
 
-const FLAWS: Record<string, string> = {
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: '413 Content Too Large',
-  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
-  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+/** By what Node's parser or its timers complain about. */
+const FLAWS: Record<string, Flaw> = {
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'body_too_large',
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
 // The time limits of what a client does on a connection.

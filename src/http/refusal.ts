@@ -1,28 +1,79 @@
-// Refusals on the wire: one table from problem to status, and one form of an error body.
+// Refusals on the wire: what each is called, its status, and one way to write an error body.
 
 import type { CallProblem, ProblemCode, SharedProblem } from '../core/problem.ts'
+
+/**
+ * What the header X-Error-Code says, with the status of each: the reason in a form that a program reads. A code keeps
+ * its name and its meaning for ever; docs/api.md says what to do about each.
+ */
+export const ERROR_STATUS = {
+  bad_request: 400,
+  body_not_utf8: 400,
+  consent_required: 400,
+  amount_over_reservation: 400,
+  webhook_refused: 400,
+  key_malformed: 401,
+  key_invalid: 401,
+  partner_disabled: 403,
+  user_disabled: 403,
+  route_not_found: 404,
+  user_not_found: 404,
+  user_never_linked: 404,
+  plan_not_found: 404,
+  execution_not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  plan_bound_elsewhere: 409,
+  plan_cancelled: 409,
+  execution_pending: 409,
+  execution_recorded: 409,
+  execution_cancelled: 409,
+  order_id_taken: 409,
+  body_too_large: 413,
+  body_encoded: 415,
+  expectation_failed: 417,
+  misdirected: 421,
+  validation_failed: 422,
+  rate_limited: 429,
+  too_many_calls: 429,
+  headers_too_large: 431,
+  internal_error: 500,
+  starting: 503,
+  database_busy: 503,
+  database_unavailable: 503,
+  service_moved: 503,
+  service_stands_still: 503,
+  service_outdated: 503,
+} as const
+
+export type ErrorCode = keyof typeof ERROR_STATUS
+export const ERROR_CODES = Object.keys(ERROR_STATUS) as ErrorCode[]
+export const ERROR_HEADER = 'x-error-code'
 
 export type ValidationDetail = { type: string; loc: (string | number)[]; msg: string }
 
 /** A refusal by HTTP itself, not by a rule of the core. */
 export class Refusal extends Error {
+  readonly code: ErrorCode
   readonly status: number
   readonly detail: string | ValidationDetail[]
+  /** With the code of the refusal among them. */
   readonly headers: Record<string, string>
   /** The media type of a body that is not JSON, for the call's line in the log. */
   readonly contentType: string | undefined
 
   constructor(
-    status: number,
+    code: ErrorCode,
     detail: string | ValidationDetail[],
     headers: Record<string, string> = {},
     contentType?: string,
   ) {
     super(typeof detail === 'string' ? detail : 'validation failed')
     this.contentType = contentType
-    this.status = status
+    this.code = code
+    this.status = ERROR_STATUS[code]
     this.detail = detail
-    this.headers = headers
+    this.headers = { ...headers, [ERROR_HEADER]: code }
   }
 }
 
@@ -64,32 +115,32 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
   },
 }
 
-const STATUS_OF: Record<CallProblem | SharedProblem, number> = {
-  consent_required: 400,
-  user_not_found: 404,
-  user_never_linked: 404,
-  user_not_linked: 403,
-  key_invalid: 401,
-  partner_disabled: 403,
-  plan_bound_elsewhere: 409,
-  plan_cancelled: 409,
-  plan_not_found: 404,
-  execution_not_found: 404,
-  execution_pending: 409,
-  execution_recorded: 409,
-  execution_cancelled: 409,
-  order_id_taken: 409,
-  amount_over_reservation: 400,
-  webhook_refused: 400,
-  database_gone: 503,
-  database_locked: 503,
-  database_damaged: 503,
-  database_sealed: 503,
-  writes_lost: 503,
-  storage_failed: 503,
-  schema_newer: 503,
+const CODE_OF: Record<CallProblem | SharedProblem, ErrorCode> = {
+  consent_required: 'consent_required',
+  user_not_found: 'user_not_found',
+  user_never_linked: 'user_never_linked',
+  user_not_linked: 'user_disabled',
+  key_invalid: 'key_invalid',
+  partner_disabled: 'partner_disabled',
+  plan_bound_elsewhere: 'plan_bound_elsewhere',
+  plan_cancelled: 'plan_cancelled',
+  plan_not_found: 'plan_not_found',
+  execution_not_found: 'execution_not_found',
+  execution_pending: 'execution_pending',
+  execution_recorded: 'execution_recorded',
+  execution_cancelled: 'execution_cancelled',
+  order_id_taken: 'order_id_taken',
+  amount_over_reservation: 'amount_over_reservation',
+  webhook_refused: 'webhook_refused',
+  database_gone: 'database_unavailable',
+  database_locked: 'database_busy',
+  database_damaged: 'database_unavailable',
+  database_sealed: 'service_moved',
+  writes_lost: 'service_stands_still',
+  storage_failed: 'database_unavailable',
+  schema_newer: 'service_outdated',
 }
 
-/** The status of a problem. A problem that only a command can meet is a bug here. */
-export const statusOf = (code: ProblemCode): number =>
-  Object.hasOwn(STATUS_OF, code) ? STATUS_OF[code as keyof typeof STATUS_OF] : 500
+/** What a problem is called on the wire. One that only a command can meet would be a bug here. */
+export const errorCodeOf = (code: ProblemCode): ErrorCode =>
+  Object.hasOwn(CODE_OF, code) ? CODE_OF[code as keyof typeof CODE_OF] : 'internal_error'

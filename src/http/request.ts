@@ -42,15 +42,15 @@ function sentPath({ req, url }: H3Event): string {
 export function flawOf(request: H3Event['req']): Refusal | null {
   const sent = request.runtime?.node?.req
   if (sent && isFramedInDoubt(sent as IncomingMessage))
-    return new Refusal(400, FRAMING, { connection: 'close' })
+    return new Refusal('bad_request', FRAMING, { connection: 'close' })
   const hosts = sent?.httpVersion === '1.1' ? countHosts(sent.rawHeaders) : 1
   if (hosts !== 1) {
     const detail = hosts === 0 ? 'The Host header is missing.' : 'There is more than one Host header.'
-    return new Refusal(400, detail, { connection: 'close' })
+    return new Refusal('bad_request', detail, { connection: 'close' })
   }
   const expected = request.headers.get('expect')
   if (expected === null || asksToContinue(request)) return null
-  return new Refusal(417, 'Only 100-continue can be expected.', { connection: 'close' })
+  return new Refusal('expectation_failed', 'Only 100-continue can be expected.', { connection: 'close' })
 }
 
 /** Names and values alternate. Reading by name would give only the first Host. */
@@ -125,18 +125,20 @@ function detailOf(issue: z.core.$ZodIssue, place: 'body' | 'query'): ValidationD
   }
 }
 
-const invalid = (details: ValidationDetail[]): Refusal => new Refusal(422, details)
+const invalid = (details: ValidationDetail[]): Refusal => new Refusal('validation_failed', details)
 
 /** Refuses a compressed body, for which the size limit would mean little. */
 function refuseEncoded(request: H3Event['req']): void {
   const encoding = request.headers.get('content-encoding') ?? ''
   if (/^(identity)?$/i.test(encoding)) return
-  throw new Refusal(415, 'Content-Encoding is not supported: send the body uncompressed.')
+  throw new Refusal('body_encoded', 'Content-Encoding is not supported: send the body uncompressed.')
 }
 
 const tooLarge = (): Refusal =>
-  // The rest of the body is not read, so the connection cannot be used again.
-  new Refusal(413, `Request body is larger than ${BODY_BYTES_MAX} bytes.`, { connection: 'close' })
+  // The rest of the body is never read: the connection cannot be used again.
+  new Refusal('body_too_large', `Request body is larger than ${BODY_BYTES_MAX} bytes.`, {
+    connection: 'close',
+  })
 
 async function readBytes(request: H3Event['req']): Promise<Buffer> {
   if (Number(request.headers.get('content-length') ?? 0) > BODY_BYTES_MAX) throw tooLarge()
@@ -154,7 +156,8 @@ function gather(body: Readable): Promise<Buffer> {
     let size = 0
     // The client left in the middle of its request: nobody reads the answer, and it is not our failure.
     const left = (): void => {
-      if (!body.readableEnded) reject(new Refusal(400, 'Request body ended early.', { connection: 'close' }))
+      if (!body.readableEnded)
+        reject(new Refusal('bad_request', 'Request body ended early.', { connection: 'close' }))
     }
     if (body.destroyed) left()
     body.on('data', (chunk: Buffer) => {
@@ -172,7 +175,7 @@ function decode(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    throw new Refusal(400, 'Request body is not valid UTF-8.')
+    throw new Refusal('body_not_utf8', 'Request body is not valid UTF-8.')
   }
 }
 
@@ -181,7 +184,7 @@ function parseJson(text: string, request: H3Event['req']): unknown {
     return JSON.parse(text)
   } catch {
     const detail = { type: 'json_invalid', loc: ['body', errorOffset(text)], msg: 'JSON decode error' }
-    throw new Refusal(422, [detail], {}, mediaType(request.headers.get('content-type')))
+    throw new Refusal('validation_failed', [detail], {}, mediaType(request.headers.get('content-type')))
   }
 }
 

@@ -81,7 +81,7 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
   return (keyId) => {
     const key = known(keyId)
     if (key.calls >= callsPerKey) {
-      throw new Refusal(429, `Too many calls at once: at most ${callsPerKey} for each key.`, {
+      throw new Refusal('too_many_calls', `Too many calls at once: at most ${callsPerKey} for each key.`, {
         'retry-after': '1',
       })
     }
@@ -109,9 +109,13 @@ export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>
   return async (tenantId, work) => {
     const line = lines.get(tenantId) ?? { length: 0, last: Promise.resolve() }
     if (line.length > WAITING_MAX) {
-      throw new Refusal(429, `Too many slow calls at once: at most ${WAITING_MAX} wait for their turn.`, {
-        'retry-after': '1',
-      })
+      throw new Refusal(
+        'too_many_calls',
+        `Too many slow calls at once: at most ${WAITING_MAX} wait for their turn.`,
+        {
+          'retry-after': '1',
+        },
+      )
     }
     const mine = line.last.then(work)
     line.last = mine.catch(() => {})

@@ -81,7 +81,8 @@ suite('the log of serve', { concurrency: 2 }, () => {
       calls,
     )
     const fields = 'level time request_id method route partner_slug environment status duration_ms msg'
-    for (const { content_type, ...line } of requests) {
+    for (const { content_type, error_code, ...line } of requests) {
+      assert.equal(error_code === undefined, line.status === 200, line.route)
       assert.equal(Object.keys(line).join(' '), fields)
       assert.ok(content_type === undefined || line.status === 422, content_type)
     }

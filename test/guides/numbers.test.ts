@@ -68,7 +68,7 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/leases \| They last (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['sandbox']],
   [/With more than (\S+) plans in the environment/g, EXACT_PLANS_MAX, ['sandbox']],
   [/poll delivers at most (\d+)/g, DUE_PAGE_MAX, ['api']],
-  [/body is over (\S+) KiB/g, BODY_BYTES_MAX / 1024, ['api']],
+  [/`body_too_large` \| 413 \| send at most (\S+) KiB/g, BODY_BYTES_MAX / 1024, ['api']],
   [/At the (\S+) failure in a row/g, FAILURES_TO_WARN, ['webhooks']],
   [/(?<!At the )\b(\w+) failures? in a row/g, FAILURES_TO_PAUSE, ['monitoring', 'webhooks']],
   [/webhook failed (\S+) times/gi, FAILURES_TO_PAUSE, ['monitoring', 'operations']],

@@ -25,10 +25,10 @@ import { assertDescribed, DESCRIPTION, operationAt } from './described.ts'
 import type { paths } from './tranche.d.ts'
 import { reportFailures, takeEveryRoute } from './typed-client.ts'
 
-/** Refusals that were answered: operation, status and body, ids of executions made equal. */
+/** Refusals that were answered: operation, code and body, ids of executions made equal. */
 const answered = new Set<string>()
-const entry = (operationId: string, status: string | number, body: unknown): string =>
-  `${operationId} ${status} ${JSON.stringify(body).replace(/exec_[0-9a-f]{32}/g, 'exec')}`
+const entry = (operationId: string, code: string | null, body: unknown): string =>
+  `${operationId} ${code} ${JSON.stringify(body).replace(/exec_[0-9a-f]{32}/g, 'exec')}`
 
 const TEMPLATES = Object.entries(DESCRIPTION.paths).flatMap(([path, operations]) =>
   Object.entries(operations).map(([method, { operationId }]) => ({
@@ -50,8 +50,8 @@ suite('the contract', () => {
         Object.entries(responses).flatMap(([status, { content }]) =>
           status === '200'
             ? []
-            : Object.values(content['application/json'].examples ?? {}).map(({ value }) =>
-                entry(operationId, status, value),
+            : Object.values(content['application/json'].examples ?? {}).map((example) =>
+                entry(operationId, example['x-error-code'] ?? null, example.value),
               ),
         ),
       )
@@ -174,7 +174,9 @@ async function refuse(
 ): Promise<void> {
   const answer = await service.call(method, path, body, options)
   assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.body)}`)
-  answered.add(entry(operationAt(method, path)?.operationId ?? '', status, answer.body))
+  answered.add(
+    entry(operationAt(method, path)?.operationId ?? '', answer.headers.get('x-error-code'), answer.body),
+  )
 }
 
 function clientOf(service: Service) {

@@ -8,9 +8,10 @@ import { VERSION } from '../../src/resources.ts'
 
 type Reference = { $ref: string }
 type Schema = { [name: string]: unknown }
-type Example = { value: unknown }
+type Example = { value: unknown; 'x-error-code'?: string }
 type Body = { content: { 'application/json': { schema: Reference; examples?: Record<string, Example> } } }
-type Response = Body & { headers: Record<string, Reference> }
+type AnswerHeader = { required: boolean; schema: Schema }
+type Response = Body & { headers: Record<string, Reference | AnswerHeader> }
 type Header = { name: string; schema: Schema }
 export type DescribedOperation = {
   operationId: string
@@ -22,7 +23,7 @@ export type Description = {
   webhooks: Record<string, { post: { requestBody: Body; parameters: readonly Header[] } }>
   components: {
     schemas: Record<string, Schema>
-    headers: Record<string, { required: boolean; schema: Schema }>
+    headers: Record<string, AnswerHeader>
   }
 }
 
@@ -53,15 +54,18 @@ export function assertDescribed(
   const response = operation.responses[String(answer.status)]
   assert.ok(response, `${what}, which is not described`)
   assertValid(response.content['application/json'].schema.$ref, answer.body, what)
-  for (const [name, { $ref }] of Object.entries(response.headers)) {
+  for (const [name, given] of Object.entries(response.headers)) {
     const value = answer.headers.get(name)
-    const header = DESCRIPTION.components.headers[$ref.split('/').at(-1) ?? '']
+    const header =
+      '$ref' in given ? DESCRIPTION.components.headers[given.$ref.split('/').at(-1) ?? ''] : given
     assert.ok(header, `${name} of ${what} is described`)
     if (value === null && !header.required) continue
     assert.notEqual(value, null, `${what} without ${name}`)
     const { schema } = header
-    const given = schema.type === 'integer' ? Number(value) : value
-    assert.ok(validator(`${$ref}/schema`)(given), `${what} with ${name}: ${value}`)
+    const read = schema.type === 'integer' ? Number(value) : value
+    const isAsDescribed =
+      '$ref' in given ? validator(`${given.$ref}/schema`)(read) : (schema.enum as unknown[]).includes(read)
+    assert.ok(isAsDescribed, `${what} with ${name}: ${value}`)
   }
 }
 

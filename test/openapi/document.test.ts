@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { OPERATIONS } from '../../src/http/openapi/route-descriptions.ts'
+import { ERROR_STATUS } from '../../src/http/refusal.ts'
 import { ROUTES } from '../../src/http/routes.ts'
 import { machineAt } from '../../src/machine.ts'
 import { runHere, startService, T0 } from '../support/service.ts'
@@ -101,4 +102,13 @@ test('the description is the one on record', () => {
   const text = `${JSON.stringify({ ...rest, info: { ...info, version: '0' } }, null, 2)}\n`
   if (process.env.UPDATE) writeFileSync(RECORD, text)
   else assert.equal(text, readFileSync(RECORD, 'utf8'))
+})
+
+test('the table of errors in the guide has every code, with its status', () => {
+  const guide = readFileSync(join(import.meta.dirname, '../../docs/api.md'), 'utf8')
+  const rows = [...guide.matchAll(/^\| `(\w+)` \| (\d{3}) \|/gm)].map(([, code, status]) => [
+    code,
+    Number(status),
+  ])
+  assert.deepEqual(rows, Object.entries(ERROR_STATUS))
 })

@@ -6,6 +6,7 @@ import { EVENT_NAME, WEBHOOK_URL_MAX } from '../../core/webhook.ts'
 import { VERSION } from '../../resources.ts'
 import { fillBody, noFillBody } from '../executions.ts'
 import { EXECUTION_ID, oneLine, SAMPLE } from '../fields.ts'
+import { ERROR_CODES, ERROR_STATUS, type ErrorCode } from '../refusal.ts'
 import { BODY_BYTES_MAX } from '../request.ts'
 import { type Route, route } from '../route.ts'
 import { ROUTES } from '../routes.ts'
@@ -108,18 +109,21 @@ function parametersOf(route: Route, params: Record<string, string>): Json[] {
 }
 
 function refusalsOf(refusals: readonly RefusalExample[]): Json {
-  const byStatus = [...Map.groupBy(refusals, ({ status }) => status)].sort(([a], [b]) => a - b)
+  const byStatus = [...Map.groupBy(refusals, ({ code }) => ERROR_STATUS[code])].sort(([a], [b]) => a - b)
   return Object.fromEntries(
     byStatus.map(([status, examples]) => [
       String(status),
       {
         description: MEANING[status],
-        headers: headersOf(REFUSAL_HEADERS[status]),
+        headers: { ...headersOf(REFUSAL_HEADERS[status]), 'X-Error-Code': errorCodeHeader(status, examples) },
         content: {
           'application/json': {
             schema: { $ref: `#/components/schemas/${status === 422 ? 'ValidationRefusal' : 'Refusal'}` },
             examples: Object.fromEntries(
-              examples.map(({ name, summary, detail }) => [name, { summary, value: { detail } }]),
+              examples.map(({ code, name, summary, detail }) => [
+                name,
+                { summary, 'x-error-code': code, value: { detail } },
+              ]),
             ),
           },
         },
@@ -140,6 +144,38 @@ const MEANING: Record<number, string> = {
   429: 'Too many requests for this key.',
   500: 'A failure of the service.',
   503: 'Not ready yet.',
+}
+
+/** What any call may be refused with, whether its route shows an example of it or not. */
+const ANYWHERE = new Set<ErrorCode>([
+  'bad_request',
+  'key_malformed',
+  'key_invalid',
+  'partner_disabled',
+  'route_not_found',
+  'rate_limited',
+  'too_many_calls',
+  'internal_error',
+  'starting',
+  'database_busy',
+  'database_unavailable',
+  'service_moved',
+  'service_stands_still',
+  'service_outdated',
+])
+
+/** The codes that a route can be refused with under one status. */
+function errorCodeHeader(status: number, examples: readonly RefusalExample[]): Json {
+  const shown = new Set(examples.map(({ code }) => code))
+  const codes = ERROR_CODES.filter(
+    (code) => ERROR_STATUS[code] === status && (shown.has(code) || ANYWHERE.has(code)),
+  )
+  return {
+    description: 'Why, for a program. More may be added: treat one that you do not know as its status says.',
+    required: true,
+    schema: { type: 'string', enum: codes },
+    example: codes[0],
+  }
 }
 
 const REFUSAL_HEADERS: Record<number, Record<string, string>> = {

@@ -7,7 +7,7 @@ import type { Log } from '../../log.ts'
 import type { Store } from '../../store/store.ts'
 import { openAnswer } from '../call-log.ts'
 import type { Metrics } from '../metrics.ts'
-import { Refusal } from '../refusal.ts'
+import { type ErrorCode, Refusal } from '../refusal.ts'
 import { flawOf, writtenAs } from '../request.ts'
 import {
   createAccess,
@@ -104,16 +104,18 @@ const json = (status: number, body: unknown, headers: Record<string, string> = {
   body: JSON.stringify(body),
 })
 
-const refusal = (status: number, detail: unknown, headers: Record<string, string> = {}): OpsAnswer =>
-  json(status, { detail }, headers)
+const refusal = (code: ErrorCode, detail: string, headers: Record<string, string> = {}): OpsAnswer =>
+  asAnswer(new Refusal(code, detail, headers))
 
-const NOT_FOUND = refusal(404, 'Not Found')
-const NOT_ALLOWED = refusal(405, 'Method Not Allowed', { allow: 'GET' })
-const UNAUTHORIZED = refusal(401, 'Send the ops token: Authorization: Bearer TOKEN.', {
+const asAnswer = ({ status, detail, headers }: Refusal): OpsAnswer => json(status, { detail }, headers)
+
+const NOT_FOUND = refusal('route_not_found', 'Not Found')
+const NOT_ALLOWED = refusal('method_not_allowed', 'Method Not Allowed', { allow: 'GET' })
+const UNAUTHORIZED = refusal('key_malformed', 'Send the ops token: Authorization: Bearer TOKEN.', {
   'www-authenticate': 'Bearer',
 })
 const MISDIRECTED = refusal(
-  421,
+  'misdirected',
   'Without an ops token this listener answers only to localhost or a loopback address.',
 )
 
@@ -129,9 +131,9 @@ export async function sendOps(
 ): Promise<OpsAnswer['body']> {
   const requestId = openAnswer(event, uuid)
   const { status, headers, body } = await answer.catch((error) => {
-    if (error instanceof Refusal) return refusal(error.status, error.detail, error.headers)
+    if (error instanceof Refusal) return asAnswer(error)
     log.error({ request_id: requestId, route: path, err: error }, 'ops request failed')
-    return refusal(500, 'Internal Server Error')
+    return refusal('internal_error', 'Internal Server Error')
   })
   for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value)
   event.res.status = status
@@ -146,7 +148,7 @@ export function createOpsApp({ ops, log, uuid }: OpsParts): H3 {
     sendOps(event, null, { answer: Promise.resolve(answer), log, uuid })
   app.use((event, next) => {
     const flaw = flawOf(event.req)
-    return flaw ? refuse(event, refusal(flaw.status, flaw.detail, flaw.headers)) : next()
+    return flaw ? refuse(event, asAnswer(flaw)) : next()
   })
   for (const path of OPS_PATHS) {
     const isWritten = writtenAs(path)

@@ -179,7 +179,7 @@ function createDownloads() {
   /** Throws a Refusal: 429. */
   function streamed(texts: AsyncIterable<string>): ReadableStream<Uint8Array> {
     if (running >= DOWNLOADS_AT_ONCE)
-      throw new Refusal(429, 'Two downloads are under way.', { 'retry-after': '10' })
+      throw new Refusal('too_many_calls', 'Two downloads are under way.', { 'retry-after': '10' })
     running += 1
     const counted = (async function* () {
       try {
