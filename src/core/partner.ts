@@ -47,6 +47,16 @@ export const MIN_TRANCHE_DEFAULT = usd('5.00')
 /** The smallest minimum there is. */
 export const MIN_TRANCHE_LEAST: Usd = CENT
 
+/** A partner as it is when it is added. */
+export const newPartner = (named: Pick<Partner, 'partnerSlug' | 'name'>, now: Instant): Partner => ({
+  ...named,
+  status: 'active',
+  minTranche: MIN_TRANCHE_DEFAULT,
+  held: false,
+  createdAt: now,
+  updatedAt: now,
+})
+
 /** Disables a partner, so that its calls are refused and its plans stop firing, or enables it again. */
 export const setPartnerStatus = (current: Partner, status: PartnerStatus, now: Instant): Partner => ({
   ...current,

@@ -13,8 +13,8 @@ import {
   setMinTranche,
   setPartnerStatus,
 } from '../../core/partner.ts'
-import { formatInstant } from '../../core/time.ts'
-import type { Store } from '../../store/store.ts'
+import { formatInstant, type Instant } from '../../core/time.ts'
+import type { AuditEntry, Store } from '../../store/store.ts'
 import { presentMonth } from '../billing/months.ts'
 import { auditEntry, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
@@ -134,20 +134,14 @@ function addSettings(cli: Cli, partner: Command): void {
     .description("set the smallest order the partner's venue takes")
     .argument('<slug>')
     .argument('<usd>', `at least ${formatUsd(MIN_TRANCHE_LEAST)}`, dollars)
-    .action((partnerSlug: string, amount: string) =>
-      cli.withStore(async (store) => {
-        const minTranche = usd(amount)
-        const audit = auditEntry(cli, 'partner.set-min-tranche', partnerSlug, {
-          min_tranche_usd: formatUsd(minTranche),
-        })
-        const changed = await store.changePartner(
-          partnerSlug,
-          (current, now) => setMinTranche(current, minTranche, now),
-          audit,
-        )
-        await show(cli, store, changed)
-      }),
-    )
+    .action((partnerSlug: string, amount: string) => {
+      const minTranche = usd(amount)
+      return change(cli, partnerSlug, {
+        verb: 'set-min-tranche',
+        detail: { min_tranche_usd: formatUsd(minTranche) },
+        decide: (current, now) => setMinTranche(current, minTranche, now),
+      })
+    })
 }
 
 /**
@@ -170,14 +164,9 @@ async function changeStatus(cli: Cli, partnerSlug: string, status: PartnerStatus
   if (status === 'disabled') {
     await confirmOnTerminal(cli, `Disable ${partnerSlug}? Its calls are refused and its plans stop firing.`)
   }
-  await cli.withStore(async (store) => {
-    const audit = auditEntry(cli, `partner.${verb}`, partnerSlug)
-    const partner = await store.changePartner(
-      partnerSlug,
-      (current, now) => setPartnerStatus(current, status, now),
-      audit,
-    )
-    await show(cli, store, partner)
+  await change(cli, partnerSlug, {
+    verb,
+    decide: (current, now) => setPartnerStatus(current, status, now),
   })
 }
 
@@ -185,16 +174,25 @@ async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise
   if (held) {
     await confirmOnTerminal(cli, `Hold ${partnerSlug}? Its plans buy nothing more until it is released.`)
   }
-  await cli.withStore(async (store) => {
-    const audit = auditEntry(cli, `partner.${held ? 'hold' : 'release'}`, partnerSlug)
-    const changed = await store.changePartner(
-      partnerSlug,
-      (current, now) => setHeld(current, held, now),
-      audit,
-    )
-    await show(cli, store, changed)
+  await change(cli, partnerSlug, {
+    verb: held ? 'hold' : 'release',
+    decide: (current, now) => setHeld(current, held, now),
   })
 }
+
+/** What a command makes of a partner, and what the audit log says of it. */
+type Change = {
+  verb: string
+  detail?: AuditEntry['detail']
+  decide: (current: Partner, now: Instant) => Partner
+}
+
+/** Changes a partner and shows what has become of it. */
+const change = (cli: Cli, partnerSlug: string, { verb, detail, decide }: Change): Promise<void> =>
+  cli.withStore(async (store) => {
+    const audit = auditEntry(cli, `partner.${verb}`, partnerSlug, detail)
+    await show(cli, store, await store.changePartner(partnerSlug, decide, audit))
+  })
 
 async function show(cli: Cli, store: Store, partner: Partner): Promise<void> {
   const { partnerSlug } = partner

@@ -1,4 +1,4 @@
-// A partner: the row and the value.
+// A partner: the row and the value, and back.
 
 import type { Tier } from '../../core/fees.ts'
 import type { ApiKey, KeyFacts } from '../../core/key.ts'
@@ -22,30 +22,19 @@ export const partnerOf = (row: PartnerRow): Partner => ({
   createdAt: instant(row.created_at),
   updatedAt: instant(row.updated_at),
 })
-/** Of a partner whose row was read as `row`. Throws DamagedRow. */
-export const changedPartnerParams = (row: PartnerRow, partner: Partner) =>
-  withDigest('partners', {
-    ...intact('partners', row),
+/** Of a partner whose row, if it has one yet, was read as `row`. Throws DamagedRow. */
+export function partnerParams(partner: Partner, row?: PartnerRow) {
+  if (row) intact('partners', row)
+  return newRow('partners', {
+    partner_slug: partner.partnerSlug,
     name: partner.name,
     status: partner.status,
     min_tranche: partner.minTranche,
     held: partner.held ? 1 : 0,
+    created_at: partner.createdAt,
     updated_at: partner.updatedAt,
   })
-/** Of a partner that is added at `now`. */
-export const newPartnerParams = (
-  partner: Pick<Partner, 'partnerSlug' | 'name' | 'minTranche'>,
-  now: Instant,
-) =>
-  newRow('partners', {
-    partner_slug: partner.partnerSlug,
-    name: partner.name,
-    status: 'active',
-    min_tranche: partner.minTranche,
-    held: 0,
-    created_at: now,
-    updated_at: now,
-  })
+}
 
 // A tenant: the row and the value.
 

@@ -2,20 +2,19 @@
 // (sqlite/accounts.ts, postgres/accounts.ts), because every call does it.
 
 import type { ApiKey } from '../../core/key.ts'
-import { ENVIRONMENTS, MIN_TRANCHE_DEFAULT, type Partner, type Tenant } from '../../core/partner.ts'
+import { ENVIRONMENTS, newPartner, type Partner, type Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import type { Webhook } from '../../core/webhook.ts'
 import { intact, newRow } from '../digests.ts'
 import {
   changedKeyParams,
-  changedPartnerParams,
   type KeyRow,
   keyOf,
   keyParams,
-  newPartnerParams,
   type PartnerRow,
   partnerOf,
+  partnerParams,
   type TenantRow,
   tenantOf,
   type WebhookRow,
@@ -25,7 +24,7 @@ import {
 import { KEY_COLUMNS, OF_TENANT, ROTATED } from '../sql/accounts.ts'
 import { query } from '../statement.ts'
 import type { KeyStore, NewKey, PartnerStore, WebhookStore } from '../store.ts'
-import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import { type Base, callOf, NOTHING, ofTenant, type Step, type Steps, type Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 
@@ -34,9 +33,7 @@ const PARTNERS = query<PartnerRow>('select * from partners order by created_at, 
 /** On a server, waits if another transaction is adding one of the same name. */
 const INSERT_PARTNER = query<PartnerRow>(`${insertInto('partners')} on conflict do nothing returning *`)
 const UPDATE_PARTNER = query(
-  `update partners set name = :name, status = :status, min_tranche = :min_tranche, held = :held,
-     updated_at = :updated_at, digest = :digest
-   where partner_slug = :partner_slug`,
+  `update partners set ${assigned(columnsToAdd('partners', 'partner_slug'))} where partner_slug = :partner_slug`,
 )
 const INSERT_TENANT = query(insertInto('tenants'))
 const TENANT = query<TenantRow>(
@@ -67,8 +64,8 @@ export function createPartnerStore(
     addPartner: ({ partnerSlug: slug, name }, entry) =>
       write(function* (tx) {
         const { real } = yield* tx.times
-        const added = newPartnerParams({ partnerSlug: slug, name, minTranche: MIN_TRANCHE_DEFAULT }, real)
-        const row = yield* tx.get(INSERT_PARTNER, added)
+        const added = newPartner({ partnerSlug: slug, name }, real)
+        const row = yield* tx.get(INSERT_PARTNER, partnerParams(added))
         if (!row) throw new Problem('partner_exists', `Partner ${slug} exists already.`)
         const tenants = ENVIRONMENTS.map((environment) =>
           tx.run(INSERT_TENANT, newRow('tenants', { partner_slug: slug, environment })),
@@ -96,7 +93,7 @@ export function createPartnerStore(
             partner.minTranche !== before.minTranche
           forget()
           yield* tx.together(
-            tx.run(UPDATE_PARTNER, changedPartnerParams(row, partner)),
+            tx.run(UPDATE_PARTNER, partnerParams(partner, row)),
             tx.when(reaches, () => following.begin(tx, partner, before)),
             addAudit(tx, entry, real),
           )
