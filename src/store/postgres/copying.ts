@@ -2,7 +2,7 @@
 // to be sealed.
 
 import type { Socket } from 'node:net'
-import type { Client } from 'pg'
+import type { Client, Connection } from 'pg'
 import { Problem } from '../../core/problem.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
 import { shownAddress } from '../address.ts'
@@ -299,11 +299,9 @@ async function freeName(client: Client, name: string): Promise<string> {
 // Copies a table over a connection: out of the server as fast as the reader takes the lines, and into it as fast as the
 // server takes them. The driver knows these messages, and leaves handling them to its caller.
 
-/** What the driver's connection can do besides queries. */
-type Wire = {
+/** What the driver's connection can do besides queries, which its types leave out. */
+type Wire = Connection & {
   stream: Socket
-  query(text: string): void
-  sync(): void
   sendCopyFromChunk(chunk: Buffer): void
   endCopyFrom(): void
   sendCopyFail(message: string): void

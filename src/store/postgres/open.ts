@@ -94,30 +94,32 @@ function assemble(connection: Connection): Store {
   const polls = pollNotesOf(connection)
   const driver = createDriver(connection)
   return {
+    // Written once for both stores.
     ...createPartnerStore(driver, { following: createFollowing(connection), ...NOTHING_REMEMBERED }),
     ...createKeyStore(driver, NOTHING_REMEMBERED),
-    findKey: createKeyFinder(connection),
     ...createTierStore(driver),
     ...createUserStore(driver, { overwrite: overwriteNothing }),
-    ...createWebhookStore(driver),
-    ...createWakeUpStore(connection),
     ...createPlanReader(driver),
-    ...createPlanWriter(connection),
     ...createWindowStore(driver),
-    ...createExecutionStore(connection, driver, polls),
     ...createLevers(driver),
     ...createTradeStore(driver),
-    ...createPassStore(connection),
+    ...createWebhookStore(driver),
     ...createClockStore(driver),
     ...createPriceStore(driver, createStaging(connection)),
     ...createMonthStore(driver),
     ...createSandboxStore(driver, ownSandboxes(connection, driver)),
-    ...createStatusStore(driver),
-    ...createLostWriteStore(connection),
-    ...createCheckStore(connection, driver),
-    ...createMonitoringStore(connection, driver),
-    ...createOpsPageStore(driver, OPS_SQL),
     ...createAuditStore(driver),
+    ...createStatusStore(driver),
+    ...createOpsPageStore(driver, OPS_SQL),
+    // Written for a server alone.
+    findKey: createKeyFinder(connection),
+    ...createPlanWriter(connection),
+    ...createExecutionStore(connection, driver, polls),
+    ...createPassStore(connection),
+    ...createWakeUpStore(connection),
+    ...createMonitoringStore(connection, driver),
+    ...createCheckStore(connection, driver),
+    ...createLostWriteStore(connection),
     async close() {
       const marks = polls.flush()
       if (marks) await waitAtClose(marks)

@@ -94,39 +94,40 @@ function assemble(
   const memory = createKeyMemory(db)
   const time = createTenantTime(connection)
   const driver = createDriver(connection, time)
+  const [ledger, stops] = [createLedger(db, driver), createStops(driver)]
+  const polls = pollNotesOf(connection)
   // Closed last: closing a file gives up all locks of the process on it.
   let descriptor: number | null = null
   const held = () => (descriptor ??= openPlain(file))
-  const ledger = createLedger(db, driver)
-  const stops = createStops(driver)
-  const polls = pollNotesOf(connection)
-  const writeWakeUps = createWakeUpWriter(db)
-  const runPage = createPageRunner(db, { ledger, stops })
+  const [runPage, writeWakeUps] = [createPageRunner(db, { ledger, stops }), createWakeUpWriter(db)]
+  const parts = { driver, time, ledger, stops, polls, runPage, writeWakeUps, file, held }
   return {
+    // Written once for both stores.
     ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
     ...createKeyStore(driver, memory),
-    findKey: createKeyFinder(connection, memory),
     ...createTierStore(driver),
-    ...createUserStore(driver, { overwrite: createOverwriter(connection, { file, held }) }),
+    ...createUserStore(driver, { overwrite: createOverwriter(connection, parts) }),
     ...createPlanReader(driver),
-    ...createPlanWriter(connection, ledger, time),
     ...createWindowStore(driver),
-    ...createExecutionStore(connection, { driver, ledger, stops, time, polls }),
     ...createLevers(driver),
     ...createTradeStore(driver),
     ...createWebhookStore(driver),
-    ...createWakeUpStore(connection),
-    ...createPassStore(connection, { driver, runPage, writeWakeUps, time, file }),
     ...createClockStore(driver),
     ...createPriceStore(driver, createStaging(connection, file)),
     ...createMonthStore(driver),
-    ...createSandboxStore(driver, ownSandboxes({ driver, runPage, writeWakeUps, file })),
+    ...createSandboxStore(driver, ownSandboxes(parts)),
     ...createAuditStore(driver),
     ...createStatusStore(driver),
-    ...NOTHING_LOST,
-    ...createCheckStore(connection, driver),
-    ...createMonitoringStore(connection, driver),
     ...createOpsPageStore(driver, OPS_SQL),
+    // Written for a file alone.
+    findKey: createKeyFinder(connection, memory),
+    ...createPlanWriter(connection, ledger, time),
+    ...createExecutionStore(connection, parts),
+    ...createPassStore(connection, parts),
+    ...createWakeUpStore(connection),
+    ...createMonitoringStore(connection, driver),
+    ...createCheckStore(connection, driver),
+    ...NOTHING_LOST,
     async close() {
       const marks = polls.flush()
       if (marks) await waitAtClose(marks)

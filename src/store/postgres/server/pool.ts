@@ -20,26 +20,27 @@ const TYPES = {
 export type Pool = pg.Pool
 
 type Config = pg.ClientConfig & { address: string }
-type Wire = { stream: Socket; attachListeners: (stream: Pick<Socket, 'on'>) => void }
+/** What is private of the driver's connection: nothing public gets between a socket and the driver's listeners. */
+type Listening = { attachListeners: (stream: Pick<Socket, 'on'>) => void }
 
 /** The driver throws at an unknown answer, where nobody can catch it; here, that ends the connection instead. */
 class Client extends pg.Client {
-  protected readonly wire: Wire
   /** How the first answer begins; empty while there is none. */
   protected heard: Uint8Array = new Uint8Array()
   constructor({ address, ...rest }: Config) {
     super({ ...rest, ...destinationOf(address) })
-    this.wire = (this as unknown as { connection: Wire }).connection
-    this.wire.stream.once('data', (answer: Buffer) => {
+    const wire = this.connection
+    wire.stream.once('data', (answer: Buffer) => {
       this.heard = Uint8Array.from(answer.subarray(0, HEARD_BYTES_MAX))
     })
-    const attach = this.wire.attachListeners.bind(this.wire)
-    this.wire.attachListeners = (stream) => {
+    const listening = wire as unknown as Listening
+    const attach = listening.attachListeners.bind(wire)
+    listening.attachListeners = (stream) => {
       const guarded = (listen: (value: unknown) => void) => (value: unknown) => {
         try {
           listen(value)
         } catch (error) {
-          this.wire.stream.destroy(error as Error)
+          wire.stream.destroy(error as Error)
         }
       }
       attach({ on: (event: string, listen: never) => stream.on(event, guarded(listen)) } as never)
@@ -64,7 +65,7 @@ class PooledClient extends Client {
     // Only in the form in which a pool calls it.
     this.connect = ((told: Told) => {
       const tell: Told = (error) => {
-        if (error) this.wire.stream.destroy()
+        if (error) this.connection.stream.destroy()
         told(error && (this.refusal(error, address) as Error))
       }
       try {

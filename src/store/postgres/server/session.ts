@@ -1,8 +1,7 @@
 // What a session is set to before anything else, whatever its role, its database, its server or its address say.
 
 import { readFileSync } from 'node:fs'
-import type { Socket } from 'node:net'
-import type { ClientBase, ClientConfig } from 'pg'
+import type { Client, ClientBase, ClientConfig } from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { type AddressValues, addressValues, isPort, PORT_MAX, shownAddress } from '../../address.ts'
 import { refuseUnfit, type SessionState, Silence, sharedSessions } from './errors.ts'
@@ -101,7 +100,7 @@ export async function settle(
   const found = described?.rows[0]
   if (!found) throw new Error('the server does not describe itself')
   refuseUnfit(found, server)
-  // A pool makes up process numbers of its own.
+  // A pool makes up process numbers of its own. What a session was told as it began is in a private field alone.
   return {
     isPooled: BigInt((client as unknown as { processID: number }).processID) !== found.pid,
     async staysItself() {
@@ -151,7 +150,7 @@ export function watchOver(client: ClientBase): Watch {
 
 /** Not by closing it properly, which nobody would hear. */
 const cut = (client: ClientBase, why: Error): void => {
-  ;(client as unknown as { connection: { stream: Socket } }).connection.stream.destroy(why)
+  ;(client as Client).connection.stream.destroy(why)
 }
 
 /** The same for the questions that are asked one by one, before anything else. */
