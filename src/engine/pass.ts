@@ -56,12 +56,11 @@ export async function runPass({ store, machine, observe }: PassOptions): Promise
   const hand = await store.joinPass()
   if (!hand) return null
   try {
-    const pass = hand.joined ?? (await begin(store, observe))
+    const pass = await hand.pass(() => begin(store, observe))
     const { passId } = pass
     const leadMs = failsafeLead(pass.passGapsMs)
     const livePrice = livePriceOf(pass.price, pass.at)
-    const due = hand.joined ? null : { now: pass.at, livePrice, leadMs }
-    const pages = store.duePages(passId, due, PAGE_PLANS_MAX)
+    const pages = hand.duePages(passId, { now: pass.at, livePrice, leadMs }, PAGE_PLANS_MAX)
     const report = await visitAll(pages, { store, passId, decide: decisions(pass, leadMs, machine) })
     const whole = await hand.finish(passId, report)
     return { passId, at: pass.at, price: livePrice, ...report, whole: whole && { passId, ...whole } }

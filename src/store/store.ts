@@ -305,8 +305,10 @@ export type PlanDecisions = {
 
 /** This process's part in a pass, called a hand. It ends with the process, even if that is killed. */
 export type PassHand = {
-  /** The running pass that this hand joins, whose due plans another hand has listed; null when it begins a new pass. */
-  joined: PassStart | null
+  /** The pass to work on: what `begin` begins, or a running one that another hand has begun. */
+  pass(begin: () => Promise<PassStart>): Promise<PassStart>
+  /** The due plans of that pass in pages of at most `pageMax`, each handed to one hand only. */
+  duePages(passId: number, due: DueRanges, pageMax: number): AsyncIterable<number[]>
   /**
    * Adds what this hand did to the pass, and leaves it. Returns what all hands did; null while others are still at
    * work.
@@ -323,11 +325,6 @@ export interface PassStore {
   beginPass(observed: ObservedPrice | null, asked?: AskedFeed | null): Promise<PassStart>
   /** The plans a pass must look at, by index ranges only, in id order. */
   listDuePlans(due: DueRanges): Promise<number[]>
-  /**
-   * The due plans of a pass in pages of at most `pageMax`, each handed to one hand only. `due` is null for a pass that
-   * was joined: its plans are listed already.
-   */
-  duePages(passId: number, due: DueRanges | null, pageMax: number): AsyncIterable<number[]>
   /**
    * One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups.
    */

@@ -112,9 +112,11 @@ test('of two ticks at once one works and the other says it was skipped; nothing 
 
 test('passes that overlap in spite of the lock fire nothing twice', async (t) => {
   const { store } = await withPlans(t)
+  const hand = await store.joinPass()
+  assert.ok(hand)
   const unlocked: Store = {
     ...store,
-    joinPass: async () => ({ joined: null, finish: async () => null, leave: async () => {} }),
+    joinPass: async () => ({ ...hand, finish: async () => null, leave: async () => {} }),
   }
   const passes = await Promise.all([1, 2, 3].map(() => tick({ store: unlocked, machine }, '60000')))
   assert.equal(

@@ -84,7 +84,8 @@ suite('PostgreSQL: hands that die', () => {
       return machine.random(bytes)
     }
     const joined = await store.joinPass()
-    assert.ok(joined?.joined, 'there are pages left')
+    assert.ok(joined, 'there are pages left')
+    await joined.pass(assert.fail)
     await joined.leave()
     const observe = async () => assert.fail('a pass that was joined asks no feed')
     const report = await runPass({ store, machine: { ...machine, random }, observe })
@@ -106,12 +107,13 @@ suite('PostgreSQL: hands that die', () => {
     })
     await other.prints('inside')
     const hand = await store.joinPass()
-    assert.ok(hand?.joined)
+    assert.ok(hand)
+    const { passId } = await hand.pass(assert.fail)
     other.child.kill('SIGKILL')
     await other.ended
     await handsAre(world, 1)
     const none = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
-    assert.deepEqual(await hand.finish(hand.joined.passId, none), none)
+    assert.deepEqual(await hand.finish(passId, none), none)
     assert.equal((await store.readScheduler()).lastFinishedAt, world.now())
     assert.equal((await tick(world, '60000')).executionsCreated, PLANS)
     await assertEachFiredOnce(world)

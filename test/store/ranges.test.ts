@@ -88,6 +88,8 @@ test('a pass takes smaller pages while another process writes', async (t) => {
     select i, 1, 1, 1, 0, 100000, 1, 0, 1, 0, -1, 3, 0 from n`)
   const other = openFile(db.name)
   t.after(() => other.close())
+  const hand = await scheduler.joinPass()
+  assert.ok(hand)
   // A page takes ten milliseconds.
   let nowMs = 0
   t.mock.method(performance, 'now', () => (nowMs += 10))
@@ -95,7 +97,7 @@ test('a pass takes smaller pages while another process writes', async (t) => {
   const decisions = { roll: () => null, decide: () => assert.fail(), newExecutionId: () => assert.fail() }
   const sizes: number[] = []
   const seen: number[] = []
-  for await (const page of scheduler.duePages(1, due, 1_000)) {
+  for await (const page of hand.duePages(1, due, 1_000)) {
     sizes.push(page.length)
     seen.push(...page)
     await scheduler.changeDuePlans(1, page, decisions)

@@ -115,15 +115,6 @@ export function createPassStore(connection: Connection): PassStore {
 
     listDuePlans: (due) => listDuePlans(connection, due),
 
-    async *duePages(passId, due, pageMax) {
-      if (due) await fillPages(connection, passId, due, Math.min(pageMax, PAGE_PLANS))
-      for (;;) {
-        const page = await claimPage(connection, passId)
-        if (!page) return
-        yield page
-      }
-    },
-
     async changeDuePlans(passId, planIds, decisions) {
       const tenants = await tenantsOf(planIds)
       // If another hand has created the same id at the same moment, new ones are drawn.
@@ -217,18 +208,31 @@ async function joinPass(
     const first = (await tx.get(ALONE))?.alone
     if (first) {
       await Promise.all([tx.run(ENTER), tx.run(FORGET_PAGES)])
-      return { joined: null }
+      return { running: null }
     }
     const tick = await tx.get(LISTED)
     if (!tick) return null
-    const [, joined] = await Promise.all([tx.run(ENTER), known(tx, tick)])
-    return { joined }
+    const [, running] = await Promise.all([tx.run(ENTER), known(tx, tick)])
+    return { running }
   })
   if (!joined) {
     session.giveBack()
     return null
   }
-  return { ...joined, ...partOf(session, connection) }
+  const { running } = joined
+  return {
+    pass: async (begin) => running ?? begin(),
+    async *duePages(passId, due, pageMax) {
+      // Of a running pass, its first hand has listed them.
+      if (!running) await fillPages(connection, passId, due, Math.min(pageMax, PAGE_PLANS))
+      for (;;) {
+        const page = await claimPage(connection, passId)
+        if (!page) return
+        yield page
+      }
+    },
+    ...partOf(session, connection),
+  }
 }
 
 /** How a hand leaves. Its session is given back, or ended when it is unknown whether it still holds the lock. */

@@ -68,6 +68,18 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
     return eachOnce([...(await dueInRealTime(due)), Float64Array.from(sandboxes, Number)])
   }
 
+  async function* duePages(_passId: number, due: DueRanges, pageMax: number): AsyncGenerator<number[]> {
+    const planIds = await listDuePlans(due)
+    const haveOthersWritten = watchOthers(db)
+    for (let from = 0; from < planIds.length; ) {
+      // Between pages, so that another process waiting for the write lock gets its turn.
+      if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
+      const until = from + pageSize.next(pageMax, haveOthersWritten())
+      yield [...planIds.subarray(from, until)]
+      from = until
+    }
+  }
+
   const finish = (
     passId: number,
     { plansEvaluated, executionsCreated, windowsRolled }: PassCounts,
@@ -89,7 +101,8 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       // A pass belongs to one process: with a single writer, a second process would be no help.
       return (
         leave && {
-          joined: null,
+          pass: (begin) => begin(),
+          duePages,
           finish: (passId, counts) => finish(passId, counts).finally(leave),
           leave: async () => leave(),
         }
@@ -120,18 +133,6 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       }),
 
     listDuePlans: async (due) => [...(await listDuePlans(due))],
-
-    async *duePages(_passId, due, pageMax) {
-      const planIds = due ? await listDuePlans(due) : eachOnce([])
-      const haveOthersWritten = watchOthers(db)
-      for (let from = 0; from < planIds.length; ) {
-        // Between pages, so that another process waiting for the write lock gets its turn.
-        if (from > 0) await new Promise((resolve) => setTimeout(resolve, YIELD_MS))
-        const until = from + pageSize.next(pageMax, haveOthersWritten())
-        yield [...planIds.subarray(from, until)]
-        from = until
-      }
-    },
 
     changeDuePlans: (passId, planIds, decisions) =>
       write((now) => {

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises'
 import { price } from '../../../src/core/money.ts'
 import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
-import type { PassCounts, PassStart, Store } from '../../../src/store/store.ts'
+import type { ObservedPrice, PassCounts, PassHand, PassStart, Store } from '../../../src/store/store.ts'
 import { allExecutions, type Contract, link, openWorld, sendPlan, type World } from '../world.ts'
 
 /** More than two pages of a pass, where a store has smaller ones than the engine. */
@@ -32,8 +32,17 @@ const pass = ({ machine }: World, store: Store): Promise<PassReport | null> =>
   runPass({
     store,
     machine,
-    observe: async () => ({ price: { price: price('60000'), source: 'test' }, testimony: 'none' }),
+    observe: async () => ({ price: PRICED, testimony: 'none' }),
   })
+
+const PRICED: ObservedPrice = { price: price('60000'), source: 'test' }
+
+/** The pass of a hand that is the first. */
+async function begun(hand: PassHand, store: Store, observed: ObservedPrice | null = PRICED) {
+  const first = await store.beginPass(observed)
+  assert.equal(await hand.pass(async () => first), first)
+  return first
+}
 
 const dueOf = ({ at, price }: PassStart) => ({ now: at, livePrice: price?.price ?? null, leadMs: LEAD_MS })
 
@@ -96,20 +105,20 @@ export const handContract: Contract = {
     await addPlans(world, FEW)
     const other = await world.connect()
     const hand = await store.joinPass()
-    const started = await store.beginPass({ price: price('60000'), source: 'test' })
-    assert.ok(hand && hand.joined === null)
+    assert.ok(hand)
+    const started = await begun(hand, store)
     const { passId } = started
     const counts = new Map<Store, PassCounts[]>([store, other].map((one) => [one, []]))
     const visit = async (by: Store, planIds: readonly number[]) => {
       counts.get(by)?.push(await by.changeDuePlans(passId, planIds, decisions(started, LEAD_MS, machine)))
     }
-    const pages = store.duePages(passId, dueOf(started), PAGE)[Symbol.asyncIterator]()
+    const pages = hand.duePages(passId, dueOf(started), PAGE)[Symbol.asyncIterator]()
     const taken = await pages.next()
     await visit(store, taken.value ?? [])
     const second = await other.joinPass()
     if (second) {
-      assert.deepEqual(second.joined, started)
-      for await (const page of other.duePages(passId, null, PAGE)) await visit(other, page)
+      assert.deepEqual(await second.pass(assert.fail), started)
+      for await (const page of second.duePages(passId, dueOf(started), PAGE)) await visit(other, page)
       assert.deepEqual((await pages.next()).value, undefined, 'all is taken')
     } else
       for (let page = await pages.next(); !page.done; page = await pages.next())
@@ -132,8 +141,8 @@ export const handContract: Contract = {
     await addPlans(world, FEW)
     const hand = await store.joinPass()
     assert.ok(hand)
-    const started = await store.beginPass({ price: price('60000'), source: 'test' })
-    for await (const page of store.duePages(started.passId, dueOf(started), PAGE)) {
+    const started = await begun(hand, store)
+    for await (const page of hand.duePages(started.passId, dueOf(started), PAGE)) {
       assert.ok(page.length > 0)
       break
     }
@@ -148,7 +157,7 @@ export const handContract: Contract = {
     const world = await openWorld(t, open)
     const { store, machine } = world
     await addPlans(world, FEW)
-    const started = await store.beginPass({ price: price('60000'), source: 'test' })
+    const started = await store.beginPass(PRICED)
     const due = await store.listDuePlans(dueOf(started))
     const hands = [store, await world.connect(), await world.connect()]
     const visit = (one: Store, planIds: readonly number[]) =>
@@ -161,7 +170,7 @@ export const handContract: Contract = {
       windowsRolled: 0,
     })
     world.advance(DAY_MS)
-    const next = await store.beginPass({ price: price('60000'), source: 'test' })
+    const next = await store.beginPass(PRICED)
     const rolled = await Promise.all(
       hands.map((one) => one.changeDuePlans(next.passId, due, decisions(next, LEAD_MS, machine))),
     )
@@ -182,13 +191,14 @@ export const handContract: Contract = {
     const other = await world.connect()
     const hand = await store.joinPass()
     assert.ok(hand)
-    const started = await store.beginPass(null)
+    const started = await begun(hand, store, null)
     assert.equal(await other.joinPass(), null)
-    for await (const page of store.duePages(started.passId, dueOf(started), PAGE)) assert.fail(`${page}`)
+    for await (const page of hand.duePages(started.passId, dueOf(started), PAGE)) assert.fail(`${page}`)
     assert.equal(await other.joinPass(), null)
     assert.deepEqual(await hand.finish(started.passId, NOTHING), NOTHING)
     const next = await other.joinPass()
-    assert.ok(next && next.joined === null)
+    assert.ok(next)
+    assert.notEqual((await begun(next, other)).passId, started.passId)
     await next.leave()
   },
 }
