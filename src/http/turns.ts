@@ -3,19 +3,19 @@
 // so none can stand in for another. docs/decisions/commits.md#every-key-gets-its-turn has the reasons.
 //
 // - Gates (here): at most 32 calls are begun in a turn of the event loop; connections take turns. Against many
-//   connections with no valid key, which would keep new connections out. test/http/call-gate.test.ts,
+//   connections with no valid key, which would keep new connections out. test/http/turns.test.ts,
 //   test/attack/wrong-keys.heavy.test.ts.
 // - Turns (here): 10 ms of handling in a turn of the event loop; keys take turns, with 1,024 calls each at most.
-//   Against one key at full speed. test/http/calls-at-once.test.ts, test/attack/flood.ts.
+//   Against one key at full speed. test/http/turns.test.ts, test/attack/flood.ts.
 // - Slow work (here): one long read or name look-up of a tenant at a time. Against a partner that asks for a year of
-//   reports at once. test/attack/billing.long.test.ts.
+//   reports at once. test/attack/crowds.long.test.ts.
 // - The write queue of a file (src/store/sqlite/file/connection.ts): one writer, and 64 writes or 50 ms in a commit;
-//   tenants take turns. Against a flood of one tenant's writes. test/store/writer.test.ts, test/attack/flood.ts.
+//   tenants take turns. Against a flood of one tenant's writes. test/store/queues.test.ts, test/attack/flood.ts.
 // - The lock of a file (beside that queue): a process that commits without a break leaves it free for 3 ms. Against a
 //   pass that keeps confirmations out. test/store/locks.process.test.ts.
 // - The connections to a server (src/store/postgres/server/pool.ts): ten a process; a tenant takes one only while more
 //   are free than it holds. Against calls of one tenant that all wait for a locked row.
-//   test/store/postgres-share.server.test.ts, test/store/connection-turns.test.ts.
+//   test/store/postgres-sessions.server.test.ts, test/store/queues.test.ts.
 // - The confirmations of a tenant on a server (src/store/postgres/confirmations.ts): those that wait share a
 //   transaction. It is not for fairness: a tenant waits only for itself.
 //

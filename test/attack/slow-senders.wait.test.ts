@@ -4,8 +4,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
-import { type Conversation, converse, statuses } from '../http/conversation.ts'
-import { chunk, exchange, head, LAST_CHUNK } from '../http/raw.ts'
+import { type Conversation, chunk, converse, exchange, head, LAST_CHUNK, statuses } from '../http/raw.ts'
 import { assertSound, succeed, USERS } from '../http/steps.ts'
 import { startService, USER } from '../support/service.ts'
 

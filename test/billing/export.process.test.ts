@@ -1,4 +1,5 @@
-// Exports as processes of their own: beside a writer, into a closed pipe, on a full disk, interrupted.
+// Exports as processes of their own: beside a writer, into a closed pipe, on a full disk, interrupted, in little
+// memory.
 
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
@@ -8,7 +9,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import { CACHE, PROGRAM, start } from '../support/process.ts'
+import { CACHE, finish, PROGRAM, SOURCE, start } from '../support/process.ts'
 import { type Office, openMarch, utc } from './books.ts'
 
 const MONTH = '2025-03'
@@ -121,3 +122,23 @@ async function emptied(writer: ReturnType<typeof openFile>): Promise<void> {
   }
   assert.fail('the log stayed in use')
 }
+
+// The memory of an export does not grow with its rows.
+
+const TRADES_OF_MARCH = ['billing', 'export', '--month', '2025-03', '--report', 'trades']
+
+test('twenty times the trades take no more memory', async (t) => {
+  const peak = async (office: Office): Promise<number> => {
+    // Not what getrusage says: that counts the parent's memory from before exec as the child's.
+    const tell = `import { readFileSync } from 'node:fs'
+      process.on('exit', () => process.stderr.write(readFileSync('/proc/self/status')))`
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tell)}` }
+    const argv = ['--db', office.file, ...TRADES_OF_MARCH, '--output', join(office.folder, 'march.csv')]
+    const { code, err } = await finish(t, argv, { cwd: office.folder, env, program: SOURCE })
+    assert.equal(code, 0, err)
+    return Number(/VmHWM:\s+(\d+) kB/.exec(err)?.[1])
+  }
+  const few = await peak(await openMarch(t, 3_000))
+  const many = await peak(await openMarch(t, 60_000))
+  assert.ok(many < few * 1.2, `${few} KiB for 3,000 trades, ${many} KiB for 60,000`)
+})

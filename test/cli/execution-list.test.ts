@@ -1,9 +1,11 @@
-// execution list: whose each row is, and the filters an operator narrows it down with.
+// execution list: whose each row is, the filters that narrow it down, and the execution of an order.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS } from '../../src/core/time.ts'
-import { openShell, PLAN, type Shell, succeed, USER } from '../support/service.ts'
+import { succeed as answered, confirmPath, sendFirst } from '../http/steps.ts'
+import { command, shell } from '../levers/steps.ts'
+import { fill, openShell, PLAN, type Shell, startService, succeed, USER } from '../support/service.ts'
 
 type Row = { execution_id: string; partner_slug: string; environment: string; created_at: string }
 
@@ -70,4 +72,44 @@ test('--since and --limit narrow it down, together with the others; the order st
     ['--limit', '0'],
   ])
     assert.equal((await shell.tranche(['execution', 'list', ...wrong])).code, 2, wrong.join(' '))
+})
+
+// From a partner's order to its execution: of a trade, of a late fill, of a further purchase.
+
+test('execution list --order finds whatever has the order: a trade, a late fill, a further purchase', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  const [one = '', two = '', none = ''] = (await sendFirst(service, ['p', 'q', 'r'])).values()
+  await answered(service, 'POST', confirmPath(one), fill('plain 1', '10.00'))
+  await answered(service, 'POST', confirmPath(two), { partner_order_id: 'no', status: 'failed' })
+  await service.call('POST', confirmPath(one), fill('more', '5.00'))
+  await shell(service, ['execution', 'accept-late', one])
+  await service.call('POST', confirmPath(two), fill('late', '12.00'))
+  // An order that one execution has, and another one claims.
+  await service.call('POST', confirmPath(none), fill('plain 1', '10.00'))
+  const found = async (...argv: string[]) =>
+    JSON.parse(await shell(service, ['execution', 'list', '--json', '--order', ...argv])).map(
+      (row: { execution_id: string; order_is: string[] }) => [row.execution_id, row.order_is],
+    )
+  assert.deepEqual(await found('plain 1'), [
+    [one, ['trade']],
+    [none, ['late_fill']],
+  ])
+  assert.deepEqual(await found('more'), [[one, ['further_purchase', 'late_fill']]])
+  assert.deepEqual(await found('no'), [[two, ['trade']]])
+  assert.deepEqual(await found('late', '--partner', 'acme', '--env', 'live'), [[two, ['late_fill']]])
+  assert.deepEqual(await found('late', '--env', 'test'), [])
+  assert.deepEqual(await found('LATE'), [])
+  assert.match(
+    await shell(service, ['execution', 'list', '--order', 'more']),
+    new RegExp(`^EXECUTION .* ORDER IS *\\n${one} +acme .* further purchase, late fill\\n$`),
+  )
+  for (const other of [['--stuck'], ['--status', 'filled'], ['--since', '1h'], ['--limit', '1']])
+    assert.equal(
+      (await command(service, ['execution', 'list', '--order', 'x', ...other])).code,
+      2,
+      other.join(' '),
+    )
+  assert.equal((await command(service, ['execution', 'list', '--order', ''])).code, 2)
+  // What show says of it names the order of each adjustment as well.
+  assert.match(await shell(service, ['execution', 'show', one]), /^ +1 +more +5\.00 /m)
 })

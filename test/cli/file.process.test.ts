@@ -1,17 +1,28 @@
-// What commands do about a database because it is a file: where there is none, where there was one, what locks it.
+// What commands say and do because a database is a file: none there, a bad one, one that is locked, a folder without
+// rights.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync, renameSync } from 'node:fs'
-import { join } from 'node:path'
-import { test } from 'node:test'
+import { execFileSync, spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  constants,
+  copyFileSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { after, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { SYSTEM } from '../../src/cli/init/places.ts'
 import { INSTALLED } from '../../src/store/sqlite/file/errors.ts'
+import { filled, trancheHere } from '../store/copies.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
 import { CACHE, EXECUTABLE, finish, startServe } from '../support/process.ts'
 import { errorOf, openShell, runHere, succeed, withPartner } from '../support/service.ts'
+import { canBeOthers } from '../support/tools.ts'
 
 test('a folder without a database gets one, which is said loudly; --no-create refuses, with the path', async (t) => {
   const cwd = temporaryFolder(t)
@@ -165,3 +176,180 @@ test('where a service is installed, its settings are named, and the command that
     'the command that was just run is not told again',
   )
 })
+
+// What a command says of a --db that cannot work: one sentence with the path, whose it is, and the way out.
+
+test('a folder, and a file that is something else, are named', async (t) => {
+  const folder = temporaryFolder(t)
+  const asFolder = await trancheHere(folder, 'status')
+  assert.equal(asFolder.code, 1)
+  assert.equal(
+    asFolder.err,
+    `error: ${folder} is a folder: --db takes the file in it, such as ${folder}/tranche.db.\n`,
+  )
+  const letter = join(folder, 'letter.txt')
+  writeFileSync(letter, 'this is a letter '.repeat(100))
+  for (const argv of [['status'], ['tick', '--price', '60000'], ['check'], ['migrate']]) {
+    const { code, err } = await trancheHere(letter, ...argv)
+    assert.deepEqual([code, err.split('\n').length], [1, 2], err)
+    assert.match(err, /letter\.txt is not a database, .*--db.*`tranche docs operations`/)
+  }
+})
+
+/** Runs a script of mounts that nobody else sees; "$PROGRAM" is the program, "$FOLDER" the folder of the database. */
+function mounted(file: string, script: string) {
+  const env = { ...process.env, ...CACHE, PROGRAM: EXECUTABLE, FOLDER: dirname(file), TRANCHE_DB: file }
+  return spawnSync('unshare', ['-m', 'sh', '-c', script], { env, encoding: 'utf8' })
+}
+
+test('a folder that is not there is named', async (t) => {
+  const folder = join(temporaryFolder(t), 'nowhere')
+  const file = join(folder, 'db')
+  const outcomes = [await finish(t, ['--db', file, 'serve', '--port', '0'], { cwd: dirname(folder) })]
+  for (const argv of [['partner', 'create', 'acme', '--name', 'A'], ['migrate']])
+    outcomes.push(await trancheHere(file, ...argv))
+  for (const { code, err } of outcomes)
+    assert.deepEqual(
+      [code, err],
+      [1, `error: There is no folder ${folder}: make it, or name another file.\n`],
+    )
+})
+
+test('a read-only disk and a full one get one sentence, and a copy elsewhere works', async (t) => {
+  const file = await filled(t)
+  if (mounted(file, 'mount --bind "$FOLDER" "$FOLDER"').status !== 0) {
+    t.diagnostic('NOT TESTED: this user may not mount')
+    return
+  }
+  const copy = join(temporaryFolder(t), 'copy.db')
+  const fixed = 'mount --bind "$FOLDER" "$FOLDER" && mount -o remount,ro,bind "$FOLDER" && '
+  for (const command of ['check', 'status', 'tick --price 60000', `backup ${copy}`]) {
+    const { status, stderr } = mounted(file, `${fixed} "$PROGRAM" ${command}`)
+    assert.equal(status, 1, command)
+    assert.match(
+      stderr,
+      /^error: \S+ cannot be written, .* read-only disk copy the file and its -wal .*\n$/,
+      command,
+    )
+  }
+  const read = mounted(file, `${fixed} cp "$FOLDER"/tranche.db ${copy} && "$PROGRAM" --db ${copy} check`)
+  assert.deepEqual([read.status, read.stderr], [0, ''])
+  const full = `mkdir "$FOLDER"/small && mount -t tmpfs -o size=700k none "$FOLDER"/small && cp ${file} "$FOLDER"/small/db &&
+    { head -c 9000000 /dev/zero > "$FOLDER"/small/fill; "$PROGRAM" --db "$FOLDER"/small/db tick --price 60000; }`
+  const { status, stderr } = mounted(file, full)
+  assert.equal(status, 1, stderr)
+  assert.match(
+    stderr,
+    /The disk of \S+\/small\/db is full or has failed \(0 KiB are free\), so what was under way is not recorded: make room/,
+  )
+})
+
+/** Runs the program as nobody, which root alone can do. */
+function asNobody(file: string, ...argv: string[]) {
+  return spawnSync(programForAll(), ['--db', file, ...argv], {
+    uid: 65_534,
+    gid: 65_534,
+    env: { TMPDIR: '/tmp' },
+    encoding: 'utf8',
+    cwd: '/',
+    timeout: 60_000,
+  })
+}
+
+let program: string | undefined
+
+/** A copy in a place that nobody may enter too. */
+function programForAll(): string {
+  if (program) return program
+  const place = temporaryFolder({ after: (end) => after(end as () => void) })
+  program = join(place, 'tranche')
+  copyFileSync(EXECUTABLE, program, constants.COPYFILE_FICLONE)
+  chmodSync(place, 0o755)
+  return program
+}
+
+if (canBeOthers()) {
+  test('a folder that may not be entered is not taken for an empty one', async (t) => {
+    const file = await filled(t)
+    const closed = `the folder ${dirname(file)} belongs to root (mode 700) and may not be entered; run the command as root, with \`sudo\` before it`
+    for (const argv of [['status'], ['serve', '--port', '0'], ['partner', 'create', 'beta', '--name', 'B']]) {
+      const { status, stderr } = asNobody(file, ...argv)
+      assert.deepEqual(
+        [status, stderr],
+        [1, `error: ${file} cannot be reached: ${closed}.\n`],
+        argv.join(' '),
+      )
+    }
+  })
+
+  test('a folder that cannot be written says whose it is', async (t) => {
+    const file = await filled(t)
+    chmodSync(dirname(file), 0o755)
+    chmodSync(file, 0o644)
+    const { status, stderr } = asNobody(file, 'status')
+    assert.equal(status, 1, stderr)
+    assert.match(
+      stderr,
+      /^error: \S+tranche\.db cannot be written, .*belongs to root \(mode 755\), the file to root \(mode 644\); run the command as root, with `sudo` before it.*\n$/,
+    )
+    const inVariable = spawnSync(programForAll(), ['status'], {
+      uid: 65_534,
+      gid: 65_534,
+      env: { TMPDIR: '/tmp', TRANCHE_DB: file },
+      encoding: 'utf8',
+      cwd: '/',
+    }).stderr
+    const after = `with \`sudo\` before it and \`--db ${file}\` after it, for sudo drops TRANCHE_DB`
+    assert.ok(inVariable.includes(after), inVariable)
+    assert.doesNotMatch(stderr, /drops/)
+    const made = join(dirname(file), 'made.db')
+    for (const argv of [
+      ['serve', '--port', '0'],
+      ['partner', 'create', 'beta', '--name', 'B'],
+      ['migrate'],
+    ]) {
+      const { status, stderr } = asNobody(made, ...argv)
+      assert.equal(status, 1, stderr)
+      assert.match(
+        stderr,
+        /^error: \S+made\.db cannot be written: the folder \S+ belongs to root \(mode 755\), and this user may not write in it; run .*\n$/,
+      )
+    }
+  })
+
+  test('a restore or a backup without the rights to it says what is whose', async (t) => {
+    const file = await filled(t)
+    const mine = temporaryFolder(t)
+    const [copy, closed] = [join(mine, 'copy.db'), join(temporaryFolder(t), 'copy.db')]
+    for (const name of [copy, closed]) copyFileSync(file, name)
+    chmodSync(mine, 0o755)
+    chmodSync(copy, 0o644)
+    const said = (database: string, ...argv: string[]) => {
+      const { status, stderr } = asNobody(database, ...argv)
+      assert.equal(status, 1, stderr)
+      assert.equal(stderr.split('\n').length, 2, stderr)
+      return stderr
+    }
+    assert.match(
+      said(copy, 'restore', closed),
+      /^error: \S+copy\.db cannot be reached: the folder \S+ belongs to root \(mode 700\)/,
+    )
+    assert.match(said(file, 'restore', copy), /^error: \S+tranche\.db cannot be reached: the folder/)
+    assert.match(
+      said(join(mine, 'other.db'), 'restore', copy),
+      /other\.db cannot be written: the folder \S+ belongs to root/,
+    )
+    assert.match(said(copy, 'backup', join(mine, 'other.db')), /cannot be written/)
+    chmodSync(mine, 0o777)
+    assert.match(
+      said(copy, 'backup', join(dirname(closed), 'other.db')),
+      /other\.db cannot be written: the folder \S+ belongs to root \(mode 700\)/,
+    )
+    assert.match(said(join(mine, 'other.db'), 'restore', mine), /is a folder: name the copy in it/)
+    chmodSync(copy, 0o600)
+    assert.match(
+      said(join(mine, 'other.db'), 'restore', copy),
+      /copy\.db cannot be read: it belongs to root \(mode 600\); run the command as root, with `sudo` before it\.$/m,
+    )
+  })
+}

@@ -1,7 +1,8 @@
-// The program over a database on a server: from an empty one to a service that outlives its server's troubles.
+// The program over a database on a server: from an empty one to a service that outlives its troubles.
 
 import assert from 'node:assert/strict'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -9,7 +10,16 @@ import { periodOf } from '../../src/core/month.ts'
 import { DAY_MS, monthOf } from '../../src/core/time.ts'
 import { SHIFTED } from '../clock/wrong-clock.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { type Guarded, PASSWORD, runServer, withPasswords } from '../support/postgres-server.ts'
+import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
+import {
+  type Guarded,
+  ourServer,
+  ownDatabase,
+  PASSWORD,
+  runServer,
+  type Server,
+  withPasswords,
+} from '../support/postgres-server.ts'
 import { finish, startServe, WITH_OPS } from '../support/process.ts'
 import { me } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
@@ -202,4 +212,117 @@ test('what an operator did is dated by the server, whatever the clock of the mac
     )
     assert.deepEqual(ahead, [])
   }
+})
+
+// serve on a server that goes away as soon as it has begun: a service that listens does not end for it.
+
+/**
+ * A way to a database that is closed to everybody from the moment that somebody asks `question`, until it is opened.
+ */
+async function wayClosedAt(t: TestContext, url: string, question: string) {
+  const { folder } = await ourServer()
+  const sockets = new Set<Socket>()
+  let isClosed = false
+  let wasMet = false
+  const listener = createServer((client) => {
+    if (isClosed) return void client.destroy()
+    const server = connect(`${folder}/.s.PGSQL.5432`)
+    for (const socket of [client, server]) {
+      sockets.add(socket)
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket))
+    }
+    server.on('close', () => client.destroy()).pipe(client)
+    client
+      .on('close', () => server.destroy())
+      .on('data', (bytes: Buffer) => {
+        if (!wasMet && bytes.includes(question)) {
+          wasMet = true
+          isClosed = true
+          for (const socket of sockets) socket.destroy()
+        } else server.write(bytes)
+      })
+  })
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+    listener.close()
+  })
+  const { port } = listener.address() as AddressInfo
+  return {
+    url: `postgres://tranche@127.0.0.1:${port}${new URL(url).pathname}`,
+    wasMet: () => wasMet,
+    open: () => {
+      isClosed = false
+    },
+  }
+}
+
+test('a server that goes away while serve looks whether it has a partner: it stays, and goes on', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const cwd = temporaryFolder(t)
+  const way = await wayClosedAt(t, await ownDatabase(cwd), 'from partners order by created_at')
+  const serve = await startServe(t, [], { cwd, env: { TRANCHE_DB: way.url } })
+  const putOff = await me(serve.url, 'none')
+  assert.ok([401, 503].includes(putOff.status), String(putOff.status))
+  while (!way.wasMet()) await new Promise((resolve) => setTimeout(resolve, 20))
+  // Long enough for a client that would give up: it tries three times within a fifth of a second.
+  const key = `sse_test_${'a'.repeat(46)}`
+  for (let asked = 0; asked < 20; asked++) {
+    const { status } = await fetch(`${serve.url}/readyz`)
+    assert.ok([200, 503].includes(status))
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  assert.equal(serve.hasEnded(), false, serve.err())
+  way.open()
+  assert.equal((await me(serve.url, key)).status, 401)
+})
+
+// A command whose commit is held back for a standby says what it waits for, and goes on once there is one.
+
+const setStandby = async (server: Server, name: string): Promise<void> => {
+  await server.ask(`alter system set synchronous_standby_names = '${name}'`)
+  await server.ask('select pg_reload_conf()')
+}
+
+test('init and a tick say after some seconds that the server waits for a standby', async (t) => {
+  if (!hasTool(t, 'postgres') || !hasOwnMachine(t)) return
+  const { server, port } = await withPasswords(t)
+  chmodSync(server.folder, 0o755)
+  await setStandby(server, 'gone')
+  const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
+  const script = `
+    export TRANCHE_DB='${db}'
+    tell() {
+      while ! grep -qs 'waits for a standby' "/mnt/$1"; do sleep 0.2; done
+      : > ${server.folder}/$1-waits
+      wait $!
+    }
+    "$TRANCHE" init --yes --price-feed static:60000 --scheduler none > /mnt/init 2>&1 &
+    tell init
+    : > ${server.folder}/init-ended
+    while [ ! -e ${server.folder}/again ]; do sleep 0.2; done
+    "$TRANCHE" tick > /mnt/tick 2>&1 &
+    tell tick
+    cat /mnt/init; echo ---; cat /mnt/tick`
+  const done = onOwnMachine(t, script)
+  const ended = done.then(({ out, err }) => assert.fail(`it ended before: ${out}${err}`))
+  ended.catch(() => {})
+  const until = async (name: string): Promise<void> => {
+    while (!existsSync(join(server.folder, name))) await pause(100)
+  }
+  await Promise.race([until('init-waits'), ended])
+  await setStandby(server, '')
+  await Promise.race([until('init-ended'), ended])
+  await setStandby(server, 'gone')
+  writeFileSync(join(server.folder, 'again'), '')
+  await Promise.race([until('tick-waits'), ended])
+  await setStandby(server, '')
+  const { code, out, err } = await done
+  assert.deepEqual([code, err], [0, ''], out)
+  const [init = '', tick = ''] = out.split('---\n')
+  const told =
+    /postgres:\/\/app:\*\*\*@localhost.* waits for a standby before it answers \(synchronous_standby_names = gone\)/
+  assert.match(init, told)
+  assert.match(init, /^done .*, the database$/m)
+  assert.match(tick, told)
 })

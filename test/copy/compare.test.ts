@@ -1,13 +1,22 @@
-// Verification is what stands between a broken copy and the money: each way in which a copy may differ is told.
+// Copies of files: how two databases are compared, and that a copy is not held up by a pass.
 
 import assert from 'node:assert/strict'
-import { suite, test } from 'node:test'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { compareRows, monthsWithPartners } from '../../src/copy.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
-import type { Rows } from '../../src/store/copying.ts'
-import { type Block, lineOf, rowsOf, type Value, withOurNumbers } from '../../src/store/copying.ts'
+import { machine } from '../../src/machine.ts'
+import { type Block, lineOf, type Rows, rowsOf, type Value, withOurNumbers } from '../../src/store/copying.ts'
+import { holdFile } from '../../src/store/sqlite/copying.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
+import { lockFile } from '../../src/store/sqlite/file/files.ts'
+import { acquireLock } from '../../src/store/sqlite/file/locks.ts'
+import { migrate } from '../../src/store/sqlite/file/migrate.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
 import { TABLES, type Table } from '../../src/store/tables.ts'
+import { temporaryFolder } from '../support/database.ts'
 
 const tableOf = (of: string): Table => TABLES.find(({ name }) => name === of) as Table
 const prices = tableOf('prices')
@@ -72,4 +81,40 @@ test('a line gives back the row that it was made of, whatever is in it', () => {
     assert.deepEqual(rowsOf({ text: `${lineOf(row, volatility)}\n`, rows: 1 }, volatility), [row])
   }
   assert.equal(withOurNumbers('1\t1e-07\t\\N\t5\t6\n', volatility), '1\t1e-7\t\\N\t5\t6\n')
+})
+
+// A pass that goes on for too long holds up a copy that seals, and a migration: each of them says so of itself.
+
+/** Why `work` gave up, while a pass that never ends has the file. */
+async function refusalBesidePass(t: TestContext, file: string, work: () => Promise<unknown>): Promise<Error> {
+  const endPass = acquireLock(lockFile(file, 'pass'))
+  assert.ok(endPass)
+  t.after(endPass)
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let why: Error | undefined
+  const noted = (error: Error): void => {
+    why = error
+  }
+  work().then(() => noted(new Error('it did not wait')), noted)
+  while (!why) {
+    t.mock.timers.tick(1_000)
+    await nextTurn()
+  }
+  return why
+}
+
+test('a copy that seals says that it cannot seal, not that it migrates', async (t) => {
+  const file = join(temporaryFolder(t), 'tranche.db')
+  await (await openStore(file, { clock: machine.clock, create: true })).close()
+  const hold = () => holdFile(file, machine.clock, { fromWriters: true })
+  const { message } = await refusalBesidePass(t, file, hold)
+  assert.equal(message, 'The database is to be sealed, but a tick has been running on it for too long.')
+})
+
+test('a migration says that it has to migrate', async (t) => {
+  const file = join(temporaryFolder(t), 'tranche.db')
+  const db = openFile(file)
+  t.after(() => db.close())
+  const { message } = await refusalBesidePass(t, file, () => migrate(db, file, machine.clock))
+  assert.equal(message, 'The database has to be migrated, but a tick has been running on it for too long.')
 })

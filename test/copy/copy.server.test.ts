@@ -1,14 +1,29 @@
-// A copy between any two databases: the same rows, the same bytes there and back, and nothing in the place of anything.
+// A whole database into another one, on a server and from it: while it is in use, on a standby, and by backup and
+// restore.
 
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { suite, test } from 'node:test'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import pg from 'pg'
+import { databaseOf } from '../../src/cli/context.ts'
+import { copyDatabase } from '../../src/copy.ts'
+import { Problem } from '../../src/core/problem.ts'
+import { machineAt } from '../../src/machine.ts'
 import { type DigestedRow, rowDigest } from '../../src/store/digests.ts'
+import { LOCK, stayInUse } from '../../src/store/postgres/server/locks.ts'
+import { commitAlone } from '../../src/store/postgres/server/month-gate.ts'
+import { openAlone } from '../../src/store/postgres/server/pool.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { TABLES } from '../../src/store/tables.ts'
-import { giveDigests } from '../support/database.ts'
-import { ourServer } from '../support/postgres-server.ts'
+import { AUDIT, populate, T0 } from '../store/world.ts'
+import { giveDigests, temporaryFolder } from '../support/database.ts'
+import { assertNotToldAlone, followed, ourPair, ourServer } from '../support/postgres-server.ts'
+import { startServe } from '../support/process.ts'
+import { AUDIT as SHELL_AUDIT, USER } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
+import { until } from '../support/within.ts'
 import { ends } from './ends.ts'
 
 type Printed = {
@@ -197,4 +212,261 @@ suite('copy', { concurrency: 2 }, () => {
     assert.match(message, /cannot keep a row of users/)
     assert.equal((await refused(url, 'status')).code, 'database_not_found')
   })
+})
+
+// What somebody uses is not replaced, however quiet they are; and a process that finds another database under the name
+// writes nothing into it.
+
+test('a server that a quiet service uses is not replaced, and one that was is not written by it', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { shell, keys, file, beside, onServer, on, refused } = await ends(t)
+  const url = onServer('quiet')
+  await on(file, 'copy', '--to', url)
+  await on(url, 'backup', beside('before.db'))
+  const served = await startServe(t, [], { cwd: shell.folder, env: { TRANCHE_DB: url } })
+  const link = (name: string) =>
+    fetch(`${served.url}/partner/v1/users`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${keys[0]}`, connection: 'close' },
+      body: JSON.stringify({ ...USER, partner_user_id: name }),
+    })
+  assert.equal((await link('first')).status, 200)
+
+  const server = await ourServer()
+  const database = new URL(url).pathname.slice(1)
+  const sessions = () =>
+    server.ask<{ pid: number }>(
+      `select pid from pg_locks where locktype = 'advisory' and granted and classid = ${LOCK.use}
+         and database = (select oid from pg_database where datname = '${database}')`,
+    )
+  const end = (pids: { pid: number }[]) =>
+    server.ask(`select pg_terminate_backend(pid) from unnest(array[${pids.map(({ pid }) => pid)}]) pid`)
+  const had = await sessions()
+  assert.notEqual(had.length, 0)
+  await end(had)
+  await until(20_000, 'the service is back by itself', async () => {
+    const now = await sessions()
+    return now.some(({ pid }) => !had.some((before) => before.pid === pid))
+  })
+  const inUse = await refused(url, 'restore', beside('before.db'), '--force')
+  assert.deepEqual([inUse.exit, inUse.code], [11, 'database_in_use'])
+
+  // It cannot be back as long as it is stopped.
+  served.child.kill('SIGSTOP')
+  await end(await sessions())
+  await on(url, 'restore', beside('before.db'), '--force')
+  served.child.kill('SIGCONT')
+  const answer = await link('second')
+  assert.equal(answer.status, 503)
+  assert.match(await answer.text(), /has lost its database/)
+  await served.line('was replaced while it was open')
+  assert.equal((await fetch(`${served.url}/readyz`)).status, 503)
+  const linked = await server.ask(
+    `select from tranche.users where partner_user_id in ('first', 'second')`,
+    database,
+  )
+  assert.equal(linked.length, 0)
+  assert.equal((await link('third')).status, 503)
+})
+
+test('a process that holds the lock counts as a user, by whatever name, and writes into no other database', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { file, beside, onServer, on, refused, open } = await ends(t)
+  const url = onServer('named')
+  await on(file, 'copy', '--to', url)
+  await on(url, 'backup', beside('before.db'))
+  const user = new pg.Client({ connectionString: url, application_name: 'host-x' })
+  await user.connect()
+  try {
+    await user.query(`select pg_advisory_lock_shared(${LOCK.use}, 0)`)
+    const { exit, code } = await refused(url, 'restore', beside('before.db'), '--force')
+    assert.deepEqual([exit, code], [11, 'database_in_use'])
+  } finally {
+    await user.end()
+  }
+  const { replaced } = JSON.parse(await on(url, 'restore', beside('before.db'), '--force', '--json'))
+
+  // Somebody who knows better gives the name to another one under a process that has it open.
+  const store = await open(url)
+  const { ask } = await ourServer()
+  const database = new URL(url).pathname.slice(1)
+  await ask(
+    `begin; alter schema tranche rename to opened; alter schema ${replaced} rename to tranche; commit`,
+    database,
+  )
+  for (const slug of ['one', 'two'])
+    await assert.rejects(
+      store.addPartner({ partnerSlug: slug, name: slug }, SHELL_AUDIT),
+      (error) => error instanceof Problem && error.code === 'database_gone',
+    )
+  const added = await ask(`select from tranche.partners where partner_slug in ('one', 'two')`, database)
+  assert.equal(added.length, 0)
+})
+
+test('a pool that tells twice of a session that it has gone is not asked for sessions without end', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const server = await ourServer()
+  const pool = new pg.Pool({ connectionString: server.url('postgres') })
+  t.after(() => pool.end())
+  stayInUse(pool)
+  const sessions = [await pool.connect(), await pool.connect()]
+  for (const session of sessions) session.release()
+  for (const session of sessions) pool.emit('remove', session)
+  // This is never over in a process that asks without end.
+  await setTimeout(20)
+  assert.equal(pool.totalCount, 2)
+})
+
+// A move from or to a server whose commits wait for a standby, when somebody ends such a wait: what is on one disk
+// alone could be lost, and the source would take writes beside its copy.
+
+/** A small database on a primary, an empty one, a place for a file, and a move from one to another. */
+async function stage(t: TestContext, name: string) {
+  const pair = await ourPair()
+  const { machine } = machineAt(T0)
+  for (const database of [`${name}_full`, `${name}_empty`])
+    await pair.primary.ask(`create database ${database}`)
+  const [full, empty] = [pair.primary.url(`${name}_full`), pair.primary.url(`${name}_empty`)]
+  const file = join(temporaryFolder(t), 'moved.db')
+  const on = (address: string) => databaseOf(address, machine)
+  const store = await (await on(full)).open({ create: true })
+  await populate(store)
+  await store.close()
+  /** `verifying` is called when all that is left to commit is the seal and the name. */
+  const move = async (from: string, to: string, { seal = true, verifying = () => {} } = {}) => {
+    let hasBegun = false
+    return copyDatabase(await on(from), await on(to), {
+      now: T0,
+      seal,
+      replace: false,
+      kind: 'move',
+      show: (_, doing) => {
+        if (doing !== 'verifying' || hasBegun) return
+        hasBegun = true
+        verifying()
+      },
+    })
+  }
+  return { pair, full, empty, file, on, move }
+}
+
+suite('a move and a standby', () => {
+  test('a seal is not taken for set while one disk alone has it', async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const { pair, full, file, move } = await stage(t, 'sealed')
+    await assertNotToldAlone(t, pair, 'pg_cancel_backend', (verifying) => move(full, file, { verifying }))
+  })
+
+  test('a seal that another copy has set, and could not wait for, is waited for before the copy has a name', async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const { pair, full, file, move, on } = await stage(t, 'again')
+    let goOn = () => {}
+    t.after(() => goOn())
+    const first = followed(move(full, file, { verifying: () => (goOn = pair.holdBack()) }))
+    await pair.waits(first.isOver)
+    await pair.endWait('pg_terminate_backend')
+    await first.ended
+    assert.match(first.told(), /it is not known whether that was recorded/)
+    assert.equal((await (await on(full)).seal())?.movedTo, file)
+    for (const seal of [true, false]) {
+      const { told, isOver, ended } = followed(move(full, file, { seal }))
+      await pair.waits(isOver)
+      assert.equal(told(), '')
+      assert.ok(!existsSync(file))
+      if (seal) await pair.endWait('pg_terminate_backend')
+      else goOn()
+      await ended
+      assert.equal(told() === 'done', !seal, told())
+      assert.equal(existsSync(file), !seal)
+    }
+  })
+
+  test('a copy is not told as in its place while one disk alone has it there', async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const { pair, full, empty, file, move } = await stage(t, 'named')
+    await move(full, file)
+    await assertNotToldAlone(t, pair, 'pg_cancel_backend', (verifying) =>
+      move(file, empty, { seal: false, verifying }),
+    )
+  })
+
+  test('a seal is not told as taken off on one disk alone', async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const { pair, full, file, move, on } = await stage(t, 'unsealed')
+    await move(full, file)
+    await assertNotToldAlone(t, pair, 'pg_cancel_backend', async (holdBack) => {
+      holdBack()
+      await (await on(full)).unseal({ now: T0, audit: () => AUDIT })
+    })
+  })
+
+  test('a commit of what has failed is not taken for done', async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const { primary } = await ourPair()
+    const client = await openAlone(primary.url('postgres'))
+    t.after(() => client.end())
+    await client.query('begin')
+    await client.query('select 1 / 0').catch(() => {})
+    await assert.rejects(commitAlone(client), /a commit was answered with ROLLBACK/)
+  })
+})
+
+// backup and restore of a database on a server: a file of SQLite's, and back.
+
+test('a backup of a server is a file that serves, and restores into a server', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { file, beside, onServer, on, refused } = await ends(t)
+  const [url, fresh] = [onServer('backed-up'), onServer('fresh')]
+  await on(file, 'copy', '--to', url)
+  const copy = beside('backup.db')
+  const { bytes } = JSON.parse(await on(url, 'backup', copy, '--json'))
+  assert.ok(bytes > 100_000)
+  assert.equal(await on(copy, 'plan', 'list', '--json'), await on(url, 'plan', 'list', '--json'))
+  assert.equal((await refused(url, 'backup', copy)).code, 'file_exists')
+  await on(url, 'backup', copy, '--force')
+
+  await on(fresh, 'restore', copy)
+  assert.equal(await on(fresh, 'plan', 'list', '--json'), await on(url, 'plan', 'list', '--json'))
+  assert.match(await on(fresh, 'audit'), /database\.restore/)
+  await on(fresh, 'check')
+
+  // What is there gives way only when asked to, and is kept.
+  await on(url, 'partner', 'create', 'later', '--name', 'Later')
+  const { exit, code, message } = await refused(url, 'restore', copy)
+  assert.deepEqual([exit, code], [5, 'database_exists'])
+  assert.match(message, /--force puts the copy in its place/)
+  assert.match(await on(url, 'partner', 'list'), /later/)
+  const restored = JSON.parse(await on(url, 'restore', copy, '--force', '--json'))
+  assert.doesNotMatch(await on(url, 'partner', 'list'), /later/)
+  const server = await ourServer()
+  const database = new URL(url).pathname.slice(1)
+  const kept = await server.ask(
+    `select partner_slug from ${restored.replaced}.partners where partner_slug = 'later'`,
+    database,
+  )
+  assert.equal(kept.length, 1)
+})
+
+test('a database on a server that somebody uses is not replaced, and a sealed one stays sealed in its backup', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { file, beside, onServer, on, refused, open } = await ends(t)
+  const url = onServer('used')
+  await on(file, 'copy', '--to', url)
+  await on(url, 'backup', beside('before.db'))
+  const store = await open(url)
+  await store.findTenant('acme', 'live')
+  const inUse = await refused(url, 'restore', beside('before.db'), '--force')
+  assert.deepEqual([inUse.exit, inUse.code], [11, 'database_in_use'])
+  await store.close()
+
+  await on(url, 'copy', '--to', beside('moved.db'), '--seal')
+  await on(url, 'backup', beside('sealed.db'))
+  assert.equal((await refused(beside('sealed.db'), 'tick', '--price', '1')).code, 'database_sealed')
+  await on(url, 'restore', beside('sealed.db'), '--force')
+  assert.equal((await refused(url, 'tick', '--price', '1')).code, 'database_sealed')
+  await on(url, 'restore', beside('before.db'), '--force')
+  await on(url, 'tick', '--price', '60000')
+  writeFileSync(beside('none.db'), '')
+  const missing = await refused(url, 'restore', beside('none.db'), '--force')
+  assert.deepEqual([missing.exit, missing.message], [4, `There is no file ${beside('none.db')}.`])
 })

@@ -1,7 +1,10 @@
-// Executions: what a confirmation, a cancellation and a late fill may do, and what each is refused.
+// Executions: their ids, what a report, a cancellation and a late fill may do to one, and when two reports say the
+// same.
 
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
+import fc from 'fast-check'
 import {
   type Confirmation,
   cancel,
@@ -11,18 +14,26 @@ import {
   type KeptFor,
   type LateFill,
 } from '../../src/core/confirmation.ts'
-import type { ExecutionId } from '../../src/core/execution.ts'
 import {
   deliver,
   EXECUTION_STATUSES,
   type Execution,
+  type ExecutionId,
   type ExecutionStatus,
   LEASE_MS,
+  nextExecutionId,
 } from '../../src/core/execution.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import { Problem, type ProblemCode } from '../../src/core/problem.ts'
 import { type Instant, plus } from '../../src/core/time.ts'
-import { type Fill, isFill, type Report } from '../../src/core/trade.ts'
+import {
+  type Fill,
+  isFill,
+  type NoFill,
+  type Report,
+  reportFingerprint,
+  sameReport,
+} from '../../src/core/trade.ts'
 import type { Window } from '../../src/core/window.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant
@@ -244,4 +255,100 @@ test('delivery, its lease and the end of an execution', () => {
     [ended.execution.status, ended.execution.cancelledAt, ended.window.reserved],
     ['cancelled', NOW, 0n],
   )
+})
+
+// Execution ids rise strictly, whatever the clock does, and cannot be guessed.
+
+const SHAPE = /^exec_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/
+const ONES = new Uint8Array(10).fill(255)
+const ZEROS = new Uint8Array(10)
+
+test('an id is a version 7 UUID of its instant behind a prefix', () => {
+  const id = nextExecutionId(null, NOW, randomBytes(10))
+  assert.match(id, SHAPE)
+  assert.equal(Number.parseInt(id.slice(5, 17), 16), NOW)
+})
+
+test('ids rise strictly, as numbers and as text, whatever the clock and the entropy do', () => {
+  const step = fc.record({
+    ms: fc.oneof(fc.constant(0), fc.integer({ min: -100_000, max: 100_000 })),
+    bytes: fc.oneof(fc.constant(ONES), fc.constant(ZEROS), fc.uint8Array({ minLength: 10, maxLength: 16 })),
+  })
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 1, maxLength: 60 }), (steps) => {
+      let previous = null as ExecutionId | null
+      let now: number = NOW
+      for (const { ms, bytes } of steps) {
+        now += ms
+        const id = nextExecutionId(previous, now as Instant, bytes)
+        assert.match(id, SHAPE)
+        assert.ok(previous === null || id > previous, `${id} after ${previous}`)
+        previous = id
+      }
+    }),
+    { numRuns: 300 },
+  )
+})
+
+test('when the random part of a millisecond is used up, the next id moves on to the next millisecond', () => {
+  const last = `exec_${NOW.toString(16).padStart(12, '0')}7fffbfffffffffffffff` as ExecutionId
+  assert.match(last, SHAPE)
+  for (const now of [NOW, (NOW - 60_000) as Instant]) {
+    const id = nextExecutionId(last, now, ONES)
+    assert.ok(id > last)
+    assert.match(id, SHAPE)
+    assert.equal(Number.parseInt(id.slice(5, 17), 16), NOW + 1)
+  }
+})
+
+test('a thousand ids of one millisecond are a thousand different ids in order', () => {
+  let previous = null as ExecutionId | null
+  const ids = Array.from({ length: 1_000 }, () => {
+    previous = nextExecutionId(previous, NOW, randomBytes(10))
+    return previous
+  })
+  assert.deepEqual([...new Set(ids)].sort(), ids)
+})
+
+// Reports: when two say the same, and the text whose digest is kept beside every trade.
+
+const TOLD: Report = {
+  status: 'filled',
+  partnerOrderId: 'o1',
+  executedAt: 1_767_571_200_000 as Instant,
+  usdAmount: usd('10'),
+  btcAmount: btc('0.001'),
+  executionPrice: price('60000'),
+  partnerFee: null,
+}
+const failed = (failureReason: string | null): NoFill => ({
+  status: 'failed',
+  partnerOrderId: 'o1',
+  executedAt: null,
+  failureReason,
+})
+
+/** Written down forever: databases hold digests of these texts, and `check` makes them anew. */
+const FINGERPRINTS: [Report, string][] = [
+  [TOLD, '["filled","o1",1767571200000,"1000000000","100000","6000000000000",null]'],
+  [
+    { ...TOLD, status: 'partial', executedAt: null, partnerFee: usd('0.05') },
+    '["partial","o1",null,"1000000000","100000","6000000000000","5000000"]',
+  ],
+  [failed(null), '["failed","o1",null,null]'],
+  [failed(''), '["failed","o1",null,""]'],
+  [{ ...failed('no "funds"\n'), status: 'cancelled' }, '["cancelled","o1",null,"no \\"funds\\"\\n"]'],
+]
+
+test('the text that a digest is made of never changes', () => {
+  for (const [report, text] of FINGERPRINTS) assert.equal(reportFingerprint(report), text)
+})
+
+test('an empty reason says what none says, and every other difference counts', () => {
+  assert.ok(sameReport(failed(''), failed(null)))
+  assert.ok(sameReport(failed(null), failed('')))
+  assert.ok(!sameReport(failed(' '), failed(null)))
+  assert.ok(sameReport(TOLD, { ...TOLD }))
+  for (const [a] of FINGERPRINTS.slice(0, 3))
+    for (const [b] of FINGERPRINTS.slice(0, 3)) assert.equal(sameReport(a, b), a === b)
 })

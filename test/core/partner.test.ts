@@ -1,7 +1,19 @@
-// Partners: what each change changes.
+// Partners and their keys: what each change changes, how long a key works, rotation and revocation.
 
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
+import { crc32 } from 'node:zlib'
+import fc from 'fast-check'
+import {
+  type ApiKey,
+  isUsable,
+  isWellFormedKey,
+  makeKey,
+  revoke,
+  rotate,
+  visibleParts,
+} from '../../src/core/key.ts'
 import { usd } from '../../src/core/money.ts'
 import {
   MIN_TRANCHE_LEAST,
@@ -10,7 +22,7 @@ import {
   setMinTranche,
   setPartnerStatus,
 } from '../../src/core/partner.ts'
-import { type Instant, plus } from '../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 
 const T0 = Date.UTC(2026, 0, 5) as Instant
 const LATER = plus(T0, 1)
@@ -50,4 +62,130 @@ test('the minimum tranche is a cent or more', () => {
     code: 'usage',
     message: 'The minimum tranche is at least 0.01.',
   })
+})
+
+// API keys: their text, how long they work, rotation and revocation.
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const NOW = Date.UTC(2026, 0, 5) as Instant
+const bytes = (n: number) => randomBytes(n)
+
+test('a key names its environment, carries forty random characters and ends in its checksum', () => {
+  for (const environment of ['test', 'live'] as const) {
+    const key = makeKey(environment, bytes)
+    assert.match(key, new RegExp(`^sse_${environment}_[0-9A-Za-z]{46}$`))
+    assert.ok(isWellFormedKey(key))
+    assert.deepEqual(visibleParts(key), { prefix: `sse_${environment}_`, lastFour: key.slice(-4) })
+
+    let value = 0
+    for (const character of key.slice(-6)) value = value * 62 + BASE62.indexOf(character)
+    assert.equal(value, crc32(key.slice(0, -6)), 'the checksum is the CRC-32 of everything before it')
+  }
+})
+
+test('bytes that would favour some characters are thrown away', () => {
+  let round = 0
+  const key = makeKey('test', (n) => new Uint8Array(n).fill(round++ === 0 ? 248 : 247))
+  assert.equal(key.slice(9, 49), BASE62[247 % 62]?.repeat(40))
+  assert.equal(round, 2)
+})
+
+test('one mistyped character or two swapped ones are always noticed', () => {
+  const key = makeKey('live', bytes)
+  const character = fc.constantFrom(...BASE62)
+  fc.assert(
+    fc.property(fc.integer({ min: 9, max: key.length - 1 }), character, (i, typed) => {
+      const mistyped = key.slice(0, i) + typed + key.slice(i + 1)
+      assert.equal(isWellFormedKey(mistyped), mistyped === key)
+    }),
+    { numRuns: 300 },
+  )
+  for (let i = 9; i < key.length - 1; i++) {
+    const swapped = key.slice(0, i) + key[i + 1] + key[i] + key.slice(i + 2)
+    assert.equal(isWellFormedKey(swapped), swapped === key, `swapped at ${i}`)
+  }
+})
+
+test('texts of another form are not keys', () => {
+  const key = makeKey('test', bytes)
+  const others = ['', 'sse_test_', key.slice(1), `${key}a`, key.toUpperCase(), `${key}\n`, ` ${key}`]
+  for (const text of [...others, key.replace('test', 'live'), key.replace('test', 'prod')]) {
+    assert.equal(isWellFormedKey(text), false, JSON.stringify(text))
+  }
+})
+
+test('a key works until the millisecond it ends, and never once it is revoked', () => {
+  const key = { revokedAt: null, expiresAt: null } as unknown as ApiKey
+  const ends = (ms: number) => (NOW + ms) as Instant
+  const table: [revoked: number | null, expires: number | null, usable: boolean][] = [
+    [null, null, true],
+    [null, 1, true],
+    [null, 0, false],
+    [null, -1, false],
+    [1, null, false],
+    [365 * DAY_MS, null, false],
+    [0, null, false],
+    [1, -1, false],
+    [-1, 1, false],
+  ]
+  for (const [revoked, expires, usable] of table) {
+    const ended = {
+      ...key,
+      revokedAt: revoked === null ? null : ends(revoked),
+      expiresAt: expires === null ? null : ends(expires),
+    }
+    assert.equal(isUsable(ended, NOW), usable, `revoked ${revoked}, expires ${expires}`)
+  }
+})
+
+const AT_NOW = { now: NOW, clock: NOW, isRotated: false }
+const OLD: ApiKey = {
+  keyId: 'key_1',
+  tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'live' },
+  prefix: 'sse_live_',
+  lastFour: 'abcd',
+  label: 'poller',
+  createdAt: plus(NOW, -10 * DAY_MS),
+  expiresAt: null,
+  revokedAt: null,
+  lastUsedAt: null,
+}
+const ROTATED: [what: string, expires: number | null, ends: number, lifetimeMs: number | null][] = [
+  ['a key without an end ends with the overlap, its successor never', null, 24 * HOUR_MS, null],
+  ['a key with an end beyond the overlap ends with it', 80 * DAY_MS, 24 * HOUR_MS, 90 * DAY_MS],
+  ['a key that ends before the overlap lives no longer for it', HOUR_MS, HOUR_MS, 10 * DAY_MS + HOUR_MS],
+]
+for (const [what, expires, ends, lifetimeMs] of ROTATED) {
+  test(`rotation: ${what}`, () => {
+    const seen = { ...OLD, expiresAt: expires === null ? null : plus(NOW, expires) }
+    assert.deepEqual(rotate(seen, 24 * HOUR_MS, AT_NOW), {
+      key: { ...seen, expiresAt: plus(NOW, ends) },
+      successor: { tenant: OLD.tenant, label: 'poller', lifetimeMs },
+    })
+  })
+}
+
+test('a key that has ended has no successor', () => {
+  const refusal = {
+    code: 'key_ended',
+    message: 'Key key_1 is revoked or expired; issue a new one with key create.',
+  }
+  assert.throws(() => rotate({ ...OLD, revokedAt: NOW }, HOUR_MS, AT_NOW), refusal)
+  assert.throws(() => rotate({ ...OLD, expiresAt: NOW }, HOUR_MS, AT_NOW), refusal)
+})
+
+test('a key that has a successor gets no second one: it would live no longer than what is left of the first', () => {
+  const seen = { ...OLD, expiresAt: plus(NOW, 24 * HOUR_MS) }
+  assert.throws(() => rotate(seen, HOUR_MS, { ...AT_NOW, isRotated: true }), {
+    code: 'key_ended',
+    message:
+      'Key key_1 has a successor, which `tranche key list acme` shows. If nobody has its secret any more, issue another with `tranche key create acme --env live`.',
+  })
+})
+
+test('a key is revoked once, and from that very moment', () => {
+  const revoked = revoke(OLD, AT_NOW)
+  assert.deepEqual(revoked, { ...OLD, revokedAt: NOW })
+  assert.equal(isUsable(revoked, NOW), false)
+  assert.deepEqual(revoke(revoked, { ...AT_NOW, clock: plus(NOW, HOUR_MS) }), revoked)
 })

@@ -1,14 +1,15 @@
-// The sample partners in both environments of one partner, with the same plans: what the sandbox bought is never
-// confirmed as a live purchase.
+// The sample partners as processes: in both environments of one partner with the same plans, and on an old Node.
 
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { Script } from 'node:vm'
 import { link, PRICE, plan } from '../http/steps.ts'
 import { rowsOf } from '../support/database.ts'
-import { ordersIn, SAMPLES, type Sample, type Stage, setStage, until } from './stage.ts'
+import { finish } from '../support/process.ts'
+import { EXAMPLES, ordersIn, SAMPLES, type Sample, type Stage, setStage, until } from './stage.ts'
 
 const ENVIRONMENTS = ['test', 'live'] as const
 /** The key that the service hands out in both environments. */
@@ -105,3 +106,16 @@ for (const sample of SAMPLES) {
     })
   })
 }
+
+// What partner.ts says on a Node that does not run TypeScript.
+
+const cwd = join(EXAMPLES, 'typescript')
+
+test('partner.ts says in one sentence what it needs, to any Node', async (t) => {
+  // An old Node reads the file as JavaScript.
+  assert.doesNotThrow(() => new Script(readFileSync(join(cwd, 'partner.ts'), 'utf8')))
+  const program = [process.execPath, '--no-strip-types'] as const
+  const { code, out, err } = await finish(t, ['partner.ts'], { cwd, program })
+  assert.deepEqual([code, out], [1, ''])
+  assert.match(err, /^This program needs Node\.js 22\.18 or later, [^\n]+; this is v\d+\.\d+\.\d+\.\n$/)
+})

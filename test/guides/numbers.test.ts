@@ -1,4 +1,5 @@
-// The guides against the constants: every sentence that gives one of these numbers gives the number the code has.
+// The guides against the constants and the reports: every sentence that gives one of these numbers gives the right
+// one.
 
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
@@ -49,6 +50,9 @@ import { FETCH_TIMEOUT_MS } from '../../src/price/fetch.ts'
 import { RESOLVE_TIMEOUT_MS } from '../../src/webhook/address-guard.ts'
 import { CONNECT_TIMEOUT_MS, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
 import { IN_PARALLEL_MAX } from '../../src/webhook/wake-partners.ts'
+import { drawGrowth, withFigures } from '../bench/page.ts'
+import type { Report } from '../bench/report.ts'
+import { hasFailed } from '../bench/row.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -207,3 +211,109 @@ function numberOf(text: string): number {
   const spelled = WORDS.indexOf(ORDINALS[word as keyof typeof ORDINALS] ?? word)
   return spelled >= 0 ? spelled : (TENS[word as keyof typeof TENS] ?? Number(word.replaceAll(',', '')))
 }
+
+// docs/performance.md against the reports that its figures come from.
+
+const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
+const FILE = JSON.parse(read('fixtures/bench/report.json')) as Report
+const POSTGRES = JSON.parse(read('fixtures/bench/postgres.json')) as Report
+
+test('the page has the figures of the reports: npm run bench:page writes them', () => {
+  const page = read('docs/performance.md')
+  assert.equal(page, withFigures(page, { file: FILE, postgres: POSTGRES }))
+})
+
+test('so has its chart', () => {
+  const growth = FILE.rows.find(({ name }) => name === 'growth')
+  assert.ok(growth && !hasFailed(growth))
+  assert.equal(read('fixtures/bench/growth.svg'), drawGrowth(growth))
+})
+
+test('every row of the reports could be measured, on a tree that was committed', () => {
+  for (const { rows, commit } of [FILE, POSTGRES]) {
+    assert.deepEqual(rows.filter(hasFailed), [])
+    assert.match(commit, /^[0-9a-f]+$/)
+  }
+})
+
+// What the guides say in words of the backtest, against its tables: the prices that these were made of are not here.
+
+const readPlain = (file: string): string => readFileSync(join(ROOT, file), 'utf8').replaceAll('\u2212', '-')
+const joined = (text: string): string => text.replace(/\s+/g, ' ')
+
+const PAGE = readPlain('docs/backtest.md')
+const BACKTEST = joined(PAGE)
+const TIMING = joined(readPlain('docs/engine.md'))
+
+/** The cells of the rows under a heading, by the titles of its table. */
+function tableUnder(heading: string): Record<string, string>[] {
+  const section = PAGE.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? ''
+  const [titles = [], , ...rows] = section
+    .split('\n')
+    .filter((line) => line.startsWith('|'))
+    .map((line) => line.split('|').map((cell) => cell.trim()))
+  return rows.map((row) => Object.fromEntries(row.map((cell, i) => [titles[i], cell])))
+}
+
+const POLICY = tableUnder('The policy')
+const FALLING = tableUnder('The falling year')
+
+/** The least and the most of a column. */
+function ends(rows: Record<string, string>[], title: string, places = 0): [least: string, most: string] {
+  const values = rows.map((row) => Number.parseFloat(row[title] ?? ''))
+  return [Math.min(...values).toFixed(places), Math.max(...values).toFixed(places)]
+}
+
+test('what is said in words follows from the tables', () => {
+  assert.deepEqual([POLICY.length, FALLING.length], [9, 6])
+  const all = [...POLICY, ...FALLING]
+  const [wins, mean] = [ends(all, 'wins'), ends(all, 'mean bp (95 %)', 1)]
+  const [worst, best] = ends(all, 'worst')
+  const tail = ends(
+    POLICY.filter(({ windows }) => windows === 'daily'),
+    'p5',
+  )
+  const blocks = ends(POLICY.slice(0, 3), 'blocks')
+  for (const said of [
+    `${wins.join(' to ')} % of windows were cheaper than their TWAP, with means between ${mean.join(' and +')} bp and worst cases between ${best} and ${worst} bp`,
+    `One daily window in twenty cost more than ${tail
+      .map((bp) => bp.slice(1))
+      .toReversed()
+      .join(' to ')} bp above`,
+    `Nine thousand overlapping windows are ${blocks.join(' to ')} blocks of the market`,
+  ])
+    assert.ok(BACKTEST.includes(said), said)
+})
+
+test('the guide to the timing has the same figures', () => {
+  for (const row of POLICY) {
+    const said = `${row['mean bp (95 %)']}, ${row.wins}, worst ${Number(row.worst).toFixed(0)}`
+    assert.ok(TIMING.includes(said), said)
+  }
+  assert.deepEqual(
+    POLICY.map(({ windows }) => windows),
+    [1, 2, 3].flatMap(() => [...FREQUENCIES]),
+  )
+})
+
+test('as many years of prices are claimed as were measured', () => {
+  const [, from = '', until = ''] = /hourly, (\w{3} \d{4}) to (\w{3} \d{4})/.exec(TIMING) ?? []
+  const months = monthsTo(until) + 1 - monthsTo(from)
+  assert.equal(Math.floor(months / 12), 7)
+  assert.match(TIMING, /Over seven years of real Bitcoin prices/)
+})
+
+const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ')
+const monthsTo = (name: string): number => Number(name.slice(4)) * 12 + MONTHS.indexOf(name.slice(0, 3))
+
+test('no guide promises a price below the average in one place and none in another', () => {
+  for (const file of globSync(['README.md', 'docs/*.md'], { cwd: ROOT }))
+    assert.doesNotMatch(joined(readPlain(file)), /slightly better|or better than/, file)
+})
+
+test('the guide says which of its figures the program prints, and which it does not', () => {
+  assert.doesNotMatch(BACKTEST, /Every figure is output/)
+  assert.match(BACKTEST, /These are not its output:/)
+  for (const section of ['the-policy', 'compared-with-other-ways-of-buying', 'the-falling-year'])
+    assert.ok(BACKTEST.split('These are not its output:')[0]?.includes(`(#${section})`), section)
+})

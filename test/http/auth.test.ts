@@ -5,11 +5,14 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import type { ApiKey } from '../../src/core/key.ts'
+import { type ApiKey, makeKey, revoke } from '../../src/core/key.ts'
 import type { Environment } from '../../src/core/partner.ts'
 import { plus } from '../../src/core/time.ts'
+import { keyHash } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
+import { machine } from '../../src/machine.ts'
 import { AUDIT, type Service, startService, USER } from '../support/service.ts'
+import { exchange } from './raw.ts'
 import { DUE, succeed, USERS } from './steps.ts'
 
 const ME = '/partner/v1/me'
@@ -273,4 +276,89 @@ test('without a limit nothing is throttled, and a wrong key is refused before it
     assert.equal((await limited.call('GET', ME, undefined, { key: 'wrong' })).status, 401)
   }
   assert.equal((await limited.call('GET', ME)).status, 200)
+})
+
+// Calls whose key opens nothing: the short way refuses them in the same words as the long way that all others go.
+
+/** All of an answer that does not differ from call to call, its headers sorted. */
+async function told(url: string, head: string, body = '') {
+  const length = body === '' ? '' : `Content-Length: ${body.length}\r\n`
+  const text = `${head}\r\nHost: x\r\nConnection: close\r\n${length}\r\n${body}`
+  const { status, headers, body: answer } = await exchange(url, [text])
+  const fixed = [...headers].filter(([name]) => !['date', 'x-request-id'].includes(name))
+  return { status, headers: fixed.sort(), answer }
+}
+
+test('the short way and the long way give the same answer', async (t) => {
+  const service = await startService(t)
+  const unknown = makeKey('live', machine.random)
+  const mistyped = `${unknown.slice(0, -1)}${unknown.endsWith('a') ? 'b' : 'a'}`
+  const headers = [
+    '',
+    'Authorization: Basic x',
+    `Authorization: Bearer ${mistyped}`,
+    `Authorization: Bearer ${unknown}`,
+  ]
+  for (const method of ['GET', 'POST', 'PATCH', 'DELETE', 'PUT'])
+    for (const path of ['me', 'users/a', 'executions/x/confirm', 'nothing'])
+      for (const header of headers) {
+        const rest = header === '' ? '' : `\r\n${header}`
+        const body = method === 'GET' ? '' : '{"a":1}'
+        const short = await told(service.url, `${method} /partner/v1/${path} HTTP/1.1${rest}`, body)
+        // An escape is unusual enough for the long way.
+        const long = await told(service.url, `${method} /partner/v1/${path}%41 HTTP/1.1${rest}`, body)
+        assert.equal(short.status, 401)
+        assert.deepEqual(short, long, `${method} ${path} ${header}`)
+      }
+})
+
+test('the long way sees everything but the key: what is public, odd, or opens something', async (t) => {
+  const service = await startService(t)
+  const status = async (head: string): Promise<number> => (await told(service.url, head)).status
+  assert.equal(await status('GET /openapi.json HTTP/1.1'), 200)
+  assert.equal(await status('GET /docs HTTP/1.1'), 200)
+  assert.equal(await status('GET /partner/v1/me HTTP/1.1\r\nHost: y'), 400)
+  assert.equal(await status('GET /partner/v1/me HTTP/1.1\r\nExpect: a-miracle'), 417)
+  assert.equal(await status('HEAD /partner/v1/me HTTP/1.1'), 401)
+  assert.equal(await status(`GET /partner/v1/me HTTP/1.1\r\nAuthorization: Bearer ${service.key}`), 200)
+  assert.equal(await status(`GET /partner/v1/nothing HTTP/1.1\r\nAuthorization: Bearer ${service.key}`), 404)
+})
+
+// A key that is revoked while it floods the service: what it asks from then on is refused.
+
+const CALLERS = 20
+const CALLS_BEFORE = 200
+const CALLS_AFTER = 200
+
+test('a key revoked in the middle of a flood opens nothing from then on', async (t) => {
+  const service = await startService(t)
+  const { store, key } = service
+  const record = await store.findKey(keyHash(key))
+  assert.ok(record)
+  const answers: { isAfter: boolean; status: number }[] = []
+  const counted = (isAfter: boolean) => answers.filter((one) => one.isAfter === isAfter)
+  let isRevoked = false
+  let isOver = false
+  const reached = Promise.withResolvers<void>()
+  const flood = async () => {
+    while (!isOver) {
+      const isAfter = isRevoked
+      const { status } = await service.call('GET', '/partner/v1/me')
+      answers.push({ isAfter, status })
+      if (answers.length >= CALLS_BEFORE) reached.resolve()
+      if (counted(true).length >= CALLS_AFTER) isOver = true
+    }
+  }
+  const callers = Promise.all(Array.from({ length: CALLERS }, flood))
+  await reached.promise
+  await store.changeKey(
+    record.key.keyId,
+    (seen, time) => ({ key: revoke(seen, time), successor: null }),
+    AUDIT,
+  )
+  isRevoked = true
+  await callers
+  assert.ok(counted(false).every(({ status }) => status === 200 || status === 401))
+  assert.equal(counted(false)[0]?.status, 200)
+  assert.deepEqual(new Set(counted(true).map(({ status }) => status)), new Set([401]))
 })

@@ -6,8 +6,7 @@ import { createApp } from '../../src/http/app.ts'
 import { type Listener, listenOn } from '../../src/http/listen.ts'
 import { silentLog } from '../../src/log.ts'
 import { type Service, startService, USER } from '../support/service.ts'
-import { converse, statuses } from './conversation.ts'
-import { head } from './raw.ts'
+import { converse, head, statuses } from './raw.ts'
 import { DUE, link, PRICE, plan, poll, USERS } from './steps.ts'
 
 /** How long a stop may take with nothing left to do: well under the limit of 30 s that operators see. */

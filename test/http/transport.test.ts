@@ -1,15 +1,23 @@
-// What surrounds every answer: headers, routes and methods, body sizes, unexpected failures.
+// What surrounds every answer: headers, routes and methods, the order of refusals, ignored fields, and its line in
+// the log.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { REPORT_STATUSES } from '../../src/core/trade.ts'
+import { type CallLine, createCallLog, KEYLESS_LINES_MAX } from '../../src/http/call-log.ts'
+import { BODY_BYTES_MAX } from '../../src/http/request.ts'
+import { ROUTES } from '../../src/http/routes.ts'
 import type { Log } from '../../src/log.ts'
-import { fill, startService, USER } from '../support/service.ts'
+import { AUDIT, fill, PLAN, startService, USER } from '../support/service.ts'
 import { exchange, head } from './raw.ts'
 import {
   assertSound,
   confirmPath,
   DUE,
   EXECUTIONS,
+  executionsOf,
+  type Json,
+  LOW_PRICE,
   link,
   PLANS,
   PRICE,
@@ -17,6 +25,7 @@ import {
   planPath,
   poll,
   sendFirst,
+  setUser,
   succeed,
   TRADES,
   USERS,
@@ -201,4 +210,348 @@ test('a failure while the caller is looked up is a 500 too', async (t) => {
     assert.equal(status, 500)
     assert.deepEqual(body, { detail: 'Internal Server Error' })
   }
+})
+
+// A request that is wrong in several ways is told the first of them, in a fixed order:
+// 401, 403 partner, 404/405 route, 413, 422, 404 resource, replay, 409, 403/400 rule.
+
+const HUGE = 'x'.repeat(70_000)
+const latin1 = Buffer.from('{"partner_user_id":"\u00fc"', 'latin1')
+
+type Case = readonly [told: string, status: number, method: string, path: string, body?: unknown]
+
+test('who is asking comes before what is asked', async (t) => {
+  const service = await startService(t, { rateLimit: 1000 })
+  const live = await service.issueKey('gone', 'live')
+  await service.store.changePartner('gone', (seen) => ({ ...seen, status: 'disabled' }), AUDIT)
+  const requests = [
+    ['GET', ME],
+    ['GET', '/nowhere'],
+    ['GET', '/%zz'],
+    ['PUT', ME],
+    ['POST', USERS, HUGE],
+    ['POST', USERS, latin1],
+    ['POST', USERS, {}],
+    ['POST', confirmPath('exec_0'), fill('o', '1')],
+  ] as const
+  for (const [method, path, body] of requests) {
+    for (const [key, status] of [
+      [null, 401],
+      ['x', 401],
+      [live, 403],
+    ] as const) {
+      assert.equal((await service.call(method, path, body, { key })).status, status, `${method} ${path}`)
+    }
+  }
+})
+
+test('the route comes before the body, the size before the shape, the shape before the resource', async (t) => {
+  const service = await startService(t)
+  const cases: readonly Case[] = [
+    ['route before size', 404, 'POST', '/nowhere', HUGE],
+    ['route before shape', 404, 'POST', '/nowhere', '{'],
+    ['method before size', 405, 'PUT', USERS, HUGE],
+    ['method before shape', 405, 'DELETE', userPath('nobody'), '{'],
+    ['size before shape', 413, 'POST', USERS, HUGE],
+    ['size before encoding', 413, 'POST', USERS, Buffer.alloc(70_000, 0xff)],
+    ['size before the resource', 413, 'PATCH', userPath('nobody'), HUGE],
+    ['encoding before shape', 400, 'POST', USERS, latin1],
+    ['shape before the user of a path', 422, 'PATCH', userPath('nobody'), { status: 'x' }],
+    ['shape before the execution of a path', 422, 'POST', confirmPath('exec_0'), { status: 'filled' }],
+    ['shape before the user of a plan', 422, 'POST', PLANS, { ...PLAN, amount_usd: '0' }],
+    ['shape before consent', 422, 'POST', USERS, { ...USER, consent_accepted: false, email: '' }],
+  ]
+  for (const [told, status, method, path, body] of cases) {
+    assert.equal((await service.call(method, path, body)).status, status, told)
+  }
+})
+
+test('a missing resource comes before a conflict, a conflict before a rule', async (t) => {
+  const service = await startService(t)
+  const sent = await sendFirst(service, ['a', 'b', 'gone'])
+  await service.tick(LOW_PRICE)
+  const [a = '', b = ''] = ['a', 'b'].map((name) => sent.get(name))
+  const pending =
+    (await executionsOf(service, 'b')).find(({ status }) => status === 'pending')?.executionId ?? ''
+  await succeed(service, 'POST', confirmPath(a), fill('order-a', '10.00'))
+  await plan(service, 'gone', 'ended', { status: 'cancelled' })
+  await setUser(service, 'gone', 'disabled')
+  const planBody = (user: string, id: string, more: Json = {}) => ({
+    ...PLAN,
+    partner_user_id: user,
+    partner_plan_id: id,
+    ...more,
+  })
+  const cases: readonly Case[] = [
+    ['no such execution, too much', 404, 'POST', confirmPath('exec_0'), fill('x', '999')],
+    ['no such execution, order id taken', 404, 'POST', confirmPath('exec_0'), fill('order-a', '1')],
+    ['replay', 200, 'POST', confirmPath(a), fill('order-a', '10.00')],
+    ['recorded, too much', 409, 'POST', confirmPath(a), fill('order-a', '999')],
+    ['pending, too much', 409, 'POST', confirmPath(pending), fill('x', '999')],
+    ['pending, order id taken', 409, 'POST', confirmPath(pending), fill('order-a', '1')],
+    ['order id taken, too much', 409, 'POST', confirmPath(b), fill('order-a', '999')],
+    ['cancelled, too much', 409, 'POST', confirmPath(sent.get('gone') ?? ''), fill('x', '999')],
+    ['unknown user, plan of another', 404, 'POST', PLANS, planBody('nobody', 'a')],
+    ['disabled user, plan of another', 409, 'POST', PLANS, planBody('gone', 'a')],
+    ['disabled user, cancelled plan', 409, 'POST', PLANS, planBody('gone', 'ended', { status: 'active' })],
+    ['disabled user, cancelled plan again', 200, 'POST', PLANS, planBody('gone', 'ended')],
+    ['disabled user, new plan', 403, 'POST', PLANS, planBody('gone', 'new')],
+    ['another user, cancelled plan', 409, 'POST', PLANS, planBody('a', 'ended')],
+  ]
+  for (const [told, status, method, path, body] of cases) {
+    const answer = await service.call(method, path, body)
+    assert.equal(answer.status, status, `${told}: ${JSON.stringify(answer.body)}`)
+  }
+  // Nothing of all this took the executions out of the partner's hands.
+  assert.equal((await poll(service)).get('b')?.length, 1)
+  await assertSound(service)
+})
+
+test('a tick between the requests changes no answer', async (t) => {
+  const service = await startService(t)
+  const a = (await sendFirst(service, ['a'])).get('a') ?? ''
+  const [, recorded, unknown] = await Promise.all([
+    service.tick(PRICE),
+    succeed(service, 'POST', confirmPath(a), fill('order-a', '10.00')),
+    service.call('POST', confirmPath('exec_0'), fill('x', '1')),
+  ])
+  assert.deepEqual([recorded.status, recorded.replayed], ['filled', undefined])
+  assert.deepEqual([unknown.status, unknown.body], [404, { detail: 'Execution not found.' }])
+  assert.equal((await succeed(service, 'POST', confirmPath(a), fill('order-a', '10.00'))).replayed, true)
+  await assertSound(service)
+})
+
+// What a call sends and its route does not know: ignored, and named in a header and in the log.
+
+const HEADER = 'x-ignored-fields'
+
+function recorder(): { log: Log; lines: Record<string, unknown>[] } {
+  const lines: Record<string, unknown>[] = []
+  const note = (fields: object): void => void lines.push(fields as Record<string, unknown>)
+  return { log: { debug: note, info: note, warn: note, error: note }, lines }
+}
+
+test('a misspelt field changes nothing, and is named', async (t) => {
+  const { log, lines } = recorder()
+  const service = await startService(t, { log })
+  await service.call('POST', USERS, USER)
+  const made = await service.call('POST', PLANS, PLAN)
+  assert.equal(made.headers.get(HEADER), null)
+  const paused = await service.call('POST', PLANS, { ...PLAN, stauts: 'paused' })
+  assert.deepEqual([paused.status, paused.body.status], [200, 'active'])
+  assert.equal(paused.headers.get(HEADER), 'stauts')
+  assert.deepEqual(
+    lines.map((line) => [line.route, 'ignored_fields' in line, line.ignored_fields]),
+    [
+      [USERS, false, undefined],
+      [PLANS, false, undefined],
+      [PLANS, true, 'stauts'],
+    ],
+  )
+})
+
+/** A body that each route with one takes, given an execution that was handed out. */
+const TAKEN: Record<string, (executionId: string) => [path: string, body: object]> = {
+  'POST /partner/v1/users': () => [USERS, { ...USER, partner_user_id: 'u9' }],
+  'PATCH /partner/v1/users/:partner_user_id': () => [userPath('p1'), { status: 'linked' }],
+  'POST /partner/v1/plans': () => [PLANS, { ...PLAN, partner_user_id: 'p1' }],
+  'POST /partner/v1/executions/:execution_id/confirm': (id) => [confirmPath(id), fill('order', '10.00')],
+  'POST /partner/v1/webhooks': () => [WEBHOOKS, { url: 'https://127.0.0.1/hook' }],
+}
+
+/** The same routes, refused for another reason than the shape of their body. */
+const REFUSED: Record<string, [status: number, path: string, body: object]> = {
+  'POST /partner/v1/users': [400, USERS, { ...USER, consent_accepted: false }],
+  'PATCH /partner/v1/users/:partner_user_id': [404, userPath('nobody'), { status: 'linked' }],
+  'POST /partner/v1/plans': [404, PLANS, { ...PLAN, partner_user_id: 'nobody' }],
+  'POST /partner/v1/executions/:execution_id/confirm': [404, confirmPath('exec_0'), fill('order', '10.00')],
+  'POST /partner/v1/webhooks': [400, WEBHOOKS, { url: 'https://10.0.0.1/' }],
+}
+
+test('every route with a body names what it ignores, also when it refuses', async (t) => {
+  const service = await startService(t)
+  const [id = ''] = (await sendFirst(service, ['p1'])).values()
+  const unknown = { Status: 'paused', 'partner_slug ': 'other' }
+  const told = '?dry_run, Status, partner_slug%20'
+  const withBody = ROUTES.filter((route) => route.body)
+  assert.equal(withBody.length, Object.keys(TAKEN).length)
+  for (const { method, path: template } of withBody) {
+    const route = `${method} ${template}`
+    const [path, body] = TAKEN[route]?.(id) ?? assert.fail(route)
+    const known = await service.call(method, path, body)
+    assert.deepEqual([known.status, known.headers.get(HEADER)], [200, null], route)
+    const taken = await service.call(method, `${path}?dry_run=1`, { ...body, ...unknown })
+    assert.deepEqual([taken.status, taken.headers.get(HEADER)], [200, told], route)
+    const [status, elsewhere, other] = REFUSED[route] ?? assert.fail(route)
+    const refused = await service.call(method, `${elsewhere}?dry_run=1`, { ...other, ...unknown })
+    assert.deepEqual([refused.status, refused.headers.get(HEADER)], [status, told], route)
+    const misshapen = await service.call(method, `${path}?dry_run=1`, unknown)
+    assert.deepEqual([misshapen.status, misshapen.headers.get(HEADER)], [422, told], route)
+  }
+})
+
+test('every route names the parameters that it ignores, each once', async (t) => {
+  const service = await startService(t)
+  for (const { method, path: template, parameters, body } of ROUTES) {
+    if (body) continue
+    const path = template.replaceAll(/:\w+/g, 'p1')
+    const given = `?limt=5&Month=1&limt=6&a%20b${parameters.has('month') ? '&month=2026-01' : ''}`
+    const answer = await service.call(method, path + given)
+    assert.equal(answer.headers.get(HEADER), '?limt, ?Month, ?a%20b', `${method} ${path}`)
+  }
+  const refused = await service.call('GET', '/partner/v1/plans?limit=0&limt=1')
+  assert.deepEqual([refused.status, refused.headers.get(HEADER)], [422, '?limt'])
+})
+
+test('what a status has no use for is not unknown', async (t) => {
+  const service = await startService(t)
+  for (const status of REPORT_STATUSES) {
+    const report = { ...fill('o', '1.00'), partner_fee_usd: '0.01', executed_at: null, failure_reason: 'x' }
+    const answer = await service.call('POST', confirmPath('exec_0'), { ...report, status })
+    assert.deepEqual([answer.status, answer.headers.get(HEADER)], [404, null], status)
+  }
+})
+
+test('a call that is refused before its body is read names nothing', async (t) => {
+  const service = await startService(t)
+  const stranger = await service.call('POST', `${PLANS}?a=1`, { ...PLAN, stauts: 1 }, { key: null })
+  assert.deepEqual([stranger.status, stranger.headers.get(HEADER)], [401, null])
+  for (const body of ['[{"a":1}]', '{"a":1', '"a"']) {
+    const broken = await service.call('POST', PLANS, body)
+    assert.deepEqual([broken.status, broken.headers.get(HEADER)], [422, null], body)
+  }
+})
+
+/** Names as JSON writes them, and as they are told. */
+const NAMES: readonly (readonly [json: string, told: string])[] = [
+  ['"__proto__"', '__proto__'],
+  ['"constructor"', 'constructor'],
+  ['""', '""'],
+  ['"\\"\\""', '%22%22'],
+  ['"*"', '%2A'],
+  ['"+5"', '%2B5'],
+  ['"?limit"', '%3Flimit'],
+  ['"a, b"', 'a%2C%20b'],
+  ['"a\\r\\nSet-Cookie: x=1"', 'a%0D%0ASet-Cookie%3A%20x%3D1'],
+  ['"\\u0000\\u001b[31m"', '%00%1B%5B31m'],
+  ['"stаtus"', 'st%D0%B0tus'],
+  ['"\\u202e"', '%E2%80%AE'],
+  ['"\\ud83d\\ude80"', '%F0%9F%9A%80'],
+  ['"a\\ud800b"', 'a%EF%BF%BDb'],
+  ['"it\'s(!)~-._"', 'it%27s%28%21%29~-._'],
+  [`"${'x'.repeat(64)}"`, 'x'.repeat(64)],
+  [`"${'x'.repeat(65)}"`, `${'x'.repeat(64)}*`],
+  [`"${'\u{1f680}'.repeat(65)}"`, `${'%F0%9F%9A%80'.repeat(64)}*`],
+]
+
+test('names of any kind are told in letters that are safe in a header', async (t) => {
+  const { log, lines } = recorder()
+  const service = await startService(t, { log })
+  await service.call('POST', USERS, USER)
+  for (const [name, told] of NAMES) {
+    const body = `${JSON.stringify(PLAN).slice(0, -1)},${name}:1,${name}:{"amount_usd":"9.00"}}`
+    const answer = await service.call('POST', PLANS, body)
+    assert.deepEqual([answer.status, answer.body.amount_usd], [200, '60.00'], name)
+    assert.equal(answer.headers.get(HEADER), told, name)
+    assert.equal(lines.at(-1)?.ignored_fields, told, name)
+  }
+})
+
+test('a key that is sent as a name is in no log', async (t) => {
+  const { log, lines } = recorder()
+  const service = await startService(t, { log })
+  const whole = [service.key, `Bearer ${service.key}`]
+  const names = Object.fromEntries(whole.map((name) => [name, 1]))
+  const { headers } = await service.call('GET', `${planPath('p')}?${new URLSearchParams(names as never)}`)
+  assert.equal(headers.get(HEADER), '?sse_test_*, ?Bearer%20sse_test_*')
+  await service.call('POST', USERS, { ...USER, ...names })
+  assert.equal(lines.at(-1)?.ignored_fields, 'sse_test_*, Bearer%20sse_test_*')
+  assert.doesNotMatch(JSON.stringify(lines), new RegExp(service.key.slice(9)))
+})
+
+test('however many and however long they are, the header stays short and counts the rest', async (t) => {
+  const service = await startService(t)
+  const send = (names: readonly string[]) =>
+    service.call('POST', USERS, { ...USER, ...Object.fromEntries(names.map((name) => [name, 0])) })
+  const letters = Array.from('abcdefghijklmnopqrstuvwxyz')
+  const { headers } = await send(letters)
+  assert.equal(headers.get(HEADER), `${letters.slice(0, 20).join(', ')}, +6`)
+  assert.equal((await send(letters.slice(0, 20))).headers.get(HEADER), letters.slice(0, 20).join(', '))
+  const rockets = letters.map((letter) => '\u{1f680}'.repeat(40) + letter)
+  const long = (await send(rockets)).headers.get(HEADER) ?? ''
+  assert.match(long, /^(%F0%9F%9A%80){40}a, (%F0%9F%9A%80){40}b, \+24$/)
+  assert.ok(long.length <= 1_024)
+  const many = Array.from({ length: 8_000 }, (_, i) => `f${i}`)
+  assert.ok(JSON.stringify(many).length < BODY_BYTES_MAX)
+  const most = await send(many.slice(0, 6_000))
+  assert.deepEqual([most.status, most.headers.get(HEADER)], [200, `${many.slice(0, 20).join(', ')}, +5980`])
+})
+
+// How much a flood of calls writes into the log.
+
+type Entry = { level: string; message: string; fields: Record<string, unknown> }
+
+function leveled(): { log: Log; entries: Entry[] } {
+  const entries: Entry[] = []
+  const at = (level: string) => (fields: object, message: string) =>
+    void entries.push({ level, message, fields: fields as Record<string, unknown> })
+  return { log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }, entries }
+}
+
+const LINE: CallLine = {
+  request_id: 'r',
+  method: 'GET',
+  route: '/partner/v1/me',
+  partner_slug: 'acme',
+  environment: 'test',
+  status: 200,
+  duration_ms: 1,
+}
+
+test('of a thousand calls without a key a few have a line and the rest are counted; with one each has its own', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { log, entries } = leveled()
+  const { url, key } = await startService(t, { log })
+  const call = async (authorization: string) =>
+    (await fetch(`${url}/partner/v1/me`, { headers: { authorization } })).text()
+  for (let i = 0; i < 100; i++) await Promise.all(Array.from({ length: 10 }, () => call('Bearer wrong')))
+  for (let i = 0; i < 20; i++) await call(`Bearer ${key}`)
+  const lines = (status: number) => entries.filter(({ fields }) => fields.status === status).length
+  assert.deepEqual([lines(401), lines(200)], [KEYLESS_LINES_MAX, 20])
+  t.mock.timers.tick(1_000)
+  assert.deepEqual(entries.at(-1), {
+    level: 'warn',
+    message: 'more refused calls, not logged one by one',
+    fields: { calls: 1_000 - KEYLESS_LINES_MAX },
+  })
+  await call('Bearer wrong')
+  assert.equal(lines(401), KEYLESS_LINES_MAX + 1, 'the next second has lines of its own')
+  t.mock.timers.tick(1_000)
+  assert.equal(entries.length, KEYLESS_LINES_MAX + 1 + 20 + 1, 'and nothing to sum up')
+})
+
+test('an error that comes again has its stack once a minute, and a line each time', (t) => {
+  t.mock.method(performance, 'now', () => now)
+  let now = 0
+  const { log, entries } = leveled()
+  const note = createCallLog(log)
+  const failed = { ...LINE, status: 500 }
+  const full = () => note(failed, new Error('disk is full'))
+  full()
+  full()
+  note(failed, new Error('another'))
+  now = 59_999
+  full()
+  now = 60_000
+  full()
+  assert.deepEqual(
+    entries.map(({ level, fields }) => [level, fields.err !== undefined, fields.error]),
+    [
+      ['error', true, undefined],
+      ['error', false, 'Error: disk is full'],
+      ['error', true, undefined],
+      ['error', false, 'Error: disk is full'],
+      ['error', true, undefined],
+    ],
+  )
 })

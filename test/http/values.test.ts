@@ -1,18 +1,30 @@
-// Values that are taken: how decimals, dates and ids are read, stored, compared and written back.
+// Values that are taken: how decimals, dates, ids, reasons, paths and cursors are read, stored, compared and written
+// back.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { confirm } from '../../src/core/confirmation.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../src/core/money.ts'
+import { ID_MAX } from '../../src/core/text.ts'
 import { DAY_MS } from '../../src/core/time.ts'
-import type { Fill } from '../../src/core/trade.ts'
-import { fill, startService, T0, USER } from '../support/service.ts'
+import type { Fill, Report } from '../../src/core/trade.ts'
+import { CURSOR_MAX, wrap } from '../../src/http/fields.ts'
+import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
+import { createOps } from '../../src/http/ops/endpoints.ts'
+import { DESCRIPTION } from '../openapi/described.ts'
+import { fill, type Service, startService, T0, USER } from '../support/service.ts'
 import { exchange, head } from './raw.ts'
 import {
   assertSound,
   confirmPath,
+  DUE,
   type Json,
+  ledgerOf,
   link,
+  PLANS,
+  PRICE,
   plan,
+  poll,
   sendFirst,
   succeed,
   USERS,
@@ -280,4 +292,201 @@ test('a path that is not an id of a user is an unknown user, and so is one that 
     assert.equal(status, 404, segment.slice(0, 20))
     assert.deepEqual(body, { detail: 'Partner user not found.' }, segment.slice(0, 20))
   }
+})
+
+// Failure reasons: a report of nothing bought is recorded whatever its reason holds, so that no reservation waits for
+// a better wording.
+
+const ROCKET = '\u{1f680}'
+
+const REASONS: readonly (readonly [what: string, sent: string, kept: string])[] = [
+  ['as long as may be', 'x'.repeat(2000), 'x'.repeat(2000)],
+  ['as long as may be, in characters of two units', ROCKET.repeat(2000), ROCKET.repeat(2000)],
+  ['one too long', 'x'.repeat(2001), `${'x'.repeat(1999)}…`],
+  ['far too long', 'y'.repeat(60_000), `${'y'.repeat(1999)}…`],
+  ['cut where half a character would be left', ROCKET.repeat(2001), `${ROCKET.repeat(1999)}…`],
+  ['a null byte', 'a\u0000b', 'a b'],
+  ['what a terminal obeys', '\u001b[31mred\u009b0m\u007f', ' [31mred 0m '],
+  ['lines and tabs', 'first\r\n\tsecond', 'first\r\n\tsecond'],
+  ['half a character', 'a\ud800b\udc00', 'a\ufffdb\ufffd'],
+  ['other scripts', 'Jürgen ne peut pas; 資金不足', 'Jürgen ne peut pas; 資金不足'],
+]
+
+test('the API description says what becomes of it', () => {
+  const { properties } = DESCRIPTION.components.schemas.NoFillConfirmation as {
+    properties: { failure_reason: { description: string } }
+  }
+  const { description } = properties.failure_reason
+  assert.match(description, /2000 characters/)
+  assert.match(description, /line breaks and tabs stay, other control characters become spaces/)
+})
+
+async function reasonOf(service: Service, id: string): Promise<string | null | undefined> {
+  const report = (await service.store.findExecution(id))?.trade?.report
+  return report && 'failureReason' in report ? report.failureReason : undefined
+}
+
+test('a reason too long is cut and marked, and what cannot be shown is replaced', async (t) => {
+  const service = await startService(t)
+  const ids = await sendFirst(
+    service,
+    REASONS.map(([what]) => what),
+  )
+  for (const [row, [what, sent, kept]] of REASONS.entries()) {
+    const id = ids.get(what) ?? ''
+    const status = row % 2 === 0 ? 'failed' : 'cancelled'
+    const report = { partner_order_id: what, status, failure_reason: sent }
+    assert.equal((await succeed(service, 'POST', confirmPath(id), report)).status, status, what)
+    assert.equal(await reasonOf(service, id), kept, what)
+    assert.deepEqual((await windowsOf(service, what)).map(ledgerOf), ['0.00 0.00 0.00 open'], what)
+    for (const again of [sent, kept]) {
+      const answer = await succeed(service, 'POST', confirmPath(id), { ...report, failure_reason: again })
+      assert.equal(answer.replayed, true, what)
+    }
+  }
+  await assertSound(service)
+})
+
+/** The ways to give no reason. */
+const NONE: readonly Json[] = [{}, { failure_reason: null }, { failure_reason: '' }]
+
+test('no reason is one confirmation, however it is sent', async (t) => {
+  const service = await startService(t)
+  const ids = [...(await sendFirst(service, ['left out', 'null', 'empty'])).values()]
+  for (const [row, first] of NONE.entries()) {
+    const path = confirmPath(ids[row] ?? '')
+    const report = { partner_order_id: `order-${row}`, status: 'failed' }
+    assert.equal('replayed' in (await succeed(service, 'POST', path, { ...report, ...first })), false)
+    assert.equal(await reasonOf(service, ids[row] ?? ''), null)
+    for (const again of NONE)
+      assert.equal((await succeed(service, 'POST', path, { ...report, ...again })).replayed, true)
+    const other = { ...report, failure_reason: ' ' }
+    assert.equal((await service.call('POST', path, other)).status, 409)
+  }
+  await assertSound(service)
+})
+
+test('an empty reason that an earlier version recorded is not a reason, and its row is whole', async (t) => {
+  const service = await startService(t)
+  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
+  const tenant = await service.store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  const report: Report = { status: 'failed', partnerOrderId: 'o', executedAt: null, failureReason: '' }
+  const ids = { executionId: id, partnerOrderId: 'o' }
+  await service.store.confirmExecution(tenant, ids, (seen, now) => confirm(seen, report, now))
+  assert.equal(await reasonOf(service, id), '')
+  for (const again of NONE) {
+    const sent = { partner_order_id: 'o', status: 'failed', ...again }
+    assert.equal((await succeed(service, 'POST', confirmPath(id), sent)).replayed, true)
+  }
+  await assertSound(service)
+})
+
+// Paths that a proxy reads one way and a URL another: a route is found under exactly its own name.
+
+const ME = '/partner/v1/me'
+
+test('no way round leads to the ops endpoints, or to a route', async (t) => {
+  const { url, key } = await startService(t, {
+    more: (_, { clock }) => {
+      const metrics = createMetrics()
+      return {
+        ops: createOps({ clock, metrics, exposition: EXPOSITION_TYPE, token: null }),
+      }
+    },
+  })
+  const status = async (target: string): Promise<number> =>
+    (await exchange(url, [head('GET', target, key)])).status
+  for (const target of ['/healthz', ME, `${ME}?x=..`, `http://127.0.0.1${ME}`])
+    assert.equal(await status(target), 200, target)
+  const detours = [
+    ...['\\..\\..\\', '/../../', '/..\\../', '/%2e%2e/%2E%2E/', '/.%2e/%2e./', '/users/../../../'],
+    ...['/..%2f..%2f', '/..%5c..%5c', '%2f..%2f..%2f', '/..;/..;/', '/./../../', '/..%252f..%252f'],
+  ]
+  const targets = [
+    ...detours.flatMap((detour) => ['healthz', 'metrics'].map((name) => `/partner/v1${detour}${name}`)),
+    ...[
+      '/./healthz',
+      '//healthz',
+      '/\\healthz',
+      '\\healthz',
+      '/healthz/',
+      '/healthz/.',
+      '/%68ealthz',
+      '/healthz#x',
+    ],
+    ...['/x/../healthz', '/x\\..\\healthz', '/%2e/healthz', 'http://127.0.0.1\\healthz', 'http:/\\x/healthz'],
+    ...[`${ME}/`, `${ME}/.`, '/partner/v1/./me', '/partner\\v1\\me', '/partner%2fv1/me', '/partner/v1/m%65'],
+    ...['/partner/v1/users/../me', `/x/..${DUE}`, '/partner/v1/executions\\due'],
+  ]
+  // What is not a request line is refused before anything else.
+  for (const target of targets) assert.ok([404, 400].includes(await status(target)), target)
+  for (const target of [
+    '/partner/v1/..\\..\\metrics',
+    '/partner/v1/../../metrics',
+    '/partner/v1/%2e%2e/%2e%2e/metrics',
+  ])
+    assert.equal(await status(target), 404, target)
+})
+
+test('an id may hold what a path may not, in one segment and percent-encoded', async (t) => {
+  const service = await startService(t)
+  const ids = [
+    'a/b',
+    'a\\b',
+    '../../metrics',
+    '..\\..\\metrics',
+    'a%2fb',
+    '%',
+    'a b',
+    '\u00e9',
+    'a?b#c',
+    'user-1',
+    '...',
+  ]
+  for (const id of ids) {
+    await link(service, id)
+    const answer = await succeed(service, 'PATCH', userPath(id), { status: 'disabled' })
+    assert.equal(answer.partner_user_id, id)
+  }
+  // Also by a client that encodes more than it must.
+  const path = `/partner/v1/users/%75ser%2D1`
+  assert.equal((await succeed(service, 'PATCH', path, { status: 'disabled' })).partner_user_id, 'user-1')
+})
+
+// How long a cursor may be: the API description says so, and none is longer.
+
+const MONTHLY_USERS = '/partner/v1/billing/monthly/users?month=2026-01&'
+
+test('the longest ids have cursors within the bound, and a longer cursor is refused', async (t) => {
+  const service = await startService(t)
+  const longest = '\u{1f680}'.repeat(ID_MAX)
+  const next = `${longest.slice(0, -2)}\u{1f681}`
+  for (const id of [longest, next]) {
+    await link(service, id)
+    await plan(service, id, id)
+  }
+  await service.tick(PRICE)
+  for (const [id, [execution]] of await poll(service))
+    await succeed(
+      service,
+      'POST',
+      confirmPath(String(execution?.execution_id)),
+      fill(`o-${id.endsWith(next)}`, '10.00'),
+    )
+  for (const [path, rows, name] of [
+    [`${PLANS}?`, 'plans', 'partner_plan_id'],
+    [MONTHLY_USERS, 'users', 'partner_user_id'],
+  ] as const) {
+    const { next_cursor } = await succeed(service, 'GET', `${path}limit=1`)
+    assert.ok(next_cursor.length > 1_360 && next_cursor.length <= CURSOR_MAX, `${next_cursor.length}`)
+    const page = await succeed(service, 'GET', `${path}limit=1&cursor=${next_cursor}`)
+    assert.deepEqual(
+      page[rows].map((row: Record<string, unknown>) => row[name]),
+      [next],
+    )
+  }
+  const beyond = wrap(`plan ${'x'.repeat(CURSOR_MAX)}`)
+  const refused = await service.call('GET', `${PLANS}?cursor=${beyond}`)
+  assert.deepEqual([refused.status, refused.body.detail[0].loc], [422, ['query', 'cursor']])
 })

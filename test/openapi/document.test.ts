@@ -1,15 +1,30 @@
-// The API description itself: made of every route, clean under a public linter, and the same wherever it is asked for.
+// The API description itself: made of every route, clean under a public linter, the same wherever it is asked for,
+// with examples that are taken.
 
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
+import { EVENT_NAME } from '../../src/core/webhook.ts'
 import { OPERATIONS } from '../../src/http/openapi/route-descriptions.ts'
 import { ERROR_STATUS } from '../../src/http/refusal.ts'
 import { ROUTES } from '../../src/http/routes.ts'
 import { machineAt } from '../../src/machine.ts'
+import {
+  confirmPath,
+  link,
+  PLANS,
+  plan,
+  sendFirst,
+  succeed,
+  USERS,
+  userPath,
+  WEBHOOKS,
+} from '../http/steps.ts'
 import { runHere, startService, T0 } from '../support/service.ts'
+import { startReceiver } from '../webhook/receiver.ts'
+import { startStage } from '../webhook/stage.ts'
 import { assertValid, DESCRIPTION } from './described.ts'
 
 const RECORD = join(import.meta.dirname, '../../fixtures/openapi/openapi.json')
@@ -111,4 +126,84 @@ test('the table of errors in the guide has every code, with its status', () => {
     Number(status),
   ])
   assert.deepEqual(rows, Object.entries(ERROR_STATUS))
+})
+
+// The examples of request bodies in the API description: the service takes each of them as it stands.
+
+/** The bodies of an operation's examples, by name. */
+function examplesOf(operationId: string): [name: string, body: object][] {
+  const operations = Object.values(DESCRIPTION.paths).flatMap((methods) => Object.values(methods))
+  const operation = operations.find((one) => one.operationId === operationId)
+  const { examples = {} } = operation?.requestBody?.content['application/json'] ?? {}
+  return Object.entries(examples).map(([name, { value }]) => [name, value as object])
+}
+
+/** What sends an example: in a service of its own, in which whatever the example is about exists. */
+const SENT: Record<string, (t: TestContext, body: object) => Promise<{ status?: string }>> = {
+  linkUser: async (t, body) => succeed(await startService(t), 'POST', USERS, body),
+  setUserStatus: async (t, body) => {
+    const service = await startService(t)
+    await link(service, 'user-1')
+    return succeed(service, 'PATCH', userPath('user-1'), body)
+  },
+  putPlan: async (t, body) => {
+    const service = await startService(t)
+    await link(service, 'user-1')
+    await plan(service, 'user-1', 'plan-1')
+    return succeed(service, 'POST', PLANS, body)
+  },
+  confirmExecution: async (t, body) => {
+    const service = await startService(t)
+    const [id = ''] = (await sendFirst(service, ['plan-1'])).values()
+    return succeed(service, 'POST', confirmPath(id), body)
+  },
+  registerWebhook: async (t, body) => {
+    // The address of the example is nobody's, so no name server knows it.
+    const guard = { checkUrl: async () => {} }
+    return succeed(await startService(t, { more: () => ({ guard }) }), 'POST', WEBHOOKS, body)
+  },
+}
+
+for (const [operationId, send] of Object.entries(SENT)) {
+  test(`every example of ${operationId} is accepted, with what it asks for`, async (t) => {
+    const examples = examplesOf(operationId)
+    assert.notEqual(examples.length, 0)
+    for (const [name, body] of examples) {
+      const answer = await send(t, body)
+      if ('status' in body) assert.equal(answer.status, body.status, name)
+    }
+  })
+}
+
+test('every operation with a body is among them', () => {
+  const operations = Object.values(DESCRIPTION.paths).flatMap((methods) => Object.values(methods))
+  const withBody = operations.filter(({ requestBody }) => requestBody).map((one) => one.operationId)
+  assert.deepEqual(withBody.sort(), Object.keys(SENT).sort())
+})
+
+// The wake-up in the API description: what a receiver is really sent.
+
+test('a wake-up has the body and the headers of the description, and no other of its own', async (t) => {
+  const { [EVENT_NAME]: described, ...others } = DESCRIPTION.webhooks
+  assert.ok(described)
+  assert.deepEqual(others, {})
+  const stage = await startStage(t)
+  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
+  await stage.register(receiver.port)
+  await stage.addPlan('u1')
+  assert.deepEqual(await stage.pass(), { sent: 1, failed: 0 })
+  const [sent = assert.fail('nothing came')] = receiver.received
+  const { requestBody, parameters } = described.post
+  assertValid(
+    requestBody.content['application/json'].schema.$ref,
+    JSON.parse(sent.raw.toString()),
+    EVENT_NAME,
+  )
+  const own = Object.keys(sent.headers).filter((name) => name.startsWith('x-'))
+  assert.deepEqual(own.sort(), parameters.map(({ name }) => name.toLowerCase()).sort())
+  for (const { name, schema } of parameters) {
+    const value = String(sent.headers[name.toLowerCase()])
+    if (schema.const !== undefined) assert.equal(value, schema.const, name)
+    else assert.match(value, new RegExp(String(schema.pattern)), name)
+  }
 })

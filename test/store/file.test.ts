@@ -1,17 +1,32 @@
-// What is particular to the SQLite file: how it is opened, kept private, and brought up to this version's schema.
+// What is particular to the SQLite file: where it may be, how it is opened, kept private, brought up to the schema,
+// and refused.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { usd } from '../../src/core/money.ts'
+import { Problem } from '../../src/core/problem.ts'
 import { readMigrations } from '../../src/resources.ts'
 import { textDigest } from '../../src/store/digests.ts'
+import { createDriver } from '../../src/store/sqlite/driver.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { refuseNetworkFile } from '../../src/store/sqlite/file/files.ts'
+import { createMonitoringStore } from '../../src/store/sqlite/monitoring.ts'
 import { openStore, readMigrationStates } from '../../src/store/sqlite/open.ts'
-import { temporaryFolder } from '../support/database.ts'
+import { createRefusedWrites } from '../../src/store/writes.ts'
+import { openFresh, temporaryFolder } from '../support/database.ts'
 import { firstSchemaOf } from './first-schema.ts'
 import { allExecutions, firstTranche, openWorld, problem, T0 } from './world.ts'
 
@@ -261,4 +276,93 @@ test('a full disk fails the write, leaves nothing of it, and the next one works'
   await add('four')
   assert.equal(db.prepare('select max(length(x)) from kept').pluck().get(), 200_000n)
   assert.deepEqual(db.prepare('pragma integrity_check').pluck().all(), ['ok'])
+})
+
+// A database belongs on a disk of its own machine.
+
+// The type as statfs(2) tells it; some builds of Node give the ones above 2^31 as negative numbers.
+for (const [name, type] of [
+  ['NFS', 0x6969],
+  ['CIFS', 0xff534d42],
+  ['CIFS', 0xff534d42 | 0],
+  ['SMB2', 0xfe534d42],
+  ['9p', 0x01021997],
+  ['Ceph', 0x00c36400],
+] as const) {
+  test(`a database on ${name} (${type}) is refused by that name`, (t) => {
+    const file = join(temporaryFolder(t), 'tranche.db')
+    assert.throws(() => refuseNetworkFile(file, () => type), problem('usage'))
+    assert.throws(() => refuseNetworkFile(file, () => type), new RegExp(`network file system \\(${name}\\)`))
+  })
+}
+
+test('local file systems are taken, and what has no file', (t) => {
+  const file = join(temporaryFolder(t), 'tranche.db')
+  for (const type of [0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0]) {
+    refuseNetworkFile(file, () => type)
+  }
+  refuseNetworkFile(file)
+  refuseNetworkFile(':memory:', () => 0x6969)
+  refuseNetworkFile(join(file, 'not', 'there'))
+})
+
+test('behind a link it is the place of the file itself that counts', (t) => {
+  const folder = temporaryFolder(t)
+  mkdirSync(join(folder, 'mount'))
+  writeFileSync(join(folder, 'mount', 'real.db'), '')
+  symlinkSync(join(folder, 'mount', 'real.db'), join(folder, 'tranche.db'))
+  const typeOf = (asked: string) => (asked.endsWith('mount') ? 0x6969 : 0xef53)
+  assert.throws(() => refuseNetworkFile(join(folder, 'tranche.db'), typeOf), problem('usage'))
+})
+
+// What a probe of the database knows of larger writes that the disk had no room for.
+
+test('a probe fails after a write that was too large for the disk, until one succeeds', async (t) => {
+  const file = join(temporaryFolder(t), 'tranche.db')
+  await (await openFresh(file, () => T0)).close()
+  const db = openFile(file)
+  t.after(() => db.close())
+  const connection = connect(db, () => T0)
+  const { probeWrite } = createMonitoringStore(
+    connection,
+    createDriver(connection, { of: (_, real) => real }),
+  )
+  const add = (label: string) =>
+    connection.write(() => db.prepare('insert into clock_disputes values (1, 0, 0, ?)').run(label))
+  await probeWrite()
+  const pages = Number(db.pragma('page_count', { simple: true }))
+  db.pragma(`max_page_count = ${pages}`)
+  const isFull = (error: unknown) => error instanceof Problem && /full/.test(error.message)
+  await assert.rejects(add('x'.repeat(200_000)), isFull)
+  await assert.rejects(probeWrite(), isFull)
+  await assert.rejects(probeWrite(), isFull)
+  await add('x')
+  await probeWrite()
+})
+
+test('a refusal counts for a minute, and as long as there is next to no room', async () => {
+  const world = { at: 0, isStillFull: false }
+  const full = new Error('full')
+  const refused = createRefusedWrites({
+    isFull: (error) => error === full,
+    isStillFull: () => world.isStillFull,
+    elapsed: () => world.at,
+  })
+  const fail = (error: Error) => assert.rejects(refused.follow(Promise.reject(error)))
+  await fail(new Error('another one'))
+  refused.throwRecent()
+  await fail(full)
+  assert.throws(refused.throwRecent, full)
+  world.at = 59_999
+  assert.throws(refused.throwRecent, full)
+  world.at = 60_000
+  refused.throwRecent()
+  await fail(full)
+  world.isStillFull = true
+  world.at = 10 * 60_000
+  assert.equal(await refused.follow(Promise.resolve(1)), 1)
+  assert.throws(refused.throwRecent, full)
+  world.isStillFull = false
+  await refused.follow(Promise.resolve(1))
+  refused.throwRecent()
 })

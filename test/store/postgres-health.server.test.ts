@@ -1,16 +1,24 @@
-// What only a server shows: counts that go on while others write, and what the check finds of the server itself.
+// What only a server shows: counts that go on while others write, and what the check finds and warns of on a server
+// of its own.
 
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { closeSync, existsSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { MINUTE_MS } from '../../src/core/time.ts'
+import pg from 'pg'
+import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
 import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'
 import { query } from '../../src/store/statement.ts'
+import type { Store } from '../../src/store/store.ts'
 import { ofTenant } from '../../src/store/transaction.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { ownDatabase } from '../support/postgres-server.ts'
+import { ownDatabase, runServer, type Server, startServer, startStandby } from '../support/postgres-server.ts'
+import { hasTool, serverProgram } from '../support/tools.ts'
+import { until } from '../support/within.ts'
 import { firstTranche, link, openWorld, sendPlan, T0, tick, type World } from './world.ts'
 
 async function onServer(t: TestContext): Promise<World & { pool: Pool; other: Connection }> {
@@ -105,4 +113,174 @@ async function meet(pool: Pool): Promise<void> {
   const ended = await Promise.allSettled([first, second])
   assert.equal(ended.filter(({ status }) => status === 'rejected').length, 1)
   for (const client of [one, two]) client.release(true)
+}
+
+// What the check warns of on a server of its own: each thing is really so, on real data, and gone when it is mended.
+
+const DATABASE = 'postgres'
+const WAIT_MAX_MS = 60_000
+
+/** A store whose clock is so far ahead of the server's. */
+async function openOn(t: TestContext, server: Server, user = 'tranche') {
+  let ahead = 0
+  const clock = () => plus(machine.clock(), ahead)
+  const store = await openStore(server.url(DATABASE, user), { clock, create: true })
+  t.after(() => store.close())
+  const found = async (kind: string) => (await store.findWarnings()).filter((one) => one.kind === kind)
+  return { store, found, setAhead: (ms: number) => (ahead = ms) }
+}
+
+const faultsOf = async (store: Store) =>
+  (await store.findFaults()).map(({ kind, subject, message }) => `${kind}: ${subject} ${message}`)
+
+test('the check warns of a slot nobody reads, of long transactions, and of a standby that is away', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const server = await startServer({ max_wal_size: '32MB', min_wal_size: '32MB' })
+  t.after(server.stop)
+  const { found, setAhead } = await openOn(t, server)
+
+  assert.deepEqual(await found('slot_behind'), [])
+  await server.ask(`select pg_create_physical_replication_slot('gone', true)`)
+  await server.ask(`select pg_logical_emit_message(false, 'test', repeat('x', 34 << 20))`)
+  const [slot, ...more] = await found('slot_behind')
+  assert.deepEqual([slot?.subject, more], ['replication slot gone', []])
+  assert.match(slot?.message ?? '', /^is not in use and holds back 3\d(\.\d)? MiB of the server's log/)
+  await server.ask(`select pg_drop_replication_slot('gone')`)
+  assert.deepEqual(await found('slot_behind'), [])
+
+  const [idle, busy] = [await connected(t, server, 'a shell'), await connected(t, server, 'a report')]
+  await idle.query('begin; select 1')
+  const work = busy.query('select pg_sleep(600)')
+  work.catch(() => {})
+  const names = async (ahead: number) => {
+    setAhead(ahead)
+    return (await found('transaction_long')).map(
+      ({ message }) => / of (.*) has been open for /.exec(message)?.[1],
+    )
+  }
+  assert.deepEqual(await names(4 * MINUTE_MS), [])
+  assert.deepEqual(await names(6 * MINUTE_MS), ['a shell'])
+  assert.deepEqual((await names(6 * HOUR_MS + MINUTE_MS)).sort(), ['a report', 'a shell'])
+  await server.ask(
+    'select pg_terminate_backend(pid) from pg_stat_activity where application_name like $$a %$$',
+  )
+  await assert.rejects(work)
+  assert.deepEqual(await names(6 * HOUR_MS + MINUTE_MS), [])
+
+  const name = { cluster_name: 'b' }
+  const standby = await startStandby(server, name)
+  t.after(standby.stop)
+  // In its own words: what pg_basebackup has written of the primary names none.
+  await standby.ask(
+    `alter system set primary_conninfo = 'host=${server.folder} user=tranche application_name=b'`,
+  )
+  await standby.ask('select pg_reload_conf()')
+  await server.ask(`alter system set synchronous_standby_names = 'b'`)
+  await server.ask('select pg_reload_conf()')
+  await until(
+    WAIT_MAX_MS,
+    'a standby that counts',
+    async () => (await server.ask(`select 1 from pg_stat_replication where sync_state = 'sync'`))[0],
+  )
+  await until(WAIT_MAX_MS, 'no warning', async () => (await found('standby_missing')).length === 0)
+  assert.deepEqual(await found('standby_away'), [])
+  standby.kill('SIGKILL')
+  await until(
+    WAIT_MAX_MS,
+    'no standby',
+    async () => (await server.ask('select 1 from pg_stat_replication')).length === 0,
+  )
+  assert.match(
+    (await found('standby_away'))[0]?.message ?? '',
+    /synchronous_standby_names = b.*no commit ends$/,
+  )
+})
+
+test('the check warns before the numbers of transactions run out, and finds pages that came back changed', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const settings = { autovacuum: 'off', autovacuum_freeze_max_age: '2000000000' }
+  const first = await startServer(settings)
+  t.after(first.stop)
+  const before = await openOn(t, first)
+  assert.deepEqual(await before.found('wraparound_near'), [])
+  await before.store.close()
+  await first.ask('create table other as select n from generate_series(1, 100) n', DATABASE)
+  const [row] = await first.ask<{ path: string }>(`select pg_relation_filepath('other') as path`, DATABASE)
+  await halt(first)
+
+  const data = join(first.folder, 'data')
+  change('pg_resetwal', ['-x', String(LATE), '-D', data], first)
+  // The numbers that were skipped: nobody ever had them.
+  const segment = Math.floor(LATE / 2 ** 20)
+    .toString(16)
+    .toUpperCase()
+    .padStart(4, '0')
+  writeFileSync(join(data, 'pg_xact', segment), Buffer.alloc(256 << 10))
+  const file = openSync(join(data, row?.path ?? ''), 'r+')
+  writeSync(file, Buffer.from('garbage'), 0, 7, 4_000)
+  closeSync(file)
+
+  const server = await runServer(first.folder, settings)
+  t.after(server.stop)
+  const { store, found } = await openOn(t, server)
+  const [near, ...more] = await found('wraparound_near')
+  assert.deepEqual([near?.subject, more], [`database ${DATABASE}`, []])
+  assert.match(near?.message ?? '', /^its oldest transaction is 1099\d{6} transactions old/)
+  assert.deepEqual(await faultsOf(store), [])
+  await assert.rejects(server.ask('select count(*) from other', DATABASE), /invalid page/)
+  assert.deepEqual(await faultsOf(store), [
+    `integrity: database ${DATABASE} 1 of its pages did not have the checksum they were written with`,
+  ])
+})
+
+test('the check warns of a server that believes what its disk gives back, until it has checksums', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const first = await startServer()
+  t.after(first.stop)
+  const data = join(first.folder, 'data')
+  const openedWith = async (checksums: '--disable' | '--enable', server: Server) => {
+    await halt(server)
+    change('pg_checksums', [checksums, '--no-sync', '-D', data], server)
+    const next = await runServer(first.folder)
+    t.after(next.stop)
+    const { store, found } = await openOn(t, next)
+    const warnings = await found('checksums_off')
+    await store.close()
+    return { next, warnings }
+  }
+  const without = await openedWith('--disable', first)
+  const [off, ...more] = without.warnings
+  assert.deepEqual([off?.subject, off?.severity, more], ['server', 'ticket', []])
+  assert.match(off?.message ?? '', /pg_checksums --enable/)
+  assert.deepEqual(off?.next.slice(0, 1), ['psql'])
+  assert.deepEqual((await openedWith('--enable', without.next)).warnings, [])
+})
+
+/** A transaction number past half of those there are. */
+const LATE = 1_100_000_000
+
+/** What a program of the server does to its data while it is stopped. */
+const change = (program: Parameters<typeof serverProgram>[0], argv: string[], { folder }: Server): void => {
+  const owner = process.getuid?.() === 0 ? ['runuser', '-u', 'postgres', '--'] : []
+  const [file = '', ...rest] = [...owner, serverProgram(program), ...argv]
+  execFileSync(file, rest, { cwd: folder, stdio: 'pipe' })
+}
+
+/** Stops it cleanly, and leaves its data. */
+async function halt({ folder, kill }: Server): Promise<void> {
+  const note = join(folder, 'data/postmaster.pid')
+  kill('SIGINT')
+  await until(WAIT_MAX_MS, 'the end of the server', () => !existsSync(note))
+}
+
+async function connected(t: TestContext, server: Server, name: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: server.url(DATABASE), application_name: name })
+  client.on('error', () => {})
+  await client.connect()
+  const ended = new Promise((resolve) => client.once('end', resolve))
+  t.after(async () => {
+    client.end().catch(() => {})
+    await ended
+  })
+  return client
 }

@@ -1,4 +1,4 @@
-// The due set of a pass is complete, and read once, wherever its reads happen to end.
+// What a pass lists is complete and read once, in pages as long as others can wait for the write lock.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -7,11 +7,16 @@ import type { Price } from '../../src/core/money.ts'
 import type { Instant } from '../../src/core/time.ts'
 import { ANY_PRICE } from '../../src/core/window.ts'
 import { createDriver } from '../../src/store/sqlite/driver.ts'
-import type { Database } from '../../src/store/sqlite/file/connection.ts'
-import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
+import {
+  configure,
+  connect,
+  type Database,
+  openFile,
+  plannedOnce,
+} from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
-import { createPassStore, createWakeUpWriter } from '../../src/store/sqlite/pass.ts'
-import { createPageRunner } from '../../src/store/sqlite/plan-page.ts'
+import { createPassStore, createWakeUpWriter, eachOnce } from '../../src/store/sqlite/pass.ts'
+import { createPageRunner, createPageSize } from '../../src/store/sqlite/plan-page.ts'
 import { createLedger, createStops } from '../../src/store/sqlite/plans.ts'
 import { createTenantTime } from '../../src/store/sqlite/tenant-time.ts'
 import type { PassStore } from '../../src/store/store.ts'
@@ -108,4 +113,91 @@ test('a pass takes smaller pages while another process writes', async (t) => {
     seen,
     Array.from({ length: 4_000 }, (_, i) => i + 1),
   )
+})
+
+// The pages of a pass on a file are as long as others can wait for the write lock.
+
+/** The sizes of pages whose plans take so long each. */
+function sizesOf(msOf: (at: number) => number, { pages = 12, isShared = false, max = 1_000 } = {}): number[] {
+  const size = createPageSize()
+  return Array.from({ length: pages }, (_, at) => {
+    const plans = size.next(max, isShared)
+    size.note({ plans, ms: plans * msOf(at) })
+    return plans
+  })
+}
+
+test('quick plans come in pages of as many as are allowed', () => {
+  assert.deepEqual(
+    sizesOf(() => 0.01, { pages: 4 }),
+    [250, 500, 1_000, 1_000],
+  )
+  assert.equal(sizesOf(() => 0.01, { max: 300 }).at(-1), 300)
+})
+
+test('slow plans come in pages of 15 ms, and of 4 ms where others write', () => {
+  assert.equal(sizesOf(() => 0.05).at(-1), 300)
+  assert.equal(sizesOf(() => 0.025, { isShared: true }).at(-1), 160)
+})
+
+test('the slowest plans still come by the hundred', () => {
+  assert.equal(sizesOf(() => 10).at(-1), 100)
+})
+
+test('a page that the disk held up makes the next one small, and those after it grow again', () => {
+  const sizes = sizesOf((at) => (at === 3 ? 1 : 0.015), { pages: 9 })
+  assert.deepEqual(sizes, [250, 500, 1_000, 1_000, 100, 200, 400, 800, 1_000])
+})
+
+test('a plan by itself says nothing of pages', () => {
+  const size = createPageSize()
+  size.note({ plans: 1, ms: 5 })
+  assert.equal(size.next(1_000, false), 250)
+})
+
+// The list of plans that a pass looks at.
+
+const list = (...ids: number[]): Float64Array => Float64Array.from(ids)
+
+test('plans of several lists are listed once, in order', () => {
+  assert.deepEqual(eachOnce([]), list())
+  assert.deepEqual(eachOnce([list(), list()]), list())
+  assert.deepEqual(
+    eachOnce([list(10, 9, 100), list(), list(2, 100, 2 ** 52), list(9)]),
+    list(2, 9, 10, 100, 2 ** 52),
+  )
+})
+
+// SQL as it is handed to SQLite: parameters hidden from its planner, everything else untouched.
+
+const CASES: Record<string, [sql: string, planned: string]> = {
+  'named ones': [
+    'select a from t where b = :b and c in (:c, :c) limit :limit',
+    'select a from t where b = +:b and c in (+:c, +:c) limit +:limit',
+  ],
+  marks: ['insert into t values (?, ?)', 'insert into t values (+?, +?)'],
+  'not what is quoted': [
+    `select ':a', "b?", 'it''s :c' from t where d = :d`,
+    `select ':a', "b?", 'it''s :c' from t where d = +:d`,
+  ],
+  'not a comment': ['select 1 -- why? :a\nfrom t where b = ?', 'select 1 -- why? :a\nfrom t where b = +?'],
+}
+
+for (const [what, [sql, planned]] of Object.entries(CASES)) {
+  test(`parameters are behind a plus: ${what}`, () => assert.equal(plannedOnce(sql), planned))
+}
+
+test('a value goes through as it is', () => {
+  const db = openFile(':memory:')
+  const values = [7n, 2n ** 63n - 1n, 1.5, 'text', 'x:y?', null, Buffer.from('bytes')]
+  const types = db.prepare(`select ${values.map(() => 'typeof(?)').join()}`).raw()
+  assert.deepEqual(types.get(values), ['integer', 'integer', 'real', 'text', 'text', 'null', 'blob'])
+  assert.deepEqual(
+    db
+      .prepare(`select ${values.map(() => '?').join()}`)
+      .raw()
+      .get(values),
+    values,
+  )
+  db.close()
 })

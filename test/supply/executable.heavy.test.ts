@@ -1,14 +1,20 @@
-// What is in the executable, and what the files beside it say of that.
+// What is in the executable, what the files beside it say of that, whether others can make it, and the audit of
+// packages.
 
 import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { basename, dirname, join } from 'node:path'
-import { suite, test } from 'node:test'
+import { text } from 'node:stream/consumers'
+import { suite, type TestContext, test } from 'node:test'
 import { bundle } from '../../bin/bundle.ts'
 import { VIEWER } from '../../src/resources.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { EXECUTABLE } from '../support/process.ts'
+import { listen } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DIST = dirname(EXECUTABLE)
@@ -56,7 +62,7 @@ suite('supply chain', () => {
     const { main, others } = await bundle(temporaryFolder(t), { remarks: true })
     const found = [...new Set([main, ...Object.values(others)].flatMap(packagesIn))]
     assert.ok(found.length > 40, `${found.length} packages found`)
-    // The viewer is embedded as it comes, gzipped; test/http/docs-page.heavy.test.ts compares it.
+    // The viewer is embedded as it comes, gzipped; test/http/pages.heavy.test.ts compares it.
     assert.deepEqual([...new Set(packages.map(nameOf))].sort(), [...found, VIEWER].sort())
     const notice = readFileSync(join(DIST, 'LICENSES.txt'), 'utf8')
     assert.match(notice, /SmartBear[\s\S]*DOMPurify/, 'whose work is in the viewer')
@@ -111,5 +117,97 @@ suite('supply chain', () => {
       sbom.components.map((one) => one['bom-ref']).filter((ref) => !reached.has(ref)),
       [],
     )
+  })
+})
+
+// Whether somebody else can make the same executable from the same commit: a second build, as different as can be.
+
+const FOLDERS = ['bin', 'sql', 'src', 'docs', 'deploy']
+const FILES = ['README.md', 'CHANGELOG.md', 'package.json', 'package-lock.json', 'tsconfig.json']
+const MADE = [`${NAME}.sha256`, `${NAME}.cdx.json`, 'LICENSES.txt']
+
+test('two builds give the same bytes, whatever the folder, the umask, the time zone and the language', (t) => {
+  const elsewhere = join(temporaryFolder(t), 'another place')
+  mkdirSync(elsewhere)
+  for (const part of [...FOLDERS, ...FILES])
+    cpSync(join(ROOT, part), join(elsewhere, part), { recursive: true })
+  symlinkSync(join(ROOT, 'node_modules'), join(elsewhere, 'node_modules'))
+  const env = { PATH: process.env.PATH, TMPDIR: elsewhere, TZ: 'Asia/Tokyo', LANG: 'tr_TR.UTF-8' }
+  const build = ['-c', 'umask 000 && exec "$@"', 'sh', process.execPath, join(elsewhere, 'bin/build.ts')]
+  execFileSync('sh', build, { cwd: '/', env, stdio: 'pipe' })
+  // The first has the hash of the executable, which the build takes of the file itself.
+  for (const name of MADE)
+    assert.equal(
+      readFileSync(join(elsewhere, 'dist', name), 'utf8'),
+      readFileSync(join(dirname(EXECUTABLE), name), 'utf8'),
+      name,
+    )
+})
+
+// .ci/audit against a registry on this machine: what it lets pass, what it stops at, and what it says of silence.
+
+const SCRIPT = join(import.meta.dirname, '../../.ci/audit')
+const BULK = '/-/npm/v1/security/advisories/bulk'
+
+/**
+ * Runs the script against a registry that answers the question for weaknesses with `answer`, and every other with 404.
+ */
+async function audit(t: TestContext, answer: { status: number; body: object }) {
+  const asked: string[] = []
+  const registry = createServer((request, response) => {
+    request.resume().on('end', () => {
+      asked.push(`${request.method} ${request.url}`)
+      const { status, body } = request.url === BULK ? answer : { status: 404, body: {} }
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    })
+  })
+  const { port } = await listen(t, registry)
+  const child = spawn(SCRIPT, [], {
+    env: {
+      PATH: process.env.PATH,
+      npm_config_registry: `http://127.0.0.1:${port}/`,
+      npm_config_cache: temporaryFolder(t),
+      npm_config_update_notifier: 'false',
+    },
+  })
+  const [[code], out, err] = await Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)])
+  assert.ok(asked.includes(`POST ${BULK}`), asked.join())
+  return { code, out, err }
+}
+
+const weak = (severity: string) => ({
+  status: 200,
+  body: {
+    undici: [
+      {
+        id: 1,
+        url: 'https://example.org/1',
+        title: 'planted',
+        severity,
+        vulnerable_versions: '*',
+        cwe: [],
+        cvss: { score: 9, vectorString: null },
+      },
+    ],
+  },
+})
+
+suite('audit', { concurrency: true }, () => {
+  test('a weakness of high severity in what is shipped stops the build and is named', async (t) => {
+    const { code, out, err } = await audit(t, weak('high'))
+    assert.equal(code, 1, err)
+    assert.match(out, /undici[\s\S]*planted/)
+  })
+
+  test('one of low severity lets it pass', async (t) => {
+    const { code, out, err } = await audit(t, weak('low'))
+    assert.deepEqual([code, err], [0, ''])
+    assert.match(out, /no known weakness of high or critical severity/)
+  })
+
+  test('a registry that cannot be asked lets it pass, loudly', async (t) => {
+    const { code, out, err } = await audit(t, { status: 405, body: {} })
+    assert.deepEqual([code, out], [0, ''])
+    assert.match(err, /^NOT AUDITED/)
   })
 })

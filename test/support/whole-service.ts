@@ -11,13 +11,11 @@ const LOOK_INTO_THE_FILE = [
   'test/billing/export.process.test.ts',
   'test/billing/export.test.ts',
   'test/billing/invoice.test.ts',
-  'test/billing/memory.process.test.ts',
   'test/billing/reconcile.long.test.ts',
   'test/cli/check.test.ts',
   'test/cli/late-scheduler.test.ts',
   'test/cli/live-screen.test.ts',
   'test/cli/transcripts.test.ts',
-  'test/cli/warnings.test.ts',
   'test/http/billing.test.ts',
   'test/http/ops-page.long.test.ts',
   'test/http/ops.test.ts',
@@ -25,7 +23,6 @@ const LOOK_INTO_THE_FILE = [
   'test/levers/adjust.test.ts',
   'test/levers/adjust.process.test.ts',
   'test/levers/months.long.test.ts',
-  'test/sandbox/reset.test.ts',
   'test/sandbox/time.test.ts',
   'test/webhook/events.test.ts',
   'test/webhook/follow.test.ts',
@@ -33,9 +30,8 @@ const LOOK_INTO_THE_FILE = [
 
 /** Those that are about the file itself: its backups, its bytes, what is beside it, how it fails. */
 const OF_THE_FILE = [
-  'test/cli/bad-database.process.test.ts',
-  'test/cli/demo.process.test.ts',
   'test/cli/file.process.test.ts',
+  'test/cli/demo.process.test.ts',
   'test/cli/init.process.test.ts',
   'test/cli/outputs.test.ts',
   'test/cli/serve-opening.process.test.ts',

@@ -1,6 +1,7 @@
-// `webhook listen` as a developer runs it: against a real service, in front of a receiver that comes and goes.
+// `webhook listen` and `webhook verify` as a developer runs them, and signatures as openssl computes them.
 
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
@@ -8,13 +9,15 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { revoke } from '../../src/core/key.ts'
+import { payloadOf } from '../../src/core/webhook.ts'
 import { keyHash } from '../../src/keys.ts'
-import { isSignature } from '../../src/webhook/signature.ts'
+import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { link, PRICE, plan, poll } from '../http/steps.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { start } from '../support/process.ts'
 import { AUDIT, runHere, type Service, startService } from '../support/service.ts'
 import { freePort } from '../support/within.ts'
+import { deliveryTo, SECRET } from './stage.ts'
 
 type Received = { headers: IncomingMessage['headers']; raw: Buffer }
 
@@ -175,4 +178,36 @@ suite('webhook listen', { concurrency: 4 }, () => {
       assert.deepEqual([ended.code, ended.out], [code, ''], ended.err)
     }
   })
+})
+
+// Signatures as openssl computes them, and `webhook verify` in a process whose environment has the secret.
+
+const BODY = payloadOf(deliveryTo('https://hook.example/'))
+const GOOD = signatureOf(SECRET, BODY)
+
+test('openssl computes the same signature, keyed with the whole secret', () => {
+  const printed = execFileSync('openssl', ['dgst', '-sha256', '-hmac', SECRET], {
+    input: BODY,
+    encoding: 'utf8',
+  })
+  assert.equal(GOOD, `sha256=${printed.trim().split(' ').at(-1)}`)
+  assert.match(GOOD, /^sha256=[0-9a-f]{64}$/)
+})
+
+test('verify: the secret comes from the environment, unless a file is named', async (t) => {
+  const cwd = temporaryFolder(t)
+  writeFileSync(join(cwd, 'secret'), SECRET)
+  const variable = async (secret: string, more: string[] = []) => {
+    const env = { TRANCHE_WEBHOOK_SECRET: secret }
+    const argv = ['webhook', 'verify', '--signature', GOOD, ...more]
+    const started = start(t, argv, { env, cwd })
+    started.child.stdin.end(BODY)
+    const code = await started.ended
+    return [code, started.err()]
+  }
+  const outcomes = [variable(SECRET), variable('x', ['--secret-file', 'secret'])]
+  assert.deepEqual(await Promise.all(outcomes), [
+    [0, ''],
+    [0, ''],
+  ])
 })

@@ -1,11 +1,14 @@
-// Several connections to the same data: what one was answered the others see, and no write comes between a decision and
-// what it is based on.
+// Several connections to the same data: what one was answered the others see, a clock in doubt too, and no write
+// comes between.
 
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { TestContext } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { judgeClock } from '../../../src/core/clock.ts'
 import { CENT } from '../../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, plus } from '../../../src/core/time.ts'
+import { runPass } from '../../../src/engine/pass.ts'
 import {
   AUDIT,
   type Contract,
@@ -14,9 +17,11 @@ import {
   keyFor,
   link,
   openWorld,
+  problem,
   raise,
   report,
   sendPlan,
+  T0,
   type World,
 } from '../world.ts'
 
@@ -123,5 +128,37 @@ export const connectionContract: Contract = {
     assert.deepEqual(await once(other.thread, 'message'), ['refused'])
     await other.ended
     await hand.leave()
+  },
+}
+
+// A clock in doubt: what one pass finds out holds for every process, until it is settled.
+
+export const clockContract: Contract = {
+  'a dispute stands until it is settled, for every connection': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    const other = await world.connect()
+    const witness = { source: 'feed', at: plus(T0, DAY_MS) }
+    const dispute = { clockAt: T0, witness }
+    assert.deepEqual(await store.judgeClock((now) => judgeClock(now, witness, null)), dispute)
+    for (const one of [store, other]) assert.deepEqual(await one.readClock(), { now: T0, standing: dispute })
+    const silent = await other.judgeClock((now, standing) => judgeClock(now, 'silent', standing))
+    assert.deepEqual(silent, dispute, 'a silent witness settles nothing')
+    assert.equal(await store.judgeClock(() => null), null)
+    assert.equal((await other.readClock()).standing, null)
+  },
+
+  'a pass by a disputed clock leaves nothing but the dispute, and closes no month': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, machine } = world
+    await firstTranche(world)
+    world.advance(27 * DAY_MS)
+    const before = [await store.findPlans('p1'), await store.readMarks()]
+    const testimony = { source: 'feed', at: plus(T0, HOUR_MS) }
+    const pass = runPass({ store, machine, observe: async () => ({ price: null, testimony }) })
+    await assert.rejects(pass, problem('clock_disputed'))
+    assert.deepEqual([await store.findPlans('p1'), await store.readMarks()], before)
+    const january = { month: '2026-01', start: plus(T0, -4 * DAY_MS), end: plus(T0, 27 * DAY_MS) }
+    assert.equal((await store.fixPeriod(january)).final, false)
   },
 }

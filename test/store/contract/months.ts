@@ -1,11 +1,10 @@
-// Billing months: half-open, closed for good, and the same to the line as in sum.
+// Billing months: half-open, closed for good with all before them, and the same to the line as in sum.
 
 import assert from 'node:assert/strict'
 import { isUsable } from '../../../src/core/key.ts'
 import { adjust } from '../../../src/core/late-fill.ts'
 import { btc, usd } from '../../../src/core/money.ts'
-import type { FixedPeriod } from '../../../src/core/month.ts'
-import { periodOf } from '../../../src/core/month.ts'
+import { type FixedPeriod, type Period, periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import type { NoFill, Report } from '../../../src/core/trade.ts'
@@ -272,5 +271,53 @@ export const monthContract: Contract = {
     world.setClock(plus(JANUARY.start, HOUR_MS))
     const seen = await store.findKey(key.sha256)
     assert.deepEqual([seen?.now, seen && isUsable(seen.key, seen.now)], [JANUARY.end, false])
+  },
+}
+
+// Months that are final because a later one is: they are neither closed by themselves, nor does anything enter them.
+
+const final = (period: Period): FixedPeriod => ({ ...period, final: true })
+
+/** An execution that waits to be confirmed. */
+async function deliveredOne(world: World): Promise<string> {
+  const { store, acmeLive } = world
+  await link(store, acmeLive)
+  await sendPlan(store, acmeLive)
+  await tick(world, '60000')
+  return (await poll(store, acmeLive))[0]?.executionId ?? ''
+}
+
+export const earlierMonthContract: Contract = {
+  'a month before one that was reported as final is final as well': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acmeLive } = world
+    const id = await deliveredOne(world)
+    world.setClock(plus(FEBRUARY.end, MINUTE_MS))
+    await tick(world, '60000')
+    assert.deepEqual(await store.fixTenantPeriod(acmeLive, FEBRUARY), final(FEBRUARY))
+    world.setClock(plus(JANUARY.end, -HOUR_MS))
+    for (const period of [JANUARY, periodOf('0001-01')]) {
+      assert.deepEqual(await store.fixTenantPeriod(acmeLive, period), final(period))
+      assert.deepEqual(await store.fixPeriod(period), final(period))
+    }
+    await report(store, acmeLive, id, filled(usd('10')))
+    assert.equal((await store.findExecution(id))?.trade?.recordedAt, FEBRUARY.end)
+  },
+
+  'months before the first partner are closed together, and none after them': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acmeLive } = world
+    const id = await deliveredOne(world)
+    world.setClock(plus(JANUARY.end, MINUTE_MS))
+    await tick(world, '60000')
+    const old = periodOf('1969-12')
+    assert.deepEqual(await store.fixTenantPeriod(acmeLive, old), final(old))
+    const back = plus(JANUARY.end, -HOUR_MS)
+    world.setClock(back)
+    const december = periodOf('2025-12')
+    assert.deepEqual(await store.fixTenantPeriod(acmeLive, december), final(december))
+    assert.equal((await store.fixTenantPeriod(acmeLive, JANUARY)).final, false)
+    await report(store, acmeLive, id, filled(usd('10')))
+    assert.equal((await store.findExecution(id))?.trade?.recordedAt, back)
   },
 }

@@ -1,11 +1,21 @@
-// Passes: one at a time, what each of them knows, and what a page of one leaves behind.
+// Passes: one at a time or several hands, what each knows, which plans a page has, and what it leaves behind.
 
 import assert from 'node:assert/strict'
+import { setImmediate } from 'node:timers/promises'
 import type { ExecutionId } from '../../../src/core/execution.ts'
-import { formatUsd, price, usd } from '../../../src/core/money.ts'
+import { formatUsd, type Price, price, usd } from '../../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
-import { runPass } from '../../../src/engine/pass.ts'
+import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
+import type {
+  ObservedPrice,
+  PassCounts,
+  PassHand,
+  PassStart,
+  PlanDecisions,
+  Store,
+} from '../../../src/store/store.ts'
 import {
+  AUDIT,
   allExecutions,
   allPlans,
   type Contract,
@@ -19,6 +29,7 @@ import {
   sendPlan,
   T0,
   tick,
+  type World,
 } from '../world.ts'
 
 export const passContract: Contract = {
@@ -249,5 +260,341 @@ export const passContract: Contract = {
     assert.deepEqual([live.open, live.due, plans.live.active], [1, 1, 1])
     assert.equal((await store.readScheduler()).lastFinishedAt, now())
     await assert.rejects(sendPlan(store, acmeLive, { partnerUserId: 'nobody' }), problem('user_never_linked'))
+  },
+}
+
+// Pages of a pass: at which instant and price a plan is due, what its ids follow, and that a cell of the grid is spent
+// once.
+
+const LEAD_MS = 15 * MINUTE_MS
+
+async function withPlans(world: World, n: number): Promise<number[]> {
+  const { store, acme } = world
+  await link(store, acme)
+  for (let i = 1; i <= n; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
+  return (await allPlans(store)).map(({ planId }) => planId)
+}
+
+async function decisionsNow({ store, machine }: World): Promise<PlanDecisions> {
+  const known = await store.peekPass()
+  return decisions({ ...known, price: { price: price('60000'), at: known.at } }, LEAD_MS, machine)
+}
+
+export const planPageContract: Contract = {
+  'a plan is due at the very price it waits for, and at no higher one': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    await firstTranche(world)
+    const [plan] = await store.findPlans('p1')
+    const limit = plan?.schedule?.limitPrice
+    assert.ok(limit)
+    const due = (livePrice: bigint) =>
+      store.listDuePlans({ now: plus(T0, MINUTE_MS), livePrice: livePrice as Price, leadMs: LEAD_MS })
+    assert.deepEqual(await due(limit), [plan.planId])
+    assert.deepEqual(await due(limit - 1n), [plan.planId])
+    assert.deepEqual(await due(limit + 1n), [])
+  },
+
+  'a plan is due at the very instant its failsafe begins, if it has money left': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await firstTranche(world)
+    world.advance(16 * HOUR_MS)
+    await tick(world, '60000')
+    const [plan] = await allPlans(store)
+    assert.ok(plan)
+    const due = (ms: number) =>
+      store.listDuePlans({ now: plus(T0, DAY_MS - LEAD_MS + ms), livePrice: price('90000'), leadMs: LEAD_MS })
+    assert.deepEqual(await due(-1), [])
+    assert.deepEqual(await due(0), [plan.planId])
+    world.advance(8 * HOUR_MS - MINUTE_MS)
+    await tick(world, '60000')
+    for (const one of await poll(store, acme)) await report(store, acme, one.executionId, filled(one.amount))
+    assert.deepEqual(await due(LEAD_MS - 1), [])
+    assert.deepEqual(await due(LEAD_MS), [plan.planId], 'and at the end, to be rolled')
+  },
+
+  'a preview says what a page would fire, and stores nothing': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    const planIds = await withPlans(world, 3)
+    const before = [await store.findPlans('p1'), await allExecutions(store), await store.readMarks()]
+    const fired = await store.previewDuePlans(planIds, await decisionsNow(world))
+    assert.deepEqual(
+      fired.map(({ partnerPlanId, tranche }) => [partnerPlanId, tranche.amount]),
+      ['p1', 'p2', 'p3'].map((id) => [id, usd('10')]),
+    )
+    assert.deepEqual(
+      [await store.findPlans('p1'), await allExecutions(store), await store.readMarks()],
+      before,
+    )
+    assert.equal((await store.changeDuePlans(1, planIds, await decisionsNow(world))).executionsCreated, 3)
+  },
+
+  'a rehearsal knows what a pass at that instant would know': async (t, open) => {
+    const { store, advance } = await openWorld(t, open)
+    for (let i = 1; i <= 12; i++) {
+      await store.beginPass({ price: price(`${60_000 + i}`), source: 'test' })
+      advance(i * MINUTE_MS)
+    }
+    const peeked = await store.peekPass()
+    const { passId, ...known } = await store.beginPass(null)
+    assert.deepEqual(peeked, known)
+    assert.deepEqual([passId, known.passGapsMs.length], [13, 8])
+  },
+
+  'each execution id is made of the one before it, over pages and connections': async (t, open) => {
+    const world = await openWorld(t, open)
+    const planIds = await withPlans(world, 4)
+    const other = await world.connect()
+    const given: (ExecutionId | null)[] = []
+    const real = await decisionsNow(world)
+    const watched: PlanDecisions = {
+      ...real,
+      newExecutionId: (previous, at) => {
+        given.push(previous)
+        return real.newExecutionId(previous, at)
+      },
+    }
+    await world.store.changeDuePlans(1, planIds.slice(0, 2), watched)
+    await other.changeDuePlans(1, planIds.slice(2), watched)
+    const ids = (await allExecutions(world.store)).map(({ executionId }) => executionId)
+    assert.deepEqual(given, [null, ...ids.slice(0, -1)])
+  },
+
+  'a page passes over a plan that was put to sleep since it was found due': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const planIds = await withPlans(world, 2)
+    await sendPlan(store, acme, { partnerPlanId: 'p1', status: 'paused' })
+    const counts = await store.changeDuePlans(1, planIds, await decisionsNow(world))
+    assert.deepEqual(counts, { plansEvaluated: 1, executionsCreated: 1, windowsRolled: 0 })
+  },
+
+  'a cell that a clock ahead has spent from opens with what is left of it': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive, bolt } = world
+    await link(store, acmeLive)
+    await sendPlan(store, acmeLive)
+    world.advance(DAY_MS)
+    await tick(world, '60000')
+    const [early] = await poll(store, acmeLive)
+    await report(store, acmeLive, early?.executionId ?? '', filled(usd('10')))
+    world.advance(-DAY_MS)
+    const filter = { slug: null, environment: null }
+    const { plans } = await store.listAhead(filter, { after: null, limit: 10 })
+    assert.deepEqual(
+      plans.map(({ tenant, window, place }) => [tenant.tenantId, window.start, place.start, place.budget]),
+      [[acmeLive.tenantId, plus(T0, DAY_MS), T0, usd('60')]],
+    )
+    const planId = plans[0]?.planId ?? 0
+    const audited = async () => (await store.listAudit({ after: null, limit: 100 })).length
+    const before = await audited()
+    assert.equal((await store.bringBack(planId, () => AUDIT))?.place.start, T0)
+    assert.equal(await store.bringBack(planId, () => AUDIT), null)
+    assert.equal(await audited(), before + 1)
+    await tick(world, '60000')
+    world.advance(DAY_MS)
+    await tick(world, '60000')
+    const [plan] = await store.findPlans('p1')
+    assert.deepEqual([plan?.window?.start, plan?.window?.budget], [plus(T0, DAY_MS + 1), usd('50')])
+    for (const tenant of [acme, bolt]) assert.deepEqual(await poll(store, tenant), [])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+}
+
+// Several hands at a pass: as many as a store takes, each tranche is fired once, and one of them tells what the whole
+// pass came to.
+
+/** More than two pages of a pass, where a store has smaller ones than the engine. */
+const MANY = 600
+/** More than two pages of this size. */
+const FEW = 30
+const PAGE = 20
+const NOTHING: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
+const all = (plans: number): PassCounts => ({
+  plansEvaluated: plans,
+  executionsCreated: plans,
+  windowsRolled: 0,
+})
+
+async function addPlans({ store, acme }: World, plans: number): Promise<void> {
+  await link(store, acme)
+  const names = Array.from({ length: plans }, (_, i) => `p${i}`)
+  await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
+}
+
+const pass = ({ machine }: World, store: Store): Promise<PassReport | null> =>
+  runPass({
+    store,
+    machine,
+    observe: async () => ({ price: PRICED, testimony: 'none' }),
+  })
+
+const PRICED: ObservedPrice = { price: price('60000'), source: 'test' }
+
+/** The pass of a hand that is the first. */
+async function begun(hand: PassHand, store: Store, observed: ObservedPrice | null = PRICED) {
+  const first = await store.beginPass(observed)
+  assert.equal(await hand.pass(async () => first), first)
+  return first
+}
+
+const dueOf = ({ at, price }: PassStart) => ({ now: at, livePrice: price?.price ?? null, leadMs: LEAD_MS })
+
+const sum = (all: readonly PassCounts[]): PassCounts =>
+  all.reduce(
+    (total, one) => ({
+      plansEvaluated: total.plansEvaluated + one.plansEvaluated,
+      executionsCreated: total.executionsCreated + one.executionsCreated,
+      windowsRolled: total.windowsRolled + one.windowsRolled,
+    }),
+    NOTHING,
+  )
+
+async function assertEachFiredOnce({ store }: World, plans: number): Promise<void> {
+  const fired = await allExecutions(store)
+  assert.equal(fired.length, plans)
+  assert.equal(new Set(fired.map(({ planId }) => planId)).size, plans)
+  assert.deepEqual(await store.findFaults(), [])
+}
+
+export const handContract: Contract = {
+  'hands at once fire each tranche once, and the last of them tells what all did': async (t, open) => {
+    const world = await openWorld(t, open)
+    await addPlans(world, MANY)
+    const others = [await world.connect(), await world.connect()]
+    const reports: PassReport[] = []
+    let isOver = false
+    const first = pass(world, world.store).then((report) => {
+      isOver = true
+      return report
+    })
+    const helping = others.map(async (store) => {
+      while (!isOver) {
+        const report = await pass(world, store)
+        if (report) reports.push(report)
+        else await setImmediate()
+      }
+    })
+    const own = await first
+    await Promise.all(helping)
+    if (own) reports.push(own)
+    const firing = reports.filter(({ executionsCreated }) => executionsCreated > 0)
+    const passId = firing[0]?.passId
+    const hands = reports.filter((report) => report.passId === passId)
+    assert.ok(
+      firing.every((report) => report.passId === passId),
+      'nothing is left for another pass',
+    )
+    assert.deepEqual(sum(hands), all(MANY))
+    assert.deepEqual(
+      hands.flatMap(({ whole }) => whole ?? []),
+      [{ passId, ...all(MANY) }],
+    )
+    await assertEachFiredOnce(world, MANY)
+  },
+
+  'a hand that joins knows what the first knows, and takes a page that nobody has': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, machine } = world
+    await addPlans(world, FEW)
+    const other = await world.connect()
+    const hand = await store.joinPass()
+    assert.ok(hand)
+    const started = await begun(hand, store)
+    const { passId } = started
+    const counts = new Map<Store, PassCounts[]>([store, other].map((one) => [one, []]))
+    const visit = async (by: Store, planIds: readonly number[]) => {
+      counts.get(by)?.push(await by.changeDuePlans(passId, planIds, decisions(started, LEAD_MS, machine)))
+    }
+    const pages = hand.duePages(passId, dueOf(started), PAGE)[Symbol.asyncIterator]()
+    const taken = await pages.next()
+    await visit(store, taken.value ?? [])
+    const second = await other.joinPass()
+    if (second) {
+      assert.deepEqual(await second.pass(assert.fail), started)
+      for await (const page of second.duePages(passId, dueOf(started), PAGE)) await visit(other, page)
+      assert.deepEqual((await pages.next()).value, undefined, 'all is taken')
+    } else
+      for (let page = await pages.next(); !page.done; page = await pages.next())
+        await visit(store, page.value)
+    const [own, others] = [sum(counts.get(store) ?? []), sum(counts.get(other) ?? [])]
+    assert.ok(own.executionsCreated > 0)
+    if (second) {
+      assert.ok(others.executionsCreated > 0)
+      assert.equal(await second.finish(passId, others), null, 'the first is still at it')
+    }
+    assert.equal((await store.readScheduler()).lastFinishedAt, null)
+    assert.deepEqual(await hand.finish(passId, own), all(FEW))
+    assert.equal((await store.readScheduler()).lastFinishedAt, world.now())
+    await assertEachFiredOnce(world, FEW)
+  },
+
+  'what a hand had taken when it left in the middle is due in the next pass': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    await addPlans(world, FEW)
+    const hand = await store.joinPass()
+    assert.ok(hand)
+    const started = await begun(hand, store)
+    for await (const page of hand.duePages(started.passId, dueOf(started), PAGE)) {
+      assert.ok(page.length > 0)
+      break
+    }
+    await hand.leave()
+    const report = await pass(world, await world.connect())
+    assert.notEqual(report?.passId, started.passId)
+    assert.deepEqual(report?.whole, { passId: report?.passId, ...all(FEW) })
+    await assertEachFiredOnce(world, FEW)
+  },
+
+  'the same plans in the hands of two at once are fired once, and looked at twice': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, machine } = world
+    await addPlans(world, FEW)
+    const started = await store.beginPass(PRICED)
+    const due = await store.listDuePlans(dueOf(started))
+    const hands = [store, await world.connect(), await world.connect()]
+    const visit = (one: Store, planIds: readonly number[]) =>
+      one.changeDuePlans(started.passId, planIds, decisions(started, LEAD_MS, machine))
+    // In both orders: a transaction that locks plans in the order it was given would wait forever.
+    const counts = await Promise.all(hands.map((one, i) => visit(one, i % 2 ? due.toReversed() : due)))
+    assert.deepEqual(sum(counts), {
+      plansEvaluated: hands.length * FEW,
+      executionsCreated: FEW,
+      windowsRolled: 0,
+    })
+    world.advance(DAY_MS)
+    const next = await store.beginPass(PRICED)
+    const rolled = await Promise.all(
+      hands.map((one) => one.changeDuePlans(next.passId, due, decisions(next, LEAD_MS, machine))),
+    )
+    assert.deepEqual(sum(rolled), {
+      plansEvaluated: hands.length * FEW,
+      executionsCreated: FEW,
+      windowsRolled: FEW,
+    })
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'a pass has no use for another hand before its plans are listed, nor after the last is taken': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store } = world
+    const other = await world.connect()
+    const hand = await store.joinPass()
+    assert.ok(hand)
+    const started = await begun(hand, store, null)
+    assert.equal(await other.joinPass(), null)
+    for await (const page of hand.duePages(started.passId, dueOf(started), PAGE)) assert.fail(`${page}`)
+    assert.equal(await other.joinPass(), null)
+    assert.deepEqual(await hand.finish(started.passId, NOTHING), NOTHING)
+    const next = await other.joinPass()
+    assert.ok(next)
+    assert.notEqual((await begun(next, other)).passId, started.passId)
+    await next.leave()
   },
 }

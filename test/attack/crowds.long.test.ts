@@ -1,0 +1,324 @@
+// Partners with thousands of plans, executions and trades: what they ask for costs a page, and nobody else waits.
+
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { deliver, LEASE_MS } from '../../src/core/execution.ts'
+import { formatUsd, usd } from '../../src/core/money.ts'
+import { periodOf } from '../../src/core/month.ts'
+import type { Tenant } from '../../src/core/partner.ts'
+import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
+import { setUserStatus } from '../../src/core/user.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import {
+  assertSound,
+  DUE,
+  EXECUTIONS,
+  link,
+  PLANS as PLANS_PATH,
+  PRICE,
+  plan,
+  setUser,
+  TRADES as TRADES_PATH,
+  userPath,
+} from '../http/steps.ts'
+import { addPlans, fill } from '../support/large-database.ts'
+import { type Service, startService, T0 } from '../support/service.ts'
+import { measure, watched } from '../support/within.ts'
+import { addCrowd } from './crowd.ts'
+
+const TRADES_OF_A_DAY = 12_000
+const MONTHLY = '/partner/v1/billing/monthly?month=2026-01'
+
+/** Fills every execution of the crowd: the first 2,500 all at one instant, the others some milliseconds apart. */
+function fillAll(file: string): void {
+  const db = openFile(file)
+  db.pragma('synchronous = off')
+  db.exec(`begin;
+    insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, usd_amount, btc_amount,
+      execution_price, recorded_at, digest)
+    select execution_id, e.tenant_id, plan_id, user_id, execution_id, 'filled', e.amount_usd, 10000, 6000000000000,
+      ${T0} + max(0, plan_id - 2500) * 7, printf('%064d', 0)
+    from executions e join plans using (plan_id);
+    update windows set reserved = 0, spent = ${usd('10.00')};
+    update executions set status = 'filled';
+    commit`)
+  db.close()
+}
+
+test('a report of 12,000 trades of one day is read piece by piece, and adds up', async (t) => {
+  const service = await startService(t)
+  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
+  addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans: TRADES_OF_A_DAY, status: 'sent' })
+  fillAll(service.file)
+  service.setClock(plus(T0, DAY_MS))
+  const period = await service.store.fixPeriod(periodOf('2026-01'), tenant)
+  const isFine = ({ tookMs, stallMs }: { tookMs: number; stallMs: number }) => stallMs < tookMs / 2
+  const read = () => watched(() => service.store.readActivity(tenant, period))
+  const seen = await measure(read, isFine)
+  assert.ok(isFine(seen), `the loop was held for ${seen.stallMs} of ${seen.tookMs} ms`)
+
+  const { body } = await service.call('GET', MONTHLY)
+  const { trade_count, volume_usd, executions_created, active_plans, active_users } = body
+  assert.deepEqual(
+    { trade_count, volume_usd, executions_created, active_plans, active_users },
+    {
+      trade_count: TRADES_OF_A_DAY,
+      volume_usd: formatUsd((usd('10.00') * BigInt(TRADES_OF_A_DAY)) as ReturnType<typeof usd>),
+      executions_created: TRADES_OF_A_DAY,
+      active_plans: TRADES_OF_A_DAY,
+      active_users: 1,
+    },
+  )
+})
+
+test('reports of one key are made one after the other, and of more than a year of them at once some are put off', async (t) => {
+  const service = await startService(t)
+  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
+  addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans: 2_000, status: 'sent' })
+  fillAll(service.file)
+  service.setClock(plus(T0, DAY_MS))
+  const other = await service.issueKey('bolt', 'test')
+  const flood = Promise.all(Array.from({ length: 60 }, () => service.call('GET', MONTHLY)))
+  assert.equal((await service.call('GET', MONTHLY, undefined, { key: other })).status, 200)
+  const answers = await flood
+  const put = answers.filter(({ status }) => status === 429)
+  assert.ok(put.length > 0 && put.length < 60 - 12, `${put.length} were put off`)
+  assert.ok(put.every(({ headers }) => headers.get('retry-after') === '1'))
+  assert.ok(answers.every(({ status }) => status === 200 || status === 429))
+  assert.equal((await service.call('GET', MONTHLY)).status, 200)
+})
+
+// A user with thousands of plans is disabled: nobody else waits for it, and it is whole when it is answered.
+
+const CROWD = 12_000
+
+async function crowded(t: Parameters<typeof startService>[0], status: 'pending' | 'sent', plans = CROWD) {
+  const service = await startService(t)
+  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
+  addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans, status })
+  return { service, tenant }
+}
+
+function rows(file: string, sql: string): unknown[] {
+  const db = openFile(file)
+  try {
+    return db.prepare(sql).raw().all()
+  } finally {
+    db.close()
+  }
+}
+
+/** Disables the crowd through a second connection that is closed after the first transaction, as a kill would. */
+async function stoppedAfterOnePage({ file, now }: Service, tenant: Tenant): Promise<void> {
+  const store = await openStore(file, { clock: now, create: false })
+  await store.changeUser(tenant, 'crowd', (seen, at) => {
+    queueMicrotask(() => store.close())
+    return setUserStatus(seen, 'disabled', at)
+  })
+}
+
+const statuses = (service: Service) =>
+  rows(service.file, 'select status, count(*) from executions group by status order by status')
+
+test('a disable of 12,000 plans holds the loop for a small part of its time, and counts them all', async (t) => {
+  const first = async () => {
+    const { service } = await crowded(t, 'sent')
+    return { service, ...(await watched(() => setUser(service, 'crowd', 'disabled'))) }
+  }
+  const isFine = ({ stallMs, tookMs }: Awaited<ReturnType<typeof first>>) => stallMs < tookMs / 3
+  const seen = await measure(first, isFine)
+  const { service, value, tookMs } = seen
+  assert.deepEqual([value.plans_paused, value.executions_cancelled], [CROWD, CROWD])
+  assert.ok(isFine(seen), `the loop was held for ${seen.stallMs} of ${tookMs} ms`)
+  assert.deepEqual(statuses(service), [['cancelled', BigInt(CROWD)]])
+  await assertSound(service)
+
+  const again = await watched(() =>
+    Promise.all(Array.from({ length: 8 }, () => setUser(service, 'crowd', 'disabled'))),
+  )
+  assert.ok(again.value.every((answer) => answer.plans_paused === 0 && answer.executions_cancelled === 0))
+  assert.ok(again.tookMs < tookMs / 2, `8 more took ${again.tookMs} ms, the first one ${tookMs} ms`)
+})
+
+test('a poll in the middle of a disable hands out nothing of that user, and the rest of the tenant', async (t) => {
+  const { service } = await crowded(t, 'pending', 3_000)
+  await link(service, 'u')
+  await plan(service, 'u', 'p')
+  await service.tick(PRICE)
+  const disabled = setUser(service, 'crowd', 'disabled')
+  let handed: { partner_user_id: string }[] = []
+  while (rows(service.file, "select 1 from users where status = 'disabled'").length === 0)
+    await new Promise((resolve) => setImmediate(resolve))
+  while (handed.length === 0) handed = (await service.call('GET', DUE)).body
+  assert.deepEqual(
+    handed.map(({ partner_user_id }) => partner_user_id),
+    ['u'],
+  )
+  assert.equal((await disabled).executions_cancelled, 3_000)
+  await assertSound(service)
+})
+
+test('what a disable left undone when its process ended is done before anything is handed out or fired', async (t) => {
+  const { service, tenant } = await crowded(t, 'pending', 1_000)
+  await assert.rejects(stoppedAfterOnePage(service, tenant), /not open/)
+  assert.deepEqual(statuses(service), [
+    ['cancelled', 250n],
+    ['pending', 750n],
+  ])
+  await assertSound(service)
+  // All plans are due at half the price, and those of a user who is disabled do not fire.
+  assert.equal((await service.tick('30000')).executionsCreated, 0)
+  assert.deepEqual((await service.call('GET', DUE)).body, [])
+  assert.deepEqual(statuses(service), [['cancelled', 1_000n]])
+  assert.equal((await service.tick('30000')).plansEvaluated, 0)
+  await assertSound(service)
+})
+
+test('a disable that is asked for again, or taken back, is finished first', async (t) => {
+  for (const [next, answer] of [
+    ['disabled', { status: 'disabled', paused: 1_000, cancelled: 1_000 }],
+    ['linked', { status: 'linked', paused: undefined, cancelled: undefined }],
+  ] as const) {
+    const { service, tenant } = await crowded(t, 'sent', 1_000)
+    await assert.rejects(stoppedAfterOnePage(service, tenant), /not open/)
+    const { body } = await service.call('PATCH', userPath('crowd'), { status: next })
+    assert.deepEqual(
+      { status: body.status, paused: body.plans_paused, cancelled: body.executions_cancelled },
+      answer,
+    )
+    assert.deepEqual(statuses(service), [['cancelled', 1_000n]])
+    assert.deepEqual(rows(service.file, 'select distinct status from plans'), [['paused']])
+    await assertSound(service)
+  }
+})
+
+// Polls of a partner that has thousands of executions out under leases.
+
+const FEW = 100
+const MANY = 15_000
+const RATIO_MAX = 5
+
+async function leased(t: Parameters<typeof startService>[0], plans: number) {
+  const service = await startService(t)
+  const tenant = (await service.store.findTenant('acme', 'test')) as Tenant
+  addCrowd(service.file, tenant.tenantId, { user: 'crowd', plans, status: 'sent' })
+  return { service, tenant }
+}
+
+const poll = ({ service, tenant }: { service: Service; tenant: Tenant }) =>
+  service.store.deliverDue(tenant, 500, deliver)
+
+test('a poll that finds nothing costs the same with 100 and with 15,000 executions under a lease', async (t) => {
+  const both = [await leased(t, FEW), await leased(t, MANY)] as const
+  const times: [number[], number[]] = [[], []]
+  for (let turn = 0; turn < 50; turn++) {
+    for (const i of [0, 1] as const) {
+      const from = performance.now()
+      assert.deepEqual(await poll(both[i]), { executions: [], remaining: 0 })
+      times[i].push(performance.now() - from)
+    }
+  }
+  const [few = 0, many = 0] = times.map((all) => all.sort((a, b) => a - b)[25])
+  assert.ok(many / few < RATIO_MAX, `${few} ms and ${many} ms`)
+})
+
+test('what is due in each of the three ways comes in the order of creation, and is counted', async (t) => {
+  const { service, tenant } = await leased(t, 700)
+  addCrowd(service.file, tenant.tenantId, { user: 'fresh', plans: 600, status: 'pending' })
+  const first = await service.store.deliverDue(tenant, 100, deliver)
+  assert.deepEqual([first.executions.length, first.remaining], [100, 500])
+  // The old leases are over, the first hundred of the new ones are not.
+  service.advance(LEASE_MS - 1)
+  service.advance(1)
+  const second = await service.store.deliverDue(tenant, 1_000, deliver)
+  const third = await service.store.deliverDue(tenant, 1_000, deliver)
+  assert.deepEqual([second.executions.length, second.remaining], [1_000, 300])
+  const inOrder = second.executions.map(({ createdAt, executionId }) => `${createdAt} ${executionId}`)
+  assert.deepEqual(inOrder, [...inOrder].sort())
+  assert.equal(third.executions.length, 300)
+  // Every lease ends too late to be believed: the clock was wrong when it was taken.
+  service.advance(-3 * HOUR_MS)
+  const fourth = await service.store.deliverDue(tenant, 2_000, deliver)
+  assert.deepEqual([fourth.executions.length, fourth.remaining], [1_300, 0])
+})
+
+// Lists of a partner with forty thousand plans, executions and trades: they give every row once, a page costs the
+// same at the end as at the start, and a small partner beside it pays nothing for it.
+
+const ROWS = 40_000
+const PAGE = 400
+/** So many pages at either end are compared. */
+const SAMPLE = 15
+const PAGES_RATIO_MAX = 3
+
+const LISTS = [
+  { path: `${PLANS_PATH}?`, rows: 'plans', id: 'partner_plan_id' },
+  { path: `${EXECUTIONS}?`, rows: 'executions', id: 'execution_id' },
+  { path: `${TRADES_PATH}?month=2026-01&`, rows: 'trades', id: 'execution_id' },
+] as const
+
+/** Every plan has an execution out, and a trade of it: what the lists read, if not what a partner could bring about. */
+async function wellFilled(t: TestContext): Promise<Service> {
+  const service = await startService(t)
+  const { tenantId } = (await service.store.findTenant('acme', 'test')) as Tenant
+  const now = service.now()
+  fill(service.file, (db) => {
+    addPlans(db, { tenantId, users: 100, plans: ROWS, now, limits: 'alike', executions: 'sent' })
+    db.prepare(
+      `insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, usd_amount, btc_amount,
+         execution_price, recorded_at, digest)
+       select e.execution_id, e.tenant_id, e.plan_id, p.user_id, 'o' || e.plan_id, 'filled', 1000000000, 20000,
+         5000000000000, e.created_at + e.plan_id, printf('%064x', e.plan_id)
+       from executions e join plans p on p.plan_id = e.plan_id`,
+    ).run()
+  })
+  service.advance(ROWS + 1)
+  return service
+}
+
+/** A page without what a test checks of every other answer: that takes longer than the page. */
+async function pageOf({ url }: Service, path: string, key: string) {
+  const from = performance.now()
+  const response = await fetch(url + path, { headers: { authorization: `Bearer ${key}` } })
+  const body = (await response.json()) as Record<string, unknown> & { next_cursor: string | null }
+  assert.equal(response.status, 200, JSON.stringify(body))
+  return { body, ms: performance.now() - from }
+}
+
+const median = (times: number[]): number => times.toSorted((a, b) => a - b)[times.length >> 1] ?? 0
+
+test('lists of 40,000 rows, page by page', async (t) => {
+  const service = await wellFilled(t)
+  const small = await service.issueKey('small', 'test')
+  for (const { path, rows, id } of LISTS) {
+    const walk = async () => {
+      const [seen, times] = [new Set<unknown>(), [] as number[]]
+      let count = 0
+      for (let cursor = ''; ; ) {
+        const { body, ms } = await pageOf(service, `${path}limit=${PAGE}${cursor}`, service.key)
+        for (const row of body[rows] as Record<string, unknown>[]) seen.add(row[id])
+        count += (body[rows] as unknown[]).length
+        times.push(ms)
+        if (body.next_cursor === null) break
+        cursor = `&cursor=${body.next_cursor}`
+      }
+      assert.deepEqual([seen.size, count, times.length], [ROWS, ROWS, ROWS / PAGE], path)
+      return { first: median(times.slice(0, SAMPLE)), last: median(times.slice(-SAMPLE)) }
+    }
+    const { first, last } = await measure(walk, (taken) => taken.last / taken.first < PAGES_RATIO_MAX)
+    assert.ok(last / first < PAGES_RATIO_MAX, `${path} ${first} ms at the start, ${last} ms at the end`)
+
+    const ofSmall = async () => {
+      const times: number[] = []
+      for (let n = 0; n < SAMPLE; n++) {
+        const { body, ms } = await pageOf(service, `${path}limit=${PAGE}`, small)
+        assert.deepEqual([body[rows], body.next_cursor], [[], null])
+        times.push(ms)
+      }
+      return median(times)
+    }
+    const alone = await measure(ofSmall, (ms) => ms < first)
+    assert.ok(alone < first, `${path} ${alone} ms for nothing, ${first} ms for ${PAGE} rows`)
+  }
+})

@@ -1,0 +1,160 @@
+// Keys and months under a wrong clock: a revoked key is dead, and a month is closed by what was recorded.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { periodOf } from '../../src/core/month.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, monthOf, plus } from '../../src/core/time.ts'
+import { issueKey } from '../../src/keys.ts'
+import { machine } from '../../src/machine.ts'
+import { confirmPath, link, plan, poll } from '../http/steps.ts'
+import { AUDIT, fill, me, startService, T0 } from '../support/service.ts'
+import { now, openShop, type Shop } from './wrong-clock.ts'
+
+const issue = async (shop: Shop, shiftMs: number, ...more: string[]) =>
+  JSON.parse((await shop.run(shiftMs, '--json', 'key', 'create', 'acme', '--env', 'live', ...more)).out)
+
+test('a key revoked by a clock a day ahead is refused by one that is right, and by one a day behind', async (t) => {
+  const shop = await openShop(t)
+  const { key, key_id } = await issue(shop, 0)
+  const right = await shop.serve(0)
+  const behind = await shop.serve(-DAY_MS)
+  assert.deepEqual([(await me(right.url, key)).status, (await me(behind.url, key)).status], [200, 200])
+  const said = JSON.parse((await shop.runApart(DAY_MS, '--json', 'key', 'revoke', key_id)).out)
+  assert.equal(said.usable, false)
+  assert.deepEqual([(await me(right.url, key)).status, (await me(behind.url, key)).status], [401, 401])
+  const [listed] = JSON.parse((await shop.run(-DAY_MS, '--json', 'key', 'list', 'acme')).out)
+  assert.equal(listed.usable, false)
+  assert.equal((await shop.run(-DAY_MS, 'key', 'rotate', key_id)).code, 5)
+})
+
+test('a report by a clock 40 days ahead moves neither the present nor the end of a key', async (t) => {
+  const shop = await openShop(t)
+  assert.equal((await shop.run(0, 'tick')).code, 0)
+  const ahead = 40 * DAY_MS
+  const month = monthOf(now())
+  const report = await shop.run(ahead, '--json', 'billing', 'show', '--month', month)
+  assert.equal(report.code, 0, report.err)
+  assert.match(report.err, /is over by this clock alone/)
+  for (const statement of JSON.parse(report.out)) assert.equal(statement.final, false)
+  const { created_at, expires_at, key_id } = await issue(shop, 0, '--expires-in', '1h')
+  assert.ok(Math.abs(Date.parse(created_at) - now()) < 60_000)
+  assert.equal(Date.parse(expires_at) - Date.parse(created_at), HOUR_MS)
+  assert.equal(JSON.parse((await shop.run(0, '--json', 'key', 'revoke', key_id)).out).usable, false)
+  assert.ok(!(await shop.store.findWarnings()).some(({ kind }) => kind === 'clock_back'))
+})
+
+test('expiry goes by the later of clock and record, and lifetimes by the clock', async (t) => {
+  const service = await startService(t)
+  const { store } = service
+  const end = periodOf('2026-01').end
+  service.setClock(end)
+  await service.tick()
+  assert.equal((await store.fixPeriod(periodOf('2026-01'))).final, true)
+  service.setClock(plus(end, -HOUR_MS))
+  const tenant = await store.findTenant('acme', 'live')
+  assert.ok(tenant)
+  const { record } = issueKey({ tenant, label: null, lifetimeMs: 2 * HOUR_MS }, machine)
+  const added = await store.addKey(record, AUDIT)
+  assert.deepEqual([added.createdAt, added.expiresAt], [plus(end, -HOUR_MS), plus(end, HOUR_MS)])
+  const seen = await store.findKey(record.sha256)
+  assert.equal(seen?.now, end, 'the record says that it is midnight')
+  service.setClock(plus(T0, HOUR_MS))
+  assert.equal((await store.findKey(record.sha256))?.now, end)
+  await store.markKeyUsed(tenant, record.keyId)
+  const used = (await store.listKeys('acme')).find(({ keyId }) => keyId === record.keyId)
+  assert.equal(used?.lastUsedAt, plus(T0, HOUR_MS), 'by the clock, or every call would mark it anew')
+})
+
+// Closing months: by what was recorded, and never by the clock of the process that reports.
+
+const JANUARY = periodOf('2026-01')
+
+test('a month over by the clock alone is answered whole and not final, and moves no later write', async (t) => {
+  const { store, setClock, tick } = await startService(t)
+  await tick()
+  for (const ahead of [HOUR_MS, DAY_MS, 365 * DAY_MS]) {
+    setClock(plus(JANUARY.end, ahead))
+    assert.deepEqual(await store.fixPeriod(JANUARY), { ...JANUARY, final: false })
+    setClock(plus(T0, HOUR_MS))
+    assert.equal((await store.readClock()).now, plus(T0, HOUR_MS))
+  }
+})
+
+test('a service that was off for weeks, without any feed: one pass, and the month is final for good', async (t) => {
+  const { store, setClock, tick } = await startService(t)
+  await tick()
+  setClock(plus(JANUARY.end, 45 * DAY_MS))
+  assert.equal((await store.fixPeriod(JANUARY)).final, false)
+  await tick()
+  assert.equal((await store.fixPeriod(JANUARY)).final, true)
+  setClock(plus(T0, DAY_MS))
+  assert.equal((await store.fixPeriod(JANUARY)).final, true, 'whatever the clock says then')
+})
+
+test('a trade since its end confirms a month as well; one of a clock in doubt does not', async (t) => {
+  const service = await startService(t)
+  const { store, setClock, tick } = service
+  await link(service, 'u1')
+  await plan(service, 'u1', 'p1')
+  await tick('60000')
+  const [due] = (await poll(service)).get('p1') ?? []
+  setClock(plus(JANUARY.end, MINUTE_MS))
+  await service.call('POST', confirmPath(String(due?.execution_id)), fill('o1', '5.00'))
+  const doubt = { clockAt: JANUARY.end, witness: { source: 'x', at: T0 } }
+  await store.judgeClock(() => doubt)
+  assert.equal((await store.fixPeriod(JANUARY)).final, false)
+  await store.judgeClock(() => null)
+  assert.equal((await store.fixPeriod(JANUARY)).final, true)
+})
+
+test('trades that a clock ahead has dated do not take later writes along through a report', async (t) => {
+  const service = await startService(t)
+  const { store, setClock, tick } = service
+  await link(service, 'u1')
+  await plan(service, 'u1', 'p1')
+  await tick('60000')
+  const [due] = (await poll(service)).get('p1') ?? []
+  setClock(plus(T0, 15 * DAY_MS))
+  await service.call('POST', confirmPath(String(due?.execution_id)), fill('o1', '5.00'))
+  const back = plus(T0, HOUR_MS)
+  setClock(back)
+  assert.deepEqual(await store.fixPeriod(JANUARY), { ...JANUARY, end: back, final: false })
+  assert.equal((await store.readClock()).now, back)
+})
+
+test('a sandbox that was moved over its month closes it, and nobody else', async (t) => {
+  const service = await startService(t)
+  const { store } = service
+  await link(service, 'u1')
+  const tenant = await store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  const audit = { osUser: 'test', action: 'sandbox.advance', subject: 'acme', detail: {} }
+  const { wakeUpId, end } = await store.beginAdvance(tenant, 40 * DAY_MS, audit)
+  const decisions = { roll: () => null, decide: () => assert.fail(), newExecutionId: () => assert.fail() }
+  await store.moveSandbox(tenant, 40 * DAY_MS, { wakeUpId, planIds: [], decisions })
+  await end()
+  assert.equal((await store.fixPeriod(JANUARY, tenant)).final, true)
+  assert.equal((await store.fixPeriod(JANUARY)).final, false)
+  assert.equal((await store.readClock()).now, T0)
+})
+
+test('exports in a process ahead warn and are not final; a pass by that clock is stopped by the feed', async (t) => {
+  const shop = await openShop(t)
+  assert.equal((await shop.run(0, 'tick', '--price-feed', shop.feed)).code, 0)
+  const month = monthOf(now())
+  const argv = ['billing', 'export', '--month', month]
+  const present = await shop.run(0, ...argv)
+  assert.equal(present.code, 0)
+  assert.match(present.err, /^\S+ is not over yet: these are its figures so far\.\n$/)
+  for (const [ahead, run] of [
+    [40 * DAY_MS, shop.runApart],
+    [400 * DAY_MS, shop.run],
+  ] as const) {
+    assert.equal((await shop.run(ahead, 'tick', '--price-feed', shop.feed)).code, 1)
+    const { code, out, err } = await run(ahead, ...argv)
+    assert.equal(code, 0, err)
+    assert.match(err, /is over by this clock alone.*Run tranche tick/)
+    assert.match(out, /,USD,false,/)
+  }
+  assert.ok(Math.abs((await shop.store.readClock()).now - now()) < MINUTE_MS)
+})

@@ -1,0 +1,93 @@
+// Whose turn it is: among the connections that call at once, and among the keys whose calls take long.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { CALLS_PER_TURN, createGates, createTurns } from '../../src/http/turns.ts'
+import { halfSent, startService } from '../support/service.ts'
+
+test('a turn begins so many calls and no more, and leaves none behind', async () => {
+  const gate = createGates()()
+  const begun: number[] = []
+  for (let i = 0; i < 3 * CALLS_PER_TURN + 1; i++) gate(() => begun.push(i))
+  for (const turns of [1, 2, 3]) {
+    assert.equal(begun.length, turns * CALLS_PER_TURN)
+    await turn()
+  }
+  assert.deepEqual(
+    begun,
+    Array.from({ length: 3 * CALLS_PER_TURN + 1 }, (_, i) => i),
+  )
+})
+
+test('a call of a quiet connection waits for one call of each busy one, not for all of theirs', async () => {
+  const openGate = createGates()
+  const busy = [openGate(), openGate(), openGate()]
+  const quiet = openGate()
+  const begun: string[] = []
+  for (let call = 0; call < 100; call++) for (const gate of busy) gate(() => begun.push('busy'))
+  quiet(() => begun.push('quiet'))
+  await turn()
+  assert.ok(begun.slice(CALLS_PER_TURN, CALLS_PER_TURN + 4).includes('quiet'), begun.join())
+})
+
+test('what comes while others wait does not overtake them', async () => {
+  const gate = createGates()()
+  const begun: string[] = []
+  for (let i = 0; i < CALLS_PER_TURN; i++) gate(() => {})
+  gate(() => {
+    begun.push('first')
+    gate(() => begun.push('third'))
+  })
+  gate(() => begun.push('second'))
+  await turn()
+  await turn()
+  assert.deepEqual(begun, ['first', 'second', 'third'])
+})
+
+// Whose turn it is among the calls of many keys, and how many calls one key may have at once.
+
+/** Work that holds the loop for so long. */
+function busyFor(ms: number): void {
+  const until = performance.now() + ms
+  while (performance.now() < until);
+}
+
+test('calls that take long wait for later turns, in which the keys take turns', async () => {
+  const takeTurn = createTurns(1_000)
+  const order: string[] = []
+  let timers = 0
+  const timer = setInterval(() => {
+    timers += 1
+  }, 1)
+  const call = async (key: string): Promise<void> => {
+    const { ready, leave } = takeTurn(key)
+    if (ready) await ready
+    busyFor(6)
+    order.push(key)
+    leave()
+  }
+  const crowd = Array.from({ length: 20 }, () => call('crowd'))
+  await Promise.all([...crowd, call('other'), call('other')])
+  clearInterval(timer)
+  const [first, second] = order.flatMap((key, i) => (key === 'other' ? [i] : []))
+  assert.ok(first !== undefined && second !== undefined && second <= 6, order.join(' '))
+  assert.ok(timers > 3, `timers ran ${timers} times in between`)
+})
+
+test('calls that are quick are handled as they come', () => {
+  const takeTurn = createTurns(1_000)
+  assert.ok(Array.from({ length: 64 }, () => takeTurn('key')).every(({ ready }) => ready === null))
+})
+
+test('a key with its full number of calls under way is put off, and no other one is', async (t) => {
+  const service = await startService(t, { more: () => ({ callsPerKey: 3 }) })
+  const other = await service.issueKey('bolt', 'test')
+  const open = await Promise.all([1, 2, 3].map(() => halfSent(service.url, service.key)))
+  const refused = await service.call('GET', '/partner/v1/me')
+  assert.equal(refused.status, 429)
+  assert.equal(refused.headers.get('retry-after'), '1')
+  assert.equal((await service.call('GET', '/partner/v1/me', undefined, { key: other })).status, 200)
+  assert.deepEqual(await Promise.all(open.map(({ finish }) => finish())), [200, 200, 200])
+  assert.equal((await service.call('GET', '/partner/v1/me')).status, 200)
+})

@@ -1,0 +1,351 @@
+// Sandboxes of any size, whatever is done to them: others stay as they were, and nothing is bought before its
+// start_date.
+
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import type { Tenant } from '../../src/core/partner.ts'
+import { Problem } from '../../src/core/problem.ts'
+import { DAY_MS, formatInstant, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { EXACT_PLANS_MAX } from '../../src/engine/sandbox.ts'
+import {
+  assertSound,
+  executionsOf,
+  LOW_PRICE,
+  link,
+  PLANS,
+  PRICE,
+  plan,
+  poll,
+  setUser,
+  succeed,
+  windowsOf,
+} from '../http/steps.ts'
+import { sendPlan } from '../store/world.ts'
+import { AUDIT, PLAN, T0 } from '../support/service.ts'
+import { assertSame, type Bench, comparable, everythingOf, startBench } from './bench.ts'
+
+type Step =
+  | { kind: 'advance'; hours: number }
+  | { kind: 'fire' | 'reset' | 'work-sandbox' | 'bill-sandbox' }
+  | { kind: 'pass'; minutes: number; price: boolean }
+  | { kind: 'work' | 'bill' }
+
+const SANDBOX: readonly Step['kind'][] = ['advance', 'fire', 'reset', 'work-sandbox', 'bill-sandbox']
+
+const steps = fc.array(
+  fc.oneof(
+    fc.record({ kind: fc.constant('advance' as const), hours: fc.integer({ min: 1, max: 120 }) }),
+    fc.record({ kind: fc.constantFrom('fire', 'reset', 'work-sandbox', 'bill-sandbox') }),
+    fc.record({
+      kind: fc.constant('pass' as const),
+      minutes: fc.integer({ min: 1, max: 900 }),
+      price: fc.boolean(),
+    }),
+    fc.record({ kind: fc.constantFrom('work', 'bill') }),
+  ),
+  { minLength: 10, maxLength: 12 },
+) as fc.Arbitrary<Step[]>
+
+const MONTHS = ['2026-01', '2026-02', '2026-03']
+const OTHERS = [
+  ['acme', 'live'],
+  ['bolt', 'test'],
+  ['bolt', 'live'],
+] as const
+
+type World = { bench: Bench; sandbox: Tenant; others: Tenant[]; keys: string[] }
+
+async function build(t: Parameters<typeof startBench>[0]): Promise<World> {
+  const bench = await startBench(t)
+  const keys = []
+  for (const [slug, environment] of OTHERS) keys.push(await bench.issueKey(slug, environment))
+  for (const key of [...keys, bench.key]) await enrol(bench, key)
+  const others = []
+  for (const [slug, environment] of OTHERS) others.push(await bench.tenant(slug, environment))
+  return { bench, sandbox: await bench.tenant('acme', 'test'), others, keys }
+}
+
+async function enrol(bench: Bench, key: string): Promise<void> {
+  await link(bench, 'u1', { key })
+  await plan(bench, 'u1', 'daily', {}, { key })
+  await plan(bench, 'u1', 'weekly', { frequency: 'weekly', amount_usd: '140.00' }, { key })
+}
+
+/** Confirms everything that is due, under order ids that do not depend on chance. */
+async function work(bench: Bench, key: string): Promise<void> {
+  for (const executions of (await poll(bench, { key })).values()) {
+    for (const { execution_id: id, amount_usd: amount, idempotency_key: order } of executions) {
+      const body = { partner_order_id: order, status: 'filled', usd_amount: amount }
+      const bought = { btc_amount: '0.001', execution_price: PRICE }
+      await succeed(bench, 'POST', `/partner/v1/executions/${id}/confirm`, { ...body, ...bought }, { key })
+    }
+  }
+}
+
+async function billsOf(bench: Bench, keys: readonly string[]): Promise<unknown[]> {
+  const bills = []
+  for (const key of keys) {
+    for (const month of MONTHS) {
+      bills.push(
+        await succeed(bench, 'GET', `/partner/v1/billing/monthly?month=${month}`, undefined, { key }),
+      )
+    }
+  }
+  return bills
+}
+
+async function play({ bench, sandbox, keys }: World, step: Step): Promise<unknown> {
+  switch (step.kind) {
+    case 'advance':
+      return bench.goAhead(sandbox, step.hours * HOUR_MS, step.hours % 2 === 0 ? '50000' : undefined)
+    case 'fire':
+      return bench.fire(sandbox, 'daily').catch((error) => {
+        if (!['sandbox_refused', 'plan_not_found'].includes(error.code)) throw error
+      })
+    case 'reset':
+      await bench.store.resetSandbox(sandbox, AUDIT)
+      return enrol(bench, bench.key)
+    case 'work-sandbox':
+      return work(bench, bench.key)
+    case 'bill-sandbox':
+      return billsOf(bench, [bench.key])
+    case 'pass':
+      bench.setClock(plus(bench.now(), step.minutes * MINUTE_MS))
+      return bench.tick(step.price ? PRICE : undefined)
+    case 'work':
+      for (const key of keys) await work(bench, key)
+      return null
+    case 'bill':
+      return billsOf(bench, keys)
+    default:
+      return step satisfies never
+  }
+}
+
+suite('a sandbox', () => {
+  test('changes nothing of anybody else, whatever is done to it', async () => {
+    const sequences = fc.sample(steps, { numRuns: 2, seed: 7 })
+    const done = new Set(sequences.flat().map(({ kind }) => kind))
+    assert.equal(done.size, SANDBOX.length + 3, 'everything is done once at least')
+    for (const sequence of sequences) {
+      const ends: (() => unknown)[] = []
+      const scope = { after: (end: () => unknown) => void ends.push(end) } as Parameters<typeof build>[0]
+      try {
+        const [world, control] = [await build(scope), await build(scope)]
+        // Until its clock is moved for the first time, a test environment shares the time of all others.
+        await play(world, { kind: 'advance', hours: 1 })
+        const bills = []
+        for (const step of sequence) {
+          const ofSandbox = SANDBOX.includes(step.kind)
+          const before = await everythingOf(world.bench, world.others)
+          const outcome = await play(world, step)
+          if (ofSandbox) assertSame(await everythingOf(world.bench, world.others), before, step.kind)
+          // The control world lives through the same without a sandbox ever being touched.
+          else if (step.kind === 'bill') bills.push([outcome, await play(control, step)])
+          else await play(control, step)
+        }
+        for (const [own, other] of bills) assert.deepEqual(own, other)
+        const { others } = control
+        const ticks = /\["ticks",\[.*?\]\]/
+        assertSame(
+          (await comparable(world.bench, world.others)).replace(ticks, ''),
+          (await comparable(control.bench, others)).replace(ticks, ''),
+          'the world without a sandbox',
+        )
+        await assertSound(world.bench)
+      } finally {
+        for (const end of ends.reverse()) await end()
+      }
+    }
+  })
+
+  test('a month ahead leaves the recording of the others where it is', async (t) => {
+    const world = await build(t)
+    const { bench, sandbox, keys } = world
+    await bench.tick(PRICE)
+    await bench.goAhead(sandbox, 27 * 24 * HOUR_MS)
+    await work(bench, bench.key)
+    await billsOf(bench, [bench.key])
+    for (const key of keys) await work(bench, key)
+    const [own] = await bench.rows(
+      'select min(recorded_at) as at from trades where tenant_id = ?',
+      sandbox.tenantId,
+    )
+    assert.equal(own?.at, T0 + 27 * 24 * HOUR_MS)
+    const [rest] = await bench.rows(
+      'select max(recorded_at) as at from trades where tenant_id <> ?',
+      sandbox.tenantId,
+    )
+    assert.equal(rest?.at, T0)
+    assert.deepEqual(await bench.rows('select * from closed_months'), [])
+    assert.ok((await bench.rows('select at from reported_until')).every(({ at }) => Number(at) <= T0 + 1))
+    // Its own January is over for good, that of the others is not.
+    const january = '/partner/v1/billing/monthly?month=2026-01'
+    assert.equal((await succeed(bench, 'GET', january)).final, true)
+    assert.equal((await succeed(bench, 'GET', january, undefined, { key: keys[0] ?? '' })).final, false)
+  })
+})
+
+// An environment with many plans, each of which waits for instants of its own.
+
+/** Without a price, the one unit of a slot of four hours fires in its middle. */
+const CLOCK_MS = 2 * HOUR_MS
+
+test('the stops of a minute are one in a large environment, and nothing fires before its time', async (t) => {
+  const bench = await startBench(t)
+  await link(bench, 'u1')
+  const acme = await bench.tenant('acme', 'test')
+  for (let i = 0; i <= EXACT_PLANS_MAX; i++) {
+    bench.setClock(plus(T0, i * 10))
+    await sendPlan(bench.store, acme, { partnerPlanId: `p${i}` })
+  }
+  const { executionsCreated, passes } = await bench.goAhead(acme, DAY_MS)
+  assert.equal(executionsCreated, 6 * (EXACT_PLANS_MAX + 1))
+  assert.ok(passes < 60, `${passes} passes`)
+  const fired = await bench.rows(
+    `select min(e.created_at - w.window_start) as earliest, max(e.created_at - w.window_start) as latest
+     from executions e join windows w using (window_id) where e.tranche_index = 0`,
+  )
+  // The first plan has waited for the last one, whose window began ten seconds later.
+  assert.deepEqual(fired, [{ earliest: CLOCK_MS, latest: CLOCK_MS + EXACT_PLANS_MAX * 10 }])
+  await assertSound(bench)
+})
+
+// Start dates: whatever a partner, an operator and time do to a plan, it buys nothing before the start_date that the
+// API answers.
+
+/** The restarts of a plan that one request can ask for. */
+const RESTARTS: Record<string, (bench: Bench, id: string) => Promise<unknown>> = {
+  'another amount': (bench, id) => plan(bench, id, id, { amount_usd: '90.00' }),
+  'another frequency': (bench, id) => plan(bench, id, id, { frequency: 'weekly' }),
+  'another amount, start_date null': (bench, id) =>
+    plan(bench, id, id, { amount_usd: '90.00', start_date: null }),
+  'paused and activated': async (bench, id) => {
+    await plan(bench, id, id, { status: 'paused' })
+    await plan(bench, id, id, { status: 'active' })
+  },
+  'user disabled and linked, plan activated': async (bench, id) => {
+    await setUser(bench, id, 'disabled')
+    await setUser(bench, id, 'linked')
+    await plan(bench, id, id, { status: 'active' })
+  },
+  'smart timing off and on': async (bench, id) => {
+    await plan(bench, id, id, { smart_timing_enabled: false })
+    await plan(bench, id, id, { smart_timing_enabled: true })
+  },
+}
+
+test('a plan that has not begun buys nothing, however it is restarted, and then begins on its date', async (t) => {
+  const bench = await startBench(t)
+  const acme = await bench.tenant('acme', 'test')
+  const ids = Object.keys(RESTARTS)
+  for (const [id, restart] of Object.entries(RESTARTS)) {
+    await link(bench, id)
+    const made = await plan(bench, id, id, { start_date: formatInstant(plus(T0, 3 * DAY_MS)) })
+    await restart(bench, id)
+    assert.equal((await plan(bench, id, id)).start_date, made.start_date, id)
+    await assert.rejects(bench.fire(acme, id), { code: 'sandbox_refused' }, id)
+  }
+  assert.equal((await bench.tick(LOW_PRICE)).executionsCreated, 0)
+  await bench.goAhead(acme, 3 * DAY_MS - 1, LOW_PRICE)
+  for (const id of ids) assert.deepEqual(await executionsOf(bench, id), [], id)
+  await bench.goAhead(acme, 1, LOW_PRICE)
+  for (const id of ids) {
+    assert.equal((await executionsOf(bench, id)).length, 1, id)
+    assert.equal((await windowsOf(bench, id)).at(-1)?.start, plus(T0, 3 * DAY_MS), id)
+  }
+  await assertSound(bench)
+})
+
+type StartStep =
+  | { kind: 'send'; body: Record<string, unknown>; startsIn: number | null | undefined }
+  | { kind: 'user'; status: string }
+  | { kind: 'wait' | 'advance'; hours: number }
+  | { kind: 'tick' | 'fire' }
+
+const hours = fc.integer({ min: 1, max: 40 })
+const step: fc.Arbitrary<StartStep> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('send' as const),
+      body: fc.record(
+        {
+          amount_usd: fc.constantFrom('60.00', '90.00'),
+          frequency: fc.constantFrom('daily', 'weekly'),
+          status: fc.constantFrom('active', 'paused'),
+          smart_timing_enabled: fc.boolean(),
+        },
+        { requiredKeys: ['amount_usd', 'frequency'] },
+      ),
+      startsIn: fc.constantFrom(undefined, undefined, null, -100, -1, 0, 1, 30, 200),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('tick' as const) }) },
+  fc.record({ kind: fc.constant('fire' as const) }),
+  fc.record({ kind: fc.constant('user' as const), status: fc.constantFrom('disabled', 'linked') }),
+  fc.record({ kind: fc.constantFrom('wait' as const, 'advance' as const), hours }),
+)
+
+test('no window opens, and nothing fires, before the start_date that the API answers', async (t) => {
+  const bench = await startBench(t)
+  const acme = await bench.tenant('acme', 'test')
+  let runs = 0
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 14 }), async (steps) => {
+      runs += 1
+      const id = `run-${runs}`
+      await link(bench, id)
+      let answered: Instant | null = null
+      for (const one of steps) {
+        const before = (await windowsOf(bench, id)).length
+        const fired = (await executionsOf(bench, id)).length
+        answered = (await take(bench, acme, { id, step: one })) ?? answered
+        if (answered === null) continue
+        for (const { start } of (await windowsOf(bench, id)).slice(before))
+          assert.ok(
+            start >= answered,
+            `a window of ${formatInstant(start)} before ${formatInstant(answered)}`,
+          )
+        for (const { createdAt } of (await executionsOf(bench, id)).slice(fired))
+          assert.ok(createdAt >= answered, `fired ${formatInstant(createdAt)}`)
+      }
+      // Out of the way of the runs behind it.
+      if (answered !== null) await plan(bench, id, id, { status: 'cancelled' })
+    }),
+    { numRuns: 24, seed: 10 },
+  )
+  await assertSound(bench)
+})
+
+/** Takes a step; returns the start_date answered, when the plan was answered. */
+async function take(bench: Bench, tenant: Tenant, { id, step }: { id: string; step: StartStep }) {
+  switch (step.kind) {
+    case 'send': {
+      const { now } = (await bench.store.listSandboxes())[0] ?? { now: bench.now() }
+      const start =
+        typeof step.startsIn === 'number' ? formatInstant(plus(now, step.startsIn * HOUR_MS)) : step.startsIn
+      const body = { ...PLAN, partner_user_id: id, partner_plan_id: id, ...step.body, start_date: start }
+      const answer = await bench.call('POST', PLANS, body)
+      return answer.status === 200 ? (Date.parse(answer.body.start_date) as Instant) : null
+    }
+    case 'user':
+      await setUser(bench, id, step.status)
+      return null
+    case 'wait':
+      bench.advance(step.hours * HOUR_MS)
+      return null
+    case 'advance':
+      await bench.goAhead(tenant, step.hours * HOUR_MS, LOW_PRICE)
+      return null
+    case 'tick':
+      await bench.tick(LOW_PRICE)
+      return null
+    case 'fire':
+      await bench.fire(tenant, id).catch((error) => assert.ok(error instanceof Problem, String(error)))
+      return null
+    default:
+      return step satisfies never
+  }
+}

@@ -1,0 +1,72 @@
+// Several processes on one file while a sandbox moves, and partner-sim as one that somebody interrupts.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { DAY_MS } from '../../src/core/time.ts'
+import { assertSound, executionsOf, link, PRICE, plan, windowsOf } from '../http/steps.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { start } from '../support/process.ts'
+import { startBench } from './bench.ts'
+import { startSim } from './sim.ts'
+
+test('one advance at a time, beside the ticks of a scheduler, and nothing fires twice', async (t) => {
+  const bench = await startBench(t)
+  await link(bench, 'u1')
+  for (const id of ['p1', 'p2']) await plan(bench, 'u1', id)
+  const cwd = temporaryFolder(t)
+  const tranche = (...argv: string[]) => start(t, ['--db', bench.file, ...argv], { cwd })
+  const advances = [1, 2].map(() => tranche('sandbox', 'advance', 'acme', '3d', '--price', '60000'))
+  const ticks = [1, 2, 3].map(() => tranche('tick', '--price', '60000'))
+  for (const { ended, err } of ticks) assert.equal(await ended, 0, err())
+  const codes = await Promise.all(advances.map(({ ended }) => ended))
+  const done = codes.filter((code) => code === 0).length
+  // The other one has to wait for its turn, unless it came after the first had ended.
+  assert.ok(done >= 1 && codes.every((code) => code === 0 || code === 11), codes.join())
+  const [sandbox] = await bench.store.listSandboxes()
+  assert.equal(sandbox?.offsetMs, done * 3 * DAY_MS)
+  const executions = [...(await executionsOf(bench, 'p1')), ...(await executionsOf(bench, 'p2'))]
+  const keys = executions.map((one) => `${one.planId} ${one.windowStart} ${one.trancheIndex}`)
+  assert.equal(new Set(keys).size, keys.length)
+  for (const id of ['p1', 'p2']) {
+    const open = (await windowsOf(bench, id)).filter(({ closed }) => closed === null)
+    assert.equal(open.length, 1)
+  }
+  await assertSound(bench)
+})
+
+test('an advance that is killed has gone less far, and can be repeated', async (t) => {
+  const bench = await startBench(t)
+  await link(bench, 'u1')
+  await plan(bench, 'u1', 'p1')
+  const cwd = temporaryFolder(t)
+  const child = start(t, ['--db', bench.file, 'sandbox', 'advance', 'acme', '3000d'], { cwd })
+  while ((await bench.store.listSandboxes()).length === 0) {
+    assert.ok(!child.hasEnded(), child.err())
+    await pause(5)
+  }
+  child.child.kill('SIGKILL')
+  await child.ended
+  const [sandbox] = await bench.store.listSandboxes()
+  assert.ok(sandbox && sandbox.offsetMs < 3_000 * DAY_MS)
+  await assertSound(bench)
+  await bench.goAhead(sandbox.tenant, DAY_MS)
+  const [after] = await bench.store.listSandboxes()
+  assert.equal(after?.offsetMs, sandbox.offsetMs + DAY_MS)
+  await assertSound(bench)
+})
+
+// partner-sim as a process that somebody interrupts.
+
+test('it goes on until it is interrupted, and ends with 130', async (t) => {
+  const bench = await startSim(t)
+  const argv = ['partner-sim', 'acme', '--key-file', bench.keyFile, '--url', bench.url, '--every', '1s']
+  const sim = start(t, [...argv, '--price', PRICE, '--part', '0', '--fail', '0'], { cwd: bench.folder })
+  await sim.line('Polling')
+  await bench.fire(await bench.tenant('acme', 'test'), 'p1')
+  await sim.prints('\n')
+  sim.child.kill('SIGINT')
+  assert.equal(await sim.ended, 130)
+  assert.match(sim.out(), /^p1 exec_[0-9a-f]{32} filled 10\.00 of 10\.00 USD/)
+  assert.match(sim.err(), /1 instruction, 0 delivered again: 1 filled/)
+})

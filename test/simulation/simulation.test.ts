@@ -1,0 +1,107 @@
+// The simulation itself: its model shares nothing with the program, it leaves nothing behind, and a failing trace is
+// cut down.
+
+import assert from 'node:assert/strict'
+import { globSync, readdirSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, normalize } from 'node:path'
+import { test } from 'node:test'
+import { machineAt } from '../../src/machine.ts'
+import { openShell, succeed, T0 } from '../support/service.ts'
+import type { Action } from './action.ts'
+import { optionsOf } from './options.ts'
+import { shrink } from './shrink.ts'
+import { unseenFlip } from './system/copies.ts'
+
+const ROOM = 'test/simulation'
+
+/** The files that a file leads to, and the imports that lead out of the simulation. */
+function follow(file: string, seen: Set<string>, outside: string[]): void {
+  if (seen.has(file)) return
+  seen.add(file)
+  for (const [, path = ''] of readFileSync(file, 'utf8').matchAll(/from '([^']+)'/g)) {
+    const to = path.startsWith('.') ? normalize(join(dirname(file), path)) : path
+    if (to.startsWith(ROOM)) follow(to, seen, outside)
+    else outside.push(`${file}: ${path}`)
+  }
+}
+
+test('the model leads to no file of the program and to no package', () => {
+  const seen = new Set<string>()
+  const outside: string[] = []
+  for (const file of globSync(`${ROOM}/model/*.ts`)) follow(file, seen, outside)
+  assert.ok(seen.size > 8, [...seen].join(' '))
+  assert.deepEqual(outside, [])
+})
+
+// Flipping bits of copies, thousands of times in one process, leaves nothing of them behind.
+
+test('a flipped copy leaves no folder and no listener', async (t) => {
+  const shell = openShell(t)
+  await succeed(shell, 'partner', 'create', 'acme', '--name', 'Acme')
+  const { machine } = machineAt(T0)
+  const left = () => [
+    process.listenerCount('exit'),
+    readdirSync(tmpdir()).filter((name) => name.startsWith('tranche-flipped-')),
+  ]
+  const before = left()
+  for (let flips = 0; flips < 3; flips += 1)
+    assert.equal(await unseenFlip({ address: shell.file, machine }, [flips / 3]), null)
+  assert.deepEqual(left(), before)
+})
+
+// A failing trace is cut down to the actions that it takes.
+
+const trace = Array.from({ length: 50 }, (_, by): Action => ({ do: 'clock', by }))
+const has = (among: readonly Action[], by: number) => among.some((one) => one.do === 'clock' && one.by === by)
+const FAILURE = new Error('plan p1 differs')
+
+test('what is left is what is needed, in its order', async () => {
+  const replay = async (candidate: readonly Action[]) =>
+    has(candidate, 7) && has(candidate, 31) ? new Error('plan p2 differs\nin another way') : null
+  const left = await shrink(trace, FAILURE, { replay, budgetMs: 10_000 })
+  assert.deepEqual(left, [
+    { do: 'clock', by: 7 },
+    { do: 'clock', by: 31 },
+  ])
+})
+
+test('a trace that fails in another way is not what was found', async () => {
+  const replay = async () => new Error('something else')
+  assert.equal(await shrink(trace, FAILURE, { replay, budgetMs: 10_000 }), null)
+})
+
+// What `npm run simulate` takes, and what it refuses.
+
+test('a minute of everything by default', () => {
+  const everything = { minutes: 1, store: 'sqlite', crashes: null, shrinks: true, seed: null, steps: null }
+  assert.deepEqual(optionsOf([]), everything)
+  assert.deepEqual(optionsOf(['--no-crashes', '--no-shrink']), {
+    ...everything,
+    crashes: false,
+    shrinks: false,
+  })
+})
+
+test('one seed is lived without crashes, unless they are asked for', () => {
+  assert.equal(optionsOf(['--seed', '7']).crashes, false)
+  const { seed, steps, crashes } = optionsOf(['--crashes', '--seed', '7', '--steps', '20'])
+  assert.deepEqual({ seed, steps, crashes }, { seed: 7, steps: 20, crashes: true })
+})
+
+test('the environment names a seed and a number of steps', (t) => {
+  t.after(() => {
+    delete process.env.SEED
+    delete process.env.STEPS
+  })
+  Object.assign(process.env, { SEED: '7', STEPS: '20' })
+  const { seed, steps } = optionsOf([])
+  assert.deepEqual({ seed, steps }, { seed: 7, steps: 20 })
+  process.env.SEED = '1e9'
+  assert.throws(() => optionsOf([]), /whole number/)
+})
+
+test('what cannot be meant is refused', () => {
+  const refused = '--minutes 0|--minutes x|--store mysql|--sed 1|5|--seed -1|--seed 1e9|--steps 0|--seed'
+  for (const line of refused.split('|')) assert.throws(() => optionsOf(line.split(' ')), Error, line)
+})

@@ -1,0 +1,489 @@
+// Passes, polls and holds on PostgreSQL, beside hosts that die or hold locks: nothing is lost, and nothing fires
+// twice.
+
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import pg from 'pg'
+import type { Execution } from '../../src/core/execution.ts'
+import { price } from '../../src/core/money.ts'
+import { MINUTE_MS, plus } from '../../src/core/time.ts'
+import { register } from '../../src/core/webhook.ts'
+import { decisions, runPass } from '../../src/engine/pass.ts'
+import { machineAt } from '../../src/machine.ts'
+import { openStore } from '../../src/store/postgres/open.ts'
+import { LOCK } from '../../src/store/postgres/server/locks.ts'
+import { openPool } from '../../src/store/postgres/server/pool.ts'
+import type { Store } from '../../src/store/store.ts'
+import { type Deliver, wakePartners } from '../../src/webhook/wake-partners.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { ourServer, ownDatabase, startServer } from '../support/postgres-server.ts'
+import { start } from '../support/process.ts'
+import { hasTool } from '../support/tools.ts'
+import { freePort, until } from '../support/within.ts'
+import { open } from './postgres.ts'
+import {
+  AUDIT,
+  allExecutions,
+  allPlans,
+  filled,
+  link,
+  type Open,
+  openWorld,
+  poll,
+  populate,
+  problem,
+  raise,
+  report,
+  sendPlan,
+  T0,
+  tick,
+  type World,
+} from './world.ts'
+
+const PLANS = 600
+/** Of them the dead hand had taken these. */
+const PAGE = 250
+
+const openPlace: Open = async (t, clock, place) => {
+  const store = await open(place, clock)
+  t.after(() => store.close())
+  return store
+}
+
+const addressOf = ({ place }: World): string => readFileSync(join(place, 'address'), 'utf8')
+
+async function withPlans(t: TestContext, plans = PLANS): Promise<World> {
+  const world = await openWorld(t, openPlace)
+  const { store, acme } = world
+  await link(store, acme)
+  const names = Array.from({ length: plans }, (_, i) => `p${i}`)
+  await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
+  return world
+}
+
+async function ask<Row extends object>(world: World, sql: string): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: addressOf(world) })
+  await client.connect()
+  try {
+    return (await client.query(sql)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+const HANDS = `from pg_locks where locktype = 'advisory' and classid = ${LOCK.pass} and granted
+  and database = (select oid from pg_database where datname = current_database())`
+
+async function handsAre(world: World, count: number): Promise<void> {
+  for (let tried = 0; ; tried++) {
+    const [row] = await ask<{ count: string }>(world, `select count(*) ${HANDS}`)
+    if (Number(row?.count) === count) return
+    assert.ok(tried < 200, `${row?.count} hands are at it, and not ${count}`)
+    await pause(50)
+  }
+}
+
+async function assertEachFiredOnce({ store }: World, plans = PLANS): Promise<void> {
+  const all = await allExecutions(store)
+  assert.equal(all.length, plans)
+  assert.equal(new Set(all.map(({ planId }) => planId)).size, plans)
+  assert.deepEqual(await store.findFaults(), [])
+}
+
+suite('PostgreSQL: hands that die', () => {
+  test('a hand killed in the middle of a page loses nothing, and another ends its pass', async (t) => {
+    const world = await withPlans(t)
+    const { store, machine } = world
+    const other = start(t, [addressOf(world)], {
+      cwd: world.place,
+      program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
+    })
+    await other.prints('inside')
+    let killed = false
+    const random = (bytes: number) => {
+      if (!killed) killed = other.child.kill('SIGKILL')
+      return machine.random(bytes)
+    }
+    const joined = await store.joinPass()
+    assert.ok(joined, 'there are pages left')
+    await joined.pass(assert.fail)
+    await joined.leave()
+    const observe = async () => assert.fail('a pass that was joined asks no feed')
+    const report = await runPass({ store, machine: { ...machine, random }, observe })
+    assert.equal(report?.executionsCreated, PLANS - PAGE)
+    await other.ended
+    await handsAre(world, 0)
+    const next = await tick(world, '60000')
+    assert.equal(next.executionsCreated, PAGE)
+    assert.deepEqual([next.whole?.executionsCreated, next.failed], [PAGE, []])
+    await assertEachFiredOnce(world)
+  })
+
+  test('the hand that is left when another has died ends the pass', async (t) => {
+    const world = await withPlans(t)
+    const { store } = world
+    const other = start(t, [addressOf(world)], {
+      cwd: world.place,
+      program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
+    })
+    await other.prints('inside')
+    const hand = await store.joinPass()
+    assert.ok(hand)
+    const { passId } = await hand.pass(assert.fail)
+    other.child.kill('SIGKILL')
+    await other.ended
+    await handsAre(world, 1)
+    const none = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
+    assert.deepEqual(await hand.finish(passId, none), none)
+    assert.equal((await store.readScheduler()).lastFinishedAt, world.now())
+    assert.equal((await tick(world, '60000')).executionsCreated, PLANS)
+    await assertEachFiredOnce(world)
+  })
+
+  test('what a pass announced whose every hand has died is sent by the next one that ends, once', async (t) => {
+    const world = await withPlans(t)
+    const { store, acme } = world
+    await store.changeWebhook(acme, (seen, now) => register(seen, 'https://a.example/', 's', now))
+    const other = start(t, [addressOf(world), String(PAGE + 3)], {
+      cwd: world.place,
+      program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
+    })
+    await other.prints('inside')
+    other.child.kill('SIGKILL')
+    await other.ended
+    await handsAre(world, 0)
+    // This one ends, and then its process dies.
+    assert.equal((await tick(world, '60000')).executionsCreated, PLANS - PAGE)
+    const sent: number[] = []
+    const wake = async () => {
+      const report = await tick(world, '60000')
+      assert.ok(report.whole)
+      assert.equal(report.executionsCreated, 0)
+      const deliver: Deliver = async ({ count }) => {
+        sent.push(count)
+        return { statusCode: 200, reason: null }
+      }
+      return wakePartners(report.whole, { store, deliver: async () => deliver, warn: assert.fail })
+    }
+    assert.deepEqual(await wake(), { sent: 2, failed: 0 })
+    assert.deepEqual(sent, [PAGE, PLANS - PAGE])
+    assert.deepEqual(await wake(), { sent: 0, failed: 0 })
+  })
+
+  test('a hand whose session the server has ended notices, and holds up nobody', async (t) => {
+    const world = await withPlans(t, 3)
+    const { store } = world
+    const hand = await store.joinPass()
+    assert.ok(hand)
+    const { passId } = await store.beginPass({ price: price('60000'), source: 'test' })
+    await ask(world, `select pg_terminate_backend(pid) ${HANDS}`)
+    await handsAre(world, 0)
+    const none = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
+    await assert.rejects(hand.finish(passId, none), problem('storage_failed'))
+    await hand.leave()
+    assert.equal((await store.readScheduler()).lastFinishedAt, null)
+    assert.equal((await tick(world, '60000')).executionsCreated, 3)
+    await assertEachFiredOnce(world, 3)
+  })
+
+  test('a hand whose host has lost its power is gone within half a minute', async (t) => {
+    const port = await freePort()
+    const server = await startServer({ listen_addresses: '127.0.0.1', port: String(port) })
+    const pool = openPool(`postgres://tranche@127.0.0.1:${port}/postgres`)
+    t.after(() => pool.end().finally(server.stop))
+    const names = ['idle', 'interval', 'count'].map(
+      (name) => `current_setting('tcp_keepalives_${name}') as ${name}`,
+    )
+    const { rows } = await pool.query(`select ${names.join(', ')}`)
+    const [{ idle, interval, count }] = rows
+    // By its own settings a server would wait for two hours, and every pass with it.
+    assert.ok(Number(idle) > 0 && Number(idle) + Number(interval) * Number(count) <= 30)
+  })
+})
+
+// A hand of a pass whose connection breaks just when it is given a page: the page is of that pass all the same.
+
+/** What a server says of a statement that has deleted one row. */
+const DELETED_ONE = Buffer.from('DELETE 1\0')
+
+/** A way to the server on which the first answer of that kind is lost, with its connection. */
+async function losing(t: TestContext, socket: string) {
+  let lost = 0
+  const sockets = new Set<Socket>()
+  const listener = createServer((client) => {
+    const upstream = connect(socket)
+    for (const [one, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(one)
+      one.on('error', () => {}).on('close', () => other.destroy())
+    }
+    client.on('data', (bytes) => upstream.write(bytes))
+    upstream.on('data', (bytes: Buffer) => {
+      if (lost === 0 && bytes.includes(DELETED_ONE)) {
+        lost += 1
+        client.destroy()
+      } else client.write(bytes)
+    })
+  })
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    for (const one of sockets) one.destroy()
+    listener.close()
+  })
+  return { port: (listener.address() as AddressInfo).port, lost: () => lost }
+}
+
+test('a page whose claim is answered into the void is not left to the next pass', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const url = await ownDatabase(join(temporaryFolder(t), 'claim'))
+  const { machine } = machineAt(T0)
+  const store = await openStore(url, { clock: machine.clock, create: false })
+  t.after(() => store.close())
+  const { acme } = await populate(store)
+  await link(store, acme)
+  const names = Array.from({ length: PLANS }, (_, i) => `p${i}`)
+  await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
+
+  const proxy = await losing(t, `${(await ourServer()).folder}/.s.PGSQL.5432`)
+  const way = `postgres://tranche@127.0.0.1:${proxy.port}${new URL(url).pathname}`
+  const far = await openStore(way, { clock: machine.clock, create: false })
+  t.after(() => far.close())
+  const { executionsCreated, whole } = await tick({ store: far, machine }, '60000')
+  assert.equal(proxy.lost(), 1)
+  assert.deepEqual([executionsCreated, whole?.executionsCreated], [PLANS, PLANS])
+})
+
+// A page of a pass on PostgreSQL beside others who change the same plans.
+
+test('a plan that wakes while a page waits for another one is not of that page: nobody holds it', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const url = await ownDatabase(temporaryFolder(t))
+  const { machine } = machineAt(T0)
+  const store = await openStore(url, { clock: machine.clock, create: false })
+  t.after(() => store.close())
+  const { acme } = await populate(store)
+  await link(store, acme)
+  for (const partnerPlanId of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId })
+  await sendPlan(store, acme, { partnerPlanId: 'p1', status: 'paused' })
+  const planIds = (await store.listPlans({ slug: null, environment: null }, { after: null, limit: 9 })).map(
+    ({ planId }) => planId,
+  )
+  const pool = openPool(url, { max: 2 })
+  t.after(() => pool.end())
+  const holder = await pool.connect()
+  await holder.query('begin')
+  await holder.query('select from schedules where plan_id = $1 for update', [planIds[1]])
+
+  const known = await store.peekPass()
+  const now = decisions({ ...known, price: { price: price('60000'), at: known.at } }, 15 * MINUTE_MS, machine)
+  const page = store.changeDuePlans(1, planIds, now)
+  const waits = `select from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`
+  while ((await pool.query(waits)).rowCount === 0) await pause(10)
+  await sendPlan(store, acme, { partnerPlanId: 'p1', status: 'active' })
+  await holder.query('commit')
+  holder.release()
+  assert.equal((await page).plansEvaluated, 1)
+  // The next page has it.
+  assert.equal((await store.changeDuePlans(2, planIds, now)).executionsCreated, 1)
+})
+
+// A hold on PostgreSQL: in force at once, no matter who is in the way of its schedules, and never left half done.
+
+async function stage(t: TestContext, plans: number) {
+  const url = await ownDatabase(join(temporaryFolder(t), 'hold'))
+  const { machine } = machineAt(T0)
+  const store = await openStore(url, { clock: machine.clock, create: false })
+  t.after(() => store.close())
+  const { acme, bolt } = await populate(store)
+  for (const tenant of [acme, bolt]) await link(store, tenant)
+  for (let i = 0; i < plans; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
+  await sendPlan(store, bolt)
+  const pool = openPool(url, { max: 2 })
+  const client = await pool.connect()
+  t.after(() => {
+    client.release(true)
+    return pool.end()
+  })
+  const awake = async () => (await client.query('select plan_id from schedules where awake = 1')).rows.length
+  return { store, machine, acme, client, awake }
+}
+
+const hold = (store: Store, held: boolean) =>
+  store.changePartner('acme', (seen, now) => ({ ...seen, held, updatedAt: now }), AUDIT)
+
+test('a hold is in force before all schedules follow it, and no call of the partner waits for them', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { store, machine, acme, client, awake } = await stage(t, 2)
+  const [first, second] = (await allPlans(store)).map(({ planId }) => planId)
+  assert.ok(first && second)
+  await client.query('begin')
+  await client.query('select from schedules where plan_id = $1 for update', [first])
+  const held = hold(store, true)
+  await until(10_000, 'a hold', async () => (await store.findPartner('acme'))?.held === true)
+  await sendPlan(store, acme, { partnerPlanId: 'p9' })
+  const known = await store.peekPass()
+  const now = decisions({ ...known, price: { price: price('60000'), at: known.at } }, 15 * MINUTE_MS, machine)
+  const { executionsCreated, plansEvaluated } = await store.changeDuePlans(1, [second], now)
+  assert.deepEqual([executionsCreated, plansEvaluated], [0, 0])
+  assert.equal(await awake(), 3)
+  await client.query('commit')
+  await held
+  assert.equal(await awake(), 1)
+})
+
+test('what a process that died has left of a release is done by the next pass, which fires', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { store, machine, client, awake } = await stage(t, 3)
+  await hold(store, true)
+  await client.query(
+    `update partners set held = 0; insert into schedules_behind (partner_slug) values ('acme')`,
+  )
+  const report = await tick({ store, machine }, '60000')
+  assert.equal(report.executionsCreated, 4)
+  assert.equal(await awake(), 4)
+  assert.deepEqual((await client.query('select * from schedules_behind')).rows, [])
+})
+
+test('a partner with more plans than a page: each of its schedules follows, and those of nobody else', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { store, client, awake } = await stage(t, 1)
+  // Copies of one plan, in both of the partner's environments.
+  await client.query(
+    `insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled, start_date,
+       status, created_at, updated_at)
+     select t.tenant_id, p.user_id, 'q' || n, p.amount_usd, p.frequency, 1, p.start_date, 'active', 0, 0
+     from (select * from plans where partner_plan_id = 'p0') p, generate_series(1, 700) n,
+       (select tenant_id from tenants where partner_slug = 'acme') t`,
+  )
+  await client.query(
+    `insert into windows (plan_id, window_start, window_end, budget)
+     select p.plan_id, w.window_start, w.window_end, w.budget from plans p, windows w where p.partner_plan_id like 'q%'
+       and w.plan_id = (select plan_id from plans where partner_plan_id = 'p0')`,
+  )
+  await client.query(
+    `insert into schedules
+     select w.plan_id, w.window_id, s.awake, s.next_run_at, s.limit_price, s.clock_at, s.window_start, s.window_end,
+       s.budget, s.fireable, s.floor, s.tranche_index, s.slots, s.units_per_slot, s.units_fired, s.slot,
+       s.reference_price, s.half_width, s.extras_left, s.next_extra_at
+     from windows w join plans p on p.plan_id = w.plan_id, schedules s where p.partner_plan_id like 'q%'
+       and s.plan_id = (select plan_id from plans where partner_plan_id = 'p0')`,
+  )
+  const before = 1 + 1_400 + 1
+  assert.equal(await awake(), before)
+  await hold(store, true)
+  assert.equal(await awake(), 1)
+  await Promise.all([hold(store, false), raise(store)])
+  assert.equal(await awake(), before)
+  const { rows } = await client.query(
+    `select s.floor, count(*) as n from schedules s group by s.floor order by n`,
+  )
+  assert.deepEqual(
+    rows.map(({ n }) => n),
+    [1n, BigInt(before - 1)],
+  )
+})
+
+// A poll on PostgreSQL beside others who have locked what it would hand out.
+
+test('a poll waits for the transaction that holds what is due, and hands out what is due then, in the order of creation', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const url = await ownDatabase(temporaryFolder(t))
+  const { machine, setClock } = machineAt(T0)
+  const store = await openStore(url, { clock: machine.clock, create: false })
+  t.after(() => store.close())
+  const { acme } = await populate(store)
+  await link(store, acme)
+  for (const minutes of [0, -5, 5]) {
+    // Set back and on again: then the order of creation is not that of the ids.
+    setClock(plus(T0, minutes * MINUTE_MS))
+    await sendPlan(store, acme, { partnerPlanId: `p${minutes}` })
+    await tick({ store, machine }, '60000')
+  }
+  const due = await store.listExecutions(
+    { slug: null, environment: null, status: null, stuck: false },
+    { after: null, limit: 9 },
+  )
+  const inOrder = due.map(({ executionId }) => executionId)
+  assert.equal(due.length, 3)
+  const [first, second, third] = inOrder
+
+  const pool = openPool(url, { max: 2 })
+  t.after(() => pool.end())
+  const holder = await pool.connect()
+  await holder.query('begin')
+  // As a confirmation that is refused in the end, and one that is not.
+  await holder.query('select from executions where execution_id = $1 for no key update', [first])
+  await holder.query(
+    `update executions set status = 'sent', delivered_count = 1, lease_expires_at = $2 where execution_id = $1`,
+    [third, T0 + 60 * MINUTE_MS],
+  )
+  const polled = poll(store, acme)
+  let isAnswered = false
+  void polled.then(() => {
+    isAnswered = true
+  })
+  while (!isAnswered && (await pool.query('select from pg_locks where not granted')).rowCount === 0)
+    await pause(10)
+  await holder.query('commit')
+  holder.release()
+  assert.deepEqual(
+    (await polled).map(({ executionId }) => executionId),
+    [second, first],
+  )
+})
+
+// Orders that two hosts hear crosswise on PostgreSQL: each waits for the other's at most once.
+
+test('two hosts that hear of the same orders in another turn each make no deadlock of it', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { folder } = await ourServer()
+  const log = (): string => readFileSync(join(folder, 'log'), 'utf8')
+  // Other tests share the server, and some of them make deadlocks.
+  const before = log().length
+  const url = await ownDatabase(temporaryFolder(t))
+  const { machine } = machineAt(T0)
+  const [here, there] = await Promise.all(
+    [1, 2].map(() => openStore(url, { clock: machine.clock, create: false })),
+  )
+  assert.ok(here && there)
+  t.after(() => Promise.all([here.close(), there.close()]))
+  const { acme } = await populate(here)
+  await link(here, acme)
+  for (let i = 0; i < 7; i++) await sendPlan(here, acme, { partnerPlanId: `p${i}` })
+  await tick({ store: here, machine }, '60000')
+  const [held, ...due] = await poll(here, acme)
+  assert.ok(held && due.length === 6)
+
+  const pool = openPool(url, { max: 2 })
+  t.after(() => pool.end())
+  const holder = await pool.connect()
+  await holder.query('begin')
+  // A caller that comes to this order waits for it.
+  await holder.query(
+    `insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, recorded_at, digest)
+     select execution_id, tenant_id, plan_id, 1, 'middle', 'failed', $2, repeat('0', 64)
+     from executions where execution_id = $1`,
+    [held.executionId, T0],
+  )
+  const orders = ['first', 'middle', 'last']
+  const confirming = [
+    ...orders.map((order, i) => [here, due[i] as Execution, order] as const),
+    ...orders.toReversed().map((order, i) => [there, due[3 + i] as Execution, order] as const),
+  ].map(([store, one, order]) => report(store, acme, one.executionId, filled(one.amount, order)))
+  while ((await pool.query('select from pg_locks where not granted')).rowCount !== 2) await pause(10)
+  await holder.query('rollback')
+  holder.release()
+  const made = await Promise.all(confirming)
+  assert.deepEqual(made.map(({ kind }) => kind).sort(), [
+    ...orders.map(() => 'recorded'),
+    ...orders.map(() => 'refused'),
+  ])
+  assert.doesNotMatch(log().slice(before), /deadlock detected/)
+})

@@ -1,0 +1,530 @@
+// Sessions of PostgreSQL: how they are set, what waits for what and how long, and a key that ends while its calls are
+// under way.
+
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { inspect } from 'node:util'
+import { revoke } from '../../src/core/key.ts'
+import { usd } from '../../src/core/money.ts'
+import { type Caller, setPartnerStatus } from '../../src/core/partner.ts'
+import { HOUR_MS, plus, SECOND_MS } from '../../src/core/time.ts'
+import { decisions } from '../../src/engine/pass.ts'
+import { issueKey } from '../../src/keys.ts'
+import { machineAt } from '../../src/machine.ts'
+import { openStore } from '../../src/store/postgres/open.ts'
+import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
+import { LOCK } from '../../src/store/postgres/server/locks.ts'
+import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'
+import { LOCK_WAIT_MAX_MS } from '../../src/store/postgres/server/session.ts'
+import { query } from '../../src/store/statement.ts'
+import type { Store } from '../../src/store/store.ts'
+import { startMonitored } from '../http/monitored.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { ownDatabase, type Server, startServer } from '../support/postgres-server.ts'
+import { runHere, startService, USER } from '../support/service.ts'
+import { hasTool } from '../support/tools.ts'
+import {
+  AUDIT,
+  filled,
+  firstTranche,
+  keyFor,
+  link,
+  openWorld,
+  poll,
+  populate,
+  problem,
+  report,
+  sendPlan,
+  T0,
+  tick,
+} from './world.ts'
+
+/** What somebody sets, and what a session of ours has all the same; null where it is theirs to say. */
+const SET: Record<string, [theirs: string, ours: string | null]> = {
+  statement_timeout: ['9s', '1min'],
+  lock_timeout: ['9s', '15s'],
+  idle_in_transaction_session_timeout: ['9s', '10s'],
+  idle_session_timeout: ['9s', '0'],
+  default_transaction_isolation: ['serializable', 'read committed'],
+  default_transaction_deferrable: ['on', null],
+  synchronous_commit: ['remote_write', 'on'],
+  client_min_messages: ['error', 'warning'],
+  extra_float_digits: ['-15', '1'],
+  array_nulls: ['off', 'on'],
+  standard_conforming_strings: ['off', 'on'],
+  row_security: ['on', 'off'],
+  search_path: ['theirs, pg_catalog', 'tranche'],
+  client_encoding: ['LATIN1', 'UTF8'],
+  jit: ['on', 'off'],
+  DateStyle: ['German, DMY', null],
+  IntervalStyle: ['sql_standard', null],
+  TimeZone: ['Asia/Kathmandu', null],
+  bytea_output: ['escape', null],
+  transform_null_equals: ['on', null],
+  quote_all_identifiers: ['on', null],
+  default_tablespace: ['pg_default', null],
+  work_mem: ['64kB', null],
+  plan_cache_mode: ['force_generic_plan', null],
+  enable_indexscan: ['off', null],
+  enable_nestloop: ['off', null],
+  enable_sort: ['off', null],
+  force_parallel_mode: ['on', null],
+  exit_on_error: ['on', null],
+}
+
+async function serverWith(t: TestContext, settings: Record<string, string> = {}): Promise<Server> {
+  const server = await startServer(settings)
+  t.after(server.stop)
+  return server
+}
+
+function connectTo(t: TestContext, url: string): Connection {
+  const connection = connect(openPool(url, { max: 2 }), url, () => T0)
+  t.after(() => connection.close())
+  return connection
+}
+
+test('a session is ours, however its role is set, and reads back what it writes', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const server = await serverWith(t)
+  await server.ask('create role app login')
+  await server.ask(
+    `create database app owner app template template0 encoding 'UTF8' locale_provider icu icu_locale 'de-DE'`,
+  )
+  // What its path leads to, were it looked along before it is set.
+  await server.ask(
+    `create schema theirs; grant usage on schema theirs to app;
+     create table theirs.partners (nothing int); create table theirs.migrations (nothing int);
+     create function theirs.pg_is_in_recovery() returns bool language sql as 'select true';
+     create function theirs.set_config(text, text, bool) returns text language sql as $$ select 'no' $$;
+     create function theirs.length(text) returns int language sql as 'select 0';
+     create function theirs.never(bigint, bigint) returns bool language sql as 'select false';
+     create operator theirs.= (leftarg = bigint, rightarg = bigint, function = theirs.never)`,
+    'app',
+  )
+  for (const [name, [theirs]] of Object.entries(SET))
+    await server.ask(`alter role app set ${name} = ${name === 'search_path' ? theirs : `'${theirs}'`}`)
+  const url = server.url('app', 'app')
+  const world = await openWorld(t, async (t, clock) => {
+    const store = await openStore(url, { clock, create: true })
+    t.after(() => store.close())
+    return store
+  })
+  const connection = connectTo(t, url)
+  const seen = await connection.look((tx) =>
+    tx.all(
+      query<{ name: string; value: string }>('select name, current_setting(name) as value from pg_settings'),
+    ),
+  )
+  const values = new Map(seen.map(({ name, value }) => [name, value]))
+  for (const [name, [theirs, ours]] of Object.entries(SET))
+    assert.equal(values.get(name)?.replaceAll('"', ''), ours ?? theirs, name)
+
+  const [back] = await connection.look((tx) =>
+    tx.all(
+      query<object>(
+        `select :texts::text[] as texts, '{1,null}'::bigint[] as numbers, 0.1::float8 + 0.2 as sum, 'a\\b' as text`,
+      ),
+      {
+        texts: ['a', null, 'null'],
+      },
+    ),
+  )
+  assert.deepEqual(back, { texts: ['a', null, 'null'], numbers: ['1', null], sum: 0.1 + 0.2, text: 'a\\b' })
+
+  const { store, acme } = world
+  const first = await firstTranche(world)
+  await report(store, acme, first.executionId, filled(first.amount))
+  for (let day = 0; day < 2; day++) {
+    world.advance(86_400_000)
+    await tick(world, '61000')
+    for (const { executionId, amount } of await poll(store, acme))
+      await report(store, acme, executionId, filled(amount))
+  }
+  assert.deepEqual(await store.findFaults(), [])
+  // In the order of their bytes, as a file has them, whatever the locale of the database would have.
+  const ordered = await server.ask(
+    `select c.relname || '.' || a.attname as name from pg_attribute a join pg_class c on c.oid = a.attrelid
+     where c.relnamespace = 'tranche'::regnamespace and c.relkind = 'r' and a.attnum > 0
+       and a.attcollation not in (0, '"C"'::regcollation)`,
+    'app',
+  )
+  assert.deepEqual(ordered, [{ name: 'migrations.sha256' }])
+  for (const slug of ['b-b', 'bb', 'b1', 'ab'])
+    await store.addPartner(
+      { partnerSlug: slug, name: slug },
+      { osUser: 'test', action: 'test', subject: slug, detail: {} },
+    )
+  const slugs = (await store.listPartners()).map(({ partnerSlug }) => partnerSlug)
+  assert.deepEqual(slugs.slice(2), ['ab', 'b-b', 'b1', 'bb'])
+  const tables = await server.ask('select count(*)::int as n from theirs.partners', 'app')
+  assert.deepEqual(tables, [{ n: 0 }])
+})
+
+test('a role that acts as another, and settings that an address asks for', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const server = await serverWith(t)
+  await server.ask('create role owning; create role app login; grant owning to app')
+  await server.ask('create database app owner owning')
+  await server.ask('alter role app set role = owning')
+  const url = `${server.url('app', 'app')}&options=${encodeURIComponent('-c search_path=public -c extra_float_digits=-9 -c work_mem=1MB')}`
+  const store = await openStore(url, { clock: () => T0, create: true })
+  t.after(() => store.close())
+  const [owner] = await server.ask<{ owner: string }>(
+    `select nspowner::regrole::text as owner from pg_namespace where nspname = 'tranche'`,
+    'app',
+  )
+  assert.equal(owner?.owner, 'owning')
+  const shown = await connectTo(t, url).look((tx) =>
+    tx.get(
+      query<object>(`select current_setting('search_path') as path, current_setting('extra_float_digits') as digits,
+      current_setting('work_mem') as memory`),
+    ),
+  )
+  assert.deepEqual(shown, { path: 'tranche', digits: '1', memory: '1MB' })
+})
+
+test('what the server logs of statements holds no key, and no value where it is told to leave them out', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const server = await serverWith(t, { log_statement: 'all', log_parameter_max_length: '0' })
+  const db = server.url('postgres')
+  const succeed = async (...argv: string[]): Promise<string> => {
+    const { code, out, err } = await runHere(['--db', db, ...argv])
+    assert.equal(code, 0, err)
+    return out.trim()
+  }
+  await succeed('partner', 'create', 'acme', '--name', 'Acme')
+  const log = () => readFileSync(join(server.folder, 'log'), 'utf8')
+  const kept = await succeed('key', 'create', 'acme', '--env', 'test')
+  assert.match(log(), /insert into api_keys/)
+  await server.ask('alter role tranche set log_parameter_max_length = -1')
+  const logged = await succeed('key', 'create', 'acme', '--env', 'test')
+  for (const key of [kept, logged]) assert.ok(!log().includes(key.slice(9)))
+  const hash = (key: string) => createHash('sha256').update(key).digest('hex')
+  assert.ok(!log().includes(hash(kept)))
+  // What docs/postgres.md warns of.
+  assert.ok(log().includes(hash(logged)))
+})
+
+// What a write on PostgreSQL waits for, and how long its statements may take.
+
+async function opened(t: TestContext) {
+  const url = await ownDatabase(temporaryFolder(t))
+  const { machine } = machineAt(T0)
+  const store = await openStore(url, { clock: machine.clock, create: false })
+  const pool = openPool(url, { max: 2 })
+  t.after(() => Promise.all([store.close(), pool.end()]))
+  return { store, pool, machine, ...(await populate(store)) }
+}
+
+test('the plans that are due may take ten minutes to list, however long other statements may take', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { store, pool, machine, acme } = await opened(t)
+  await link(store, acme)
+  await sendPlan(store, acme, { partnerPlanId: 'p1' })
+  await pool.query(`create function look() returns trigger language plpgsql as $$ begin
+    if current_setting('statement_timeout') <> '10min' then
+      raise exception 'it has %', current_setting('statement_timeout'); end if;
+    return new; end $$`)
+  await pool.query('create trigger look before insert on pass_pages for each row execute function look()')
+  assert.equal((await tick({ store, machine }, '60000')).executionsCreated, 1)
+})
+
+test('a sandbox moves when the last write of the time before is done', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { store, pool, machine, acme } = await opened(t)
+  const { passId, ...known } = await store.beginPass(null)
+  const writer = await pool.connect()
+  await writer.query(`begin; select pg_advisory_xact_lock_shared(${LOCK.tenant}, ${acme.tenantId})`)
+  let isDone = false
+  const moving = store
+    .moveSandbox(acme, HOUR_MS, { wakeUpId: passId, planIds: [], decisions: decisions(known, 0, machine) })
+    .then(() => {
+      isDone = true
+    })
+  try {
+    while (!isDone && (await pool.query('select from pg_locks where not granted')).rowCount === 0)
+      await pause(10)
+    assert.ok(!isDone)
+  } finally {
+    await writer.query('commit')
+    writer.release()
+  }
+  await moving
+})
+
+// A process that is connected to a server and has nothing to do.
+
+/** After so long the driver ends connections that nobody uses. */
+const IDLE_MAX_MS = 10_000
+
+test('a process that nobody calls is still seen to use its database', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const url = await ownDatabase(`${temporaryFolder(t)}/quiet`)
+  const store = await openStore(url, { clock: () => T0, create: false })
+  t.after(() => store.close())
+  await Promise.all([store.readScheduler(), store.readScheduler()])
+  await pause(IDLE_MAX_MS + 1_000)
+  const { rows } = await (async () => {
+    const other = openPool(url, { max: 1 })
+    try {
+      return await other.query(
+        `select from pg_locks join pg_database d on d.oid = database
+         where locktype = 'advisory' and classid = ${LOCK.use} and datname = current_database() and pid <> pg_backend_pid()`,
+      )
+    } finally {
+      await other.end()
+    }
+  })()
+  assert.equal(rows.length, 1)
+})
+
+// Readiness while a server does not answer: what is asked takes no longer than what is written.
+
+test('ready: a read that waits at the server is answered for as soon as a write that does', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const url = await ownDatabase(temporaryFolder(t))
+  const store = await openStore(url, { clock: null, create: false })
+  const pool = openPool(url, { max: 1 })
+  t.after(() => Promise.all([store.close(), pool.end()]))
+  const { opsUrl } = await startMonitored(t, { watched: () => store })
+  const holder = await pool.connect()
+  await holder.query('begin; lock table ticks in access exclusive mode')
+  const asked = performance.now()
+  const answer = await fetch(`${opsUrl}/readyz`)
+  const tookMs = performance.now() - asked
+  await holder.query('commit')
+  holder.release()
+  assert.equal(answer.status, 503)
+  const { reasons } = (await answer.json()) as { reasons: string[] }
+  assert.match(reasons.join(), /cannot be read: it has not answered for more than 2 s/)
+  assert.ok(tookMs < LOCK_WAIT_MAX_MS / 2, `it took ${Math.round(tookMs)} ms`)
+})
+
+// The connections to a server: whatever a tenant's calls wait for, those of the others are answered.
+
+/** More than there are connections. */
+const CROWD = 30
+/** Others would wait for ten seconds, and be put off then. */
+const SOON_MS = 8_000
+
+test("a crowd of one tenant's calls that all wait keeps nobody else from the server", async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const url = await ownDatabase(temporaryFolder(t))
+  const store = await openStore(url, { clock: () => T0, create: false })
+  t.after(() => store.close())
+  const { acme, bolt } = await populate(store)
+  for (const tenant of [acme, bolt]) await link(store, tenant)
+  await store.addKey(keyFor(bolt, { sha256: 'b'.repeat(64) }), AUDIT)
+  const other = openPool(url, { max: 1 })
+  const holder = await other.connect()
+  t.after(() => {
+    holder.release(true)
+    return other.end()
+  })
+  await holder.query('begin')
+  await holder.query('select from users where tenant_id = $1 for update', [acme.tenantId])
+
+  const crowd = Array.from({ length: CROWD }, (_, i) => sendPlan(store, acme, { partnerPlanId: `p${i}` }))
+  const waiting = 'select count(*) as n from pg_locks where not granted'
+  while (((await holder.query(waiting)).rows[0] as { n: bigint }).n < 2n) await pause(10)
+  const began = performance.now()
+  await sendPlan(store, bolt)
+  assert.equal((await store.readPlans(bolt, { after: null, limit: 9 })).length, 1)
+  assert.ok(await store.findKey('b'.repeat(64)))
+  assert.equal(await store.findWebhook(bolt), null)
+  await store.readScheduler()
+  assert.ok(performance.now() - began < SOON_MS, `${performance.now() - began} ms`)
+  await holder.query('commit')
+  await Promise.all(crowd)
+  assert.equal((await store.readPlans(acme, { after: null, limit: 99 })).length, CROWD)
+})
+
+// A key that ends on PostgreSQL while its calls are under way: once that is done nothing more is written by it,
+// whatever its calls have waited for.
+
+const LIFETIME_MS = SECOND_MS
+
+/**
+ * Two hosts on one database: one serves, on the other an operator works. Three instructions are out, two of them
+ * delivered.
+ */
+async function openHosts(t: TestContext) {
+  const url = await ownDatabase(temporaryFolder(t))
+  const { machine, setClock } = machineAt(T0)
+  const [store, other] = [
+    await openStore(url, { clock: machine.clock, create: false }),
+    await openStore(url, { clock: machine.clock, create: false }),
+  ]
+  const pool = openPool(url, { max: 3 })
+  // A connection that a test which failed has not given back is not waited for.
+  t.after(() => {
+    pool.end()
+    return Promise.all([store.close(), other.close()])
+  })
+  const { acme } = await populate(store)
+  const [ending, lasting] = [keyFor(acme, { lifetimeMs: LIFETIME_MS }), keyFor(acme)]
+  for (const key of [ending, lasting]) await store.addKey(key, AUDIT)
+  await link(store, acme)
+  for (const partnerPlanId of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId })
+  await tick({ store, machine }, '60000')
+  const [first, second] = await poll(store, acme, 2)
+  assert.ok(first && second)
+  return {
+    ...{ store, other, pool, setClock, first, second, keyId: ending.keyId },
+    caller: { ...acme, keyId: ending.keyId } as Caller,
+    beside: { ...acme, keyId: lasting.keyId } as Caller,
+  }
+}
+type Hosts = Awaited<ReturnType<typeof openHosts>>
+
+const ends = {
+  'is revoked': ({ other, keyId }: Hosts) =>
+    other.changeKey(keyId, (seen, time) => ({ key: revoke(seen, time), successor: null }), AUDIT),
+  'has a partner that is disabled': ({ other }: Hosts) =>
+    other.changePartner('acme', (seen, now) => setPartnerStatus(seen, 'disabled', now), AUDIT),
+  expires: async ({ setClock }: Hosts) => setClock(plus(T0, LIFETIME_MS)),
+}
+
+/** All that a call can write. */
+const written = async (pool: Pool): Promise<unknown[]> =>
+  (
+    await pool.query(
+      `select (select json_agg(e order by execution_id) from executions e) as executions,
+         (select count(*) from trades) as trades, (select count(*) from users) as users,
+         (select count(*) from plans) as plans, (select count(*) from webhooks) as webhooks`,
+    )
+  ).rows
+
+const until = async (happens: () => Promise<boolean>): Promise<void> => {
+  for (let looks = 0; !(await happens()); looks++) {
+    assert.ok(looks < 1_000, 'it never happened')
+    await pause(10)
+  }
+}
+
+/** How many wait for such a lock. */
+const waiting = async (pool: Pool, where: string): Promise<number> =>
+  (await pool.query(`select from pg_locks where not granted and ${where}`)).rowCount ?? 0
+
+async function locked(t: TestContext, pool: Pool, sql: string): Promise<() => Promise<void>> {
+  const holder = await pool.connect()
+  await holder.query(`begin; ${sql}`)
+  let isHeld = true
+  const release = async () => {
+    if (!isHeld) return
+    isHeld = false
+    await holder.query('commit')
+    holder.release()
+  }
+  t.after(release)
+  return release
+}
+
+for (const [ending, end] of Object.entries(ends))
+  test(`a key that ${ending} while its calls wait for a place or a lock writes nothing any more`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const hosts = await openHosts(t)
+    const { store, pool, caller, beside, first, second } = hosts
+    const before = await written(pool)
+    const release = await locked(t, pool, 'lock table executions in access exclusive mode')
+    // As many as the tenant has places for are on their way to the gate, and the others wait for a place.
+    const polls = Array.from({ length: 12 }, () => poll(store, caller))
+    const others = [
+      sendPlan(store, caller, { partnerPlanId: 'p4' }),
+      link(store, caller, 'u2'),
+      store.deleteWebhook(caller),
+      report(store, caller, first.executionId, filled(usd('1'))),
+    ]
+    // In the same lane, by a key that goes on.
+    const byOther = report(store, beside, second.executionId, filled(usd('1')))
+    const outcomes = Promise.allSettled([...polls, ...others])
+    const outcomeByOther = Promise.allSettled([byOther])
+    await until(async () => (await waiting(pool, `locktype = 'relation'`)) > 0)
+    await end(hosts)
+    await release()
+    const isDisabled = ending.includes('disabled')
+    const isRefused = problem(isDisabled ? 'partner_disabled' : 'key_invalid')
+    for (const [n, outcome] of (await outcomes).entries())
+      assert.ok(outcome.status === 'rejected' && isRefused(outcome.reason), `${n}: ${inspect(outcome)}`)
+    const [other] = await outcomeByOther
+    if (isDisabled) {
+      assert.ok(other?.status === 'rejected' && isRefused(other.reason))
+      assert.deepEqual(await written(pool), before)
+    } else {
+      assert.ok(other?.status === 'fulfilled' && other.value.kind === 'recorded')
+      const { rows } = await pool.query('select execution_id from trades')
+      assert.deepEqual(rows, [{ execution_id: second.executionId }])
+      assert.equal((await poll(store, beside)).length, 1, 'what was pending was handed to nobody')
+    }
+  })
+
+test('a revocation waits for the writes of its key that are under way, and comes after them', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const hosts = await openHosts(t)
+  const { store, pool, caller, first } = hosts
+  const release = await locked(t, pool, 'select from windows for update')
+  const confirmed = report(store, caller, first.executionId, filled(usd('1')))
+  await until(async () => (await waiting(pool, `locktype <> 'advisory'`)) > 0)
+  let isRevoked = false
+  const revoked = ends['is revoked'](hosts).then(() => {
+    isRevoked = true
+  })
+  await until(async () => (await waiting(pool, `locktype = 'advisory' and mode = 'ExclusiveLock'`)) > 0)
+  // Comes later, and so behind the revocation.
+  const later = sendPlan(store, caller, { partnerPlanId: 'p4' })
+  const refused = assert.rejects(later, problem('key_invalid'))
+  assert.equal(isRevoked, false)
+  await release()
+  assert.equal((await confirmed).kind, 'recorded')
+  await revoked
+  await refused
+})
+
+const CALLERS = 60
+const CALLS_BEFORE = 120
+
+test('a key revoked on another host in the middle of a flood writes nothing from then on', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { machine } = machineAt(T0)
+  const url = await ownDatabase(temporaryFolder(t))
+  const open = (): Promise<Store> => openStore(url, { clock: machine.clock, create: false })
+  const [store, other] = [await open(), await open()]
+  t.after(() => Promise.all([store.close(), other.close()]))
+  const { acme } = await populate(store)
+  const { record, secret: key } = issueKey({ tenant: acme, label: null, lifetimeMs: null }, machine)
+  await store.addKey(record, AUDIT)
+  const service = await startService(t, { wrap: () => store })
+  const pool = openPool(url, { max: 1 })
+  t.after(() => pool.end())
+
+  let sent = 0
+  let linked = 0
+  const reached = Promise.withResolvers<void>()
+  const flood = async () => {
+    for (;;) {
+      sent += 1
+      const body = { ...USER, partner_user_id: `flood-${sent}` }
+      const { status, headers } = await service.call('POST', '/partner/v1/users', body, { key })
+      if (status !== 200) {
+        assert.equal(status, 401)
+        assert.equal(headers.get('www-authenticate'), 'Bearer')
+        return
+      }
+      linked += 1
+      if (linked === CALLS_BEFORE) reached.resolve()
+    }
+  }
+  const callers = Promise.all(Array.from({ length: CALLERS }, flood))
+  await reached.promise
+  await other.changeKey(record.keyId, (seen, time) => ({ key: revoke(seen, time), successor: null }), AUDIT)
+  const users = async () => Number((await pool.query('select count(*) as n from users')).rows[0].n)
+  const then = await users()
+  await callers
+  assert.equal(await users(), then, 'linked after the revocation had returned')
+  assert.equal(linked, then)
+})

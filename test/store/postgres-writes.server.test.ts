@@ -1,0 +1,581 @@
+// Writes on PostgreSQL whose connection or server fails at any point: what was asked is done once or not at all, and
+// known.
+
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { openStore } from '../../src/store/postgres/open.ts'
+import {
+  type Connection,
+  connect,
+  lacksAcknowledged,
+  type ServerState,
+  UNKNOWN,
+} from '../../src/store/postgres/server/connection.ts'
+import { migrate } from '../../src/store/postgres/server/migrate.ts'
+import { openPool } from '../../src/store/postgres/server/pool.ts'
+import { query } from '../../src/store/statement.ts'
+import type { Store } from '../../src/store/store.ts'
+import { temporaryFolder } from '../support/database.ts'
+import {
+  assertNotToldAlone,
+  ourPair,
+  ourServer,
+  ownDatabase,
+  proxyTo,
+  runServer,
+  type Server,
+  startServer,
+  startStandby,
+} from '../support/postgres-server.ts'
+import { finish, startServe, WITH_OPS } from '../support/process.ts'
+import { PLAN, USER } from '../support/service.ts'
+import { hasTool } from '../support/tools.ts'
+import { until, within } from '../support/within.ts'
+import { AUDIT, link, populate, T0 } from './world.ts'
+
+const MARK = query('insert into marks (mark) values (:mark)')
+const WRONG = query('select 1 / 0')
+const XID = query<{ xid: string }>('select pg_current_xact_id()::text as xid')
+const IMPATIENT = query('set local idle_in_transaction_session_timeout = 50')
+const PID = query<{ pid: bigint }>('select pg_backend_pid() as pid')
+
+const MARKS = 'create table tranche.marks (mark bigint)'
+
+function connectTo(t: TestContext, url: string, max?: number): Connection {
+  const connection = connect(openPool(url, max === undefined ? {} : { max }), url, null)
+  t.after(() => connection.close().catch(() => {}))
+  return connection
+}
+
+/** A database with a table to write to, straight and through a proxy. */
+async function stage(t: TestContext) {
+  const server = await ourServer()
+  const url = await ownDatabase(temporaryFolder(t))
+  const database = new URL(url).pathname.slice(1)
+  await server.ask(MARKS, database)
+  const proxy = await proxyTo(t, server, database)
+  const marks = async () =>
+    (await server.ask<{ mark: string }>('select mark from tranche.marks', database)).length
+  const end = (pid: bigint) => server.ask(`select pg_terminate_backend(${pid})`)
+  return { server, url, database, proxy, marks, end }
+}
+
+/** Writes a row; answers how often the work was done. */
+async function mark(connection: Connection, before = async (_: bigint) => {}): Promise<number> {
+  let runs = 0
+  await connection.write(async (tx) => {
+    runs += 1
+    const first = await tx.get(PID)
+    if (runs === 1) await before(first?.pid ?? 0n)
+    await tx.run(MARK, { mark: 1 })
+  })
+  return runs
+}
+
+test('a connection that ended while it was idle is made anew', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { url, marks, end } = await stage(t)
+  const connection = connectTo(t, url, 1)
+  const seen = await connection.look((tx) => tx.get(PID))
+  await end(seen?.pid ?? 0n)
+  await mark(connection)
+  assert.equal(await marks(), 1)
+})
+
+test('a connection that ends inside a transaction: it is done again, and counts once', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { url, marks, end } = await stage(t)
+  const connection = connectTo(t, url)
+  assert.equal(await mark(connection, async (pid) => void (await end(pid))), 2)
+  assert.equal(await marks(), 1)
+})
+
+test('a transaction that the server ended because its process stood still: it is done again', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { proxy, marks } = await stage(t)
+  const connection = connectTo(t, proxy.url)
+  let runs = 0
+  await connection.write(async (tx) => {
+    runs += 1
+    if (runs === 1) {
+      await tx.run(IMPATIENT)
+      // Its next statement is on its way before it has read why that is too late.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
+    }
+    await tx.run(MARK, { mark: 1 })
+  })
+  assert.deepEqual([runs, await marks()], [2, 1])
+})
+
+test('a commit that arrived, and whose answer did not: it counts, and is not done again', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { proxy, marks } = await stage(t)
+  const connection = connectTo(t, proxy.url)
+  const met = proxy.next('answer lost')
+  assert.equal(await mark(connection), 1)
+  await met
+  assert.equal(await marks(), 1)
+})
+
+test('a commit whose answer cannot be read: it counts, and is not done again', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { proxy, marks } = await stage(t)
+  const connection = connectTo(t, proxy.url)
+  const met = proxy.next('answer garbled')
+  assert.equal(await mark(connection), 1)
+  await met
+  assert.equal(await marks(), 1)
+})
+
+test('a commit that never arrived: the server says so, and it is done again', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { proxy, marks } = await stage(t)
+  const connection = connectTo(t, proxy.url)
+  const met = proxy.next('never arrives')
+  assert.equal(await mark(connection), 2)
+  await met
+  assert.equal(await marks(), 1)
+})
+
+test('every connection of a pool that breaks in a commit: what became of it is known all the same', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { proxy, marks } = await stage(t)
+  const connection = connectTo(t, proxy.url, 1)
+  for (const [fate, runs] of [
+    ['answer lost', 1],
+    ['never arrives', 2],
+  ] as const) {
+    const began = performance.now()
+    const met = proxy.next(fate)
+    assert.equal(await mark(connection), runs)
+    await met
+    assert.ok(performance.now() - began < 5_000, 'it did not wait for its own place')
+  }
+  assert.equal(await marks(), 2)
+})
+
+test('a commit that is answered with another word than COMMIT has failed', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { proxy } = await stage(t)
+  const connection = connectTo(t, proxy.url)
+  const met = proxy.next('answered with rollback')
+  await assert.rejects(mark(connection), /a commit was answered with ROLLBA/)
+  await met
+})
+
+test('a statement whose failure the work overlooks undoes it all the same', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { url, marks } = await stage(t)
+  const connection = connectTo(t, url)
+  const work = connection.write(async (tx) => {
+    await tx.run(MARK, { mark: 1 })
+    await tx.get(WRONG).catch(() => {})
+  })
+  await assert.rejects(work, /division by zero/)
+  assert.equal(await marks(), 0)
+})
+
+test('a statement that could not even be sent undoes it as well', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { url, marks } = await stage(t)
+  const connection = connectTo(t, url)
+  const work = connection.write(async (tx) => {
+    await tx.run(MARK, { mark: 1 })
+    tx.unwaited(tx.run(MARK, {}))
+  })
+  await assert.rejects(work, /no value for :mark/)
+  const another = connection.write(async (tx) => {
+    tx.unwaited(Promise.reject(new Error('no row to send')))
+    await tx.run(MARK, { mark: 1 })
+  })
+  await assert.rejects(another, /no row to send/)
+  assert.equal(await marks(), 0)
+})
+
+/** A server of its own with a standby; a commit is lost on the way, and then `change` takes place. */
+async function lostCommit(t: TestContext, change: (server: Server, standby: Server) => Promise<Server>) {
+  const server = await startServer({ wal_level: 'replica' })
+  t.after(server.stop)
+  const url = server.url('postgres')
+  const pool = openPool(url)
+  await migrate(pool, () => 0 as never)
+  await pool.end()
+  await server.ask(MARKS)
+  const standby = await startStandby(server)
+  t.after(standby.stop)
+  const proxy = await proxyTo(t, server, 'postgres')
+  const connection = connectTo(t, proxy.url)
+  const met = proxy.next('never arrives', async () => proxy.leadTo(await change(server, standby)))
+  const outcome = await mark(connection).then(
+    () => null,
+    (error: Error) => error,
+  )
+  await met
+  const [row] = await standby.ask<{ marks: string }>('select count(*) as marks from tranche.marks')
+  return { outcome, marks: Number(row?.marks) }
+}
+
+test('a standby that is promoted in the middle of a commit cannot tell what became of it', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { outcome, marks } = await lostCommit(t, async (server, standby) => {
+    server.kill('SIGQUIT')
+    await standby.ask('select pg_promote()')
+    return standby
+  })
+  assert.equal((outcome as { code?: string } | null)?.code, 'storage_failed')
+  assert.equal(marks, 0, 'it was not done again')
+  assert.match(outcome?.message ?? '', /went away in the middle of a commit, and it is not known whether/)
+})
+
+test('a server that falls over in the middle of a commit, and gives its number to another', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const server = await startServer()
+  t.after(server.stop)
+  const pool = openPool(server.url('postgres'))
+  await migrate(pool, () => 0 as never)
+  await pool.end()
+  await server.ask(MARKS)
+  const proxy = await proxyTo(t, server, 'postgres')
+  const connection = connectTo(t, proxy.url)
+  // What the transaction has written is in the memory of the server, and nowhere else.
+  const [writer] = await server.ask<{ pid: number }>(
+    `select pid from pg_stat_activity where backend_type = 'walwriter'`,
+  )
+  assert.ok(writer)
+  process.kill(writer.pid, 'SIGSTOP')
+  let xid = 0n
+  const met = proxy.next('never arrives', async () => {
+    server.kill('SIGQUIT')
+    await hasEnded(server)
+    const again = await runServer(server.folder)
+    t.after(again.stop)
+    while ((await nextXid(again)) < xid);
+    proxy.leadTo(again)
+  })
+  const write = connection.write(async (tx) => {
+    xid = BigInt((await tx.get(XID))?.xid ?? 0)
+    await tx.run(MARK, { mark: 1 })
+  })
+  await assert.rejects(write, { code: 'storage_failed', message: /it is not known whether/ })
+  await met
+  const [row] = await server.ask<{ marks: string }>('select count(*) as marks from tranche.marks')
+  assert.equal(row?.marks, '0', 'the number was given to another')
+})
+
+/** Commits a transaction; answers its number. */
+async function nextXid(server: Server): Promise<bigint> {
+  const [row] = await server.ask<{ xid: string }>('select pg_current_xact_id()::text as xid')
+  return BigInt(row?.xid ?? 0)
+}
+
+async function hasEnded({ folder }: Server): Promise<void> {
+  while (existsSync(join(folder, 'data/postmaster.pid'))) await new Promise((end) => setTimeout(end, 20))
+}
+
+test('a pool whose connections are all in use says so after ten seconds', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { url, marks } = await stage(t)
+  const connection = connectTo(t, url, 1)
+  const done = Promise.withResolvers<void>()
+  const first = mark(connection, () => done.promise)
+  const began = performance.now()
+  await assert.rejects(
+    connection.look((tx) => tx.get(PID)),
+    {
+      code: 'database_locked',
+      message: /^No connection to postgres:\/\/.* was free or could be made in time: run it again\.$/,
+    },
+  )
+  assert.ok(performance.now() - began < 15_000)
+  done.resolve()
+  // The server has ended what stood still for so long, so it is done again.
+  assert.ok((await first) <= 2)
+  assert.equal(await marks(), 1)
+})
+
+// A server that came back without writes that it had answered: a process that was told they are committed notices, and
+// nothing is fired or handed out until somebody has decided. What has lost nothing is silent.
+
+const WAIT_MAX_MS = 60_000
+const DATABASE = 'ledger'
+
+/** A primary and a standby that follows it, and a way that leads to the primary, for a role without any rights. */
+async function lostWrites(t: TestContext) {
+  const primary = await startServer({ wal_level: 'replica' })
+  t.after(primary.stop)
+  await primary.ask('create role app login')
+  await primary.ask(`create database ${DATABASE} owner app`)
+  const standby = await startStandby(primary)
+  t.after(standby.stop)
+  const way = await proxyTo(t, primary, DATABASE)
+  const url = way.url.replace('tranche@', 'app@')
+
+  /** Resolves when the standby has everything that the primary has by now. */
+  const caughtUp = async (): Promise<void> => {
+    const [at] = await primary.ask<{ lsn: string }>('select pg_current_wal_lsn()::text as lsn')
+    await until(WAIT_MAX_MS, 'a standby that has caught up', async () => {
+      const [row] = await standby.ask<{ has: boolean }>(
+        `select pg_last_wal_replay_lsn() >= '${at?.lsn}' as has`,
+      )
+      return row?.has
+    })
+  }
+  return {
+    primary,
+    standby,
+    way,
+    url,
+    caughtUp,
+    /** The standby gets nothing from now on. */
+    async leaveBehind(): Promise<void> {
+      await caughtUp()
+      await standby.ask(`alter system set primary_conninfo = ''`)
+      await standby.ask('select pg_reload_conf()')
+      await until(WAIT_MAX_MS, 'a standby that follows nobody', async () => {
+        const rows = await primary.ask('select from pg_stat_replication')
+        return rows.length === 0
+      })
+    },
+    /** The primary ends, and the standby takes its place. */
+    async takeOver(how: 'SIGQUIT' | 'SIGINT'): Promise<void> {
+      primary.kill(how)
+      await hasEnded(primary)
+      await standby.ask('select pg_promote()')
+      way.cut()
+      way.leadTo(standby)
+    },
+  }
+}
+
+async function storeAt(t: TestContext, url: string): Promise<Store> {
+  const store = await openStore(url, { clock: null, create: true })
+  t.after(() => store.close())
+  return store
+}
+
+test('a serve whose server lost what it had answered says so, hands out nothing, and goes on when told to', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { leaveBehind, takeOver, url, standby } = await lostWrites(t)
+  const options = { cwd: temporaryFolder(t), env: { TRANCHE_DB: url } }
+  const run = (...argv: string[]) => finish(t, argv, options)
+  const succeed = async (...argv: string[]): Promise<string> => {
+    const { code, out, err } = await run(...argv)
+    assert.equal(code, 0, `${argv.join(' ')}: ${out}${err}`)
+    return out.trim()
+  }
+  await succeed('partner', 'create', 'acme', '--name', 'Acme')
+  const key = await succeed('key', 'create', 'acme', '--env', 'live')
+  const serve = await startServe(t, [...WITH_OPS], options)
+  const callOn =
+    (base: string) =>
+    async (path: string, body?: unknown): Promise<{ status: number; body: never }> => {
+      const method = body === undefined ? 'GET' : 'POST'
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+      const answer = await fetch(`${base}/partner/v1/${path}`, {
+        method,
+        headers,
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      })
+      return { status: answer.status, body: (await answer.json()) as never }
+    }
+  const call = callOn(serve.url)
+  assert.equal((await call('users', USER)).status, 200)
+  assert.equal((await call('plans', PLAN)).status, 200)
+  await succeed('tick', '--price', '60000')
+  const due = (await call('executions/due')).body as { execution_id: string; amount_usd: string }[]
+  assert.equal(due.length, 1)
+  await leaveBehind()
+  const fill = {
+    partner_order_id: 'order-1',
+    status: 'filled',
+    usd_amount: due[0]?.amount_usd,
+    btc_amount: '0.0001',
+    execution_price: '60000',
+  }
+  const confirm = () => call(`executions/${due[0]?.execution_id}/confirm`, fill)
+  assert.equal((await confirm()).status, 200)
+
+  await takeOver('SIGQUIT')
+  // Nobody calls: the service looks by itself.
+  const line = JSON.parse(await within(WAIT_MAX_MS, 'a line in the log', serve.line('came back without')))
+  assert.equal(line.level, 'error')
+  assert.deepEqual([line.writes, line.tenants], [1, 'acme live'])
+  assert.match(line.server, /^timeline 2, recovered up to .* of timeline 1$/)
+  const polled = await call('executions/due')
+  assert.equal(polled.status, 503)
+  assert.match(JSON.stringify(polled.body), /stands still/)
+  assert.equal((await call('plans', PLAN)).status, 503)
+  const ready = await fetch(`${serve.opsUrl}/readyz`)
+  assert.equal(ready.status, 503)
+  assert.match(await ready.text(), /stands still/)
+  assert.match(
+    await (await fetch(`${serve.opsUrl}/metrics`)).text(),
+    /tranche_findings\{[^}]*"writes_lost"[^}]*\} 1/,
+  )
+  const tick = await run('tick', '--price', '60000', '--json')
+  assert.deepEqual([tick.code, JSON.parse(tick.err).error.code], [5, 'writes_lost'])
+  const found = JSON.parse(await succeed('status', '--json')).findings.find(
+    ({ kind }: { kind: string }) => kind === 'writes_lost',
+  )
+  assert.equal(found.severity, 'page')
+  assert.match(found.message, /1 write or more that had been answered/)
+  assert.match((await run('check')).out, /writes_lost/)
+  // What was bought is recorded: the partner sends its confirmation again.
+  assert.deepEqual([(await confirm()).status, (await confirm()).body['replayed' as never]], [200, true])
+
+  serve.child.kill('SIGKILL')
+  await serve.ended
+  const later = await startServe(t, [], options)
+  assert.equal((await callOn(later.url)('executions/due')).status, 503)
+  await later.line('came back without')
+  assert.equal((await run('restore')).code, 2)
+  assert.match(await succeed('restore', '--resume'), /goes on, without 1 write/)
+  assert.equal((await run('restore', '--resume')).code, 2)
+  assert.equal((await callOn(later.url)('executions/due')).status, 200)
+  await succeed('tick', '--price', '60000')
+  assert.equal((await succeed('status')).includes('came back without'), false)
+  const [entry] = await standby.ask<{ n: string }>(
+    `select count(*) as n from tranche.audit where action = 'database.resume'`,
+    DATABASE,
+  )
+  assert.equal(entry?.n, '1')
+})
+
+test('a write notices a lost one before it does anything, and a former primary lacks what came after it', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { primary, leaveBehind, takeOver, way, url } = await lostWrites(t)
+  const store = await storeAt(t, url)
+  const { acmeLive, bolt } = await populate(store)
+  await leaveBehind()
+  await link(store, acmeLive, 'lost')
+  await takeOver('SIGQUIT')
+  await assert.rejects(link(store, acmeLive, 'later'), { code: 'writes_lost' })
+  const lost = await store.readLostWrites()
+  assert.deepEqual([lost?.writes, lost?.tenants], [1, 'acme live'])
+  await store.resume(AUDIT)
+  assert.equal(await store.readLostWrites(), null)
+  await link(store, bolt, 'on the new line')
+  // Somebody starts the one that fell over.
+  await primary.again()
+  way.cut()
+  way.leadTo(primary)
+  await assert.rejects(link(store, bolt, 'again'), { code: 'writes_lost' })
+  // The audited decision as well.
+  const gone = await store.readLostWrites()
+  assert.deepEqual([gone?.writes, gone?.tenants], [2, 'bolt test'])
+})
+
+test('what an operator was told is done, and is lost, is noticed by a service that saw it', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const { leaveBehind, takeOver, url } = await lostWrites(t)
+  const service = await storeAt(t, url)
+  await populate(service)
+  await leaveBehind()
+  const operator = await openStore(url, { clock: null, create: false })
+  await operator.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' as const }), AUDIT)
+  await operator.close()
+  assert.equal(await service.readLostWrites(), null)
+  await takeOver('SIGQUIT')
+  assert.equal((await service.readLostWrites())?.writes, 1)
+  await service.resume(AUDIT)
+  assert.equal(await service.readLostWrites(), null)
+})
+
+/** What a server goes through without losing anything. */
+const HARMLESS: Record<string, (at: Awaited<ReturnType<typeof lostWrites>>) => Promise<void>> = {
+  'a planned switchover': ({ takeOver }) => takeOver('SIGINT'),
+  async 'a crash of a primary whose standby has everything'({ takeOver, caughtUp }) {
+    await caughtUp()
+    await takeOver('SIGQUIT')
+  },
+  async 'a crash and its recovery'({ primary, way }) {
+    primary.kill('SIGQUIT')
+    await hasEnded(primary)
+    await primary.again()
+    way.cut()
+  },
+  async 'statistics that begin anew'({ primary }) {
+    await primary.ask(`select pg_stat_reset_shared('bgwriter')`)
+  },
+}
+
+for (const [name, happens] of Object.entries(HARMLESS))
+  test(`nothing is said of ${name}`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const at = await lostWrites(t)
+    const store = await storeAt(t, at.url)
+    const { acmeLive } = await populate(store)
+    for (let n = 0; n < 20; n++) await link(store, acmeLive, `before ${n}`)
+    // As serve does all the time.
+    assert.equal(await store.readLostWrites(), null)
+    await happens(at)
+    await link(store, acmeLive, 'after')
+    assert.equal(await store.readLostWrites(), null)
+    await assert.rejects(store.resume(AUDIT), { code: 'usage' })
+  })
+
+test('what is lost and what is not, by the line, the position and the number of a write', () => {
+  const server: ServerState = { timeline: '00000002', memory: '', replayed: '1/A0', position: '2/0' }
+  const write = (position: string, timeline = '00000001') => ({
+    mark: { xid: '7', position, timeline, memory: '' },
+  })
+  assert.equal(lacksAcknowledged(write('1/9F'), server, 'committed'), false)
+  assert.equal(lacksAcknowledged(write('1/A0'), server, 'committed'), false)
+  assert.equal(lacksAcknowledged(write('1/A1'), server, 'committed'), true)
+  assert.equal(lacksAcknowledged(write('0/FFFFFFFF'), server, 'committed'), false)
+  assert.equal(lacksAcknowledged(write('1/10'), server, 'aborted'), true)
+  assert.equal(lacksAcknowledged(write('1/10'), server, 'future'), true)
+  assert.equal(lacksAcknowledged(write('1/10'), server, null), false, 'too old to be known')
+  assert.equal(lacksAcknowledged(write('1/A1'), { ...server, replayed: null }, 'committed'), false)
+  assert.equal(lacksAcknowledged(write('1/A1', '00000002'), server, 'committed'), false)
+  assert.equal(
+    lacksAcknowledged(write('2/1', '00000002'), server, 'committed'),
+    true,
+    'set back on its own line',
+  )
+  assert.equal(
+    lacksAcknowledged(write('0/1', '00000003'), server, 'committed'),
+    true,
+    'of a line it knows nothing of',
+  )
+  assert.equal(
+    lacksAcknowledged(write(UNKNOWN, '00000003'), server, 'committed'),
+    false,
+    'made by somebody else',
+  )
+  assert.equal(lacksAcknowledged(write(UNKNOWN), server, 'future'), true)
+})
+
+// Whose wait for a standby is ended by somebody: what is on one disk alone is not told as done.
+
+// The server tells of a commit that was cancelled in a warning: the database asks for less than that, or for much more.
+for (const [how, ending, heard] of [
+  ['its process is ended', 'pg_terminate_backend', 'debug5'],
+  ['it is cancelled', 'pg_cancel_backend', 'error'],
+] as const)
+  test(`a commit that waits for a standby is not told as done when ${how}, until both have it`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const pair = await ourPair()
+    await pair.primary.ask(`create database ${ending}`)
+    await pair.primary.ask(`alter database ${ending} set client_min_messages = ${heard}`)
+    const store = await openStore(pair.primary.url(ending), { clock: () => T0, create: true })
+    t.after(() => store.close())
+    const { acme } = await populate(store)
+    await assertNotToldAlone(t, pair, ending, (holdBack) => {
+      holdBack()
+      return link(store, acme)
+    })
+  })
+
+test('the schema of a new database is not told as made on one disk alone', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const pair = await ourPair()
+  await pair.primary.ask('create database new')
+  await assertNotToldAlone(t, pair, 'pg_cancel_backend', async (holdBack) => {
+    holdBack()
+    const store = await openStore(pair.primary.url('new'), { clock: () => T0, create: true })
+    await store.close()
+  })
+})
