@@ -31,10 +31,7 @@ type AsFile = {
   restore(copy: string, options: { now: Instant; audit: AuditEntry; force: boolean }): Promise<Replaced>
 }
 
-/**
- * A database that is not open. A database that is not open. A database that is not open. Its methods throw Problems
- * that say what to do.
- */
+/** A database that is not open. Its methods throw Problems that say what to do. */
 export interface Database {
   /** As it may be shown and logged: without a password. */
   readonly shown: string

@@ -1,4 +1,5 @@
-// Rows that are wrong, as faults: those that break a rule, and those that were changed after they were recorded.
+// Faults: rows that break a rule, and rows that were changed after they were recorded. Also warnings, which are not
+// wrong yet.
 
 import { type Finding, findingsOf, KEY_ENDS_WITHIN_DAYS, ticket } from '../../core/findings.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Price, type Usd } from '../../core/money.ts'
@@ -36,9 +37,9 @@ import { TABLES } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { earlyFillsReader, type OwnVitals, stockTaker, vitalsReader } from './vitals.ts'
 
-/** A rule stops after so many findings: more would say nothing new. */
+/** The most findings of a rule: more would add nothing. */
 export const FINDINGS_PER_RULE_MAX = 100
-/** After so many in all, no further trades are looked at. */
+/** After this many in all, no further trades are read. */
 const FINDINGS_MAX = FINDINGS_PER_RULE_MAX * LEDGER_RULES.length
 const ROWS_PER_READ = 5_000
 
@@ -113,7 +114,7 @@ const DIGESTED_TABLES: readonly Paged<DigestedRow>[] = (Object.keys(DIGESTED) as
   }
 })
 
-/** What the partner calls it, for the operator who looks for it. */
+/** The name that the partner gave it, for the operator who looks for it. */
 const NAMES = ['partner_plan_id', 'partner_user_id', 'label']
 
 const changedRows = (name: Digested, rows: readonly DigestedRow[]): Fault[] =>
@@ -141,24 +142,24 @@ const TRADES: Paged<DigestedTrade> = {
   changed: changedTrades,
 }
 
-/** What a store looks at in a way of its own. */
+/** The parts of the check that each store has itself. */
 type OwnFaults = {
-  /** What is wrong with the database itself, rather than with what is in it. */
+  /** Faults of the database itself, not of its contents. */
   looks: readonly (readonly [kind: string, look: () => Promise<Fault[]>])[]
   rules: readonly CheckedRule[]
-  /** That nothing of a kind can be found, because a page cannot be read. */
+  /** The message when a kind of fault cannot be looked for, because a page cannot be read. */
   unreadable: (kind: string, error: Problem) => string
 }
 
 /**
- * Each look is on a snapshot of its own: one for the whole check would hold up the cleaning of a server and the log of
- * a file.
+ * Each look has a snapshot of its own: one for the whole check would hold back vacuum on a server and checkpoints on a
+ * file.
  */
 export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
   const all = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
     base.look((tx) => tx.all(statement, params), { reads: 'whole' })
 
-  /** A page that cannot be read is a finding like any other: the rest may still have something to say. */
+  /** A page that cannot be read is a finding like any other, and the other looks go on. */
   async function readable(kind: string, look: () => Promise<Fault[]>): Promise<Fault[]> {
     try {
       return await look()
@@ -194,9 +195,9 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
   }
 }
 
-// What is not wrong yet but may become so. To what is found at a glance (core/findings.ts), the check adds what takes
-// more reading: keys that end, figures that contradict each other, traces of a wrong clock, and what concerns one store
-// alone.
+// Warnings: what is not wrong yet but may become so. To the findings from the vitals (core/findings.ts), the check adds
+// those that take more reading: keys that end, figures that contradict each other, traces of a wrong clock, and the
+// warnings of one store alone.
 
 type WarningParts = {
   vitals: OwnVitals
@@ -224,7 +225,7 @@ export function warningsOf(base: Base, parts: WarningParts): CheckStore['findWar
   }
 }
 
-/** What cannot be read is a fault, and the check has already said so. */
+/** What cannot be read is a fault, which the check has reported already. */
 function noneIfDamaged(error: unknown): Finding[] {
   if (error instanceof Problem && error.code === 'database_damaged') return []
   throw error
@@ -253,11 +254,11 @@ export function importLeft(rows: bigint): Finding {
   return ticket('import_left', 'price import', message, { next: ['tranche', 'price', 'import', 'FILE'] })
 }
 
-// What the check has to say about the clock: traces of a time when it was wrong.
+// Warnings about the clock: traces of a time when it was wrong.
 
 const LIVE = { slug: null, environment: 'live' } as const
 
-/** Only live business counts: a test environment may be led through time faster than the clock. */
+/** Only live business counts: a test environment may be advanced faster than the clock. */
 const LATEST_RECORD = query<{ at: bigint | null }>(
   `select max(x.at) as at from (
      select max(at) as at from ticks union all select max(at) from audit
@@ -272,7 +273,7 @@ const setBack =
   (base: Base): Look =>
   async (clock) => {
     const latest = instantOrNull((await base.look((tx) => tx.get(LATEST_RECORD)))?.at ?? null)
-    // The clock is read afterwards; otherwise, what was just written would lie ahead of it.
+    // The clock is read afterwards; otherwise a record written meanwhile would lie ahead of it.
     const now = await clock()
     if (latest === null || latest <= now) return []
     const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later`
@@ -319,7 +320,7 @@ const rolledAhead =
     })
   }
 
-// What the check has to say about keys: those that end soon.
+// Warnings about keys that end soon.
 
 type KeyRow = TenantRow & { key_id: string; expires_at: bigint; last: bigint | null; rotated: bigint }
 /** A key needs no warning once its partner has switched to one that lasts longer. */
@@ -357,7 +358,7 @@ const keysThatEnd =
 
 // Fills that deserve a look: their figures contradict each other, or the price of the market.
 
-/** More of them would say nothing new. */
+/** The most of these findings: more would add nothing. */
 const MISPRICED_MAX = 20
 
 const TRADES_PER_READ = 1_000
@@ -365,10 +366,13 @@ const TRADES_PER_READ = 1_000
 /** A trade, what its execution comes to, and the price of the market, as far as one is known. */
 type Row = TradeRow & TenantRow & { usd: bigint; btc: bigint; market: bigint | null }
 
-/** By the index of tenants: what test environments have is little beside the trades of all. */
+/** By the index of tenants, because test environments have few trades compared with all. */
 const IS_TEST = `d.tenant_id in (select tenant_id from tenants where environment = 'test')`
 
-/** What the execution saw as it fired. An execution by the clock may have seen nothing: what was stored before it. */
+/**
+ * The price that the execution fired at. One that fired by the clock may have none: then the last price stored before
+ * it.
+ */
 const MARKET = `coalesce(e.price, (
   select p.price from prices p where p.at between e.created_at - ${MARKET_PRICE_MS} and e.created_at
   order by p.at desc limit 1))`
@@ -392,7 +396,7 @@ const suspect = (which: string): Query<Row> =>
      and not exists (select 1 from adjustments a where a.execution_id = d.execution_id)
    order by d.execution_id limit :limit`,
   )
-// Few trades are adjusted, so all of those are worth it. Only a late fill was bought at a price of its own.
+// Few trades are adjusted, so all of them are checked. Only a late fill has a price of its own.
 const adjusted = (which: string): Query<Row> =>
   query<Row>(
     `select t.*, d.*, d.usd_amount + a.usd as usd, d.btc_amount + a.btc as btc, ${MARKET} as market

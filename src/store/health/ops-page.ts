@@ -10,7 +10,7 @@ import { SEAL, sealIn } from '../seal.ts'
 import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 
-/** How many open windows are looked at, at most, for the live ones among them. */
+/** The most open windows that are read to find the live ones among them. */
 const LOOKED_AT = 20_000
 
 type PlaceRow = { recorded_at: bigint; execution_id: string }
@@ -189,8 +189,8 @@ const CREATED = query<CreatedRow>(
 )
 
 /**
- * `settled` is the newest execution, once nothing below it can appear any more: null when there is none, undefined when
- * that takes too long. A count that is not settled waits for the next look.
+ * `settled` is the newest execution, once none can appear below it any more: null when there is none, undefined when
+ * that takes too long. A count that is not settled waits for the next reading.
  */
 export function marksReader(
   base: Base,

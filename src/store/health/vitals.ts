@@ -1,4 +1,4 @@
-// What is known of the service at a glance: the latest passes and their feed, the clock, each partner, the disk.
+// Reads the vitals: the latest passes and their feed, the clock, each partner, the disk.
 
 import { LATENESS_PASSES, type LostWrites } from '../../core/clock.ts'
 import type { ExecutionId } from '../../core/execution.ts'
@@ -83,7 +83,7 @@ const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, downSince:
   down: reason === null ? null : { since: instant(downSince), reason },
 })
 
-// Fills whose time lies before their execution was there: as they were recorded, and as they were refused and kept.
+// Recorded and late fills that are dated before their execution was created.
 
 type Row = TenantRow & { execution_id: string; executed_at: bigint; created_at: bigint }
 
@@ -92,7 +92,7 @@ const of = (table: string, receivedAt: string): string =>
    from ${table} x join executions e on e.execution_id = x.execution_id
    where x.executed_at < e.created_at - ${EARLY_FILL_MS} and x.${receivedAt} >= :since`
 
-/** A failure bought nothing, and neither did what was adjusted to nothing: there is nothing left to ask the partner. */
+/** A failure, and a fill adjusted to zero, bought nothing: there is nothing to ask the partner. */
 const IS_BOUGHT = `exists (
   select 1 from trades b where b.execution_id = x.execution_id and coalesce(b.usd_amount, 0) + (
     select coalesce(sum(a.usd_amount), 0) from adjustments a where a.execution_id = b.execution_id) > 0)`
@@ -110,7 +110,7 @@ const EARLY = query<Row>(
    order by y.at desc, y.execution_id desc limit ${EARLY_FILLS_MAX}`,
 )
 
-/** Those of the last days. A sandbox that is ahead has none: its executions are dated in a time that no venue has. */
+/** The early fills of the last days. A sandbox that is ahead has none, because no venue shares its time. */
 export const earlyFillsReader =
   (base: Base) =>
   async (environment: Environment, now: Instant): Promise<EarlyFill[]> =>
@@ -123,12 +123,12 @@ export const earlyFillsReader =
       }),
     )
 
-// What is known of each partner's live environment, in a few steps along indexes, however many plans and orders there
+// The vitals of each partner's live environment, read in a few steps along indexes, however many plans and orders there
 // are.
 
 /** Partners read without a break: a few milliseconds. */
 const PAGE_PARTNERS = 500
-/** For how many partners, those with the most failures, reasons are read; and from how many orders of each. */
+/** The number of partners, those with the most failures, for which reasons are read; and the orders read for each. */
 const PARTNERS_ASKED = 20
 const ORDERS_ASKED = 100
 
@@ -360,7 +360,7 @@ export function stockTaker(base: Base): MonitoringStore['takeStock'] {
     for (;;) {
       const rows = await base.look((tx) => tx.all(UNSPENT_AFTER, { since, ...after, limit: PAGE_ROWS }))
       for (const row of rows) {
-        // Nobody's money was left unspent in a test environment.
+        // In a test environment no real money was left unspent.
         if (row.environment === 'test') continue
         const key = `${row.tenant_id} ${row.partner_plan_id}`
         const plan = ofPlans.get(key) ?? {
@@ -404,8 +404,7 @@ function byTenant(
   return [...found.values()].sort((a, b) => a.tenant.tenantId - b.tenant.tenantId)
 }
 
-// What is on record of passes, and since when plans have waited for one: everything that decides whether the scheduler
-// is late.
+// The recorded passes, and since when plans have waited for one: the facts that decide whether the scheduler is late.
 
 type At = { at: bigint }
 const LATEST = query<At>('select at from ticks order by tick_id desc limit :limit')
@@ -450,7 +449,7 @@ function schedulerReader(base: Base, first: ReturnType<typeof firstAwake>): Moni
   }
 }
 
-// What each tenant has open and due, and what that comes to in each environment.
+// The backlog: open and due executions of each tenant, summed for each environment.
 
 export type OpenRow = {
   tenant_id: bigint
@@ -484,7 +483,7 @@ const backlogReader =
     return backlog
   }
 
-// What monitoring reads: all of that, and what the metrics have besides counts.
+// Monitoring's reads: all of the above, and what the metrics need besides.
 
 type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
 const PASSES_AFTER = query<PassRow>(

@@ -1,4 +1,4 @@
-// A plan: the row and the value, and back.
+// Rows and values of plans, windows, schedules, executions, trades, adjustments and late fills. First the plan.
 
 import type { KeptFor, LateFill, Refused } from '../../core/confirmation.ts'
 import type { Execution, ExecutionId, ExecutionStatus, Trigger } from '../../core/execution.ts'
@@ -346,7 +346,7 @@ export const lateFillOf = (row: LateFillRow): LateFill => ({
   decisionReason: row.decision_reason,
 })
 
-/** Of a report that was refused and is kept. It is a fill, so it has no reason of a failure. */
+/** The parameters of a new late fill. It is a fill, so it has no failure reason. */
 export function lateFillParams({ execution, report, reason }: Refused, tenantId: number, now: Instant) {
   const { failure_reason: _, ...reported } = reportParams(report)
   return newRow('late_reports', {
@@ -359,7 +359,7 @@ export function lateFillParams({ execution, report, reason }: Refused, tenantId:
   })
 }
 
-/** One that is what the partner reported: its digest and its fingerprint agree. Throws DamagedRow. */
+/** A late fill that is what the partner reported: its digest and its fingerprint agree. Throws DamagedRow. */
 export function intactReport(row: LateFillRow): LateFillRow {
   if (reportDigest(reportOf(intact('late_reports', row))) !== row.fingerprint)
     throw new DamagedRow('late_reports', `late_reports row ${row.report_id}`)

@@ -1,4 +1,4 @@
-// A price: the row and the value.
+// Rows and values of prices, the volatility and the clock's dispute. First the price.
 
 import type { Dispute } from '../../core/clock.ts'
 import type { Price } from '../../core/money.ts'
@@ -37,7 +37,7 @@ export const volatilityParams = ({ variance, hours, last }: Volatility): NewRow<
   last_at: last?.at ?? null,
 })
 
-// What disputes the clock: the row and the value.
+// The dispute about the clock: the row and the value.
 
 export type DisputeRow = Omit<RowOf<'clock_disputes'>, 'one'>
 export const disputeOf = (row: DisputeRow): Dispute => ({

@@ -30,7 +30,7 @@ import { addAudit } from './audit.ts'
 
 const PARTNER = query<PartnerRow>('select * from partners where partner_slug = :slug')
 const PARTNERS = query<PartnerRow>('select * from partners order by created_at, partner_slug')
-/** On a server, waits if another transaction is adding one of the same name. */
+/** On a server, this waits while another transaction adds a partner of the same name. */
 const INSERT_PARTNER = query<PartnerRow>(`${insertInto('partners')} on conflict do nothing returning *`)
 const UPDATE_PARTNER = query(
   `update partners set ${assigned(columnsToAdd('partners', 'partner_slug'))} where partner_slug = :partner_slug`,
@@ -46,14 +46,14 @@ const TENANTS = query<TenantRow>(
    order by t.partner_slug, t.environment`,
 )
 
-/** How a store brings the schedules of a partner in line with its status, hold and minimum. */
+/** How a store updates a partner's schedules after a change of its status, hold or minimum. */
 export type Following = {
   /** In the transaction that changes the partner. */
   begin: (tx: Tx, partner: Partner, before: Partner) => Step<unknown>
-  /** After its commit: resolves when all of its schedules are in line with it. */
+  /** After its commit: resolves when all of the partner's schedules are updated. */
   finish: (slug: string) => Promise<void>
 }
-/** `forget` is called in every transaction that changes what the look-up of a key may remember. */
+/** `forget` is called in every transaction that changes what the look-up of a key may have cached. */
 type Remembering = { forget: () => void }
 
 export function createPartnerStore(
@@ -234,7 +234,7 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
         webhookByTenant(tx, tenant),
         tx.times,
       )
-      // Every registration has a new secret: a result for an older one says nothing about this one.
+      // Every registration has a new secret: the outcome of an attempt with an older one does not concern this one.
       if (before?.secret !== attempted.secret) return before
       const webhook = decide(before, real)
       yield* putWebhook(tx, tenant, webhook)

@@ -10,7 +10,7 @@ import type { Base, Step, Tx } from '../transaction.ts'
 export const INSERT_AUDIT = insertInto('audit')
 const INSERT = query(INSERT_AUDIT)
 
-/** Whom an entry is about: by its detail, or by what the subject of such an action is. */
+/** The partner that an entry is about, by its detail or by the subject of its action. */
 const LIST = query<AuditRow>(({ field, firstWord }) => {
   const partner = `case
     when ${field('detail', 'partner_slug')} is not null then ${field('detail', 'partner_slug')}

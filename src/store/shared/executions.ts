@@ -1,4 +1,4 @@
-// Executions after the fact, as an operator acts on them: read with all that is on record, cancelled, adjusted, and
+// Executions after the fact, as an operator acts on them: read with everything on record, cancelled, adjusted, and
 // their late fills decided. How an execution is handed out and confirmed is written for each store
 // (sqlite/executions.ts, postgres/executions.ts), because every purchase goes that way.
 
@@ -127,7 +127,8 @@ export const createTradeStore = (base: Base): TradeStore => ({
     const { executionId, reason = null } = ids
     chosen(ids, await base.look((tx) => lateFillsOf(tx, executionId)))
     return writeRecord(base, executionId, {
-      // Orders are compared across trades and adjustments, which no index can do, so nobody else may add one meanwhile.
+      // Orders are compared across trades and adjustments, which no index can do, so no other write may add one
+      // meanwhile.
       alone: true,
       *work(tx, { execution, adjustments }, times) {
         const { tenant } = execution
@@ -183,9 +184,9 @@ const NEWEST = query<{ execution_id: string }>(NEWEST_EXECUTION)
 type Page = Awaited<ReturnType<ExecutionStore['readExecutions']>>
 type Listings = Pick<ExecutionStore, 'readExecutions' | 'listExecutions' | 'cursorOfNewest'>
 
-/** What a store has of its own. */
+/** What each store has itself. */
 type OwnListings = {
-  /** The least id of what was created from `:since` on. */
+  /** The least id of the executions created from `:since` on. */
   earliest: Query<{ first: string | null }>
   /** Whether nothing can be added to a page any more. */
   isSettled: (page: Page, limit: number) => boolean
@@ -200,7 +201,9 @@ export function createListings({ read, write }: Base, { earliest, isSettled }: O
     return { executions: (yield* tx.all(OF_TENANT_PAGE, asked)).map(executionOf), now }
   }
 
-  /** A cursor after which everything created since then follows; null when nothing was. Nothing before it is read. */
+  /**
+   * A cursor after which the executions created since then follow; null when there are none. Earlier ones are not read.
+   */
   function* begin(tx: Tx, params: { since: Instant | null }): Steps<string | null> {
     if (params.since === null) return ''
     return (yield* tx.get(earliest, params))?.first?.slice(0, -1) ?? null
@@ -211,8 +214,8 @@ export function createListings({ read, write }: Base, { earliest, isSettled }: O
       const first = await read(function* (tx) {
         return yield* page(tx, tenant, which, yield* timeOf(tx, tenant.tenantId))
       }, callOf(tenant))
-      // A reader that goes on after the end of the list must not miss what is dated earlier but committed later, so the
-      // list waits for that.
+      // A reader that continues after the end of the list must not miss an execution that is dated earlier but
+      // committed later, so the list waits for it.
       if (isSettled(first, which.limit)) return first
       return write(
         function* (tx) {
@@ -322,7 +325,7 @@ async function writeRecord<T>(
   )
 }
 
-// What a single confirmation is decided on, and what it leaves behind. A server confirms many in a few statements
+// The reads and writes of a single confirmation. A server confirms many in a few statements
 // (postgres/confirmations.ts).
 
 const EXECUTION = query<ExecutionRow>(
@@ -409,8 +412,8 @@ const LATEST_RECORDED = query<{ at: bigint | null }>(
 )
 
 /**
- * The latest recorded_at among the tenants that share a time with this one; of all in real time for null. A sandbox is
- * alone: what it has recorded lies in the future of all others and must not pull them there.
+ * The latest recorded_at among the tenants that share this one's time; for null, among all in real time. A sandbox is
+ * alone: its records lie in the future of all others and must not move them there.
  */
 export function* latestRecordedAt(tx: Tx, tenantId: number | null): Steps<Instant | null> {
   const row = yield* tx.get(LATEST_RECORDED, { tenant: tenantId })
@@ -427,7 +430,7 @@ const INSERT_ADJUSTMENT = query(
    from trades where execution_id = :execution_id`,
 )
 
-/** The number of the latest adjustment. It stays that until this transaction has ended. */
+/** The number of the latest adjustment, which no other transaction changes before this one has ended. */
 function* latestId(tx: Tx): Steps<number> {
   const [, latest] = yield* tx.together(tx.turn('numbering'), tx.get(LATEST_ID))
   return Number(latest?.id ?? 0n)
@@ -436,10 +439,10 @@ function* latestId(tx: Tx): Steps<number> {
 const addAdjustment = (tx: Tx, adjustment: Adjustment): Step<unknown> =>
   tx.run(INSERT_ADJUSTMENT, adjustmentParams(adjustment))
 
-// The reports that were refused and kept.
+// Late fills.
 
 const LATE_FILL = query<LateFillRow>('select * from late_reports where report_id = :report_id')
-/** One that was dismissed and is accepted after all has its last reason. */
+/** A late fill that was dismissed and is then accepted has the reason of the acceptance. */
 const ACCEPT = query(
   `update late_reports set accepted_at = :now,
      decision_reason = case when decided_at is null then decision_reason else :reason end
@@ -449,7 +452,9 @@ const DECIDE_WHERE = `update late_reports set decided_at = :now, decision_reason
   where decided_at is null and`
 const DECIDE = query(`${DECIDE_WHERE} report_id = :report_id`)
 const DECIDE_ALL = query(`${DECIDE_WHERE} execution_id = :execution_id`)
-/** Those that say the same of its order as one that was accepted: what says something else is for an operator. */
+/**
+ * Decides the late fills that are equal to an accepted one of the same order; different ones are left to an operator.
+ */
 const DECIDE_EQUAL = query(
   `update late_reports set decided_at = :now,
      decision_reason = 'says the same as report ' || cast(:report_id as bigint) || ', which was accepted'
@@ -464,7 +469,7 @@ const COUNT_NONE = query(
   'update executions set unkept_reports = 0 where execution_id = :execution_id and unkept_reports > 0',
 )
 
-/** All that are kept of an execution, oldest first. */
+/** The late fills of an execution, oldest first. */
 function* lateFillsOf(tx: Tx, executionId: string): Steps<LateFill[]> {
   return (yield* tx.all(LATE_FILLS_OF, { execution_id: executionId })).map(lateFillOf)
 }
@@ -474,7 +479,7 @@ function* refuseDamaged(tx: Tx, { reportId }: LateFill): Steps<void> {
   intactReport((yield* tx.get(LATE_FILL, { report_id: reportId })) as LateFillRow)
 }
 
-/** Notes that one was recorded, which settles those that say the same of its order. */
+/** Notes that a late fill was recorded, which also decides equal ones of its order. */
 const accept = (tx: Tx, { reportId }: LateFill, decided: Decided): Step<unknown> =>
   tx.together(
     tx.run(ACCEPT, { report_id: reportId, ...decided }),
@@ -486,8 +491,8 @@ export const decideLate = (tx: Tx, reportId: number, decided: Decided): Step<unk
   tx.run(DECIDE, { report_id: reportId, ...decided })
 
 /**
- * Notes that an operator has settled an execution: the reports that were kept and those that were only counted. Returns
- * whether there were any.
+ * Notes that an operator has decided all late fills of an execution, kept or only counted. Returns whether there were
+ * any.
  */
 function* decideAll(tx: Tx, executionId: string, decided: Decided): Steps<{ counted: boolean }> {
   const own = { execution_id: executionId }
@@ -495,7 +500,7 @@ function* decideAll(tx: Tx, executionId: string, decided: Decided): Steps<{ coun
   return { counted: cleared > 0 }
 }
 
-/** What a confirmation asks, with the parameters `tenant`, `execution_id` and `order`. */
+/** The reads of a confirmation, with the parameters `tenant`, `execution_id` and `order`. */
 export const ASKED = {
   execution: EXECUTION,
   window: WINDOW_OF,
@@ -504,5 +509,5 @@ export const ASKED = {
   holder: HOLDER,
   latest: LATEST_RECORDED,
 }
-/** What it writes, beside its window. */
+/** Its writes, apart from its window. */
 export const RECORDED = { settle: SETTLE, trade: INSERT_TRADE, decide: DECIDE }

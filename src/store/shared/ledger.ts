@@ -66,13 +66,13 @@ export const WINDOWS = {
   wake: WAKE,
 }
 
-/** As it is stored. */
+/** A plan's current window, as it is stored. */
 function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
   const row = yield* tx.get(CURRENT, { plan_id: planId })
   return row ? windowOf(row) : null
 }
 
-/** To be acted on. Throws DamagedRow. */
+/** The same for a caller that acts on it. Throws DamagedRow. */
 export function* soundCurrent(tx: Tx, planId: number): Steps<Window | null> {
   const row = yield* tx.get(CURRENT, { plan_id: planId })
   return row ? windowOf(intact('windows', row)) : null
@@ -149,7 +149,7 @@ const LOCK_EXECUTIONS = query(
 const FIND_OPEN = query<{ execution_id: string }>(
   ({ among }) => `select e.execution_id ${OPEN_EXECUTIONS} and ${among('w.plan_id', 'plan_ids')}`,
 )
-/** What comes back covers an excess first, as in core's settle. */
+/** Money that comes back covers an excess first, as in core's settle. */
 const COVERED = 'case when o.usd < excess then o.usd else excess end'
 const GIVE_BACK = query(
   ({ among }) =>
@@ -251,7 +251,8 @@ const LOCK_PLAN = query(
   'select from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id for no key update',
 )
 const LOCK_ITS_SCHEDULE = query(`select from schedules where plan_id = ${NAMED_PLAN} for no key update`)
-// Locks everything that a cancel may give money back to, at once: locked later, it would not be in the order of ids.
+// Locks every window to which a cancel may give money back, at once: locked later, they would not be in the order of
+// ids.
 const LOCK_ITS_WINDOWS = query(
   `select from windows where plan_id = ${NAMED_PLAN} and (closed_at is null or reserved > 0)
    order by window_id for no key update`,

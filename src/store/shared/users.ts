@@ -63,8 +63,8 @@ const ELSEWHERE = query<{ one: bigint }>(
 )
 
 /**
- * `overwrite` does what a store can about the bytes of an erased e-mail that is in no other row (null for none), and
- * says where they may still be.
+ * `overwrite` removes, as far as a store can, the bytes of an erased e-mail that is in no other row (null for none),
+ * and returns where they may remain.
  */
 export function createUserStore(
   base: Base,
@@ -110,7 +110,7 @@ export function createUserStore(
         return { before: userOf(row), now: real }
       }, ofTenant(tenant))
       const text = before.email
-      // Text that another row holds as well stays on the disk, however that is written.
+      // A text that another row has as well stays on the disk in any case.
       const elsewhere = text !== null && (await look((tx) => tx.get(ELSEWHERE, { text }))) !== undefined
       const remains = await overwrite(elsewhere ? null : text)
       const user = { ...before, email: null, authProvider: null, updatedAt: now }
@@ -133,7 +133,7 @@ function* change(tx: WriteTx, whose: { tenant: Caller; named: Named }, decide: D
   // Linked again only when all of the user's plans are stopped.
   if (isUnderWay && user.status === 'linked') return { stopping: row.user_id, changed: null }
   const userId = user === current ? row?.user_id : yield* put(tx, user, { row, named }, now)
-  // Decided again, by the state in which another transaction of a server has just left the user.
+  // Another transaction has just changed the user, so the decision is made again by its new state.
   if (userId === undefined) return yield* change(tx, whose, decide)
   const changed = { user, plansPaused: 0, executionsCancelled: 0 }
   if (!stopsPlans) return { stopping: null, changed }
@@ -142,7 +142,7 @@ function* change(tx: WriteTx, whose: { tenant: Caller; named: Named }, decide: D
   return { stopping: stopped ? null : userId, changed: { ...changed, ...stopped } }
 }
 
-/** Stores a user that was seen as `row`. Undefined when somebody else has linked it since. */
+/** Stores a user that was read as `row`. Undefined when another transaction has linked the user since. */
 function* put(
   tx: Tx,
   user: User,
@@ -255,7 +255,7 @@ function* isStopping(tx: Tx, userId: bigint): Steps<boolean> {
   return (yield* tx.get(OF_USER, { user_id: userId })) !== undefined
 }
 
-/** Whether those of any of a tenant's users are. */
+/** Whether the plans of any of a tenant's users are still being stopped. */
 export function* isAnyStopping(tx: Tx, { tenantId }: Tenant): Steps<boolean> {
   return (yield* tx.get(OF_TENANT, { tenant: tenantId })) !== undefined
 }
@@ -264,7 +264,7 @@ export function* isAnyStopping(tx: Tx, { tenantId }: Tenant): Steps<boolean> {
 export const usersStopping = (tx: Tx): Step<{ user_id: bigint }[]> => tx.all(USERS)
 
 /**
- * Stops the rest of a user's plans, and returns what the whole stop came to. The key of the call that asked for it has
+ * Stops the rest of a user's plans, and returns the counts of the whole stop. The key of the call that asked for it has
  * been checked.
  */
 async function finishStop({ look, write }: Base, tenant: Tenant, userId: bigint): Promise<StopCounts> {

@@ -1,4 +1,4 @@
-// Plans as both stores read and write them.
+// SQL about plans, schedules, windows and executions that both stores share.
 
 import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
@@ -28,25 +28,24 @@ export const AWAKE = `(
   from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
   where p.plan_id = schedules.plan_id)`
 
-// What counts as open, due, late or stuck of an execution: polls, status, metrics and alarms go by the same rules.
+// When an execution counts as open, due, late or stuck: polls, status, metrics and alarms use the same conditions.
 
 /** Whether an execution `e` still waits for its confirmation. Phrased exactly like the condition of an index. */
 export const IS_OPEN = `e.status in ('pending', 'sent')`
 
-/** Whether it was delivered so often without a confirmation that somebody has to look into it. */
+/** Whether it was delivered so often without a confirmation that an operator must look into it. */
 export const IS_STUCK = `${IS_OPEN} and e.delivered_count >= ${STUCK_DELIVERIES}`
 
 /**
  * Whether an execution `e` may be handed out at `now` (an SQL expression): it was never delivered, or its lease is
- * over, or ends so late that the clock has been set back since. What a poll asks, status and metrics count by the same
- * rule.
+ * over, or ends so late that the clock has been set back since. Polls, status and metrics use the same condition.
  */
 export const unleasedAt = (now: string): string =>
   `(e.lease_expires_at is null or e.lease_expires_at <= ${now} or e.lease_expires_at > ${now} + ${LEASE_AHEAD_MAX_MS})`
 
-/** What time it is for a tenant: `s` is its row of `sandboxes`, if it has one. */
+/** The time of a tenant: `s` is its row of `sandboxes`, if it has one. */
 export const OWN_NOW = '(:now + coalesce(s.offset_ms, 0))'
-/** Whether it is due by that time, and has been there for too long: the rule for the backlog's finding. */
+/** Whether it is due by that time and was created too long ago: the rule for the backlog's finding. */
 const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
 
 /** A plan with the name of its user; a condition on `p` follows. */
@@ -59,7 +58,7 @@ export const USED_STARTS = `
   select distinct window_start from executions where plan_id = :plan_id and window_start >= :now
   order by window_start`
 
-/** The latest start that a plan's name may have had in executions that a reset of its sandbox has removed. */
+/** The latest start that windows under a plan's id may have had in executions that a reset of its sandbox removed. */
 export const USED_BEFORE_RESET = `
   select max(x.used) as used from (
     select window_start as used from used_before_reset

@@ -1,5 +1,5 @@
-// What of partners, keys and users is written for a file alone: how a partner's schedules follow it, how a call finds
-// its key, and what becomes of the bytes of an erased e-mail.
+// Partners, keys and users on a file, where a server differs: how a partner's schedules are updated, how a call finds
+// its key, and how the bytes of an erased e-mail are removed.
 
 import { read } from 'node:fs'
 import { promisify } from 'node:util'
@@ -37,12 +37,12 @@ export const FOLLOWING: Following = {
 }
 
 // How a call finds its key on a file, by the hash of its secret: the secret itself is stored nowhere. A server is asked
-// anew for every call (../postgres/accounts.ts); a file tells cheaply whether anybody has written to it.
+// anew for every call (../postgres/accounts.ts); for a file it is cheap to tell whether anybody has written to it.
 
 /** A cache of keys and their partners: every call looks one up. */
 type KeyMemory = Memory<Omit<KeyFacts, 'now'>>
 
-/** More keys than a minute's calls bring; each takes a few hundred bytes. */
+/** More keys than call in a minute; each takes a few hundred bytes. */
 const KEYS_REMEMBERED = 10_000
 
 export const createKeyMemory = (db: Database): KeyMemory => createMemory(db, KEYS_REMEMBERED)
@@ -94,7 +94,7 @@ async function overwrite(db: Database, { file, held }: Place, text: string | nul
 const emptyLog = (db: Database): Promise<void> =>
   whenFree(() => {
     const [row] = db.pragma('wal_checkpoint(truncate)') as { busy: bigint }[]
-    // A reader still needs the log: tried again like any other lock.
+    // A reader still needs the log: the checkpoint is tried again, as with any other lock.
     if (row?.busy !== 0n) throw busy()
   })
 

@@ -58,7 +58,7 @@ export async function holdFile(
   try {
     if (fromWriters) letPassesOn = await haltPasses(file, 'The database is to be sealed')
     await whenFree(() => db.exec(fromWriters ? 'begin immediate' : 'begin'))
-    // The first read is the moment at which everything is read.
+    // The first read fixes the snapshot of all reads.
     await whenFree(() => refuseOlder(db, file))
   } catch (error) {
     await release()
@@ -160,7 +160,7 @@ export async function newFile(
   }
   try {
     refuseOther()
-    // Nobody else knows of it, and what a crash leaves of it is thrown away.
+    // No other process uses it, and what a crash leaves of it is thrown away.
     for (const setting of ['journal_mode = memory', 'synchronous = off', 'cache_size = -65536'])
       db.pragma(setting)
     // Under its temporary name, there are no locks to take and there is nothing to back up.
@@ -256,7 +256,7 @@ export async function unseal(
   const db = openFile(file)
   let letOn: (() => void) | null = null
   try {
-    // A copy that is still without its name would get it afterwards, and two databases would take writes.
+    // Otherwise a copy that is still unnamed could get its name afterwards, and two databases would take writes.
     letOn = acquireLock(lockFile(file, 'pass'))
     if (!letOn)
       throw new Problem('database_in_use', `${file} is being copied, or a tick is running: wait for its end.`)

@@ -18,7 +18,7 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
     return isMissing(file)
   },
   migrationStates: () => readMigrationStates(file),
-  // SQLite works on them without a break.
+  // SQLite applies them without giving the event loop a turn.
   migratesAside: true,
   asFile: {
     async backUp(copy, options) {
@@ -47,7 +47,7 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
     const { newFile } = await import('./copying.ts')
     return newFile(file, clock, options)
   },
-  // What waits for a lock gives up after seconds and says so.
+  // A command that waits for a lock gives up after seconds and reports it.
   waitsFor: async () => null,
   refuseOutput: (output) => refuseDatabaseFile(output, file),
 })

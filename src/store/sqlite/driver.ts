@@ -21,8 +21,8 @@ export type Driver = Base & {
   /** Runs steps inside a transaction that is under way, for what this store writes by itself. */
   within<T>(work: (tx: Tx) => Step<T>): T
   /**
-   * Writes what takes away rows that others refer to: SQLite would search everybody's executions and trades, including
-   * live ones, for each of them. It is for the caller to leave nothing dangling.
+   * Deletes rows to which others refer, without checking foreign keys: for each row SQLite would search all executions
+   * and trades, including live ones. The caller must leave nothing dangling.
    */
   unreferenced: Base['write']
 }
@@ -44,7 +44,7 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
   }
 
   function run<T>(work: (tx: WriteTx) => Step<T>): T {
-    // One that threw may have left some.
+    // A transaction that threw may have left some.
     tally.waiting = 0
     const value = finished(work(transaction))
     tally.complete()
@@ -65,7 +65,7 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
   }
 }
 
-/** What this store writes by itself, as a step of a transaction that both share. */
+/** A write that this store does by hand, as a step of a shared transaction. */
 export const byHand = <T>(work: () => T): Step<T> => always(() => answering(work))
 
 /**
@@ -112,7 +112,7 @@ function statementsOf(db: Database, tally: Tally): Tx {
 
 const NONE: Params = {}
 
-/** Its first `next` does it and has the answer: no generator of a transaction is ever suspended. */
+/** Its first `next` runs the statement and has the answer, so no generator of a transaction is ever suspended. */
 abstract class Done<T> extends Once<T> implements Iterator<never, T> {
   protected override begin() {
     return this
@@ -164,7 +164,7 @@ class Together extends Done<unknown[]> {
   }
 }
 
-/** What SQLite would give to a row without a number. */
+/** The number that SQLite would give to the next row. */
 const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
   windows: query('select coalesce(max(window_id), 0) + 1 as id from windows'),
 }
@@ -201,7 +201,7 @@ function finished<T>(step: Step<T>): T {
   return value
 }
 
-/** The statements of shared queries, for what this store does by hand. */
+/** The prepared statements of shared queries, for what this store does by hand. */
 export function preparedAll<Q extends Readonly<Record<string, Query<unknown>>>>(db: Database, queries: Q) {
   const entries = Object.entries(queries).map(([name, query]) => [name, prepare(db, query).statement])
   return Object.fromEntries(entries) as {

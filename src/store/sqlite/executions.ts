@@ -34,10 +34,10 @@ export function createExecutionStore(
   const confirmations = createConfirmations(connection.db, ledger)
   const keep = createKeeper(connection.db)
 
-  /** Leases the first `limit` of what is due, and counts the rest. */
+  /** Leases the first `limit` due executions, and counts the rest. */
   function hand(tenant: Tenant, { limit, deliver, now }: Handing): DuePage {
     const due = dueList.first(tenant, now, limit)
-    // Nobody buys on the word of a row that is damaged. The check names it, and it stays where it is.
+    // A damaged row must not lead to a purchase. The check names it, and it stays unchanged.
     const sound = due.filter((row) => isIntact('executions', row))
     const executions = sound.map((row) => deliver(executionOf(row), now))
     const delivered = executions.map((one) => [
@@ -57,7 +57,7 @@ export function createExecutionStore(
       for (;;) {
         // Most polls find nothing: they take no write lock and wait for no disk.
         const found = await read(() => {
-          // A poll that finds nothing would write nothing, and so would not learn of it.
+          // A poll that finds nothing writes nothing, and so would not meet the seal.
           const seal = sealIn(sql.seal.get({}))
           if (seal) throw sealedProblem(seal)
           if (stops.isAnyStopping(tenant)) return 'stopping'
@@ -106,14 +106,14 @@ function prepare({ db }: Connection) {
   }
 }
 
-// What a poll is handed. Executions that are open lie in one index by the end of their lease (sql/0009_load.sql), and
-// how many end when is counted as it changes (sql/0010_open_counts.sql): what is out under a lease is never stepped
-// over, and what is left for the next poll is not counted one by one.
+// What a poll hands out. Open executions are in one index by the end of their lease (sql/0009_load.sql), and triggers
+// count them by that end (sql/0010_open_counts.sql). So a poll never reads executions under a lease, and never counts
+// the rest one by one.
 
 /** `unleasedAt` for a row of open_counts, where 0 stands for never delivered: that lease is over at any time. */
 const IS_DUE = `tenant_id = :tenant and (lease_expires_at <= :now or lease_expires_at > :now + ${LEASE_AHEAD_MAX_MS})`
 
-/** After every execution. */
+/** A place after every execution. */
 const END = { created_at: 2n ** 62n, execution_id: '' }
 
 function createDueList(db: Database) {
@@ -137,12 +137,11 @@ function createDueList(db: Database) {
     /** How many are due. */
     count: (tenant: Tenant, now: Instant): number => Number(sql.count.get(at(tenant, now))),
 
-    /** The oldest of what is due, in the order of creation. */
+    /** The oldest due executions, in the order of creation. */
     first(tenant: Tenant, now: Instant, limit: number): ExecutionRow[] {
       let found: ExecutionRow[] = []
       for (const lease of sql.leases.all(at(tenant, now))) {
-        // Leases follow the order of creation, because polls did: most hold nothing older than what has been found by
-        // then.
+        // Leases follow the order of creation, as polls did, so most hold nothing older than what was found already.
         const { created_at, execution_id } = found[limit - 1] ?? END
         const older = sql.underLease.all({ tenant: tenant.tenantId, lease, created_at, execution_id, limit })
         if (older.length > 0) found = [...found, ...older].sort(byCreation).slice(0, limit)
@@ -157,7 +156,7 @@ function byCreation(a: ExecutionRow, b: ExecutionRow): number {
   return a.execution_id < b.execution_id ? -1 : 1
 }
 
-/** What a confirmation is decided on and what it writes, by hand: as steps, they take a fifth more. */
+/** The reads and writes of a confirmation, by hand: as steps, they take a fifth more. */
 function createConfirmations(db: Database, ledger: Ledger) {
   const asked = preparedAll(db, ASKED)
   const recorded = preparedAll(db, RECORDED)
@@ -175,7 +174,7 @@ function createConfirmations(db: Database, ledger: Ledger) {
       })
     },
 
-    /** A report of its order that was kept before is settled by it. */
+    /** It decides a late fill of the same order. */
     record({ tenantId }: Tenant, confirmation: Recorded, now: Instant): void {
       const { execution, window, trade, settles } = confirmation
       const { executionId, planId, status } = execution
@@ -187,7 +186,7 @@ function createConfirmations(db: Database, ledger: Ledger) {
   }
 }
 
-/** Keeps or counts the report of a refused confirmation, or does nothing if the same one is already kept. */
+/** Keeps a refused fill as a late fill, or counts it; does nothing if the same one is already kept. */
 function createKeeper(db: Database) {
   const sql = {
     keep: db.prepare(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`),

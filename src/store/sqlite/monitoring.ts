@@ -56,7 +56,7 @@ export const ownVitals = (connection: Connection): OwnVitals => ({
   readDisk: diskReader(connection),
 })
 
-// What monitoring asks in SQLite's own SQL: it uses the counts that are kept in a file (sql/0010_open_counts.sql and
+// Monitoring's reads in SQLite's own SQL: they use the counts that triggers maintain (sql/0010_open_counts.sql and
 // 0011_findings.sql), and hints where SQLite would plan badly.
 
 /** `unleasedAt` for a row of open_counts, where 0 stands for never delivered: that lease is over at any time. */
@@ -86,7 +86,7 @@ const PARTNER_SQL: PartnerSql = {
   lateFills: lateFills('executions indexed by executions_unkept'),
 }
 
-/** What the page of the operator asks. */
+/** The reads of the operator's page. */
 export const OPS_SQL: OpsSql = {
   // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
   // each of the N tenants that fired last.
@@ -99,11 +99,11 @@ export const OPS_SQL: OpsSql = {
                               order by created_at desc, execution_id desc limit :limit)
      order by e.created_at desc, e.execution_id desc limit :limit`,
   ),
-  // SQLite takes the other columns from the row that has the maximum.
+  // SQLite takes the other columns from the row with the maximum.
   prices: query('select max(at) as at, price from prices where at >= :since group by at / :step order by at'),
 }
 
-// The disk that the file is on, and how fast the file grows.
+// The file's disk, and how fast the file grows.
 
 function diskReader({ db, read }: Connection): (now: Instant) => Promise<DiskVitals | null> {
   const bytesSince = db

@@ -62,7 +62,7 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
   const db = openDatabase(file, create)
   const watch = watchFileName(file)
   try {
-    // Looked at before anything is set, so that a file that is refused stays as it was.
+    // Checked before anything is set, so that a refused file stays unchanged.
     await whenFree(() => migrationStates(db))
     await whenFree(() => configure(db, cacheKib))
     await migrate(db, file, clock)
@@ -164,7 +164,7 @@ function openDatabase(file: string, create: boolean) {
   if (file !== ':memory:' && isMissing(file)) {
     if (!create) throw notThere(file)
     refuseClosedFolder(file)
-    // Made private before SQLite opens it: its log and index files take over the mode.
+    // Made private before SQLite opens it, because its log and index files take over the mode.
     const flags = constants.O_RDWR | constants.O_CREAT
     withPlain(realName(file), { flags }, (descriptor) => fchmodSync(descriptor, 0o600))
   }

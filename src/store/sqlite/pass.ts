@@ -50,7 +50,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
   const timesAt = (real: Instant): Times => ({ real, of: time.ofTenants(real) })
 
-  /** What is known to a pass at `now`, whose own row is the last of the table. */
+  /** What a pass at `now` knows; its own row is the last of the table. */
   function known(now: Instant): Omit<PassStart, 'passId'> {
     return knownAfter(now, sql.passTimes.all({ limit: PASS_GAPS_SEEN + 1 }))
   }
@@ -98,7 +98,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   return {
     async joinPass() {
       const leave = acquireLock(lockFile(file, 'pass'))
-      // A pass belongs to one process: with a single writer, a second process would be no help.
+      // A pass belongs to one process: with a single writer, a second process would not help.
       return (
         leave && {
           pass: (begin) => begin(),
@@ -144,7 +144,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       }),
 
     async previewDuePlans(planIds, decisions) {
-      // Done for real and then undone, so that what is shown cannot differ from what would happen.
+      // Done for real and then undone, so that the preview cannot differ from a pass.
       const undo = new Undo<Preview[]>()
       await write((now) => {
         const { fired } = runPage(planIds, decisions, timesAt(now))
@@ -211,7 +211,7 @@ type DueRow = { at: bigint; plan_id: bigint }
 /** From one value of a column to another, both included. */
 type Walk = { from: bigint; until: bigint | number; now: Instant }
 
-/** Lists the plans in each of the due ranges, read by read: in no order, and a plan once for each range it is in. */
+/** Lists the plans in each of the due ranges, in no order, and a plan once for each range that contains it. */
 export function createDuePlans(connection: Connection): (due: DueRanges) => Promise<PlanIds[]> {
   const ranges = prepareWalks(connection)
 
@@ -290,7 +290,7 @@ export function eachOnce(lists: readonly PlanIds[]): PlanIds {
 export type WriteWakeUps = (passId: number, fired: readonly Fired[], now: Instant) => void
 
 export function createWakeUpWriter(db: Database): WriteWakeUps {
-  // One event for each tenant and pass, however many pages it took; none without an active webhook.
+  // One wake-up for each tenant and pass, however many pages it took; none without an active webhook.
   const write = db.prepare(
     `insert into webhook_events (tick_id, tenant_id, count, earliest_execution_id, created_at)
      select :tick_id, tenant_id, :count, :earliest, :now from webhooks

@@ -30,10 +30,10 @@ export function createPageRunner(db: Database, { ledger, stops }: Parts) {
     return tenant
   }
 
-  /** What a plan wants, once its row is known to be what was stored. */
+  /** The terms of a plan whose row was checked by its digest. */
   const termsOf = (planId: number): TermsRow => intact('plans', sql.terms.get(planId) as TermsRow)
 
-  /** The schedule of the window that follows, when the one seen is over. */
+  /** The schedule of the following window, when the present one is over. */
   function rollIfOver(schedule: Schedule, roll: PlanDecisions['roll'], now: Instant): Schedule | null {
     if (now < schedule.windowEnd) return null
     const plan = termsOf(schedule.planId)
@@ -51,7 +51,7 @@ export function createPageRunner(db: Database, { ledger, stops }: Parts) {
     return ledger.open(schedule.planId, free, minTranche)
   }
 
-  /** What fired, as a page writes it at its end: in a few statements, each prepared for many rows. */
+  /** Writes the fired executions at the end of a page: in a few statements, each prepared for many rows. */
   function writeFired(fired: readonly FiredRow[]): void {
     sql.addExecutions(fired.map(firedParams))
     ledger.reserve(fired.map(({ schedule, tranche }) => [schedule.windowId, tranche.amount]))
@@ -104,7 +104,7 @@ const IN_SLOT = assigned(
     'floor',
   ),
 )
-/** What says that the row of a plan is what was stored. */
+/** The columns that a plan's digest covers. */
 const PLAN_CONTENT = selected(DIGESTED.plans.columns, 'p')
 
 function prepare(db: Database) {
@@ -123,7 +123,7 @@ function prepare(db: Database) {
     putSchedule: db.prepare(
       `update schedules set next_run_at = :next_run_at, awake = 1, ${IN_SLOT} where plan_id = :plan_id`,
     ),
-    // A column that is not named causes no write to its index.
+    // The index of a column that is not named is not written.
     putInSlot: db.prepare(`update schedules set ${IN_SLOT} where plan_id = :plan_id`),
     addExecutions: insertRows(db, 'executions', columnsToAdd('executions')),
     latestId: db.prepare<[], string | null>('select max(execution_id) from executions').pluck(),
@@ -141,13 +141,13 @@ function prepare(db: Database) {
 const PAGE_MS = { alone: 15, shared: 4 }
 /** Fewer plans would cost the pass more in commits than they spare others in waiting. */
 const PLANS_MIN = 100
-/** In the first page, of which nothing is known. */
+/** The size of the first page, before any is measured. */
 const PLANS_AT_FIRST = 250
 
 type PageSize = {
   /** How many plans the next page has, `max` at most. */
   next(max: number, isShared: boolean): number
-  /** To be told of each page, without its commit. */
+  /** Must be called for each page, with its time without the commit. */
   note(page: { plans: number; ms: number }): void
 }
 
@@ -158,12 +158,12 @@ export function createPageSize(): PageSize {
   return {
     next(max, isShared) {
       const fit = msPerPlan === null ? plansBefore : PAGE_MS[isShared ? 'shared' : 'alone'] / msPerPlan
-      // No more than twice the page before: one that was quick by chance says little of those that come.
+      // No more than twice the previous page: one that was quick by chance tells little about the next.
       plansBefore = Math.min(max, Math.max(PLANS_MIN, Math.floor(Math.min(fit, 2 * plansBefore))))
       return plansBefore
     },
     note({ plans, ms }) {
-      // A few plans alone, as after a page that failed, say more of a commit than of plans.
+      // A page of few plans, as after a failed one, tells more about a commit than about plans.
       if (plans >= PLANS_MIN) msPerPlan = ms / plans
     },
   }

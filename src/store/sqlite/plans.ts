@@ -114,13 +114,13 @@ export function createLedger(db: Database, { within }: Driver) {
   }
 
   const ledger = {
-    /** As it is stored. */
+    /** A plan's current window, as it is stored. */
     current(planId: number): Window | null {
       const row = sql.current.get({ plan_id: planId })
       return row ? windowOf(row) : null
     },
 
-    /** To be acted on. Throws DamagedRow. */
+    /** The same for a caller that acts on it. Throws DamagedRow. */
     soundCurrent(planId: number): Window | null {
       const row = sql.current.get({ plan_id: planId })
       return row ? windowOf(intact('windows', row)) : null
