@@ -1,10 +1,20 @@
 // Who takes part in the demonstration and what happens on the way. Data only: play.ts plays it.
 
-import { DAY_MS, type Frequency, HOUR_MS, type Instant, MINUTE_MS } from '../../core/time.ts'
+import {
+  DAY_MS,
+  type Frequency,
+  HOUR_MS,
+  type Instant,
+  MINUTE_MS,
+  midnightOf,
+  parseInstant,
+  plus,
+  utcDate,
+} from '../../core/time.ts'
 import type { Manners } from '../trial/simulated-partner.ts'
 
 /** A Monday. A fixed one, so that the same seed tells the same story on every day it is told. */
-export const START = Date.UTC(2026, 0, 5) as Instant
+export const START = midnightOf(2026, 1, 5)
 export const WEEKS = 4
 export const DAYS = 7 * WEEKS
 export const LENGTH_MS = DAYS * DAY_MS
@@ -57,15 +67,19 @@ export const DRAWN = ['ana-daily', 'ana-week'] as const
 const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
-const utcDay = (instant: string, daysOn: number): Temporal.ZonedDateTime =>
-  Temporal.Instant.from(instant).toZonedDateTimeISO('UTC').add({ days: daysOn })
-
-export const weekday = (instant: string, daysOn = 0): string =>
-  WEEKDAYS[utcDay(instant, daysOn).dayOfWeek - 1] ?? ''
-
-export function shortDate(instant: string, daysOn = 0): string {
-  const { day, month } = utcDay(instant, daysOn)
-  return `${day} ${MONTHS[month - 1]}`
+/** The instant so many days after one in the form of an answer. */
+function dayAfter(instant: string, daysOn: number): Instant {
+  const parsed = parseInstant(instant)
+  if (!parsed.ok) throw new Error(`not an instant: ${instant}`)
+  return plus(parsed.at, daysOn * DAY_MS)
 }
 
-export const dayOfMonth = (instant: string, daysOn = 0): number => utcDay(instant, daysOn).day
+/** The first day of all instants, 1 January 1970, was a Thursday. */
+export const weekday = (instant: string, daysOn = 0): string =>
+  WEEKDAYS[(Math.floor(dayAfter(instant, daysOn) / DAY_MS) + 3) % 7] ?? ''
+
+export const shortDate = (instant: string, daysOn = 0): string =>
+  `${dayOfMonth(instant, daysOn)} ${MONTHS[Number(utcDate(dayAfter(instant, daysOn)).slice(5, 7)) - 1]}`
+
+export const dayOfMonth = (instant: string, daysOn = 0): number =>
+  Number(utcDate(dayAfter(instant, daysOn)).slice(8))

@@ -45,7 +45,7 @@ export const tenantOf = (row: TenantRow): Tenant => ({
   environment: row.environment as Environment,
 })
 
-// An API key: the row and the value, and back. The secret has no place in either.
+// An API key: the row and the value, and back. Neither contains the secret.
 
 export type KeyRow = TenantRow & Omit<RowOf<'api_keys'>, 'key_sha256'>
 export const keyOf = (row: KeyRow): ApiKey => ({
@@ -60,7 +60,7 @@ export const keyOf = (row: KeyRow): ApiKey => ({
   lastUsedAt: instantOrNull(row.last_used_at),
 })
 export type SeenKeyRow = KeyRow & { key_sha256: string; partner_name: string; partner_status: string }
-/** What authentication has to know of a key. Throws DamagedRow. */
+/** The facts that authentication needs about a key. Throws DamagedRow. */
 export const seenKeyOf = (row: SeenKeyRow): Omit<KeyFacts, 'now'> => ({
   key: keyOf(intact('api_keys', row)),
   partnerName: row.partner_name,
@@ -168,7 +168,7 @@ export const tierParams = (tier: Tier) =>
     per_active_user_usd: tier.perActiveUser,
     monthly_minimum_usd: tier.monthlyMinimum,
   })
-/** For what is billed by it. Throws DamagedRow. */
+/** A tier that a fee may be computed from. Throws DamagedRow. */
 export const intactTier = (row: TierRow): Tier => tierOf(intact('tiers', row))
 
 export type OverrideRow = RowOf<'tier_overrides'>
