@@ -38,7 +38,7 @@ export async function reconcile(
   filter: TenantFilter,
 ): Promise<Reconciled> {
   const tenants = await store.listTenants(filter, null)
-  const faults = (await store.findFaults()).filter((finding) => ONE_TO_ONE.includes(finding.kind))
+  const faults = (await store.findFaults(ONE_TO_ONE)).filter(({ kind }) => ONE_TO_ONE.includes(kind))
   const months: ReconciledMonth[] = []
   for (const period of periods) months.push(await reconcileMonth(store, { tenants, period, filter }))
   return { tenants: tenants.length, months, faults }

@@ -128,8 +128,11 @@ export interface StatusStore {
 export type Fault = { kind: string; subject: string; message: string; next?: readonly string[] }
 
 export interface CheckStore {
-  /** Integrity, foreign keys and every ledger rule, recomputed from executions and trades. */
-  findFaults(): Promise<Fault[]>
+  /**
+   * Integrity, foreign keys, every ledger rule, recomputed from executions and trades, and rows that were changed.
+   * With kinds, only those are looked for.
+   */
+  findFaults(kinds?: readonly string[]): Promise<Fault[]>
   /**
    * What is not wrong but needs a look: everything that is found at a glance, and what takes more reading. That is of
    * live environments, and of what concerns everybody. Of test environments it is the fills with odd figures,

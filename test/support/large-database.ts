@@ -1,5 +1,6 @@
 // Large files put in by SQL, in seconds. What is in the file is checked by its own keys and constraints.
 
+import { hash } from 'node:crypto'
 import { price, usd } from '../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
@@ -182,6 +183,111 @@ export function tradesOf({ tenantId, users, plans, trades, start, end }: Trades,
   ]
 }
 
+export type Year = {
+  tenantId: number
+  /** Each plan has a user of its own. */
+  plans: number
+  days: number
+  /** The end of the last day, whose windows are the current ones. */
+  end: Instant
+}
+
+/** How often a daily plan of a year fires in a window. */
+const TRANCHES = 4
+export const tradesIn = ({ plans, days }: Pick<Year, 'plans' | 'days'>): number => plans * days * TRANCHES
+
+/** What differs between the stores, in the SQL of a year. */
+export type YearDialect = { hex: Hex; sha256: (text: string) => string }
+
+/**
+ * A year as passes, partners and feeds leave it: daily plans of 60 USD, each day's window with four fills of 15 USD,
+ * a price and a pass every five minutes. The books add up, and `check` finds nothing.
+ */
+export function yearOf({ tenantId, plans, days, end }: Year, { hex, sha256 }: YearDialect): Filling[] {
+  const trades = tradesIn({ plans, days })
+  const start = plus(end, -days * DAY_MS)
+  const each = DAY_MS / TRANCHES
+  const params = {
+    plans,
+    tenant: tenantId,
+    start,
+    end,
+    day: DAY_MS,
+    amount: usd('60.00'),
+    usd: usd('15.00'),
+    btc: 30_000n,
+    price: price('50000'),
+    floor: usd('5.00'),
+  }
+  const of = (count: number, text: string): Filling => {
+    const used = Object.entries(params).filter(([name]) => new RegExp(`:${name}\\b`).test(text))
+    return { text: `${NUMBERS} insert into ${text}`, params: { ...Object.fromEntries(used), count } }
+  }
+  const plan = '(i - 1) % cast(:plans as bigint)'
+  // Executions come in the order of their time: by day, quarter of the day, and plan.
+  const quarter = '(i - 1) / cast(:plans as bigint)'
+  const day = `${quarter} / ${TRANCHES}`
+  const createdAt = `(cast(:start as bigint) + ${quarter} * ${each} + ${plan} * 1000)`
+  const id = `'exec_' || ${hex(createdAt, 12)} || ${hex('i', 20)}`
+  const windowStart = `(cast(:start as bigint) + ${day} * cast(:day as bigint))`
+  const windowId = `(${day} * cast(:plans as bigint) + 1 + ${plan})`
+  const openedAt = `(cast(:start as bigint) + ${quarter} * cast(:day as bigint))`
+  const isLast = `${quarter} = ${days - 1}`
+  const recordedAt = `(${createdAt} + 60000)`
+  const { usd: dollars, btc, price: at } = params
+  const report = `'["filled","o' || i || '",null,"${dollars}","${btc}","${at}",null]'`
+  const digest = sha256(
+    `'["' || ${id} || '",' || ${recordedAt} || ',' || '"' || replace(${report}, '"', '\\"') || '"]'`,
+  )
+  return [
+    ...usersOf({ tenantId, users: plans }),
+    of(
+      plans,
+      `plans (plan_id, tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled, start_date,
+         status, created_at, updated_at)
+       select i, :tenant, i, 'p' || i, :amount, 'daily', 1, :start, 'active', :start, :start from n`,
+    ),
+    of(
+      plans * days,
+      `windows (window_id, plan_id, window_start, window_end, budget, spent, closed_at, close_reason)
+       select i, 1 + ${plan}, ${openedAt}, ${openedAt} + cast(:day as bigint), :amount, :amount,
+         case when ${isLast} then null else ${openedAt} + cast(:day as bigint) end,
+         case when ${isLast} then null else 'ended' end
+       from n`,
+    ),
+    of(
+      plans,
+      `schedules (plan_id, window_id, awake, next_run_at, window_start, window_end, budget, fireable, floor,
+         tranche_index, slot, extras_left, next_extra_at)
+       select i, cast(:plans as bigint) * ${days - 1} + i, 1, :end, cast(:end as bigint) - cast(:day as bigint), :end,
+         :amount, 0, :floor, ${TRANCHES}, 0, 0, :end from n`,
+    ),
+    of(
+      trades,
+      `executions (execution_id, tenant_id, plan_id, window_id, window_start, tranche_index, amount_usd,
+         trigger_kind, slot, units, price, created_at, status, delivered_count, lease_expires_at)
+       select ${id}, :tenant, 1 + ${plan}, ${windowId}, ${windowStart}, ${quarter} % ${TRANCHES}, :usd, 'limit', 0, 1,
+         :price, ${createdAt}, 'filled', 1, ${createdAt} from n`,
+    ),
+    of(
+      trades,
+      `trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, usd_amount, btc_amount,
+         execution_price, recorded_at, digest)
+       select ${id}, :tenant, 1 + ${plan}, 1 + ${plan}, 'o' || i, 'filled', :usd, :btc, :price, ${recordedAt},
+         ${digest} from n`,
+    ),
+    of(
+      days * 288,
+      `prices (at, price, source) select cast(:start as bigint) + i * 300000, :price, 'feed' from n`,
+    ),
+    of(
+      days * 288,
+      `ticks (tick_id, at, price, plans_evaluated, finished_at)
+       select i, cast(:start as bigint) + i * 300000, :price, 0, cast(:start as bigint) + i * 300000 + 100 from n`,
+    ),
+  ]
+}
+
 const hex: Hex = (value, digits) => `printf('%0${digits}x', ${value})`
 
 /** Fills a migrated database in one transaction that is not synced. Throws when a key or a constraint is broken. */
@@ -206,6 +312,11 @@ export const addUsers = (db: Database, users: Pick<Layout, 'tenantId' | 'users'>
 export const addPlans = (db: Database, layout: Layout): void => add(db, plansOf(layout, hex))
 
 export const addTrades = (db: Database, trades: Trades): void => add(db, tradesOf(trades, hex))
+
+export function addYear(db: Database, year: Year): void {
+  db.function('sha256', { deterministic: true }, (text: unknown) => hash('sha256', String(text)))
+  add(db, yearOf(year, { hex, sha256: (text) => `sha256(${text})` }))
+}
 
 function add(db: Database, fillings: readonly Filling[]): void {
   for (const { text, params } of fillings) db.prepare(text).run(params)

@@ -169,28 +169,28 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
     }
   }
 
-  const paged = <Row>(kind: string, { page, first, keyOf, changed }: Paged<Row>): Promise<Fault[]> =>
-    readable(kind, async () => {
-      const found: Fault[] = []
-      for (let after = first; ; ) {
-        const rows = await all(page, { ...after, limit: ROWS_PER_READ })
-        found.push(...changed(rows))
-        const last = rows.at(-1)
-        if (rows.length < ROWS_PER_READ || last === undefined || found.length > FINDINGS_MAX) return found
-        after = keyOf(last)
-      }
-    })
-
-  return async () => {
+  async function paged<Row>({ page, first, keyOf, changed }: Paged<Row>): Promise<Fault[]> {
     const found: Fault[] = []
-    for (const [kind, look] of own.looks) found.push(...(await readable(kind, look)))
-    for (const { rule, broken } of own.rules) {
-      const look = async () => (await all(broken)).map((row) => brokenFault(rule, row))
-      found.push(...(await readable(rule.kind, look)))
+    for (let after = first; ; ) {
+      const rows = await all(page, { ...after, limit: ROWS_PER_READ })
+      found.push(...changed(rows))
+      const last = rows.at(-1)
+      if (rows.length < ROWS_PER_READ || last === undefined || found.length > FINDINGS_MAX) return found
+      after = keyOf(last)
     }
-    for (const table of DIGESTED_TABLES) found.push(...(await paged('row_changed', table)))
-    found.push(...(await paged('adjustment_changed', ADJUSTMENTS)))
-    found.push(...(await paged('trade_changed', TRADES)))
+  }
+
+  return async (kinds) => {
+    const found: Fault[] = []
+    const seek = async (kind: string, look: () => Promise<Fault[]>): Promise<void> => {
+      if (kinds?.includes(kind) ?? true) found.push(...(await readable(kind, look)))
+    }
+    for (const [kind, look] of own.looks) await seek(kind, look)
+    for (const { rule, broken } of own.rules)
+      await seek(rule.kind, async () => (await all(broken)).map((row) => brokenFault(rule, row)))
+    for (const table of DIGESTED_TABLES) await seek('row_changed', () => paged(table))
+    await seek('adjustment_changed', () => paged(ADJUSTMENTS))
+    await seek('trade_changed', () => paged(TRADES))
     return found
   }
 }

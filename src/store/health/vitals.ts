@@ -104,8 +104,8 @@ const EARLY = query<Row>(
      ${of('trades', 'recorded_at')} and x.executed_at < x.recorded_at - ${EARLY_FILL_MS} and ${IS_BOUGHT}
      union all ${of('adjustments', 'recorded_at')} and ${IS_BOUGHT}
      union all ${of('late_reports', 'received_at')} and x.decided_at is null) y
-   join tenants t on t.tenant_id = y.tenant_id
-   where t.environment = :environment
+   cross join tenants t
+   where t.tenant_id = y.tenant_id and t.environment = :environment
      and t.tenant_id not in (select tenant_id from sandboxes where offset_ms > 0)
    order by y.at desc, y.execution_id desc limit ${EARLY_FILLS_MAX}`,
 )
@@ -198,7 +198,7 @@ export const lateFills = (executions: string): Query<LateRow> =>
          and tenant_id in (select tenant_id from tenants where environment = 'live') group by tenant_id
        union all select tenant_id, 0, null, unkept_reports, execution_id
        from ${executions} where unkept_reports > 0) x
-     join tenants t on t.tenant_id = x.tenant_id where t.environment = 'live' group by t.tenant_id`,
+     cross join tenants t where t.tenant_id = x.tenant_id and t.environment = 'live' group by t.tenant_id`,
   )
 
 const REASON = query<{ failure_reason: string | null }>(

@@ -33,8 +33,12 @@ const SELECT_LISTED = `
 const LIST = query<ListedRow>(
   `${SELECT_LISTED} where p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit`,
 )
+/** Tenant by tenant: a name alone is in no index. */
 const NAMED = query<ListedRow>(
-  `${SELECT_LISTED} where p.partner_plan_id = :partner_plan_id order by p.plan_id`,
+  `select p.*, u.partner_user_id, t.partner_slug, t.environment
+   from tenants t cross join plans p cross join users u
+   where p.tenant_id = t.tenant_id and p.partner_plan_id = :partner_plan_id and u.user_id = p.user_id
+   order by p.plan_id`,
 )
 /** What planStateOf (../rows/ledger.ts) reads. */
 const SELECT_STATE = `

@@ -1,4 +1,5 @@
-// Every rule of the ledger, recomputed from executions, trades and adjustments, in SQL that both stores speak.
+// Every rule of the ledger, recomputed from executions, trades and adjustments, in SQL that both stores speak. SQLite
+// takes what a cross join names first for the outer loop, so the text alone decides that each row is read once.
 
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import { TENANT_NAME } from './accounts.ts'
@@ -10,43 +11,59 @@ const money = (value: unknown): string => formatUsd(value as Usd)
 
 // Every rule names its row as a window (partner, environment, plan, start) or as an execution.
 const WINDOW = `${TENANT_NAME} || ' plan ' || p.partner_plan_id as place, w.window_start as start`
-const OF_WINDOW = `from windows w join plans p on p.plan_id = w.plan_id join tenants t on t.tenant_id = p.tenant_id`
+const OF_WINDOW = `from windows w cross join plans p cross join tenants t
+      where p.plan_id = w.plan_id and t.tenant_id = p.tenant_id`
 const EXECUTION = `'execution ' || e.execution_id as place, null as start`
 
-/** Dollars of a trade's adjustments, for the rules that add up what was bought. */
-const ADJUSTED_USD = `left join (select execution_id, cast(sum(usd_amount) as bigint) as usd from adjustments group by execution_id) a
-          on a.execution_id = e.execution_id`
+/**
+ * The executions `e` of a window `w`. The start, which goes with the window (execution_place), leads along the index of
+ * idempotency keys to these alone: by the plan it would be all that the plan ever had, once for each of its windows.
+ */
+const IN_WINDOW = 'e.plan_id = w.plan_id and e.window_start = w.window_start and e.window_id = w.window_id'
+
+// All of a table in the order of its key: left to itself, SQLite may walk along another index and look each row up.
+const EACH_EXECUTION = `e.execution_id > ''`
+const EACH_TRADE = `d.execution_id > ''`
+
+/** Dollars of the adjustments of an execution `e`. */
+const ADJUSTED_USD = `coalesce((select sum(a.usd_amount) from adjustments a where a.execution_id = e.execution_id), 0)`
 
 /** Each selects the rows that break it. */
 export const LEDGER_RULES: Rule[] = [
   {
     kind: 'window_reserved',
-    sql: `select ${WINDOW}, w.reserved, x.sum as expected ${OF_WINDOW} join (
+    // A window without a reservation is asked for only where something is open: nearly all windows are over.
+    sql: `select ${WINDOW}, w.reserved, x.sum as expected from (
         select w.window_id, cast(coalesce(sum(e.amount_usd), 0) as bigint) as sum from windows w
-        left join executions e on e.plan_id = w.plan_id and e.window_id = w.window_id and ${IS_OPEN}
-        group by w.window_id) x on x.window_id = w.window_id
-      where w.reserved <> x.sum`,
+        left join executions e on ${IN_WINDOW} and ${IS_OPEN}
+        where w.reserved <> 0 group by w.window_id
+        union all
+        select w.window_id, cast(sum(e.amount_usd) as bigint) from executions e cross join windows w
+        where ${IS_OPEN} and w.window_id = e.window_id and ${IN_WINDOW} and w.reserved = 0 group by w.window_id) x
+      cross join windows w cross join plans p cross join tenants t
+      where w.window_id = x.window_id and w.reserved <> x.sum and p.plan_id = w.plan_id and t.tenant_id = p.tenant_id`,
     message: (row) =>
       `reserved is ${money(row.reserved)}, its open executions add up to ${money(row.expected)}`,
   },
   {
     kind: 'window_spent',
-    sql: `select ${WINDOW}, w.spent + w.excess as entered, x.sum as expected ${OF_WINDOW} join (
-        select w.window_id, cast(coalesce(sum(d.usd_amount), 0) + coalesce(sum(a.usd), 0) as bigint) as sum from windows w
-        left join executions e on e.plan_id = w.plan_id and e.window_id = w.window_id
+    sql: `select ${WINDOW}, w.spent + w.excess as entered, x.sum as expected from (
+        select w.window_id, cast(coalesce(sum(coalesce(d.usd_amount, 0) + ${ADJUSTED_USD}), 0) as bigint) as sum
+        from windows w left join executions e on ${IN_WINDOW}
         left join trades d on d.execution_id = e.execution_id
-        ${ADJUSTED_USD}
-        group by w.window_id) x on x.window_id = w.window_id
-      where w.spent + w.excess <> x.sum`,
+        group by w.window_id) x
+      cross join windows w cross join plans p cross join tenants t
+      where w.window_id = x.window_id and w.spent + w.excess <> x.sum and p.plan_id = w.plan_id
+        and t.tenant_id = p.tenant_id`,
     message: (row) =>
       `spent and excess are ${money(row.entered)}, its trades and their adjustments add up to ${money(row.expected)}`,
   },
   {
     // Only an operator's decision puts money outside a budget.
     kind: 'window_excess',
-    sql: `select ${WINDOW}, w.excess ${OF_WINDOW} where w.excess > 0 and not exists (
+    sql: `select ${WINDOW}, w.excess ${OF_WINDOW} and w.excess > 0 and not exists (
         select 1 from executions e
-        where e.plan_id = w.plan_id and e.window_id = w.window_id and (
+        where ${IN_WINDOW} and (
           exists (select 1 from adjustments a where a.execution_id = e.execution_id)
           or exists (select 1 from late_reports l where l.execution_id = e.execution_id and l.accepted_at is not null)))`,
     message: (row) =>
@@ -55,18 +72,19 @@ export const LEDGER_RULES: Rule[] = [
   {
     kind: 'window_budget',
     sql: `select ${WINDOW}, w.reserved + w.spent + w.released as used, w.budget ${OF_WINDOW}
-      where w.reserved + w.spent + w.released > w.budget
-        or (w.closed_at is not null and w.reserved + w.spent + w.released <> w.budget)
-        or (w.closed_at is null and w.released <> 0)`,
+        and (w.reserved + w.spent + w.released > w.budget
+          or (w.closed_at is not null and w.reserved + w.spent + w.released <> w.budget)
+          or (w.closed_at is null and w.released <> 0))`,
     message: (row) => `reserved + spent + released is ${money(row.used)} of a budget of ${money(row.budget)}`,
   },
   {
     kind: 'schedule',
-    sql: `select ${WINDOW}, s.fireable, w.budget - w.reserved - w.spent as expected ${OF_WINDOW}
-      join schedules s on s.window_id = w.window_id
-      where s.plan_id <> w.plan_id or w.closed_at is not null or s.budget <> w.budget
-        or s.window_start <> w.window_start or s.window_end <> w.window_end
-        or s.fireable <> w.budget - w.reserved - w.spent`,
+    sql: `select ${WINDOW}, s.fireable, w.budget - w.reserved - w.spent as expected
+      from schedules s cross join windows w cross join plans p cross join tenants t
+      where w.window_id = s.window_id and p.plan_id = w.plan_id and t.tenant_id = p.tenant_id
+        and (s.plan_id <> w.plan_id or w.closed_at is not null or s.budget <> w.budget
+          or s.window_start <> w.window_start or s.window_end <> w.window_end
+          or s.fireable <> w.budget - w.reserved - w.spent)`,
     message: (row) =>
       `its schedule does not agree: fireable is ${money(row.fireable)}, the window has ${money(row.expected)} left`,
   },
@@ -84,18 +102,18 @@ export const LEDGER_RULES: Rule[] = [
     kind: 'execution_trade',
     sql: `select ${EXECUTION}, e.status, d.status as trade_status from executions e
       left join trades d on d.execution_id = e.execution_id
-      where (e.status in ('filled', 'partial', 'failed') and d.status is distinct from e.status)
+      where ${EACH_EXECUTION} and (
+        (e.status in ('filled', 'partial', 'failed') and d.status is distinct from e.status)
         or (${IS_OPEN} and d.status is not null)
         or (e.status = 'cancelled' and d.status is null and e.cancelled_at is null)
-        or (e.status = 'cancelled' and d.status is not null and d.status <> 'cancelled')`,
+        or (e.status = 'cancelled' and d.status is not null and d.status <> 'cancelled'))`,
     message: (row) => `is ${row.status}, its trade is ${row.trade_status ?? 'missing'}`,
   },
   {
     // A trade is above its reservation only if it was reported so, kept, and accepted by an operator.
     kind: 'trade_amount',
-    sql: `select ${EXECUTION}, d.usd_amount, e.amount_usd from executions e
-      join trades d on d.execution_id = e.execution_id
-      where d.usd_amount > e.amount_usd and not exists (
+    sql: `select ${EXECUTION}, d.usd_amount, e.amount_usd from trades d cross join executions e
+      where ${EACH_TRADE} and e.execution_id = d.execution_id and d.usd_amount > e.amount_usd and not exists (
         select 1 from late_reports l
         where l.execution_id = d.execution_id and l.accepted_at is not null
           and l.partner_order_id = d.partner_order_id and l.usd_amount = d.usd_amount)`,
@@ -104,8 +122,8 @@ export const LEDGER_RULES: Rule[] = [
   {
     // A trade that was refused at first is dated by that report, which an operator accepted, or which came again.
     kind: 'trade_received',
-    sql: `select ${EXECUTION} from executions e join trades d on d.execution_id = e.execution_id
-      where d.received_at is not null and not exists (
+    sql: `select ${EXECUTION} from trades d cross join executions e
+      where ${EACH_TRADE} and d.received_at is not null and e.execution_id = d.execution_id and not exists (
         select 1 from late_reports l
         where l.execution_id = d.execution_id and l.decided_at is not null
           and l.partner_order_id = d.partner_order_id and l.received_at = d.received_at)`,
@@ -113,19 +131,18 @@ export const LEDGER_RULES: Rule[] = [
   },
   {
     kind: 'execution_place',
-    sql: `select ${EXECUTION} from executions e
-      join plans p on p.plan_id = e.plan_id join windows w on w.window_id = e.window_id
+    sql: `select ${EXECUTION} from executions e cross join plans p cross join windows w
       left join trades d on d.execution_id = e.execution_id
-      where e.tenant_id <> p.tenant_id or w.plan_id <> e.plan_id or w.window_start <> e.window_start
-        or d.tenant_id <> e.tenant_id or d.plan_id <> e.plan_id or d.user_id <> p.user_id`,
+      where ${EACH_EXECUTION} and p.plan_id = e.plan_id and w.window_id = e.window_id
+        and (e.tenant_id <> p.tenant_id or w.plan_id <> e.plan_id or w.window_start <> e.window_start
+          or d.tenant_id <> e.tenant_id or d.plan_id <> e.plan_id or d.user_id <> p.user_id)`,
     message: () => 'belongs to another plan, window, user or tenant than its records say',
   },
   {
     kind: 'execution_open',
-    sql: `select ${EXECUTION}, e.status from executions e
-      join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id
+    sql: `select ${EXECUTION}, e.status from executions e cross join plans p cross join users u
       left join stops s on s.user_id = u.user_id and s.ended_at is null
-      where ${IS_OPEN} and (p.status = 'cancelled' or (u.status = 'disabled' and s.user_id is null))`,
+      where ${IS_OPEN} and p.plan_id = e.plan_id and u.user_id = p.user_id and (p.status = 'cancelled' or (u.status = 'disabled' and s.user_id is null))`,
     message: (row) => `is ${row.status} although its plan is cancelled or its user disabled`,
   },
   {
@@ -159,9 +176,9 @@ export const LEDGER_RULES: Rule[] = [
       from (select a.execution_id,
           cast(coalesce(max(d.usd_amount), 0) + sum(a.usd_amount) as bigint) as usd,
           cast(coalesce(max(d.btc_amount), 0) + sum(a.btc_amount) as bigint) as btc
-        from adjustments a join trades d on d.execution_id = a.execution_id group by a.execution_id) x
-      join executions e on e.execution_id = x.execution_id
-      where x.usd < 0 or x.btc < 0 or (x.usd = 0) <> (x.btc = 0)`,
+        from adjustments a cross join trades d where d.execution_id = a.execution_id group by a.execution_id) x
+      cross join executions e
+      where e.execution_id = x.execution_id and (x.usd < 0 or x.btc < 0 or (x.usd = 0) <> (x.btc = 0))`,
     message: (row) =>
       `its adjustments bring it to ${money(row.usd)} USD and ${formatBtc(row.btc as Btc)} BTC, which no purchase can be`,
   },
@@ -169,7 +186,7 @@ export const LEDGER_RULES: Rule[] = [
     kind: 'late_report',
     sql: `select 'execution ' || l.execution_id as place, null as start from late_reports l
       where l.accepted_at is not null and (l.decided_at is null or (
-        not exists (select 1 from adjustments a where a.report_id = l.report_id)
+        not exists (select 1 from adjustments a where a.execution_id = l.execution_id and a.report_id = l.report_id)
         and not exists (select 1 from trades d where d.execution_id = l.execution_id
           and d.partner_order_id = l.partner_order_id and d.usd_amount = l.usd_amount)))`,
     message: () => 'has a late fill that counts as accepted, and no trade or adjustment of it',
@@ -199,9 +216,10 @@ export const LEDGER_RULES: Rule[] = [
  */
 export const followsRule = (unless: string): Rule => ({
   kind: 'schedule_follows',
-  sql: `select ${WINDOW}, s.awake, ${IS_AWAKE} as expected ${OF_WINDOW}
-      join schedules s on s.window_id = w.window_id join partners r on r.partner_slug = t.partner_slug
-      where (s.awake <> ${IS_AWAKE} or s.floor <> ${leastInstructionOf('r.min_tranche', 's.budget')}) ${unless}`,
+  sql: `select ${WINDOW}, s.awake, ${IS_AWAKE} as expected
+      from schedules s cross join windows w cross join plans p cross join tenants t cross join partners r
+      where w.window_id = s.window_id and p.plan_id = w.plan_id and t.tenant_id = p.tenant_id
+        and r.partner_slug = t.partner_slug and (s.awake <> ${IS_AWAKE} or s.floor <> ${leastInstructionOf('r.min_tranche', 's.budget')}) ${unless}`,
   message: (row) =>
     row.awake === row.expected
       ? 'the least that its schedule may fire is not what its partner has set'

@@ -29,13 +29,20 @@ import { ownVitals } from './monitoring.ts'
 /** A poll relies on it: an execution that is not counted would never be handed out. */
 const OPEN_COUNT: Rule = {
   kind: 'open_count',
-  sql: `select ${TENANT_NAME} as place, null as start, coalesce(c.n, 0) as counted, coalesce(x.n, 0) as expected
-    from open_counts c
-    full join (
-      select e.tenant_id, coalesce(e.lease_expires_at, 0) as lease_expires_at, count(*) as n from executions e
-      where ${IS_OPEN} group by 1, 2) x using (tenant_id, lease_expires_at)
-    join tenants t using (tenant_id)
-    where coalesce(c.n, 0) <> coalesce(x.n, 0)`,
+  // Both ways by their keys: a full join of the two would compare each with each.
+  sql: `select ${TENANT_NAME} as place, null as start, y.counted, y.expected from (
+      select c.tenant_id, c.n as counted, (
+        select count(*) from executions e
+        where e.tenant_id = c.tenant_id and ${IS_OPEN} and e.lease_expires_at is nullif(c.lease_expires_at, 0)) as expected
+      from open_counts c
+      union all
+      select x.tenant_id, 0, x.n from (
+        select e.tenant_id, coalesce(e.lease_expires_at, 0) as lease_expires_at, count(*) as n from executions e
+        where ${IS_OPEN} group by 1, 2) x
+      where not exists (
+        select 1 from open_counts c where c.tenant_id = x.tenant_id and c.lease_expires_at = x.lease_expires_at)) y
+    cross join tenants t
+    where t.tenant_id = y.tenant_id and y.counted <> y.expected`,
   message: (row) =>
     `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
 }

@@ -28,6 +28,7 @@ import {
   configure,
   connect,
   type Database,
+  forgetStatistics,
   openFile,
   watchSchema,
   whenFree,
@@ -66,6 +67,7 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
     await whenFree(() => migrationStates(db))
     await whenFree(() => configure(db, cacheKib))
     await migrate(db, file, clock)
+    await whenFree(() => forgetStatistics(db))
     watch.besideToo()
     // The file that is noted here must be the one that was opened.
     watch.look()

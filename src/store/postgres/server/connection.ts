@@ -230,11 +230,12 @@ const BEGIN_READ = 'begin isolation level repeatable read read only'
 
 /** How long the process waits for such a statement, and how long the server lets it run; 0 for no limit. */
 const READS = {
-  large: { patience: PATIENCE.large, limitMs: LARGE_STATEMENT_MAX_MS },
-  whole: { patience: null, limitMs: 0 },
+  large: { patience: PATIENCE.large, limitMs: LARGE_STATEMENT_MAX_MS, plans: '' },
+  // What reads whole tables is not to look up row by row, however few rows a server takes them to have.
+  whole: { patience: null, limitMs: 0, plans: '; set local enable_nestloop = off' },
 }
 const limitOf = ({ reads }: Errand): string =>
-  reads ? `; set local statement_timeout = ${READS[reads].limitMs}` : ''
+  reads ? `; set local statement_timeout = ${READS[reads].limitMs}${READS[reads].plans}` : ''
 
 /** Runs it to its end and gives the connection back, or ends the connection if its state is unknown. */
 async function inTransaction<T>(tx: Pipeline, begin: string, run: () => Promise<T>): Promise<T> {

@@ -380,6 +380,18 @@ export function configure(db: Database, cacheKib = CACHE_KIB): void {
   db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
+/**
+ * Removes what an `analyze` has left behind. Every statement is written for SQLite's plan without statistics
+ * (docs/decisions/file.md#no-statistics); with those of a day when the tables were small, it would read whole tables.
+ */
+export function forgetStatistics(db: Database): void {
+  const tables = db.prepare("select name from sqlite_schema where name like 'sqlite_stat%'").pluck().all()
+  if (tables.length === 0) return
+  for (const table of tables) db.exec(`drop table ${table}`)
+  // A connection goes by what it has read until it reads the schema again; others see that the schema has changed.
+  db.pragma('writable_schema = reset')
+}
+
 // What reads found, kept in this process until it may have changed: reading again costs several times as much as asking
 // SQLite whether anybody wrote.
 

@@ -1,0 +1,267 @@
+// How SQLite runs every statement of the program: along keys and indexes, whatever is in the file, and whatever an
+// `analyze` has left in it. A statement that reads all of a table that grows is in the list below, with the reason.
+
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import ts from 'typescript-5'
+import { type Database, openFile, plannedOnce } from '../../src/store/sqlite/file/connection.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import { folderOfProcess, layFresh, temporaryFolder } from '../support/database.ts'
+import { addYear, fill } from '../support/large-database.ts'
+import { populate, T0 } from './world.ts'
+
+// Which plans would be a surprise.
+
+/** Tables that stay small: what is set up by hand, is kept for a while only, or is a single row. */
+const SMALL = [
+  ...[
+    'clock_disputes',
+    'closed_months',
+    'migrations',
+    'partners',
+    'polls',
+    'price_imports',
+    'reported_until',
+  ],
+  ...['sandboxes', 'sealed', 'sqlite_schema', 'tenants', 'ticks', 'tier_overrides', 'tiers', 'volatility'],
+  ...['webhook_events', 'webhooks'],
+]
+
+/** Indexes of the few rows about which something is still to be done. */
+const FEW = [
+  'executions_open',
+  'executions_stuck',
+  'executions_unkept',
+  'late_reports_undecided',
+  'stops_under_way',
+]
+
+/** Statements that read one table that grows from one end to the other, or would if they were asked to. */
+const ALLOWED: { why: string; statement: RegExp; steps?: number }[] = [
+  {
+    why: 'the starts of all windows of a test environment, each plan once',
+    statement: /^insert into used_before_reset/,
+  },
+  {
+    why: 'the latest of a plan, backwards along its windows, as far as the limit',
+    statement: /where e\.plan_id = :plan order by e\.window_start desc, e\.tranche_index desc limit/,
+  },
+  {
+    why: 'the check looks at every row, each once',
+    statement:
+      /^select ('\w+ ' \|\| [\w.]+|t\.partner_slug \|\| ' ' \|\| t\.environment.*?) as place, (null|w\.window_start) as start/,
+  },
+  {
+    why: 'a copy carries and counts every row',
+    statement: /^select (count\(\*\)|[\w, ]+) from \w+( order by [\w, ]+)?$/,
+  },
+  {
+    why: 'it goes backwards along the key, as far as its limit',
+    statement: /from \w+ order by \w+ desc limit/,
+  },
+  {
+    why: 'a reset of a test environment has foreign keys switched off, so nobody looks for what refers to its rows',
+    statement:
+      /^delete from \w+ where (tenant_id = :tenant|(plan_id|user_id) in \(select .* tenant_id = :tenant\))$/,
+    steps: 2,
+  },
+  {
+    why: 'SQLite looks for what refers to a row that is added only while something dangles',
+    statement: /^insert into \w+ \([\w, ]+\) values /,
+    steps: 2,
+  },
+  {
+    why: 'the log has a row for each command of an operator',
+    statement: /from audit where action = 'key.rotate'/,
+  },
+  { why: 'an erased text may be in any row', statement: /^select 1 as one from users where email = :text/ },
+  { why: 'a row for each end of a lease of what is open', statement: /from open_counts c join tenants/ },
+  {
+    why: 'its index has the windows that are open, the next to end first',
+    statement: /order by window_end limit/,
+  },
+]
+
+const flat = (text: string): string => text.replace(/\s+/g, ' ').trim()
+
+/** The steps of its plan, as SQLite words them. */
+function planOf(db: Database, text: string): string[] {
+  const names = [...text.matchAll(/:(\w+)/g)].map(([, name = '']) => [name, null] as const)
+  const marks = Array(text.split('?').length - 1).fill(null)
+  const explain = db.prepare<unknown[], { detail: string }>(`explain query plan ${plannedOnce(text)}`)
+  const rows = marks.length > 0 ? explain.all(...marks) : explain.all(Object.fromEntries(names))
+  return rows.map(({ detail }) => detail)
+}
+
+const TABLE =
+  /(?:from|join|update|into|,)\s+(\w+)(?: (?:not indexed|indexed by \w+))?(?: as)?(?: (?!from\b|where\b)(\w+))?/g
+
+/**
+ * The steps that read from end to end of a table that grows, that read all a plan has ever had, and that make an index
+ * for this one time.
+ */
+function costlySteps(text: string, plan: readonly string[], tables: ReadonlySet<string>): string[] {
+  const called = new Map<string, string>()
+  for (const [, table = '', name = table] of text.matchAll(TABLE))
+    if (tables.has(table)) called.set(name, table).set(table, table)
+  return plan.filter((step) => {
+    if (step.includes('AUTOMATIC') || step.endsWith('executions_2 (plan_id=?)')) return true
+    const [, name = '', index = ''] = /^SCAN (\w+)(?: .*INDEX (\w+))?/.exec(step) ?? []
+    const table = called.get(name)
+    return table !== undefined && !SMALL.includes(table) && !FEW.includes(index)
+  })
+}
+
+// Every statement: those that are prepared while the contract is proved, which leaves none out that is written in src.
+
+let collected: string[] | undefined
+
+function statements(): string[] {
+  if (collected) return collected
+  const file = join(folderOfProcess(), 'statements.json')
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env
+  execFileSync(process.execPath, [join(import.meta.dirname, 'statements.ts'), file], { stdio: 'pipe', env })
+  const prepared = JSON.parse(readFileSync(file, 'utf8')) as string[]
+  collected = prepared.filter((text) => /^\s*(select|insert|update|delete|with)\b/.test(text))
+  return collected
+}
+
+const ROOT = join(import.meta.dirname, '../..')
+/** What is not run on a file: locks, which one needs none of, and scripts, which are not prepared. */
+const ELSEWHERE = /for no key update|^select from|;/
+
+/** The longest piece between two `${}` of each statement that is written in a file. */
+function written(file: string): string[] {
+  const found: string[] = []
+  const source = ts.createSourceFile(
+    file,
+    readFileSync(join(ROOT, file), 'utf8'),
+    ts.ScriptTarget.ESNext,
+    true,
+  )
+  const visit = (node: ts.Node): void => {
+    const pieces = ts.isStringLiteralLike(node)
+      ? [node.text]
+      : ts.isTemplateExpression(node)
+        ? [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)]
+        : []
+    if (
+      /^\s*(select|insert|update|delete|with)\s/.test(pieces[0] ?? '') &&
+      !ELSEWHERE.test(flat(pieces.join(' ')))
+    )
+      found.push(pieces.map(flat).reduce((a, b) => (a.length < b.length ? b : a)))
+    ts.forEachChild(node, visit)
+  }
+  visit(source)
+  return found
+}
+
+test('no statement that is written in the store is left out', () => {
+  const all = statements().map(flat)
+  const files = globSync('src/store/**/*.ts', { cwd: ROOT }).filter((file) => !file.includes('/postgres/'))
+  const texts = files.flatMap((file) => written(file).map((text) => `${file}: ${text}`))
+  assert.ok(texts.length > 150, `${texts.length}`)
+  assert.deepEqual(
+    texts.filter((text) => !all.some((statement) => statement.includes(text.slice(text.indexOf(': ') + 2)))),
+    [],
+  )
+})
+
+// What may be in a file, and what an `analyze` may have left there.
+
+const CONTENTS: Record<string, (file: string) => Promise<void>> = {
+  'an empty file': async () => {},
+  'a small file': (file) => withYear(file, { plans: 2, days: 2 }),
+  'a year of twenty plans': (file) => withYear(file, { plans: 20, days: 365 }),
+}
+
+async function withYear(file: string, { plans, days }: { plans: number; days: number }): Promise<void> {
+  const store = await openStore(file, { clock: () => T0, create: false })
+  const { acmeLive } = await populate(store)
+  await store.close()
+  fill(file, (db) => addYear(db, { tenantId: acmeLive.tenantId, plans, days, end: T0 }))
+}
+
+const STATISTICS: Record<string, (db: Database) => void> = {
+  'without statistics': () => {},
+  'with its own statistics': (db) => db.exec('analyze'),
+  'with those of a day when every table had one row': (db) => claim(db, 1),
+  'with those that make every index useless': (db) => claim(db, 1_000_000),
+}
+
+/** Claims so many rows for every table, and for every value of every index. */
+function claim(db: Database, rows: number): void {
+  db.exec('analyze; delete from sqlite_stat1')
+  const put = db.prepare('insert into sqlite_stat1 (tbl, idx, stat) values (?, ?, ?)')
+  for (const table of tablesOf(db)) {
+    put.run(table, null, `${rows}`)
+    for (const { name, n } of db
+      .prepare<[string], { name: string; n: bigint }>(
+        `select l.name, (select count(*) from pragma_index_info(l.name)) as n from pragma_index_list(?) l`,
+      )
+      .all(table))
+      put.run(
+        table,
+        name,
+        Array(Number(n) + 1)
+          .fill(rows)
+          .join(' '),
+      )
+  }
+}
+
+const tablesOf = (db: Database): string[] =>
+  db
+    .prepare<[], string>(
+      "select name from sqlite_schema where type = 'table' and name not like 'sqlite_stat%'",
+    )
+    .pluck()
+    .all()
+
+async function opened(t: TestContext, file: string): Promise<Database> {
+  const store = await openStore(file, { clock: () => T0, create: false })
+  await store.close()
+  const db = openFile(file)
+  t.after(() => db.close())
+  return db
+}
+
+test('every statement goes along keys and indexes, whatever is in the file and its statistics', async (t) => {
+  const folder = temporaryFolder(t)
+  const used = new Set<string>()
+  let first: Map<string, string[]> | undefined
+  for (const [what, put] of Object.entries(CONTENTS)) {
+    const file = join(folder, `${what}.db`)
+    await layFresh(file)
+    await put(file)
+    for (const [which, claims] of Object.entries(STATISTICS)) {
+      const copy = join(folder, `${what} ${which}.db`)
+      copyFileSync(file, copy)
+      const before = openFile(copy)
+      claims(before)
+      before.close()
+      const db = await opened(t, copy)
+      const plans = new Map(statements().map((text) => [text, planOf(db, text)]))
+      const tables = new Set(tablesOf(db))
+      const costly = [...plans].flatMap(([text, plan]) => {
+        const steps = costlySteps(text, plan, tables)
+        const allowed = ALLOWED.find(({ statement }) => statement.test(flat(text)))
+        if (steps.length > 0 && allowed) used.add(allowed.why)
+        return steps.length > (allowed ? (allowed.steps ?? 1) : 0)
+          ? [`${flat(text)}: ${steps.join('; ')}`]
+          : []
+      })
+      assert.deepEqual(costly, [], `${what} ${which}`)
+      first ??= plans
+      for (const [text, plan] of plans)
+        assert.deepEqual(plan, first.get(text), `${what} ${which}: ${flat(text)}`)
+    }
+  }
+  assert.deepEqual(
+    ALLOWED.map(({ why }) => why).filter((why) => !used.has(why)),
+    [],
+  )
+})
