@@ -1,5 +1,5 @@
-// What commands share: the partner that is named, the entry in the audit log, findings as they are shown, and the
-// command line that a message tells one to run.
+// What commands share: finding the named partner, the entry in the audit log, how findings are shown, and the command
+// line that a message suggests.
 
 import type { Finding } from '../core/findings.ts'
 import type { Environment, Partner, Tenant } from '../core/partner.ts'
@@ -9,15 +9,15 @@ import { holdsSecret, IN_VARIABLE } from '../store/address.ts'
 import type { AuditEntry, Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 
-// How a command line begins when it is not for the default database.
+// The beginning of a command line that is not for the default database.
 
 /** A password stays in the variable: on a command line, every user of the machine could read it. */
 export const onDatabase = (program: string, db: string): string =>
   holdsSecret(db) ? `TRANCHE_DB="$TRANCHE_DB" ${program}` : `${program} --db ${quoted(db)}`
 
 /**
- * A message whose commands name the database of this one, as `self` begins a command line: whoever tells what to run
- * does not know how the database was named. What concerns another database, or none, stays.
+ * A message whose commands name the present database, with the beginning `self`: the code that words a message does not
+ * know how the database was named. Commands for another database, or for none, stay unchanged.
  */
 export const onSameDatabase = (message: string, self: string): string =>
   message.replace(/`tranche (?!-|docs |copy |backup)/g, () => `\`${self} `)
@@ -38,7 +38,7 @@ export async function tenantNamed(store: Store, slug: string, environment: Envir
   return tenant
 }
 
-// Who changes what, as a command reports it to the audit log.
+// The audit entry of a command: who changes what.
 
 export const auditEntry = (
   cli: Cli,
@@ -47,7 +47,7 @@ export const auditEntry = (
   detail: Record<string, unknown> = {},
 ): AuditEntry => ({ osUser: cli.machine.osUser(), action, subject, detail })
 
-// Findings as check and status show them: the same fields for a script, the same words for a person.
+// Findings as `check` and `status` show them: the same fields for a script, the same words for a person.
 
 /** `mend` is the command that fixes what was found, or shows more about it. */
 export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'error' | 'warning') => ({
@@ -63,13 +63,13 @@ export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'er
 
 export type FindingJson = ReturnType<typeof findingJson>
 
-/** A shell command line that does so, on the same database. */
+/** The shell command line of a finding's next command, on the same database. */
 export const commandLine = (self: string, [program = '', ...words]: readonly string[]): string =>
   [program === 'tranche' ? self : program, ...words.map(wordOf)].join(' ')
 
 const wordOf = (word: string): string => (word === IN_VARIABLE ? `"${word}"` : quoted(word))
 
-/** A finding that should wake somebody says so. */
+/** An urgent finding is marked. */
 export const findingInWords = ({ level, severity, kind, subject, message, mend }: FindingJson): string =>
   [
     `${(level === 'warning' && severity === 'page' ? 'urgent' : level).padEnd(7)}  ${kind}  ${subject}`,

@@ -1,4 +1,4 @@
-// What every command is given: where to write, which database, and the outside world.
+// The context of every command: its streams, its database, and the machine.
 
 import { type Machine, machine as thisMachine } from '../machine.ts'
 import { isServer, refuseNoAddress } from '../store/address.ts'
@@ -11,13 +11,13 @@ export type Streams = {
   err: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   in: NodeJS.ReadableStream & { isTTY?: boolean }
   /**
-   * Announces that `out` now gets what cannot be shown again. If it cannot be written, the command fails and says so,
-   * even when the reader has merely gone away. Absent where nobody watches `out`.
+   * Announces that `out` now gets something that cannot be shown again. If it cannot be written, the command fails and
+   * reports it, even when the reader has merely gone away. Absent where nobody watches `out`.
    */
   shownOnce?: (loss: Loss) => void
 }
 
-/** What cannot be shown again, and what to do if nobody has seen it. */
+/** Something that cannot be shown again, and what to do if it was lost. */
 export type Loss = { what: string; remedy: string }
 
 export type Globals = { db: string; json: boolean; color: boolean }
@@ -29,22 +29,22 @@ export type Cli = {
   /** What --db names, not opened yet. */
   database(): Promise<Database>
   /**
-   * Opens the database, runs, closes. Only commands that start something new create a missing database. A person who
-   * watches is told what holds the command up, and that a database has moved.
+   * Opens the database, runs, closes. Only commands that start something new create a missing database. A person at a
+   * terminal learns what the command waits for, and that a database has moved.
    */
   withStore<T>(run: (store: Store) => Promise<T>, options?: Partial<OpenOptions> & Said): Promise<T>
   /** How a command line for the same database begins: it repeats what --db has named. */
   self: () => string
-  /** What is not as it should be, gathered for --json. */
+  /** Warnings, gathered for --json. */
   warnings: string[]
   /** Sets the code the process ends with. */
   exitWith(code: number): void
-  /** Ends the process a second from now, if something that was given up on still keeps it alive then. */
+  /** Ends the process in a second, if abandoned work still keeps it alive then. */
   endSoon(): void
 }
 
 /**
- * For a command that itself says that a database has moved, and for one that `runsOn` and says in its log what it waits
+ * `saysSeal`: the command itself reports that a database has moved. `runsOn`: it keeps running, and logs what it waits
  * for.
  */
 type Said = { saysSeal?: boolean; runsOn?: boolean }
@@ -57,7 +57,7 @@ type Given = Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith' |
 export function createCli({ onSealed, ...options }: Given): Cli {
   const database = () => databaseOf(options.globals().db, options.machine)
 
-  /** Runs, and says so if the database that was read has moved. A write to it is refused in the same words. */
+  /** Runs, and reports it if the database that was read has moved. A write to it is refused with the same message. */
   async function heeding<T>(store: Store, saysSeal: boolean, run: (store: Store) => Promise<T>): Promise<T> {
     let isTold = saysSeal
     try {
@@ -66,7 +66,7 @@ export function createCli({ onSealed, ...options }: Given): Cli {
       isTold ||= (error as { code?: unknown }).code === 'database_sealed'
       throw error
     } finally {
-      // A database that cannot say has other problems, and those are reported.
+      // A database whose seal cannot be read has other problems, which are reported.
       const seal = isTold ? null : await store.readSeal().catch(() => null)
       if (seal) onSealed(cli, seal)
     }
@@ -97,11 +97,9 @@ export function createCli({ onSealed, ...options }: Given): Cli {
   return cli
 }
 
-// The one door to a database: from what --db names to the store that keeps it, which is loaded when it is asked for.
+// From the name in --db to the database, whose store is loaded when it is needed.
 
-/**
- * Throws usage for an impossible address. Everyone who uses a server shares its clock; a test's machine brings its own.
- */
+/** Throws usage for an impossible address. All processes on a server share its clock; a test's machine has its own. */
 export async function databaseOf(address: string, { clock }: Pick<Machine, 'clock'>): Promise<Database> {
   refuseNoAddress(address)
   if (isServer(address)) {

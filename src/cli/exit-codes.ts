@@ -1,4 +1,4 @@
-// Exit codes, and how a failed command says why.
+// Exit codes, and how a failed command reports its error.
 
 import { type CommandProblem, Problem, type ProblemCode, type SharedProblem } from '../core/problem.ts'
 import { Interrupted } from './terminal.ts'
@@ -53,7 +53,7 @@ const EXIT_OF: Record<CommandProblem | SharedProblem, number> = {
   user_not_found: EXIT.notFound,
 }
 
-/** The exit code of a problem. One that only a call can meet would be a bug here. */
+/** The exit code of a problem. A problem that only a call can meet is a bug here. */
 const exitOf = (code: ProblemCode): number =>
   Object.hasOwn(EXIT_OF, code) ? EXIT_OF[code as keyof typeof EXIT_OF] : EXIT.failed
 

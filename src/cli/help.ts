@@ -1,5 +1,5 @@
-// What --help says besides options: the groups of commands and, for every command, an example or two, and exit codes
-// where they say more than done or failed.
+// The parts of --help besides options: the groups of commands and, for every command, an example or two, and its exit
+// codes where they mean more than done or failed.
 
 import type { Command } from 'commander'
 import { Problem } from '../core/problem.ts'
@@ -10,7 +10,7 @@ export const HELP_COLUMNS = 80
 
 export type Help = { examples: string[]; exits?: string }
 
-/** The commands by what people want to do, in the order of `tranche --help`. */
+/** The commands by purpose, in the order of `tranche --help`. */
 export const GROUPS: readonly { heading: string; commands: readonly string[] }[] = [
   {
     heading: 'Run the service and watch it:',
@@ -234,7 +234,7 @@ const OF_ALL: Help = {
     '11 the database is locked, 12 the database is newer than this program, 130 interrupted.',
 }
 
-/** What is added to the help of a command, given its words; for the program itself, there are none. */
+/** The additions to the help of a command, given its words; the program itself has none. */
 export const helpOf = (path: readonly string[]): Help | undefined =>
   path.length === 0 ? OF_ALL : HELP[path.join(' ')]
 
@@ -255,7 +255,7 @@ export function addInGroups(program: Command, commands: readonly Command[]): voi
 export function addExamples(program: Command): void {
   everyCommand(program, (command, path) => {
     const help = helpOf(path)
-    // Made only when it is asked for, so a normal start does not pay for it.
+    // Made only when it is asked for, so that a normal start takes no time for it.
     if (help) command.addHelpText('after', ({ error }) => textOf(help, command, error))
   })
 }
@@ -271,7 +271,7 @@ function textOf({ examples, exits }: Help, command: Command, error: boolean): st
   return lines.join('\n')
 }
 
-// What `tranche help WORDS` asks for. The parser looks only at the first word, and drops one that it does not know.
+// `tranche help WORDS`. The parser uses only the first word, and ignores one that it does not know.
 
 /**
  * The words to parse instead of those that ask for help: for a command that exists, its words and --help; for one that
@@ -301,7 +301,7 @@ export function askedHelp(program: Command, argv: readonly string[]): string[] |
   return isAsked ? [...path, '--help', ...unknown] : null
 }
 
-// What was probably misspelt: options that do not exist, and variables that set nothing.
+// Probable misspellings: options that do not exist, and variables that set nothing.
 
 /** A missing required option may be there, but misspelt: the parser complains only about the missing one. */
 export function misspelt(program: Command, argv: readonly string[], complaint: string): string {

@@ -1,5 +1,5 @@
-// What commands take as options: readers that turn a word into a value or say what it should have been, and the options
-// that several commands share.
+// The options of commands: readers that turn a word into a value or say what it should be, and the options that several
+// commands share.
 
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { isMonth } from '../core/month.ts'
@@ -74,7 +74,7 @@ export const wholeNumber =
     throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`)
   }
 
-/** The number that a made-up partner is drawn from. */
+/** The seed of a simulated partner. */
 export const seedOption = (what: string): Option =>
   new Option('--seed <number>', what).argParser(wholeNumber(0, 999_999_999)).default(1)
 
@@ -90,7 +90,7 @@ export const dbOption = () =>
     .env('TRANCHE_DB')
     .default(DATABASE_DEFAULT)
 
-/** What is said when the value of a flag that names a database holds a password. */
+/** The warning when the value of a flag that names a database contains a password. */
 export const seenByAll = (flag: string): string =>
   `everybody on this machine can read the password in ${flag}: put the address into the variable TRANCHE_DB, or the password into ~/.pgpass`
 
@@ -133,7 +133,7 @@ export const priceFeedOption = () =>
     .env('TRANCHE_PRICE_FEED')
     .default('none')
 
-// No value that is given may be empty: a blank variable or flag is a mistake, and does not mean "none".
+// No given value may be empty: a blank variable or flag is a mistake, and does not mean "none".
 
 /** Makes an empty value of any option or argument a usage error, from the flag and from its variable. */
 export function refuseEmpty(command: Command): void {
@@ -148,7 +148,7 @@ const filled =
   (text, previous) => {
     if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.')
     const value = parse === undefined ? text : parse(text, previous)
-    // The parser would give the command an empty text instead.
+    // Otherwise the parser would pass an empty text to the command.
     if (value === null || value === undefined) throw new Error(`${JSON.stringify(text)} was read as nothing`)
     return value
   }
@@ -188,7 +188,8 @@ export function readKeyFile(file: string): string {
   return key
 }
 
-// The flags of everything that sends webhooks: what it may reach, whom it trusts, and the names of its headers.
+// The flags of commands that send webhooks: which addresses they may reach, which authorities they trust, and the names
+// of their headers.
 
 export type WebhookOptions = { webhookAllowCidr: string[]; webhookCa?: string; webhookHeaderPrefix: string }
 
@@ -215,7 +216,7 @@ export const headerPrefixOption = () =>
     .argParser(headerPrefix)
     .default(HEADER_PREFIX_DEFAULT)
 
-/** One value may hold several ranges, separated by commas, for the environment variable's sake. */
+/** One value may contain several ranges, separated by commas, because an environment variable has only one value. */
 function cidrs(text: string, others: string[]): string[] {
   const ranges = text.split(',').map((range) => range.trim())
   if (ranges.every((range) => /^[0-9A-Fa-f:.]+\/\d{1,3}$/.test(range))) return [...others, ...ranges]
@@ -258,10 +259,10 @@ export async function webhooksOf(
   }
 }
 
-// How long to wait before a service that cannot be reached is asked again.
+// How long to wait before calling a service again that could not be reached.
 
 /** The waits of the contract, in seconds; the last one for as long as it takes. */
 export const WAITS_S = [1, 2, 5, 10, 30, 60]
 
-/** As a sentence says them: "1, 2, 5, 10, 30 and 60". */
+/** As part of a sentence: "1, 2, 5, 10, 30 and 60". */
 export const waitsInWords = (): string => `${WAITS_S.slice(0, -1).join(', ')} and ${WAITS_S.at(-1)}`

@@ -35,7 +35,7 @@ import { backtestCommand } from './trial/backtest.ts'
 import { partnerSimCommand } from './trial/partner-sim.ts'
 import { sandboxCommand } from './trial/sandbox.ts'
 
-/** The code of the error that --version ends the parsing with. */
+/** The code of the error with which --version ends the parsing. */
 export const VERSION_ASKED = 'tranche.version'
 
 /** `remark` is added to the parser's complaint; with --json, that complaint is one JSON document and nothing else. */
@@ -56,7 +56,7 @@ export function createProgram(
     .option('--json', 'answer with one JSON document', false)
     .option('--no-color', 'never colour the output')
     .option('--version', 'print the version')
-    // Said at once, as help is: --json may be anywhere on the line.
+    // Printed at once, as help is: --json may be anywhere on the line.
     .on('option:version', () => {
       throw new CommanderError(EXIT.done, VERSION_ASKED, VERSION)
     })
@@ -124,7 +124,7 @@ const WORDS_WIDTH_MIN = 10
 
 const widthOf = (stream: Streams['out']): number => (stream.isTTY && stream.columns) || HELP_COLUMNS
 
-// version: which program this is, and which Node it runs on.
+// version: the version of this program, and the Node that it runs on.
 
 export const versionJson = () => ({ version: VERSION, node: process.versions.node })
 

@@ -1,24 +1,24 @@
-// What a command reads from a file it is given, and prints where a shell sends that into a file.
+// Files that a command reads by name, and output that a shell sends into a file.
 
 import { closeSync, fstatSync, readFileSync, readSync, writeSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import { unreadable } from '../core/text.ts'
 import { openNamed } from '../plain-file.ts'
 
-// A file that a command line names for its text: a key, a secret, a certificate.
+// A file named on the command line for its text: a key, a secret, a certificate.
 
-/** A secret in a file. One written by an editor or `echo` ends in a line break that is not part of it. */
+/** A secret in a file. An editor or `echo` ends it with a line break that is not part of it. */
 export const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')
 
 /**
- * The text of a file. A pipe is waited for, and after a second this is said on stderr. Throws file_not_found and
- * bad_file, which a pipe is that stays silent for a minute.
+ * The text of a file. A pipe is waited for, and after a second a remark on stderr says so. Throws file_not_found and
+ * bad_file, also for a pipe that is silent for a minute.
  */
 export function readInput(file: string): string {
   return readOpened(file, (descriptor) => {
     const found = fstatSync(descriptor)
     if (found.isFIFO()) return readPipe(descriptor, file)
-    // A terminal, for example, is read as it always is.
+    // Anything else, such as a terminal, is read in the usual way.
     return readFileSync(found.isFile() ? descriptor : file, 'utf8')
   })
 }
@@ -67,7 +67,7 @@ function readPipe(descriptor: number, file: string): string {
   throw new Error(`nothing came through this pipe for ${PIPE_WAIT_MS / 1000} seconds`)
 }
 
-/** How many bytes there were; null when none were there yet. */
+/** The number of bytes read; null when there were none yet. */
 function readNow(descriptor: number, into: Buffer): number | null {
   try {
     return readSync(descriptor, into)
@@ -77,11 +77,11 @@ function readNow(descriptor: number, into: Buffer): number | null {
   }
 }
 
-// Output that goes into a file: all of it, or an error.
+// Output into a file: all of it, or an error.
 
 /**
- * The stream to print to in place of `usual`, which is that of the file descriptor. For a file, Node's own stream takes
- * a write that fitted only in part, as when a disk fills up, for a whole one.
+ * The stream to print to instead of `usual`, the descriptor's own. For a file, Node's stream counts a partial write, as
+ * on a full disk, as complete.
  */
 export function wholeOutput<S extends NodeJS.WritableStream>(usual: () => S, fd: number): S | Writable {
   return isFile(fd) ? fileOutput(fd) : usual()
@@ -89,7 +89,7 @@ export function wholeOutput<S extends NodeJS.WritableStream>(usual: () => S, fd:
 
 const fileOutput = (fd: number): Writable =>
   new Writable({
-    // A process may end right after what it has printed last: nothing is left for later.
+    // A process may end right after its last output, so nothing is left for later.
     write(chunk: Buffer, _encoding, done) {
       try {
         for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)

@@ -1,5 +1,5 @@
-// The terminal, or what stands for one: results on stdout, remarks and warnings on stderr, as text or as JSON; tables,
-// colours, progress, questions, the pager, and signals to stop.
+// The terminal: results on stdout, remarks and warnings on stderr, as text or as JSON; tables, colours, progress,
+// questions, the pager, and signals to stop.
 
 import { spawn } from 'node:child_process'
 import { stripVTControlCharacters, styleText } from 'node:util'
@@ -18,9 +18,9 @@ export function note(cli: Cli, text: string): void {
   if (!cli.globals().json) cli.streams.err.write(`${visible(text)}\n`)
 }
 
-/** Something is not as it should be, but the command goes on. */
+/** Warns of something that is wrong while the command goes on. */
 export function warn(cli: Cli, text: string): void {
-  // For a script, warnings are collected until the end: what it reads on stderr is a single JSON object.
+  // For a script, warnings are collected until the end, so that stderr is a single JSON object.
   if (cli.globals().json) cli.warnings.push(text)
   else cli.streams.err.write(`warning: ${visible(text)}\n`)
 }
@@ -85,7 +85,8 @@ export async function write(out: NodeJS.WritableStream, text: string): Promise<v
   if (!out.write(text)) await new Promise((resolve) => out.once('drain', resolve))
 }
 
-// Rows as a table, and one thing as a list of fields. Their values may be anybody's text; each is kept on its own line.
+// Rows as a table, and one thing as a list of fields. Their values may be text from outside; each stays on its own
+// line.
 
 type Value = string | number | boolean | null
 
@@ -106,7 +107,8 @@ export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => 
   const colAligns = columns.map(({ right }) => (right ? 'right' : 'left'))
   const colWidths = columns.map(() => 1)
   let lines: string[][] = [columns.map(({ title }) => title)]
-  // Each line is a table of its own: the work of laying out many together grows with the square of their number.
+  // Each line is a table of its own, because the work of laying out many together grows with the square of their
+  // number.
   const layOut = (cells: string[]): string => {
     const table = new Table({ ...PLAIN, colAligns, colWidths })
     table.push(cells)
@@ -157,12 +159,12 @@ export function renderFields(fields: Record<string, Value | undefined>): string 
     .join('\n')
 }
 
-// Colours, where they are welcome.
+// Colours.
 
 export type Style = 'bold' | 'dim' | 'green' | 'yellow' | 'red' | 'blue' | 'cyan' | 'italic' | 'underline'
 export type Paint = (style: Style, text: string) => string
 
-/** Colours only on a terminal, and never against NO_COLOR or --no-color. */
+/** Colours only on a terminal, and never with NO_COLOR or --no-color. */
 export function createPaint(out: Streams['out'], wanted: boolean): Paint {
   if (!wanted || !out.isTTY) return (_, text) => text
   return (style, text) => styleText(style, text, { stream: out })
@@ -178,12 +180,12 @@ export const widthOf = (text: string): number => [...stripVTControlCharacters(te
 const measureColumns = async (): Promise<(text: string) => number> => (await import('string-width')).default
 
 /**
- * Counted in characters as a reader sees them; the terminal cuts a name of wide ones. Nobody's text can break out of
- * its column.
+ * Counted in characters as a reader sees them; the terminal cuts a name of wide ones. No text can break out of its
+ * column.
  */
 export const clipped = (text: string, room: number): string => cut(visibleCell(text), room)
 
-/** Like `clipped`, but what is kept is the end. */
+/** Like `clipped`, but keeps the end. */
 export const clippedLeft = (text: string, room: number): string => {
   const characters = [...visibleCell(text)]
   return characters.length <= room
@@ -305,13 +307,15 @@ function pageThrough(command: string, text: string): Promise<boolean> {
   }).finally(() => process.off('SIGINT', ignore))
 }
 
-// Listens for signals to stop while a command has something to bring to an end.
+// Signals to stop, while a command has something to finish.
 
 /** Ctrl-C, and what a service manager sends. */
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 type Options = {
-  /** Also listen for the closing of the terminal. Only where something must be put right: it would undo `nohup`. */
+  /**
+   * Also listen for the closing of the terminal. Only where something must be restored, because it would undo `nohup`.
+   */
   hangUp?: boolean
 }
 
@@ -330,7 +334,7 @@ export function onStopSignal(
 }
 
 /**
- * The first signal to stop aborts `signal`, with its name as the reason: what is under way is brought to an end. A
+ * The first signal to stop aborts `signal`, with its name as the reason, so that the work under way can finish. A
  * second one calls `endNow`, which ends the process at once.
  */
 export function stopGently(

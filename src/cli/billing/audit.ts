@@ -44,14 +44,16 @@ async function list(cli: Cli, store: Store, { since, until, partner, format }: A
   await printList(cli, { ...listing, json, columns: COLUMNS })
 }
 
-/** The columns of a version never change, as those of the billing reports do not: what was filed is compared later. */
+/**
+ * The columns of a version never change, like those of the billing reports, because filed copies are compared later.
+ */
 const CSV_COLUMNS = {
   csv: ['at', 'os_user', 'action', 'subject', 'detail'],
   'csv-2': ['at', 'os_user', 'action', 'partner_slug', 'subject', 'detail'],
 } as const
 type CsvVersion = keyof typeof CSV_COLUMNS
 
-/** Every cell except the first may hold anybody's words, so they are guarded as in an export. */
+/** Every cell except the first may contain text from outside, so it is guarded as in an export. */
 async function writeCsv(cli: Cli, listing: Listing<ListedAuditEntry>, version: CsvVersion): Promise<void> {
   const { csvHeader, csvRow } = await import('../../billing/columns.ts')
   const columns = CSV_COLUMNS[version].map((name) =>

@@ -171,7 +171,7 @@ const EXPORT_MEMORY = { cacheKib: 4_096 }
 const scoped = (command: Command): Command =>
   command
     .option('--partner <slug>', 'only of this partner', slug)
-    // What nobody pays for is shown only to those who ask for it.
+    // The test environment, which costs nothing, is shown only on request.
     .addOption(environmentOption().default('live'))
 
 async function filterOf(store: Store, { partner, env }: Whose): Promise<TenantFilter> {
@@ -179,7 +179,7 @@ async function filterOf(store: Store, { partner, env }: Whose): Promise<TenantFi
   return { slug: partner ?? null, environment: env }
 }
 
-/** Whose months a command line names, and which: the present month is that of the environment it is about. */
+/** The tenants and months that a command line names. The present month is that of the environment in question. */
 async function resolved(cli: Cli, store: Store, scope: Scope) {
   const filter = await filterOf(store, scope)
   const present = async () => monthOf(await timeFor(store, filter))

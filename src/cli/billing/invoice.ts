@@ -182,7 +182,7 @@ const KINDS: Record<string, string> = {
   record: 'an object',
 }
 
-/** What is wrong with a field, said after its name; without a word of ours, zod's own. */
+/** What is wrong with a field, to follow its name; zod's own message where we have none. */
 function wordsOf(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':

@@ -1,4 +1,4 @@
-// Which months a billing command is about, one, a range, or the year so far, and by whose time.
+// The months of a billing command (one, a range, or the year so far), and the time that decides which they are.
 
 import { type Command, Option } from 'commander'
 import { monthsFrom, periodOf } from '../../core/month.ts'
@@ -32,7 +32,7 @@ export function addMonthOptions(command: Command, otherwise?: string): Command {
     .option('--year-to-date', 'all months from January on, in the year of --to')
 }
 
-/** Whether the command line says which months. */
+/** Whether the command line names months. */
 export const namesMonths = ({ month, from, to, yearToDate }: MonthOptions): boolean =>
   [month, from, to, yearToDate].some((given) => given !== undefined)
 
@@ -59,10 +59,10 @@ export async function monthsOf(
   return months
 }
 
-// Whose time a report goes by: for a single environment, that environment's, which in a sandbox is not the real one;
-// for several, the real one.
+// The time of a report: for a single environment, that environment's, which in a sandbox is not the real one; for
+// several, the real time.
 
-/** What time it is where the report is about, by the clock of the database. */
+/** The present time for a report, by the clock of the database. */
 export async function timeFor(store: Store, { slug, environment }: TenantFilter): Promise<Instant> {
   const sandboxes = await store.listSandboxes()
   const own = sandboxes.find(
@@ -71,12 +71,12 @@ export async function timeFor(store: Store, { slug, environment }: TenantFilter)
   return own?.now ?? (await store.readClock()).now
 }
 
-/** A command that named more of them would say nothing new. */
+/** Naming more of them would add nothing. */
 const SANDBOXES_NAMED = 5
 
 /**
- * Warns of sandboxes that are ahead in a report of all test environments: it goes by the real time, so of a month that
- * is not over in it, what a sandbox has done after that is not there.
+ * Warns of sandboxes that are ahead in a report of all test environments. The report goes by real time, so of a month
+ * that is not over by it, later records of a sandbox are missing.
  */
 export async function warnOfSandboxes(
   cli: Cli,

@@ -1,4 +1,4 @@
-// What billing show, reconcile, adjustments and export do, each over one month or several.
+// The commands billing show, reconcile, adjustments and export, each over one month or several.
 
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
@@ -28,7 +28,7 @@ import {
 } from '../terminal.ts'
 import { timeFor } from './months.ts'
 
-// billing show: what each partner's month comes to, and what explains its fee.
+// billing show: each partner's month, and what explains its fee.
 
 type StatementJson = ReturnType<typeof statementJson>
 /** A row of the table; the last one has only what can be added up. */
@@ -74,7 +74,7 @@ function titleOf(periods: readonly Covered[]): string {
 
 const withTotals = (shown: Shown[]): Shown[] => (shown.length < 2 ? shown : [...shown, rowOfTotals(shown)])
 
-/** Of several months: a total for each partner, and where there are several of them, one of all. */
+/** Of several months: a total for each partner and, where there are several partners, one of all. */
 function withTotalsOfRange(shown: Shown[]): Shown[] {
   const byPartner = Map.groupBy(shown, ({ partner_slug, environment }) => `${partner_slug} ${environment}`)
   const ofPartners = [...byPartner.values()].flatMap((rows) => {
@@ -116,7 +116,7 @@ const STATEMENT_COLUMNS: Column<Shown>[] = [
   { title: 'FEE USD', of: (row) => (row.billable === false ? 'not billed' : row.total_fee_usd), right: true },
 ]
 
-// billing reconcile: whether the figures of a month, or of several, agree in every way they can be had.
+// billing reconcile: whether the figures of one or several months agree, computed in every way.
 
 export async function proveMonths(
   cli: Cli,
@@ -134,7 +134,7 @@ export async function proveMonths(
   const ok = findings.length === 0
   const json = {
     ok,
-    // As it was for a single month, before there were several.
+    // The member for a single month, from before there were several.
     month: months.length === 1 ? (months[0] ?? null) : null,
     from: months[0] ?? null,
     to: months.at(-1) ?? null,
@@ -181,13 +181,13 @@ const sumsJson = ({ trades, volume, btc }: Sums) => ({
   volume_btc: formatBtc(btc),
 })
 
-/** A year whose first months had nobody in them begins when something was bought. */
+/** A year whose first months were empty begins with the first purchase. */
 function fromFirstTrade(months: readonly ReconciledMonth[]): readonly ReconciledMonth[] {
   const first = months.findIndex(({ trades }) => trades > 0)
   return months.slice(first === -1 ? -1 : first)
 }
 
-/** A line for each month, and for several one of all. `who` says whose they are. */
+/** A line for each month and, for several, one of all. `who` names the partners. */
 function agreementInWords(months: readonly ReconciledMonth[], who: string): string {
   const lines = months.map(
     ({ month, trades }) => `${month}: users, trades and summary agree (${who}, ${counted(trades, 'trade')}).`,
@@ -205,9 +205,9 @@ const FINDING_COLUMNS: Column<Fault>[] = [
   { title: 'FOUND', of: (row) => row.message },
 ]
 
-// billing adjustments: what was corrected in a month or in several, why, and what it was before.
+// billing adjustments: the corrections of one or several months, the reasons, and the earlier figures.
 
-/** So many rows have columns of the same width. An operator makes each of them by hand: there are seldom more. */
+/** This many rows share column widths. An operator makes each of them by hand, so there are seldom more. */
 const ROWS_TOGETHER = 1_000
 
 export async function listAdjustments(
@@ -231,7 +231,7 @@ async function* linesOf(
   }
 }
 
-/** The same rows in pages as large as they may be: a page for each month would be a table for each month. */
+/** The same rows in larger pages, because a page for each month would make a table for each month. */
 async function* together<T>(pages: AsyncIterable<T[]>): AsyncGenerator<T[]> {
   let rows: T[] = []
   for await (const page of pages) {
@@ -280,7 +280,7 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
   for (const month of months) periods.push(await fixPeriodFor(cli, store, { month, filter }))
   for (const period of periods) noteStage(cli, period)
   const reading = { store, periods, filter }
-  // Rows on the same screen are progress enough; a bar between them would spoil both.
+  // Rows on the screen show the progress; a bar between them would spoil both.
   const screen = output === null && cli.streams.out.isTTY
   const watched = cli.streams.err.isTTY && !screen
   const total = watched && options.report === 'trades' ? await countLines(reading) : 0
@@ -304,7 +304,7 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
   else note(cli, `${counted(rows, 'row')} in ${output}.`)
 }
 
-/** Rows live only for a moment. Left to itself, V8 would grow its nursery to many times what they need. */
+/** Rows live only for a moment. By default V8 would grow its nursery to many times what they need. */
 export const collectOften = (): void => setFlagsFromString('--semi-space-growth-factor=1')
 
 /** Throws usage for a file of the database, file_exists for a name that is taken. */
@@ -315,7 +315,7 @@ export async function refuseTarget(cli: Cli, { output, force }: Target): Promise
   if (!force && existsSync(output)) throw nameTaken(output)
 }
 
-/** Writes to stdout, or to a file that appears whole or not at all. */
+/** Writes to stdout, or to a file that appears complete or not at all. */
 export async function writeTo(
   cli: Cli,
   { output, force }: Target,
@@ -347,7 +347,7 @@ export async function fixPeriodFor(
   const period = await store.fixPeriod(periodOf(month), tenant)
   if (period.final) return { ...period, stage: 'over' }
   const stage = stageOf(periodOf(month), await timeFor(store, filter))
-  // In a database that has moved, nothing becomes final any more: the month is in the one that it moved to.
+  // In a database that has moved, no month becomes final any more: it does in the new database.
   if (stage === 'over') warn(cli, (await store.readSeal()) ? notFinalHere(month) : notFinal(month))
   return { ...period, stage }
 }

@@ -72,7 +72,7 @@ async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> 
   print(cli, json, () => visible(`${from.shown} copied to ${to.shown}: ${proof}${kept}`))
 }
 
-/** Two databases that both take writes are two versions of the truth about the same money. */
+/** Two databases that both take writes would have two versions of the truth about the same money. */
 async function takeSealOff(cli: Cli, { from, to, seal }: Options): Promise<void> {
   if (from !== undefined || to !== undefined || seal)
     throw new Problem('usage', '--unseal takes the database of --db, and none of --from, --to and --seal.')

@@ -1,5 +1,5 @@
-// The account of a demonstration: all of it is read back from the ledger or computed from it here. Its members are what
-// `demo --json` prints; show.ts puts the same into words.
+// The account of a demonstration, read back from the ledger or computed from it. Its members are what `demo --json`
+// prints; show.ts puts them into words.
 
 import { EXECUTION_STATUSES, type ExecutionStatus, TRIGGERS, type Trigger } from '../../core/execution.ts'
 import {
@@ -71,7 +71,7 @@ export type Account = {
   to: string
   scheduler: { passes: number; passes_missed: number; passes_without_price: number }
   plans: PlanAccount[]
-  /** Why tranches fired, and what became of them. */
+  /** Why tranches fired, and their outcomes. */
   tranches: { by_trigger: Record<Trigger, number>; by_status: Record<ExecutionStatus, number> }
   timelines: Timeline[]
   partner: {
@@ -203,7 +203,7 @@ type WindowPrice = {
 
 export type PriceComparison = {
   frequency: Frequency
-  /** Windows that ran their course; one that was cut short has no complete mean to compare with. */
+  /** Windows that ended in their own time; one that was cut short has no complete mean to compare with. */
   windows: number
   average_price_usd: string
   /** What the same dollars of the same windows cost on average when each window's are spread evenly over it. */

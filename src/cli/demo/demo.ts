@@ -1,4 +1,4 @@
-// demo: what a newcomer runs first: some simulated weeks against the real service, and a summary.
+// demo: some simulated weeks against the real service, and a summary, for a first look.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

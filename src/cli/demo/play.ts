@@ -1,5 +1,5 @@
-// The demonstration itself: weeks of scheduler passes against the real service, a partner at the other end of HTTP, and
-// what the store has of it afterwards.
+// Plays the demonstration: weeks of scheduler passes against the real service, a partner at the other end of HTTP, and
+// the records in the store afterwards.
 
 import type { Execution, ExecutionStatus, Trigger } from '../../core/execution.ts'
 import {
@@ -66,7 +66,7 @@ export type Story = {
   seed: number
   from: Instant
   to: Instant
-  /** One price a minute from `from` on; a little more than the windows, for what is settled after them. */
+  /** One price a minute from `from` on; a little longer than the windows, for what is settled after them. */
   path: readonly Price[]
   passes: number
   passesMissed: number
@@ -83,7 +83,7 @@ type Stage = {
   path: readonly Price[]
 }
 
-/** Runs the demonstration and hands its story and its store to `tell`, while both are still there. */
+/** Runs the demonstration and passes its story and its store to `tell`, while both still exist. */
 export async function runDemo<T>(
   { file, seed, onProgress, signal }: DemoOptions,
   tell: (story: Story, store: Store) => Promise<T>,
@@ -186,7 +186,7 @@ async function playWeeks(stage: Stage, onProgress: (share: number) => void, sign
   return counts
 }
 
-/** After the last pass, the partner goes on polling until it has answered everything that it was given. */
+/** After the last pass, the partner goes on polling until it has confirmed everything that it was given. */
 async function settleRest({ setClock, partner }: Stage): Promise<void> {
   for (let elapsed = LENGTH_MS; elapsed < LENGTH_MS + TAIL_MS; elapsed += PASS_EVERY_MS) {
     setClock(plus(START, elapsed))
@@ -226,7 +226,7 @@ export type ReadWindow = {
   bought: Btc
   left: Usd
   leftBecause: string | null
-  /** It was open from its first moment to its last. */
+  /** It was open from its start to its end. */
   ranItsCourse: boolean
 }
 
@@ -279,7 +279,7 @@ const boughtIn = (tranches: readonly ReadTranche[]): Btc =>
     0n,
   ) as Btc
 
-// A window as it went: its prices and its tranches over time, and which windows are worth drawing.
+// Timelines: the prices and tranches of a window over time, and which windows are worth drawing.
 
 export type TimelineTranche = {
   at: string

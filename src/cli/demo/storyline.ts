@@ -1,4 +1,4 @@
-// Who takes part in the demonstration and what happens on the way. Data only: play.ts plays it.
+// The storyline of the demonstration: the users, their plans and the incidents. Data only: play.ts plays it.
 
 import {
   DAY_MS,
@@ -13,7 +13,7 @@ import {
 } from '../../core/time.ts'
 import type { Manners } from '../trial/simulated-partner.ts'
 
-/** A Monday. A fixed one, so that the same seed tells the same story on every day it is told. */
+/** A fixed Monday, so that the same seed gives the same story on every day. */
 export const START = midnightOf(2026, 1, 5)
 export const WEEKS = 4
 export const DAYS = 7 * WEEKS
@@ -24,7 +24,7 @@ export const PASS_EVERY_MS = 30 * MINUTE_MS
 export const POLL_AFTER_MS = MINUTE_MS
 /** The synthetic path has a price this often. */
 export const PATH_STEP_MS = MINUTE_MS
-/** Time after the last window in which the partner answers what it still owes. */
+/** Time after the last window in which the partner confirms what is still open. */
 export const TAIL_MS = 6 * HOUR_MS
 
 export const USERS = ['ana', 'ben', 'chloe', 'dan', 'eva'] as const

@@ -1,4 +1,4 @@
-// What init asks and what it prints.
+// The questions and the output of init.
 
 import { existsSync } from 'node:fs'
 import { formatPrice } from '../../core/money.ts'
@@ -59,7 +59,10 @@ const askFeed = (cli: Cli): Promise<string | undefined> =>
     return answer
   })
 
-/** Nobody learns of a scheduler that stopped without a monitor outside, so it is asked for; undefined leaves it. */
+/**
+ * Without an outside monitor nobody notices that the scheduler has stopped, so init asks for one; undefined leaves the
+ * setting.
+ */
 const askPing = (cli: Cli): Promise<URL | undefined> =>
   ask(
     cli,
@@ -178,7 +181,7 @@ const asUser = ({ user }: Place): string => (user === null ? '' : `runuser -u ${
 export const onInstalled = (place: Place, words: string): string =>
   `${asUser(place)}sh -c 'set -a; . ${place.settings}; exec ${place.program} ${words}'`
 
-/** What is left for the operator to do: a supervisor for serve, and the ticks unless something already runs them. */
+/** What the operator still has to do: a supervisor for serve, and the ticks unless something already runs them. */
 function jobLines({ place, scheduler, answer }: Outcome): string[] {
   const serve = (more: string): string => onInstalled(place, `serve --no-create${more}`)
   if (scheduler === 'systemd') {
@@ -215,7 +218,7 @@ const partnerWords = ({ slug, environment }: FirstPartner, key: IssuedKey | null
     ? `The partner ${slug} has a ${environment} key that works; tranche key create makes another.`
     : `The ${environment} key of ${slug} (${key.key_id}), which is not shown again:`
 
-/** What would keep the jobs from running, or from being heard. */
+/** Warnings of what would keep the jobs from running, or their failures from being noticed. */
 export function warningsOf({ scheduler, answer }: Pick<Outcome, 'scheduler' | 'answer'>): string[] {
   if (answer?.ok === false)
     return [`the service does not answer at ${answer.url} (${answer.answer}): journalctl -u tranche`]

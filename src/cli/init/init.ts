@@ -33,7 +33,7 @@ export function initCommand(cli: Cli): Command {
     })
 }
 
-/** What is not named is where this machine's jobs already have it. */
+/** Anything that is not named stays where this machine's jobs have it. */
 async function placeOf(db: string | null): Promise<Place> {
   const { placeFor } = await import('./places.ts')
   const { readSetting } = await import('./steps.ts')

@@ -1,5 +1,5 @@
-// Where init puts things, and what runs the jobs: for root, the places that deploy/ names; for anybody else, a folder
-// of their own.
+// Where init puts things, and what runs the jobs: for root, the places that deploy/ names; for other users, a folder of
+// their own.
 
 import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
 import { delimiter, dirname, join, resolve } from 'node:path'
@@ -63,8 +63,8 @@ export function placeFor(db: string | null): Place {
 }
 
 /**
- * Throws bad_file when the folder is somebody else's and closed, as that of the service is to other users of the
- * machine.
+ * Throws bad_file when the folder belongs to another user and is closed, as the service's folder is to other users of
+ * the machine.
  */
 function refuseClosedFolder({ folder, backups }: Place): void {
   try {

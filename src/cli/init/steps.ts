@@ -1,4 +1,4 @@
-// What init does, one step after the other. Each step knows whether it is done, how to do it and how to undo it.
+// The steps of init. Each knows whether it is done, how to do it and how to undo it.
 
 import { spawn, spawnSync } from 'node:child_process'
 import {
@@ -87,10 +87,10 @@ function folderSteps(place: Place): Step[] {
   ]
 }
 
-// One step of init: what there will be, how to do it, and how to undo it.
+// One step of init: its result, how to do it, and how to undo it.
 
 export type Step = {
-  /** What there is once it is done. */
+  /** What exists once it is done. */
   what: string
   /** Throws when something is in the way that only a person can decide about. */
   isDone: () => boolean
@@ -178,7 +178,7 @@ function currentCrontab(): string {
   try {
     return run('crontab', ['-l'])
   } catch (error) {
-    // Nothing else may be taken for an empty crontab, which the new one would replace.
+    // No other failure may count as an empty crontab, which the new one would replace.
     if (/\bno crontab for\b/.test((error as Error).message)) return ''
     throw error
   }
@@ -301,8 +301,9 @@ function giveAccess(path: string, { mode, owner }: Access): void {
 }
 
 /**
- * The text of a file that nobody else could have written; null when there is none. Throws bad_file for a link, for what
- * is not a file, and for somebody else's file: root would copy what only root may read, or run what they wrote.
+ * The text of a file that no other user could have written; null when there is none. Throws bad_file for a link, for
+ * what is not a file, and for another user's file: root would otherwise copy what only root may read, or run what that
+ * user wrote.
  */
 function readOwn(file: string): string | null {
   if (!statOf(file)) return null
@@ -360,7 +361,7 @@ const relocated = (text: string, place: Place): string =>
     text,
   )
 
-// Whether two files are alike, told without holding either in memory: an executable has more than 150 MB.
+// Whether two files are equal, without holding either in memory: an executable has more than 150 MB.
 
 const PIECE_BYTES = 1 << 20
 
@@ -427,8 +428,7 @@ export async function firstKey(place: Place, { slug, environment }: FirstPartner
   return (await runWriting(place, issue)) as IssuedKey
 }
 
-// The database that the jobs have used so far, where init is told of one of the other kind: both must never take
-// writes.
+// The database that the jobs have used so far, where init is given one of the other kind: both must never take writes.
 
 type Status = { partners: { active: number; disabled: number }; findings: { kind: string }[] }
 
@@ -572,7 +572,7 @@ function answerOf(place: Place, argv: readonly string[], { error, status, stdout
   throw Object.assign(new Error(`${argv.join(' ')}: ${message}`), { code })
 }
 
-// Whether the service that was started answers, as whoever runs it would ask.
+// Whether the started service answers its operator.
 
 /** What it answers, and where it was asked. */
 export type Answer = { ok: boolean; url: string; answer: string }
@@ -596,7 +596,7 @@ function serviceUrl(place: Place): string {
   return `${scheme}://${asked.includes(':') ? `[${asked}]` : asked}:${port}`
 }
 
-// Reads a setting of the jobs as it is on this machine.
+// Reads a setting of the jobs on this machine.
 
 /** The value of a setting; undefined for one that is not set. Throws bad_file as `readOwn` does. */
 export function readSetting({ settings }: Pick<Place, 'settings'>, name: string): string | undefined {

@@ -1,4 +1,4 @@
-// key: the API keys of a partner, issued, listed, replaced and ended.
+// key: the API keys of a partner: issued, listed, replaced and ended.
 
 import { Command, Option } from 'commander'
 import { type ApiKey, isUsable, type KeyTime, keyLabel, revoke, rotate } from '../../core/key.ts'

@@ -1,4 +1,4 @@
-// partner: the partners of an installation, and how each is treated.
+// partner: the partners of an installation, and their settings.
 
 import { Command, Option } from 'commander'
 import { NO_TIER } from '../../core/fees.ts'
@@ -104,7 +104,7 @@ export function partnerCommand(cli: Cli): Command {
   return partner
 }
 
-/** What a partner is charged by, and how small an order may be. */
+/** Commands for a partner's tier and its smallest order. */
 function addSettings(cli: Cli, partner: Command): void {
   partner
     .command('set-tier')
@@ -144,9 +144,7 @@ function addSettings(cli: Cli, partner: Command): void {
     })
 }
 
-/**
- * The tier that a partner is charged by, from when until when, and the one before while that month is still to come.
- */
+/** The partner's tier, from when until when, and the previous one while that month is still ahead. */
 async function chargedWords(
   store: Store,
   { partnerSlug, tierName, begins }: { partnerSlug: string; tierName: string | null; begins: string },
@@ -180,14 +178,14 @@ async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise
   })
 }
 
-/** What a command makes of a partner, and what the audit log says of it. */
+/** A change of a partner, and its audit entry. */
 type Change = {
   verb: string
   detail?: AuditEntry['detail']
   decide: (current: Partner, now: Instant) => Partner
 }
 
-/** Changes a partner and shows what has become of it. */
+/** Changes a partner and shows the result. */
 const change = (cli: Cli, partnerSlug: string, { verb, detail, decide }: Change): Promise<void> =>
   cli.withStore(async (store) => {
     const audit = auditEntry(cli, `partner.${verb}`, partnerSlug, detail)

@@ -74,10 +74,10 @@ export function tierCommand(cli: Cli): Command {
   return tier
 }
 
-/** What is given instead of a volume. */
+/** The word for no volume. */
 const NO_VOLUME = 'none'
 
-/** From when until when a version holds, and what holds before it. */
+/** From when until when a version is in force, and what is in force before it. */
 function inForceWords(
   { name, fromMonth }: Tier,
   { before, next, thisMonth }: { before: Tier | null; next: Tier | null; thisMonth: string },
@@ -98,7 +98,7 @@ type SetOptions = {
 const tierJson = (tier: Tier) => ({
   name: tier.name,
   from_month: tier.fromMonth,
-  // Scripts read an amount here, so it stays one.
+  // Scripts read an amount here, so it is never null.
   min_volume_usd: formatUsd(tier.minVolume ?? ZERO_USD),
   rate_bps: tier.rateBps,
   per_active_user_usd: formatUsd(tier.perActiveUser),

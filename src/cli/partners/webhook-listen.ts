@@ -65,14 +65,14 @@ export async function listen(cli: Cli, options: ListenOptions): Promise<void> {
   cli.exitWith(EXIT.interrupted)
 }
 
-/** The only time that a generated secret is shown. */
+/** A generated secret is shown only here. */
 function tellBegin(cli: Cli, me: Me, what: { forward_to: string; secret: string | null }): void {
   const begun = { partner_slug: me.partner_slug, environment: me.environment, ...what }
   print(cli, begun, () => renderFields({ ...begun, secret: what.secret ?? 'the one given' }))
   note(cli, 'Waiting for executions; Ctrl-C ends it.')
 }
 
-/** One wake-up for all that a look has found, and no second attempt: a receiver must live with lost ones. */
+/** One wake-up for everything that a look has found, and no second attempt: a receiver must cope with lost ones. */
 async function attempt(
   send: Send,
   { partner_slug, environment }: Me,
@@ -139,7 +139,7 @@ function pageOf(answer: unknown): Page {
   return { as_of, executions, next_cursor }
 }
 
-/** How long before others see them a pass may have dated its executions. */
+/** How much earlier than its commit a pass may have dated its executions. */
 const LATE_MS = 5 * MINUTE_MS
 
 type Follower = {
@@ -147,12 +147,12 @@ type Follower = {
   fresh: () => Promise<Listed[]>
 }
 
-/** Follows the list from now on: what is there already is not fresh. */
+/** Follows the list from now on: present executions are not fresh. */
 export async function follow(get: Get): Promise<Follower> {
-  // Nothing is created after the last possible instant, and the answer says what time it is there.
+  // The list is empty from the last possible instant on, and the answer gives the service's time.
   const { as_of } = pageOf(await get(`/executions?limit=1&since=${formatInstant(LATEST)}`))
   const since = formatInstant((Date.parse(as_of) - LATE_MS) as Instant)
-  /** Where the last page begins, and what was seen on it: the next look begins there again. */
+  /** Where the last page begins, and which executions were on it: the next look begins there again. */
   let place = `since=${since}`
   let passed = new Set<string>()
   let found: Listed[] = []
@@ -173,19 +173,19 @@ export async function follow(get: Get): Promise<Follower> {
   return { fresh }
 }
 
-// Reads from a service as its partner, patiently: an error that may pass is tried again, one that will not ends the
+// Reads from a service as its partner, patiently: after a temporary error it tries again, and a permanent one ends the
 // command.
 
 const ANSWER_MS = 30_000
 /** Many times what the longest page takes. */
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024
-/** However long a service asks for: more than a timer holds would be no wait at all. */
+/** The longest wait, whatever a service asks for: more than a timer takes would be no wait at all. */
 const WAIT_MAX_S = 3_600
 
 /** The service has answered, and would answer the same again. */
 export class Refused extends Error {}
 
-/** It could not be asked, or cannot answer for the time being. */
+/** The service could not be reached, or cannot answer at present. */
 class NotNow extends Error {
   readonly afterS: number
 
@@ -269,7 +269,7 @@ async function textOf({ body, url }: Response): Promise<string> {
   throw new Refused(`The answer of ${new URL(url).origin} is longer than ${ANSWER_BYTES_MAX} bytes.`)
 }
 
-/** `fetch` says only that it failed; the cause says why. */
+/** The error of `fetch` says only that it failed; its cause says why. */
 function reasonOf(error: unknown): string {
   const { message, cause } = error as Error
   return cause instanceof Error ? cause.message || String((cause as NodeJS.ErrnoException).code) : message

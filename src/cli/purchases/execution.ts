@@ -1,5 +1,4 @@
-// execution and trade: the instructions of the scheduler, listed, shown and cancelled, their late fills, and what was
-// confirmed, set right.
+// execution and trade: executions listed, shown and cancelled, their late fills decided, and their trades adjusted.
 
 import { Command, Option } from 'commander'
 import { cancelByHand, type LateFill } from '../../core/confirmation.ts'
@@ -172,7 +171,7 @@ async function show(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<v
   )
 }
 
-/** An order has few executions: mostly one, and those that another report of it was refused for. */
+/** The executions of an order are few: mostly one, and those for which another report of it was refused. */
 async function listOfOrder(cli: Cli, store: Store, filter: TenantFilter, order: string): Promise<void> {
   const found = await store.findByOrder(filter, order)
   await printList(cli, {
@@ -235,7 +234,7 @@ const KEPT_COLUMNS: Column<KeptJson>[] = [
   { title: 'DECISION', of: (row) => row.decision_reason },
 ]
 
-// An execution and what became of it, as JSON: its trade, its adjustments, a fill that came late.
+// An execution as JSON, with its trade, its adjustments and its late fills.
 
 type Outcome = { trade: Trade | null; adjustments: Adjustment[]; lateFills: LateFill[] }
 
@@ -271,7 +270,7 @@ const showJson = (row: ListedExecution, { trade, adjustments, lateFills }: Outco
 
 const usdOrNull = (amount: Usd | null): string | null => (amount === null ? null : formatUsd(amount))
 
-/** What an execution comes to after its adjustments; nothing where there are none. */
+/** The total of an execution after its adjustments; nothing where there are none. */
 function adjustedJson(trade: Trade | null, adjustments: Adjustment[]) {
   const amounts = trade && adjustments.length > 0 ? amountsOf(trade, adjustments) : null
   return amounts === null
@@ -337,7 +336,7 @@ function tradeJson(trade: Trade) {
   }
 }
 
-/** A report that was refused and kept, and what was decided on it. */
+/** A late fill, and the decision on it. */
 const keptJson = (late: LateFill) => {
   const { status, failure_reason: _, ...report } = reportJson(late.report)
   return {
@@ -376,8 +375,7 @@ const lateFillJson = (row: ListedLateFill) => {
   }
 }
 
-// execution late-fills, accept-late and dismiss-late: reports of purchases that were refused, and an operator's
-// decision.
+// execution late-fills, accept-late and dismiss-late: late fills, and an operator's decision on them.
 
 const REASONS = `
 REASON says why a report was refused:
@@ -457,7 +455,7 @@ const reportOption = (execution: Command) =>
     .createOption('--report <number>', 'which report, when there are several')
     .argParser(wholeNumber(1, 999_999_999))
 
-/** What says something else of an order is not decided by what was accepted, and nothing that was bought is dropped. */
+/** An acceptance does not decide reports that differ, so that no purchase is dropped. */
 function stillWaiting(cli: Cli, executionId: string, waiting: readonly number[]): string {
   const [first] = waiting
   const argv = [
@@ -494,7 +492,7 @@ const LATE_FILL_COLUMNS: Column<ReturnType<typeof lateFillJson>>[] = [
   { title: 'DECIDED', of: (row) => row.decided_at },
 ]
 
-// trade adjust: what a partner confirmed, set right by hand.
+// trade adjust: a confirmed trade, corrected by hand.
 
 type AdjustOptions = { usd: string; btc: string; reason: string }
 
@@ -539,13 +537,13 @@ const DOUBTS = {
   far_off: 'is as far from the price of the market as what was confirmed, at',
 }
 
-/** Without what the audit entry says by itself. */
+/** The detail of an audit entry, without what the entry itself has. */
 function auditDetail(made: Correction): Record<string, unknown> {
   const { execution_id: _, recorded_at: __, ...detail } = correctionJson(made)
   return detail
 }
 
-// Why a tranche fired, in words that a person reads.
+// Why a tranche fired, in words.
 
 export const TRIGGER_NAME: Record<Trigger, string> = {
   slot_start: 'slot start',

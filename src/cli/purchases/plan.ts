@@ -1,4 +1,4 @@
-// plan: the plans of partners, listed, shown, and brought back to their place after a clock that was ahead.
+// plan: the plans of partners: listed, shown, and brought back after a clock was ahead.
 
 import { Command } from 'commander'
 import { clockDisputed } from '../../core/clock.ts'
@@ -101,7 +101,7 @@ function ledgerJson(window: Window) {
   }
 }
 
-/** What the next purchase waits for. */
+/** The schedule: what the next purchase waits for. */
 function scheduleJson(schedule: Schedule) {
   const awaited = awaitedPrice(schedule)
   return {
@@ -152,9 +152,10 @@ const WINDOW_COLUMNS: Column<ReturnType<typeof ledgerJson>>[] = [
   { title: 'CLOSED', of: (row) => row.close_reason },
 ]
 
-// plan bring-back: windows that a clock that was ahead rolled into the future, put back in their place on the grid.
+// plan bring-back: windows that were rolled into the future, because the clock was ahead, are put back in their place
+// on the grid.
 
-/** Plans looked for in one read, and brought back in one go: their commits are shared. */
+/** Plans found in one read and brought back together, so that they share commits. */
 const PAGE_PLANS = 500
 
 /** Throws partner_not_found, and clock_disputed: while the clock is in doubt, no window has a known place. */

@@ -1,4 +1,4 @@
-// price: the prices that are kept, listed, fetched and imported.
+// price: the stored prices: listed, fetched and imported.
 
 import { Command } from 'commander'
 import { clockDisputed, judgeClock } from '../../core/clock.ts'

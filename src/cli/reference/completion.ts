@@ -32,7 +32,7 @@ function scriptOf(shell: (typeof SHELLS)[number]): (places: Place[]) => string {
   }
 }
 
-// What can be typed where: the command tree, as the completion scripts see it.
+// The command tree as the completion scripts use it.
 
 /** One command as a completion sees it. The path is empty for the program, "/key/create" for a command of a noun. */
 type Place = {

@@ -1,4 +1,4 @@
-// The pages that `docs` shows: what each is called, how one is found, and where its links lead.
+// The pages that `docs` shows: their names, how one is found, and where its links lead.
 
 import { dirname, join } from 'node:path/posix'
 import { Problem } from '../../core/problem.ts'
@@ -6,7 +6,7 @@ import { quoted } from '../../core/text.ts'
 import { readPages } from '../../resources.ts'
 
 export type Page = {
-  /** What a reader calls it: "operations", "decisions/clock". */
+  /** Its name for a reader: "operations", "decisions/clock". */
   topic: string
   /** The path of its file in the source. */
   path: string
@@ -22,7 +22,7 @@ export function findPages(): Page[] {
   return pages.sort((a, b) => (a.topic < b.topic ? -1 : 1))
 }
 
-/** The programs that the guides tell one to copy: shown as they are, and not in the list of topics. */
+/** The programs that the guides offer for copying: shown unchanged, and not in the list of topics. */
 export const findExamples = (): Page[] =>
   filesWhere((path) => !isMarkdown(path)).map(([path, text]) => ({
     topic: topicOf(path),

@@ -20,7 +20,7 @@ const readable = (tokens: readonly Token[]): Block[] =>
     if (KINDS.has(type)) return [token as Block]
     if (type === 'text') return [{ ...(token as Tokens.Text), type: 'paragraph', tokens: token.tokens ?? [] }]
     if (raw.trim() === '' || /^\s*<!--/.test(raw)) return []
-    // No page has any other kind of block. Should one come to have it, its text is shown as it is written.
+    // No page has any other kind of block. If one ever does, its source text is shown.
     return [{ type: 'paragraph', raw, text: raw, tokens: Lexer.lexInline(raw.trim()) }]
   })
 

@@ -1,5 +1,5 @@
-// What of partners, keys and users is written for a server alone: how a partner's schedules follow it, how a call finds
-// its key, and what becomes of an erased e-mail.
+// Partners, keys and users on a server, where a file differs: how a partner's schedules are updated, how a call finds
+// its key, and what remains of an erased e-mail.
 
 import { type SeenKeyRow, seenKeyOf } from '../rows/accounts.ts'
 import type { Following } from '../shared/accounts.ts'

@@ -1,5 +1,5 @@
-// The check: what the server knows to be damaged, rows that dangle, every rule of the ledger, and rows that were
-// changed after they were recorded.
+// The check on a server: damage that it knows of, dangling rows, every rule of the ledger, and rows that were changed
+// after they were recorded.
 
 import type { ClientBase } from 'pg'
 import { type Finding, ticket } from '../../core/findings.ts'
@@ -49,7 +49,7 @@ export const createCheckStore = (connection: Connection, base: Base): CheckStore
   }),
 })
 
-// What the check warns of on PostgreSQL alone: settings of the server, and what holds it up.
+// Warnings on PostgreSQL alone: settings of the server, and what holds it back.
 
 /** An idle transaction is suspect sooner than one at work, such as a dump of the database. */
 const IDLE_MAX_MS = 5 * MINUTE_MS
@@ -227,9 +227,8 @@ const danglingFault = ({ child, key, parent }: DanglingRow): Fault => ({
   message: `refers to a row of ${parent} that does not exist`,
 })
 
-// What somebody has changed in the schema: it is compared with one that the migrations build beside it, in a
-// transaction that is undone. So no list has to be maintained, and it does not matter how a version of the server
-// spells a definition.
+// Changes of the schema: it is compared with one that the migrations build beside it, in a transaction that is undone.
+// So no list has to be maintained, and it does not matter how a version of the server writes a definition.
 
 const EXPECTED = `${SCHEMA}_expected`
 

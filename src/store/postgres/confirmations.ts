@@ -42,7 +42,7 @@ import type { Entered } from './server/month-gate.ts'
 import type { Tx } from './server/pipeline.ts'
 import { arraysFor, arraysOf, namesOf, rowsIn } from './server/statement.ts'
 
-// The reports that are refused and kept.
+// Late fills.
 
 const KEPT = arraysFor('late_reports', columnsToAdd('late_reports'))
 const KEEP = query(
@@ -56,7 +56,7 @@ const COUNT = query(
    where executions.execution_id = r.execution_id`,
 )
 
-/** Keeps or counts the reports of refused confirmations, and skips those that are already kept. */
+/** Keeps refused fills as late fills, or counts them, and skips those that are already kept. */
 async function keep(tx: Tx, tenantId: number, refused: readonly Refused[], now: Instant): Promise<void> {
   const kept = refused
     .filter(({ keeping }) => keeping === 'new')
@@ -96,7 +96,7 @@ export function createConfirm(connection: Connection) {
         tx.unwaited(writeBatch(tx, tenantId, batch, now))
         return outcomes
       },
-      // What was bought is recorded whatever else stands still.
+      // A purchase is recorded even while lost writes are undecided.
       { ...callOf({ tenantId }), keys, stopsWhenLost: false },
     )
   }
@@ -114,7 +114,7 @@ export function createConfirm(connection: Connection) {
     } catch (error) {
       if (!isRowsFault(error) || (jobs.length === 1 && !isTaken(error))) throw error
     }
-    // It is unknown whose row it was, and the others must not fail with it.
+    // It is unknown which job's row was at fault, and the others must not fail with it.
     const outcomes: Confirmed[] = []
     for (const job of jobs) outcomes.push(await alone(tenant, job))
     return outcomes
@@ -151,7 +151,7 @@ type Asked = { executionId: string; partnerOrderId: string }
 /** An order that is on record, and the execution that holds it. */
 type Holder = { partnerOrderId: string; executionId: ExecutionId }
 
-/** What is on record of the executions and orders that are asked for. */
+/** The records of the executions and orders in question. */
 type OnRecord = {
   executions: readonly Execution[]
   windows: readonly Window[]
@@ -241,8 +241,8 @@ const keptLate = ({ report, reason }: Refused, now: Instant): LateFill => ({
   decisionReason: null,
 })
 
-// What confirmations are decided on, and what they leave behind, for the transactions of executions and trades: many in
-// a few statements. The caller has locked the executions (../shared/ledger.ts).
+// The reads and writes of confirmations, many in a few statements. The caller has locked the executions
+// (../shared/ledger.ts).
 
 // The plus keeps the planner from reading everything that a tenant has: it knows little about tables that have just
 // begun to grow, and then sticks to its plan.
@@ -332,7 +332,7 @@ function damagedOf(
   return damaged
 }
 
-/** Stores what was decided: trades, the new statuses of their executions, windows, and what was refused but kept. */
+/** Stores the decisions: trades, the new statuses of their executions, windows, and late fills. */
 async function writeBatch(tx: Tx, tenantId: number, batch: ConfirmationBatch, now: Instant): Promise<void> {
   const { recorded, refused, windows } = batch.changes()
   const tenant = tenantId
@@ -371,7 +371,7 @@ async function writeWindows(tx: Tx, windows: readonly Window[]): Promise<void> {
 
 // Jobs that share a transaction: those that arrive while one transaction is running make up the next.
 
-/** What became of one job of a batch whose transaction was committed. */
+/** The outcome of one job of a batch whose transaction was committed. */
 type Outcome<A> = { ok: true; value: A } | { ok: false; error: unknown }
 
 /**

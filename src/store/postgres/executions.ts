@@ -64,8 +64,8 @@ function isSettled({ executions, now }: Read, limit: number): boolean {
   return last !== undefined && last.createdAt < plus(now, -WRITE_MAX_MS)
 }
 
-// What a poll is handed. Executions that are open lie in one index by the end of their lease, those that were never
-// delivered under 0: what is out under a lease is never stepped over.
+// What a poll hands out. Open executions are in one index by the end of their lease, those never delivered under 0, so
+// a poll never reads executions under a lease.
 
 /**
  * How many of those that a poll leaves are counted: the next poll gets far fewer, and counting a million takes time.
@@ -191,7 +191,7 @@ const leasedRow = (one: Execution) => ({
 function createPoll(connection: Connection, { driver, notes }: { driver: Base; notes: PollNotes }) {
   const { clock, look, write } = connection
 
-  /** Leases the first `limit` of what is due, and counts the rest. Null when a user is just being disabled. */
+  /** Leases the first `limit` due executions, and counts the rest. Null while a user is being disabled. */
   async function hand(tx: WriteTx, tenant: Tenant, { limit, deliver }: Handing): Promise<DuePage | null> {
     const { tenantId } = tenant
     const [times] = await Promise.all([tx.times, tx.run(TURN, { tenant: tenantId })])
@@ -202,7 +202,7 @@ function createPoll(connection: Connection, { driver, notes }: { driver: Base; n
       within(tx, (steps) => isAnyStopping(steps, tenant)),
     ])
     if (isStopping) return null
-    // Nobody buys on the word of a row that is damaged. The check names it, and it stays where it is.
+    // A damaged row must not lead to a purchase. The check names it, and it stays unchanged.
     const sound = due.filter((row) => isIntact('executions', row))
     const executions = sound.map((row) => deliver(executionOf(row), now))
     const leased = { tenant: tenantId, ...arraysOf(LEASED, executions.map(leasedRow)) }
@@ -221,7 +221,7 @@ function createPoll(connection: Connection, { driver, notes }: { driver: Base; n
         callOf(tenant),
       )
       if (state) notes.note(tenant, instant(state.clock))
-      // A poll that finds nothing would write nothing, and so would not learn of it.
+      // A poll that finds nothing writes nothing, and so would not meet the seal.
       if (state?.moved_to != null && state.sealed_at !== null)
         throw sealedProblem({ at: instant(state.sealed_at), movedTo: state.moved_to })
       if (state?.lost) throw writesLost()

@@ -48,12 +48,12 @@ export const ownVitals = (connection: Connection): OwnVitals => ({
   firstAwake: FIRST_AWAKE,
   partners: PARTNER_SQL,
   readLost: () => recordedLoss(connection),
-  // The disk of a server is for its own monitoring to see.
+  // A server's disk is watched by the server's own monitoring.
   readDisk: async () => null,
 })
 
-// What monitoring asks in PostgreSQL's own SQL. No counts are kept there: what is open, and what became of orders, is
-// counted along indexes.
+// Monitoring's reads in PostgreSQL's own SQL. There are no maintained counts: open executions and the outcomes of
+// orders are counted along indexes.
 
 const IS_DUE = unleasedAt(OWN_NOW)
 
@@ -78,7 +78,7 @@ const PARTNER_SQL: PartnerSql = {
   lateFills: lateFills('executions'),
 }
 
-/** What the page of the operator asks. */
+/** The reads of the operator's page. */
 export const OPS_SQL: OpsSql = {
   // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
   // each of the N tenants that fired last.
@@ -127,7 +127,7 @@ async function settledExecution({ look }: Connection): Promise<ExecutionId | nul
   return newest
 }
 
-// Writes that the server has lost after they were answered: what is on record of them, and the decision to go on.
+// Lost writes: what is recorded of them, and the decision to go on.
 
 type Row = {
   lost_id: bigint
@@ -151,7 +151,7 @@ const HISTORY = query<HistoryRow>(
 const UNDECIDED = query<Row>('select * from lost_writes where decided_at is null order by lost_id')
 const DECIDE = query<Row>('update lost_writes set decided_at = :now where decided_at is null returning *')
 
-/** What is on record, without asking what became of the server. */
+/** The recorded losses, without examining the server. */
 const recordedLoss = async ({ look }: Connection): Promise<LostWrites | null> =>
   inAll(await look((tx) => tx.all(UNDECIDED)))
 
@@ -180,7 +180,7 @@ export const createLostWriteStore = (connection: Connection): LostWriteStore => 
         )
         return lost
       },
-      // Whoever has begun to fire or to hand out has seen what was undecided.
+      // A write that has begun to fire or to hand out has seen what was undecided.
       { alone: 'all' },
     ),
 })
@@ -196,7 +196,7 @@ function lossReader(connection: Connection): LostWriteStore['readLostWrites'] {
   }
 }
 
-/** Several processes find the same loss, each what it was told itself. */
+/** Several processes find the same loss, each for the commits acknowledged to itself. */
 function inAll(rows: readonly Row[]): LostWrites | null {
   const [newest] = rows.toSorted((a, b) => Number(b.lost_id - a.lost_id))
   if (!newest) return null

@@ -50,7 +50,7 @@ const NAMES = query<{ plan_id: bigint; partner_plan_id: string }>(
 
 const STOPS = { stopsWhenLost: true }
 
-/** What all hands of a pass know. */
+/** What all hands of a pass share. */
 async function knownOf(tx: Tx, tick: TickRow): Promise<PassStart> {
   const at = instant(tick.at)
   const [times, price, volatility] = await Promise.all([
@@ -131,7 +131,7 @@ export function createPassStore(connection: Connection): PassStore {
     },
 
     async previewDuePlans(planIds, decisions) {
-      // Done for real and then undone, so that what is shown cannot differ from what would happen.
+      // Done for real and then undone, so that the preview cannot differ from a pass.
       const undo = new Undo<Preview[]>()
       const tenants = await tenantsOf(planIds)
       const work = write(
@@ -360,7 +360,7 @@ const claimPage = (connection: Connection, passId: number): Promise<number[] | u
 // Wake-ups: written in the transaction of the executions they announce, and handed out once to be sent.
 
 const WAKE_UPS = { tenant_id: 'bigint', count: 'bigint', earliest: 'text' } as const
-// One event for each tenant and pass, however many pages and hands it took; none without an active webhook. Several
+// One wake-up for each tenant and pass, however many pages and hands it took; none without an active webhook. Several
 // hands may fire for one tenant, and ids do not ascend from one page to the next. The tenants are in the order of
 // locks.
 const WRITE = query(

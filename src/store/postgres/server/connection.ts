@@ -46,7 +46,7 @@ import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
  */
 export type WriteTx = Tx & { times: Promise<Entered> }
 
-/** On whose behalf the server is asked. */
+/** The caller of a request, and the size of its reads. */
 export type Errand = {
   /**
    * The tenant whose call waits for the answer: it has a share of the connections (pool.ts). Left out for
@@ -69,7 +69,7 @@ export type Connection = {
   pool: Pool
   clock: ServerClock
   schema: SchemaLook
-  /** What this process was told is committed. */
+  /** The commits that were acknowledged to this process. */
   acknowledged: Acknowledged
   /** Asks for one thing only, without a transaction around it. */
   look<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
@@ -81,8 +81,8 @@ export type Connection = {
    */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope & Errand): Promise<T>
   /**
-   * The same for a probe, whose success says nothing about larger writes. Throws the error of a recent write that the
-   * disk had no room for.
+   * The same for a probe, whose success says nothing about larger writes. Throws the error of a recent write that
+   * failed on a full disk.
    */
   probe(work: (tx: WriteTx) => Promise<void>): Promise<void>
   /** For locks that a session holds longer than a transaction. */
@@ -121,7 +121,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     if (acknowledged.isInDoubt(state)) throw new HistoryChanged()
   }
 
-  /** A write that meets a server with another history is done once it is known, and on record, what that has lost. */
+  /** A write that meets a server with another history runs once the losses of that server are known and recorded. */
   async function onceExamined<T>(write: () => Promise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
       try {
@@ -141,7 +141,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     let sent: { value: T; mark: Mark } | undefined
     let at: Instant | undefined
     const answered = (value: T): T => {
-      // What has changed nothing was not waited for: the server may forget that it ever was.
+      // A transaction without changes was not made durable: the server may forget that it existed.
       if (sent && at !== undefined && !scope.isProvisional && tx.hasChanged())
         acknowledged.note({ mark: sent.mark, at, tenants: scope.tenants ?? [] })
       return value
@@ -219,7 +219,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
   }
 }
 
-/** How often a write looks at a server that is another one each time. */
+/** How often a write tries when the server is a different one each time. */
 const EXAMINED_MAX = 3
 const PROVISIONAL = { isProvisional: true }
 
@@ -282,9 +282,7 @@ async function alone<T>(tx: Pipeline, work: (tx: Tx) => Promise<T>): Promise<T> 
 const TRIES_MAX = 3
 const PAUSE_MS = 50
 
-/**
- * Does it again while nothing is known to have been done and trying costs little. Explains the error of the last try.
- */
+/** Tries again while nothing was done and a try costs little. Explains the error of the last try. */
 async function tryAgain<T>(server: string, work: () => Promise<T>): Promise<T> {
   for (let tried = 1; ; tried++) {
     try {
@@ -299,7 +297,8 @@ async function tryAgain<T>(server: string, work: () => Promise<T>): Promise<T> {
 const mayTryAgain = (error: unknown): boolean => isTransient(error) || (isLost(error) && !isSilence(error))
 
 /**
- * Repeats a write, once, when somebody else has just added the row that it would add: its decision then sees that row.
+ * Repeats a write, once, when another transaction has just added the row that it would add: its decision then sees that
+ * row.
  */
 export async function onceMore<T>(write: () => Promise<T>): Promise<T> {
   try {
@@ -342,19 +341,19 @@ export async function takeSessionLock(
   }
 }
 
-// What this process was told is committed, held against the server that it finds later. A standby that was promoted, or
-// a server put back from a backup, may lack the last of it. See docs/decisions/server.md#lost-writes.
+// The commits that were acknowledged to this process, compared with the server that it finds later. A promoted standby,
+// or a server restored from a backup, may lack the latest ones. See docs/decisions/server.md#lost-writes.
 
 /** A write that the server has answered: what it was, when it was made, and for whom. */
 type Answered = { mark: Mark; at: Instant; tenants: readonly number[] }
 
-/** How many are remembered: the newest. Of more than these, `at least` is said. */
+/** How many of the newest are remembered. Beyond these, the count of losses is a lower bound. */
 const REMEMBERED_MAX = 4_096
 
 /** The position of a write that another process has made. */
 export const UNKNOWN = '0/0'
 
-/** A write met a server that has been through something since this process was last answered. */
+/** A write met a server whose history has changed since it last answered this process. */
 class HistoryChanged extends Error {
   constructor() {
     super('the server is not as it was')
@@ -367,8 +366,8 @@ type Acknowledged = {
   /** Whether anything was answered by a server that had another history. */
   isInDoubt(history: History): boolean
   /**
-   * Asks the server what became of all that is in doubt, and records there what it has lost. Rejects when that cannot
-   * be recorded: then it is still in doubt.
+   * Asks the server for the fate of all writes in doubt, and records there what it has lost. Rejects when that cannot
+   * be recorded; they then stay in doubt.
    */
   examine(): Promise<void>
 }
@@ -426,9 +425,11 @@ function rememberAcknowledged(pool: Pool): Acknowledged {
 
 const nameOf = ({ timeline, memory }: History): string => `${timeline} ${memory}`
 
-/** What a server says of itself. `replayed` is where its recovery ended, null if it has begun without one. */
+/** The state of a server. `replayed` is where its recovery ended, null if it started without one. */
 export type ServerState = History & { replayed: string | null; position: string }
-/** What became of a number: `future` for one that it has not given out, null for one too old to know. */
+/**
+ * The fate of a transaction number: `future` for one that was not given out, null for one that is too old to be known.
+ */
 type Status = 'committed' | 'aborted' | 'in progress' | 'future' | null
 
 /**

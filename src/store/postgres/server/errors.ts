@@ -1,4 +1,4 @@
-// What PostgreSQL's errors mean, in a sentence that says what to do.
+// PostgreSQL's errors as Problems that say what to do.
 
 import pg from 'pg'
 import { Problem, type ProblemCode } from '../../../core/problem.ts'
@@ -7,12 +7,10 @@ import { Problem, type ProblemCode } from '../../../core/problem.ts'
 const OF_CERTIFICATES =
   /^(ERR_TLS_|ERR_SSL_|ERR_OSSL_|ERR_CRYPTO_|CERT_|CRL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_|INVALID_)/
 
-/** What the pool says when none of its connections was free, or none could be made, in time. */
+/** The pool's message when no connection was free, or none could be made, in time. */
 const NONE_FREE = /timeout exceeded when trying to connect/
 
-/**
- * What the driver says about an answer that makes no sense to it, and about a login method that it does not support.
- */
+/** The driver's messages about an answer that it cannot read, and about a login method that it does not support. */
 const IS_NO_SERVER = /^received invalid response|error establishing an SSL connection/
 const ASKS_OTHERWISE = /^Unknown auth|^SASL: /
 
@@ -97,7 +95,7 @@ const MEANINGS: Meaning[] = [
       `${server} takes no writes (${message}): name the primary, and a user whose default_transaction_read_only is off.`,
   },
   {
-    // Also what a pool says when the session is a different one by now.
+    // Also the message of a pool when the session is another one by now.
     is: /^(26000|42P05)$/,
     code: 'storage_failed',
     words: (server, message) => `${server} ${SHARED_SESSIONS.what} (${message}): ${SHARED_SESSIONS.remedy}.`,
@@ -235,8 +233,7 @@ export async function explaining<T>(server: string, work: () => Promise<T>): Pro
   }
 }
 
-// What kind of error PostgreSQL, its driver or the network has thrown: whether anything was done, and whether to try
-// again.
+// The kinds of errors of PostgreSQL, its driver and the network: whether anything was done, and whether to try again.
 
 /** SQLSTATE of an error that the server sent; null for any other. */
 const sqlState = (error: unknown): string | null =>
@@ -268,8 +265,7 @@ export const isSilence = (error: unknown): boolean =>
   error instanceof Silence || (error instanceof Error && WAITED.test(error.message))
 
 /**
- * Nobody can tell whether a transaction was committed: it must not be tried again. `why` is what has ended its
- * connection.
+ * It is unknown whether a transaction was committed, so it must not be tried again. `why` is what ended its connection.
  */
 export class OutcomeUnknown extends Error {
   constructor(why: unknown) {
@@ -281,13 +277,13 @@ export class OutcomeUnknown extends Error {
 export class Undone extends Error {}
 
 /**
- * Whether it is the server that says that a transaction whose commit was sent is undone. Whatever else has ended one,
- * such as an answer that the driver cannot read, says nothing of what became of it.
+ * Whether the server itself reports that a transaction whose commit was sent is undone. After any other end, such as an
+ * answer that the driver cannot read, its outcome is unknown.
  */
 export const isUndone = (error: unknown): boolean =>
   error instanceof Undone || (sqlState(error) !== null && !isLost(error))
 
-/** What the driver and the pool say when there was no answer in time. */
+/** The messages of the driver and the pool when there was no answer in time. */
 const WAITED = /^Query read timeout$|connection timeout$|^timeout expired$/
 
 /**
@@ -316,8 +312,8 @@ export const isRowsFault = (error: unknown): boolean => /^2[23]/.test(sqlState(e
 export const isOutage = (error: unknown): boolean =>
   isLost(error) || (sqlState(error) !== null && !isRowsFault(error))
 
-// What answers where PostgreSQL should: the port of another program is a likely mistake in an address, and the first
-// bytes that it sends tell which program it is.
+// Other programs that answer in PostgreSQL's place: a wrong port in an address is a likely mistake, and the first bytes
+// show which program it is.
 
 /** How much of an answer is kept, and how much of it is shown. */
 export const HEARD_BYTES_MAX = 512
@@ -339,7 +335,7 @@ const PROGRAMS: [begins: RegExp, name: string][] = [
 /** A message of PostgreSQL's: a letter and a length. A server that cannot start a process sends an E and its words. */
 const OF_POSTGRES = /^([SNG]$|E|[RNSKZv]u00)/
 const UNPRINTED = /\p{Cc}/gu
-/** What is long enough to be meant as words. */
+/** Text that is long enough to be words. */
 const WORDS = /^[\x20-\x7e]{4,}/
 
 /**
@@ -357,7 +353,7 @@ function foreignAnswer(heard: Uint8Array): string | null {
   return name === undefined ? `something that says ${shown}` : `${name}, which says ${shown}`
 }
 
-// Which servers are refused, because they would not keep what they are given, or are not what they seem.
+// Servers that are refused, because they would not keep what they are given, or are not what they seem.
 
 const SHARED_SESSIONS = {
   what: 'is behind a pool that gives one session to several connections',
@@ -370,7 +366,7 @@ export const sharedSessions = (server: string): Problem => unfit(server, sharesS
 
 const unfit = (server: string, why: string): Problem => new Problem('storage_failed', `${server} ${why}.`)
 
-/** What a server says of itself, and of the session. */
+/** The state of a server and of the session. */
 export type SessionState = {
   standby: boolean
   commits: string

@@ -16,7 +16,7 @@ export const LOCK = {
   tenant: 2,
   /** Held by every hand of a pass, by its session. */
   pass: 3,
-  /** To join a pass or leave it. */
+  /** Held to join or to leave a pass. */
   passDoor: 4,
   /** Of one tenant: polls take turns. */
   poll: 5,

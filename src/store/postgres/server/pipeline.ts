@@ -10,7 +10,7 @@ import { type Params, type Query, query } from '../../statement.ts'
 import { type Patience, watchOver } from './session.ts'
 import { ready, valuesOf } from './statement.ts'
 
-/** What may be asked inside a transaction. Statements run in the order in which they are asked. */
+/** The statements of a transaction, which run in the order in which they are sent. */
 export type Tx = {
   all<Row>(query: Query<Row>, params?: Params): Promise<Row[]>
   /** The first row, undefined when there is none. */
@@ -60,7 +60,7 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
     track(noted, watch.answered)
     return noted
   }
-  // What cannot be sent counts as failed too: the server does not know of it, and would commit the rest.
+  // A statement that cannot be sent counts as failed too: the server does not know of it, and would commit the rest.
   const send = async (query: Query<unknown>, params: Params): Promise<QueryResult> => {
     const statement = ready(query)
     return client.query({
@@ -98,7 +98,7 @@ export async function firstError(pipeline: Pipeline, error: unknown): Promise<un
   )
 }
 
-// What time it is: by the server's clock, which all hosts share, or by the clock that a test gave.
+// The clock: the server's, which all hosts share, or a test's.
 
 /** Milliseconds since 1970 as SQL. */
 export const SERVER_MS_SQL = 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint'

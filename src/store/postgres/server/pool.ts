@@ -169,7 +169,7 @@ async function makeOurs(client: pg.ClientBase, asked: Asked, place: Place): Prom
   place.isOwn = true
 }
 
-// Whose turn it is to use a connection: there are few, and a tenant whose calls all wait for something would take them
+// The places at a server: there are few connections, and a tenant whose calls all wait for something would take them
 // all. A tenant takes one only while more are free than it already holds. So the first tenant with a crowd of calls
 // gets about half, the next one half of the rest, and a tenant that has none gets one. Background work never takes the
 // last connection, nor a tenant the last two, so a key can always be looked up at once.
