@@ -9,10 +9,10 @@ import { Problem } from './core/problem.ts'
 import { counted, quoted } from './core/text.ts'
 import type { Instant } from './core/time.ts'
 import { IN_VARIABLE, namedInCommand } from './store/address.ts'
-import { type HeldSource, type NewTarget, type Rows, rowsOf } from './store/copying.ts'
+import { type HeldSource, type NewTarget, type Restoring, type Rows, rowsOf } from './store/copying.ts'
 import type { Database } from './store/database.ts'
 import { type Seal, sealedInVain, sealedProblem } from './store/seal.ts'
-import type { AuditEntry, Store } from './store/store.ts'
+import type { Store } from './store/store.ts'
 import { TABLES, type Table } from './store/tables.ts'
 
 export type CopyOptions = {
@@ -23,8 +23,8 @@ export type CopyOptions = {
   replace: boolean
   /** A move also checks the rules of the ledger. A backup copies a file as it is, with its faults and its seal. */
   kind: 'move' | 'backup'
-  /** An entry for the audit log of the copy, which it has before it gets its name. */
-  audit?: AuditEntry
+  /** Makes the copy stand still before it gets its name. */
+  restore?: Restoring
   /** Called with the share that is done, from 0 to 1, and the present step. */
   show: (share: number, doing: string) => void
 }
@@ -68,7 +68,7 @@ type Ends = { from: Database; to: Database; seal: Seal | null }
 async function carry(
   sides: { source: HeldSource; target: NewTarget },
   { from, to, seal }: Ends,
-  { now, kind, show, audit, ...options }: CopyOptions,
+  { now, kind, show, restore, ...options }: CopyOptions,
 ): Promise<Copied> {
   const { source, target } = sides
   const read = await progressOf(source, show)
@@ -87,7 +87,7 @@ async function carry(
   const sealed = options.seal && !seal ? { at: now, movedTo: to.shownInFull } : seal
   if (sealed && !seal) await source.setSeal(sealed)
   else if (seal && kind === 'move') await source.keepSeal()
-  const published = await target.publish(audit ?? null).catch((error) => {
+  const published = await target.publish(restore ?? null).catch((error) => {
     throw sealed && !seal ? sealedInVain(error, from.shown) : error
   })
   return { tables, closedMonths: months.length, playedIn: source.playedIn, seal: sealed, ...published }

@@ -47,6 +47,7 @@ const EXIT_OF: Record<CommandProblem | SharedProblem, number> = {
   database_in_use: EXIT.locked,
   database_damaged: EXIT.failed,
   database_sealed: EXIT.conflict,
+  database_restored: EXIT.conflict,
   writes_lost: EXIT.conflict,
   storage_failed: EXIT.failed,
   schema_newer: EXIT.schemaNewer,

@@ -1,5 +1,5 @@
-// What the service watches so that nothing fires on a wrong basis: a clock that a witness contradicts, a scheduler that
-// is late, and answered writes that the database has lost.
+// Whether the service may go on: a clock that a witness contradicts, a scheduler that is late, and a database that
+// stands still, because it was put back from a copy or has lost writes that were answered.
 
 import { Problem } from './problem.ts'
 import { counted } from './text.ts'
@@ -122,6 +122,29 @@ function usualGap(latestAt: readonly Instant[]): number | null {
   return gaps[gaps.length >> 1] ?? null
 }
 
+// Why a database stands still, and how it goes on. What it says of the money is not to be acted on before somebody has
+// looked.
+
+/** The command that lets the database go on. */
+export const RESUME = ['tranche', 'restore', '--resume'] as const
+
+// A database that was put back from a copy. What has happened since the copy was made is not in it: what was cancelled
+// would fire again, and what was bought would be bought again.
+
+/** When it was put back, from which copy, and the names under which what it replaced is kept, the latest first. */
+export type Restored = { at: Instant; copy: string; replaced: readonly string[] }
+
+export const restoredInWords = ({ at, copy }: Pick<Restored, 'at' | 'copy'>): string =>
+  `restored from ${copy} on ${formatInstant(at)}, and stands still since`
+
+/** What is refused meanwhile: whatever fires, hands out, or changes what fires. */
+export const standsStill = (restored: Pick<Restored, 'at' | 'copy'>): Problem =>
+  new Problem(
+    'database_restored',
+    `The database was ${restoredInWords(restored)}: nothing fires and nothing is handed out until an operator has compared it with what ` +
+      `the partners have and run \`${RESUME.join(' ')}\`; see \`tranche docs disaster\`.`,
+  )
+
 // Writes that were answered and then lost: the server came back without its latest commits.
 
 /**
@@ -139,15 +162,11 @@ export type LostWrites = {
   server: string
 }
 
-/** The command that lets the database go on. */
-export const RESUME = ['tranche', 'restore', '--resume'] as const
-
 export const lostInWords = ({ writes, firstAt, lastAt, tenants, server }: LostWrites): string =>
   `the server came back without ${counted(writes, 'write')} or more that had been answered, from ` +
   `${formatInstant(firstAt)} to ${formatInstant(lastAt)} (${spellSpan(lastAt - firstAt)})` +
   `${tenants === '' ? '' : `, of ${tenants}`} (${server})`
 
-/** Refuses whatever fires, hands out, or changes what fires, until an operator has decided. */
 export const writesLost = (): Problem =>
   new Problem(
     'writes_lost',

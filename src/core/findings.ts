@@ -1,7 +1,7 @@
 // Findings: what an operator should look after. Each is one pure rule, from the vitals to a code, a message and the
 // next command. `check`, `status`, its live screen, the metrics and the alert rules all use these.
 
-import { inWords, latenessInWords, lostInWords, RESUME, schedulerLateness } from './clock.ts'
+import { inWords, latenessInWords, lostInWords, RESUME, restoredInWords, schedulerLateness } from './clock.ts'
 import { formatUsd } from './money.ts'
 import { ofTenant, showPlan, type Tenant, tenantName } from './partner.ts'
 import { BY_HAND, fillEarly, IMPORTED, PRICE_LIVE_MS } from './price.ts'
@@ -18,6 +18,7 @@ export const VITAL_FINDINGS = {
   ticks_stopped: 'page',
   clock_disputed: 'page',
   database_sealed: 'page',
+  database_restored: 'page',
   writes_lost: 'page',
   disk_low: 'page',
   partner_silent: 'page',
@@ -54,6 +55,7 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
     ticksStopped(vitals, now),
     clockDisputed(vitals),
     databaseSealed(vitals),
+    databaseRestored(vitals, now),
     lostWrites(vitals),
     feedDown(vitals, now),
     priceOld(vitals, now),
@@ -106,6 +108,13 @@ function databaseSealed({ seal }: Vitals): Vital | null {
     message,
     next: ['tranche', 'docs', 'operations#moving-to-another-database'],
   }
+}
+
+/** What has happened since its copy was made is not in it: it would fire again, and be bought again. */
+function databaseRestored({ restored }: Vitals, now: Instant): Vital | null {
+  if (restored === null) return null
+  const message = `${restoredInWords(restored)} (${spellSpan(now - restored.at)}): nothing fires and nothing is handed out until somebody has compared it with what the partners have (\`tranche docs disaster\`)`
+  return { kind: 'database_restored', subject: 'database', message, next: RESUME }
 }
 
 /** A purchase whose record was lost is unknown to the database, and would be made again. */

@@ -49,6 +49,7 @@ export type SharedProblem =
   | 'database_locked'
   | 'database_damaged'
   | 'database_sealed'
+  | 'database_restored'
   | 'writes_lost'
   | 'storage_failed'
   | 'schema_newer'

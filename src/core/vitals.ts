@@ -1,6 +1,6 @@
 // Vitals: the facts about a running service from which its findings follow. All of them are cheap to read.
 
-import type { Dispute, LostWrites, SchedulerFacts } from './clock.ts'
+import type { Dispute, LostWrites, Restored, SchedulerFacts } from './clock.ts'
 import type { ExecutionId } from './execution.ts'
 import type { Price, Usd } from './money.ts'
 import type { PartnerStatus, Tenant } from './partner.ts'
@@ -78,6 +78,8 @@ export type Vitals = {
   dispute: Dispute | null
   /** Since when the database takes no more writes, and where it moved to. */
   seal: SealVitals | null
+  /** Since when the database stands still because it was put back from a copy. */
+  restored: Restored | null
   /** Answered writes that the server has lost, and that nobody has decided on. */
   lost: LostWrites | null
   feed: FeedVitals | null

@@ -109,6 +109,13 @@ export async function rehearsePass({ store, machine, observe }: PassOptions): Pr
   return { at: pass.at, price, leadMs, plansEvaluated: due.length, fired }
 }
 
+/** How many plans a pass at this moment would look at. */
+export async function countDuePlans(store: Pick<Store, 'peekPass' | 'listDuePlans'>): Promise<number> {
+  const { at, price, passGapsMs } = await store.peekPass()
+  const due = { now: at, livePrice: livePriceOf(price, at), leadMs: failsafeLead(passGapsMs) }
+  return (await store.listDuePlans(due)).length
+}
+
 type Visit = { store: Store; passId: number; decide: PlanDecisions }
 type Visited = PassCounts & { failed: FailedPlan[] }
 

@@ -217,10 +217,14 @@ function createGauges() {
     gauges.walBytes.set((await store.walBytes()) ?? 0)
   }
 
-  function showVitals({ scheduler, feed, price, disk, partners }: Vitals, now: Instant): void {
+  function showVitals(
+    { scheduler, restored, lost, feed, price, disk, partners }: Vitals,
+    now: Instant,
+  ): void {
     const { lastFinishedAt } = scheduler
     setOrDrop(gauges.lastPass, lastFinishedAt && since(lastFinishedAt, now))
     gauges.schedulerLate.set(schedulerLateness(scheduler, now).isLate ? 1 : 0)
+    gauges.standsStill.set(restored || lost ? 1 : 0)
     setOrDrop(gauges.feedDown, feed && (feed.down ? 1 : 0))
     setOrDrop(gauges.priceAge, price && since(price.at, now))
     setOrDrop(gauges.diskFree, disk?.freeBytes)
@@ -245,6 +249,10 @@ const addGauges = (add: AddGauge) => ({
   schedulerLate: add(
     'scheduler_late',
     `1 when plans wait and no tick has finished for ${GRACE_MS / MINUTE_MS} minutes and ${GAPS_ALLOWED} usual gaps.`,
+  ),
+  standsStill: add(
+    'stands_still',
+    '1 while nothing fires until tranche restore --resume, because the database was restored or lost writes.',
   ),
   findings: add('findings', 'What tranche status warns of, by kind.', ['kind', 'severity']),
   feedDown: add('feed_down', '1 when the latest ticks got no price from their feed; absent without a feed.'),

@@ -102,6 +102,11 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
       'The service has moved to another database, and this host still uses the former one; send the call again later.',
     retryAfter: '60',
   },
+  database_restored: {
+    detail:
+      'The database of the service was restored from a backup and stands still until its operator resumes it; send the call again later.',
+    retryAfter: '60',
+  },
   writes_lost: {
     detail:
       'The service stands still, because its database was set back to an earlier state; send the call again later.',
@@ -136,6 +141,7 @@ const CODE_OF: Record<CallProblem | SharedProblem, ErrorCode> = {
   database_locked: 'database_busy',
   database_damaged: 'database_unavailable',
   database_sealed: 'service_moved',
+  database_restored: 'service_stands_still',
   writes_lost: 'service_stands_still',
   storage_failed: 'database_unavailable',
   schema_newer: 'service_outdated',

@@ -46,6 +46,9 @@ export type HeldSource = Rows & {
   release(): Promise<void>
 }
 
+/** A copy that takes the place of a database: its name as it may be shown, and the entry for its audit log. */
+export type Restoring = { copy: string; audit: AuditEntry }
+
 /** A database in the making. */
 export type NewTarget = Rows & {
   load(table: Table, blocks: AsyncIterable<Block>): Promise<void>
@@ -56,10 +59,10 @@ export type NewTarget = Rows & {
   /** The same through the store, once it is settled. */
   openStore(): Promise<Store>
   /**
-   * Records the audit entry, if there is one, and gives the database its name. Returns what had that name before and
-   * was kept. Throws database_exists when the name has been taken meanwhile.
+   * Gives the database its name; one that is restored stands still before it has it. Returns what had that name before
+   * and was kept. Throws database_exists when the name has been taken meanwhile.
    */
-  publish(audit: AuditEntry | null): Promise<{ replaced: string | null; bytes: number | null }>
+  publish(restore: Restoring | null): Promise<{ replaced: string | null; bytes: number | null }>
   /** Removes it, unless it was published. */
   close(): Promise<void>
 }

@@ -2,7 +2,7 @@
 // what it has just read, and stores what it returns. `now` is read inside the transaction, so neither a wait for a lock
 // nor another process can make it stale.
 
-import type { Dispute, LostWrites } from '../core/clock.ts'
+import type { Dispute, LostWrites, Restored } from '../core/clock.ts'
 import type { Confirmation, ExecutionFacts, LateFill } from '../core/confirmation.ts'
 import type { Execution, ExecutionId, ExecutionStatus, Tranche } from '../core/execution.ts'
 import type { Activity, Tier } from '../core/fees.ts'
@@ -45,7 +45,7 @@ export interface Store
     SandboxStore,
     AuditStore,
     StatusStore,
-    LostWriteStore,
+    StandstillStore,
     CheckStore,
     MonitoringStore,
     OpsPageStore {
@@ -582,14 +582,19 @@ export interface WebhookStore {
 /** A page of a listing: at most `limit` rows after `after`, the cursor of the previous page's last row. */
 export type PageRequest = { after: number | string | null; limit: number }
 
-// Writes that were answered and that the database has lost since.
+// Why the database stands still, and the decision that it goes on.
 
-export interface LostWriteStore {
+/** What stood still, and why; all null when nothing did. */
+export type Resumed = { restored: Restored | null; lost: LostWrites | null }
+
+export interface StandstillStore {
+  /** Since when a database that was put back from a copy stands still; null for one that goes on. */
+  readRestored(): Promise<Restored | null>
   /**
    * All undecided lost writes together; null when there are none. On a server, it first compares the commits
    * acknowledged to this process with what the server has. A file loses no commit, so it has none.
    */
   readLostWrites(): Promise<LostWrites | null>
-  /** Decides that the database goes on as it is, and returns what was undecided. Throws usage when nothing is. */
-  resume(entry: AuditEntry): Promise<LostWrites>
+  /** Decides that the database goes on as it is. Safe to repeat. */
+  resume(entry: AuditEntry): Promise<Resumed>
 }

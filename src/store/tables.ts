@@ -341,6 +341,8 @@ const tables = {
     source: text(),
   }),
 
+  standstill: table('one', 'none', { one: one(), at: instant(), copy: text(), replaced: text() }),
+
   tiers: table('name from_month', 'hashed', {
     name: text(),
     from_month: text<Tier['fromMonth']>(),

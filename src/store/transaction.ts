@@ -74,8 +74,8 @@ export type Scope = {
    * for background work.
    */
   caller?: number
-  /** Whether it fires, hands out, or changes what fires: refused while lost writes are undecided. */
-  stopsWhenLost?: boolean
+  /** Whether it fires, hands out, or changes what fires: refused while the database stands still. */
+  stopsWhenStill?: boolean
   /**
    * How much a statement reads, where that is much: `large` grows with a month or with the due plans, and may take
    * minutes; `whole` is whole tables, however long they take.
@@ -94,7 +94,7 @@ export const callOf = ({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>):
   tenants: [tenantId],
   caller: tenantId,
   key: keyId,
-  stopsWhenLost: true,
+  stopsWhenStill: true,
 })
 
 /** A database, and the only ways to use it. */

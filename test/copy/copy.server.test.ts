@@ -465,6 +465,8 @@ test('a database on a server that somebody uses is not replaced, and a sealed on
   await on(url, 'restore', beside('sealed.db'), '--force')
   assert.equal((await refused(url, 'tick', '--price', '1')).code, 'database_sealed')
   await on(url, 'restore', beside('before.db'), '--force')
+  assert.equal((await refused(url, 'tick', '--price', '60000')).code, 'database_restored')
+  await on(url, 'restore', '--resume')
   await on(url, 'tick', '--price', '60000')
   writeFileSync(beside('none.db'), '')
   const missing = await refused(url, 'restore', beside('none.db'), '--force')

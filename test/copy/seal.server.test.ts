@@ -255,6 +255,8 @@ suite('seal', { concurrency: 2 }, () => {
     assert.equal((await refused(file, 'tick', '--price', '1')).code, 'database_sealed')
     assert.match(await on(file, 'audit'), /database\.restore/)
     await on(file, 'restore', beside('before.db'), '--force')
+    assert.equal((await refused(file, 'tick', '--price', '60000')).code, 'database_restored')
+    await on(file, 'restore', '--resume')
     await on(file, 'tick', '--price', '60000')
   })
 

@@ -24,6 +24,7 @@ const well: Vitals = {
   scheduler: { latestAt: [], lastFinishedAt: NOW, waitingSince: NOW },
   dispute: null,
   seal: null,
+  restored: null,
   lost: null,
   feed: null,
   price: null,
@@ -176,6 +177,7 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
     scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: ago(HOUR_MS) },
     dispute: { clockAt: NOW, witness: { source: 'coinbase', at: ago(HOUR_MS) } },
     seal: { at: NOW, movedTo: 'postgres://db.example/tranche' },
+    restored: { at: ago(HOUR_MS), copy: 'last-night.db', replaced: [] },
     lost: {
       lostId: 1,
       foundAt: NOW,

@@ -13,6 +13,7 @@ import { auditContract, partnerContract } from './contract/partners.ts'
 import { handContract, passContract, planPageContract } from './contract/passes.ts'
 import { executionRaceContract, raceContract } from './contract/races.ts'
 import { sandboxContract, sandboxKeyContract } from './contract/sandboxes.ts'
+import { standstillContract } from './contract/standstill.ts'
 import { tenancyContract } from './contract/tenancy.ts'
 import { userContract } from './contract/users.ts'
 import { wakeUpContract } from './contract/wake-ups.ts'
@@ -46,6 +47,7 @@ const PARTS: Record<string, Contract> = {
   'monitoring and the check': monitoringContract,
   'what is known at a glance': vitalsContract,
   'rows that are damaged': damagedRowContract,
+  'standing still after a restore': standstillContract,
 }
 
 /** `backend` is a module that exports `open` (world.ts); it is loaded into threads as well. */

@@ -15,6 +15,8 @@ import { FIRST, firstSchemaOf } from './first-schema.ts'
 import { tranche } from './second-process.ts'
 import { allExecutions, problem, T0 } from './world.ts'
 
+const STANDSTILL = '0023_standstill.sql'
+
 const ROOT = join(import.meta.dirname, '..', '..')
 const NAMES = readMigrations('sqlite').map(({ name }) => name)
 
@@ -116,8 +118,9 @@ suite('upgrade', { concurrency: 3 }, () => {
 
   test('rolling back: the old program refuses the new schema with 12, and takes the copy', async (t) => {
     const file = await firstSchema(t)
-    const { [FIRST]: first = '' } = known()
-    const old = programWith(t, { [FIRST]: first })
+    // What it restores, it makes stand still.
+    const { [FIRST]: first = '', [STANDSTILL]: standstill = '' } = known()
+    const old = programWith(t, { [FIRST]: first, [STANDSTILL]: standstill })
     await trancheHere(file, 'migrate')
     const cwd = dirname(file)
     const { code, out, err } = await finish(t, ['--db', file, 'tick'], { cwd, program: old })
@@ -126,7 +129,7 @@ suite('upgrade', { concurrency: 3 }, () => {
     const back = await finish(t, ['--db', file, 'restore', backups(file)[0] ?? ''], { cwd, program: old })
     assert.deepEqual([back.code, back.err], [0, ''])
     const states = await finish(t, ['--db', file, 'migrate', '--status', '--json'], { cwd, program: old })
-    assert.deepEqual([states.code, applied(states.out)], [0, [FIRST]])
+    assert.deepEqual([states.code, applied(states.out)], [0, [FIRST, STANDSTILL]])
     // And forward once more.
     assert.equal((await trancheHere(file, 'migrate')).code, 0)
     assert.deepEqual(await soundUsers(t, file), ['u1'])

@@ -122,7 +122,7 @@ export function migrateCommand(cli: Cli): Command {
 export async function copyWatched(
   cli: Cli,
   { from, to }: { from: Database; to: Database },
-  options: Pick<CopyOptions, 'seal' | 'replace' | 'kind' | 'audit'>,
+  options: Pick<CopyOptions, 'seal' | 'replace' | 'kind' | 'restore'>,
 ): Promise<Copied> {
   const { copyDatabase } = await import('../../copy.ts')
   let doing = ''

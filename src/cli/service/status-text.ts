@@ -1,6 +1,13 @@
 // A status as JSON for a script, and in words for a person.
 
-import { latenessInWords, type SchedulerFacts, schedulerLateness } from '../../core/clock.ts'
+import {
+  latenessInWords,
+  lostInWords,
+  RESUME,
+  restoredInWords,
+  type SchedulerFacts,
+  schedulerLateness,
+} from '../../core/clock.ts'
 import { type Finding, findingsOf, UNSPENT_DAYS } from '../../core/findings.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
@@ -43,6 +50,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
     at: formatInstant(at),
     last_tick_at: scheduler.lastFinishedAt && formatInstant(scheduler.lastFinishedAt),
     last_tick_age_seconds: secondsSince(scheduler.lastFinishedAt, at),
+    stands_still: stillJson(cli, vitals),
     scheduler: schedulerJson(scheduler, at),
     price: price && {
       price_usd: formatPrice(price.price),
@@ -87,6 +95,18 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
   }
 }
 
+/** Why nothing fires and nothing is handed out, and the command that ends that; null for a database that goes on. */
+function stillJson(cli: Pick<Cli, 'self'>, { restored, lost }: Vitals) {
+  const since = restored?.at ?? lost?.foundAt
+  if (since === undefined) return null
+  const why = [restored && restoredInWords(restored), lost && lostInWords(lost)]
+  return {
+    since: formatInstant(since),
+    reason: why.filter((part) => part !== null).join('; '),
+    resume: commandLine(cli.self(), RESUME),
+  }
+}
+
 /** `reason` says why it is late, and is null when it is not. */
 function schedulerJson(facts: SchedulerFacts, now: Instant) {
   const { isLate, waitedMs, allowedMs, usualGapMs } = schedulerLateness(facts, now)
@@ -128,7 +148,9 @@ export async function statusInWords(json: StatusJson): Promise<string> {
 
 function fieldsOf(json: StatusJson): Record<string, string | number> {
   const { plans, partners, unspent_windows: unspent, orders_24h: orders, sandboxes } = json
+  const still = json.stands_still
   return {
+    ...(still && { 'stands still': `since ${still.since}, until ${still.resume}` }),
     'last tick':
       json.last_tick_age_seconds === null
         ? 'never'

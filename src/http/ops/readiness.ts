@@ -1,11 +1,17 @@
 // Readiness: whether the database takes writes, and passes run while plans wait for them. Also how work that many
 // callers ask for is done once.
 
-import { clockDisputed, latenessInWords, schedulerLateness, writesLost } from '../../core/clock.ts'
+import {
+  clockDisputed,
+  latenessInWords,
+  schedulerLateness,
+  standsStill,
+  writesLost,
+} from '../../core/clock.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Instant, MINUTE_MS } from '../../core/time.ts'
 import type { MonitoringStore, Stock } from '../../store/monitoring.ts'
-import type { ClockStore, LostWriteStore } from '../../store/store.ts'
+import type { ClockStore, StandstillStore } from '../../store/store.ts'
 
 /** How long a caller waits for the database: for another process's lock, or for a server that hangs. */
 export const PROBE_TIMEOUT_MS = 2_000
@@ -13,7 +19,7 @@ export const PROBE_TIMEOUT_MS = 2_000
 /** What readiness reads from the database. */
 type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler'> &
   Pick<ClockStore, 'readClock'> &
-  Pick<LostWriteStore, 'readLostWrites'>
+  Pick<StandstillStore, 'readRestored' | 'readLostWrites'>
 
 /** Returns why the service is not ready, in sentences; an empty list when it is. The store is null until it is open. */
 export function createReadiness(): (store: Probed | null) => Promise<string[]> {
@@ -43,6 +49,8 @@ export function createReadiness(): (store: Probed | null) => Promise<string[]> {
 async function doubtOrLateness(open: Probed): Promise<string | null> {
   const { now, standing } = await open.readClock()
   if (standing) return clockDisputed(standing).message
+  const restored = await open.readRestored()
+  if (restored) return standsStill(restored).message
   if (await open.readLostWrites()) return writesLost().message
   const facts = await open.readScheduler()
   const { isLate, usualGapMs } = schedulerLateness(facts, now)

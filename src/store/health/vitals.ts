@@ -21,6 +21,7 @@ import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/pric
 import { SEAL, sealIn } from '../seal.ts'
 import { IS_LIVE } from '../sql/accounts.ts'
 import { IS_STUCK } from '../sql/ledger.ts'
+import { restoredIn, STANDSTILL } from '../standstill.ts'
 import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 
@@ -57,8 +58,14 @@ export function vitalsReader(
   const readEarlyFills = earlyFillsReader(base)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
-    const [dispute, seal, asked, price] = await base.read((tx) =>
-      tx.together(tx.get(DISPUTE), tx.get(SEAL), tx.get(ASKED, { passes: FEED_PASSES_SEEN }), tx.get(PRICE)),
+    const [dispute, seal, restored, asked, price] = await base.read((tx) =>
+      tx.together(
+        tx.get(DISPUTE),
+        tx.get(SEAL),
+        tx.get(STANDSTILL),
+        tx.get(ASKED, { passes: FEED_PASSES_SEEN }),
+        tx.get(PRICE),
+      ),
     )
     const since =
       asked && asked.feed_failure !== null ? await base.look((tx) => tx.get(DOWN_SINCE)) : undefined
@@ -66,6 +73,7 @@ export function vitalsReader(
       scheduler,
       dispute: dispute ? disputeOf(dispute) : null,
       seal: sealIn(seal),
+      restored: restoredIn(restored),
       lost: await readLost(),
       feed: asked ? feedSeen(asked, since?.at ?? asked.at) : null,
       price: price ? priceOf(price) : null,

@@ -96,8 +96,8 @@ export function createConfirm(connection: Connection) {
         tx.unwaited(writeBatch(tx, tenantId, batch, now))
         return outcomes
       },
-      // A purchase is recorded even while lost writes are undecided.
-      { ...callOf({ tenantId }), keys, stopsWhenLost: false },
+      // A purchase is recorded even while the database stands still.
+      { ...callOf({ tenantId }), keys, stopsWhenStill: false },
     )
   }
 

@@ -12,17 +12,19 @@ import {
   type HeldSource,
   type HoldOptions,
   type NewTarget,
+  type Restoring,
   type Rows,
   selectAll,
   type TargetOptions,
   withOurNumbers,
 } from '../copying.ts'
 import type { Seal } from '../seal.ts'
+import { restoredIn, type StandstillRow } from '../standstill.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import type { Table } from '../tables.ts'
 import { openMade, openStore } from './open.ts'
-import { auditThroughSeal, breakSeal, sealOf, setSeal, tablesOf, takeCopyLock } from './seal.ts'
+import { auditThroughSeal, breakSeal, noteRestored, sealOf, setSeal, tablesOf, takeCopyLock } from './seal.ts'
 import { explained, explaining, isRowsFault } from './server/errors.ts'
 import { LOCK, takeFromUsers } from './server/locks.ts'
 import { bringUp, isEmpty, migrationStates, SCHEMA } from './server/migrate.ts'
@@ -193,9 +195,9 @@ export async function newOnServer(
         await client.query('analyze')
       }),
     openStore: async () => openMade(url, MAKING, clock),
-    publish: (audit) =>
+    publish: (restore) =>
       explaining(server, async () => {
-        const replaced = await takeName(client, { server, now, replace, clock, audit })
+        const replaced = await takeName(client, { server, now, replace, clock, restore })
         isPublished = true
         return { replaced, bytes: null }
       }),
@@ -267,24 +269,42 @@ async function keepHistory(client: Client, { migrations }: FileHistory): Promise
 /** Throws database_exists and database_in_use: the name then stays with the old database. */
 async function takeName(
   client: Client,
-  { server, now, replace, clock, audit }: Where & { clock: (() => Instant) | null; audit: AuditEntry | null },
+  {
+    server,
+    now,
+    replace,
+    clock,
+    restore,
+  }: Where & { clock: (() => Instant) | null; restore: Restoring | null },
 ): Promise<string | null> {
   await client.query('begin')
   await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
   // A process that is still connected would go on in the new database with what it remembers of the old one.
   await takeFromUsers(client, server)
-  if (audit) await auditThroughSeal(client, audit, clock)
   let kept: string | null = null
   if (!(await isEmpty(client, SCHEMA))) {
     if (!replace) throw taken(server)
     kept = await freeName(client, `${SCHEMA}_replaced_${formatInstant(now).replaceAll(/\D/g, '')}`)
     await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
   }
+  if (restore) {
+    const replaced = kept === null ? [] : [kept, ...(await replacedBefore(client, kept))]
+    await noteRestored(client, { copy: restore.copy, replaced, audits: [restore.audit] }, clock)
+  }
   // An empty schema was made for us. One that is not empty is somebody else's, and the statement fails.
   await client.query(`drop schema if exists ${SCHEMA}`)
   await client.query(`alter schema ${MAKING} rename to ${SCHEMA}`)
   await commitAlone(client)
   return kept
+}
+
+/** A database that stands still has itself replaced one, of which it does not know what has stopped there. */
+async function replacedBefore(client: Client, schema: string): Promise<string[]> {
+  const table = `${schema}.standstill`
+  const { rows } = await client.query('select to_regclass($1) is not null as there', [table])
+  if (!(rows as { there: boolean }[])[0]?.there) return []
+  const found = await client.query(`select at, copy, replaced from ${table}`)
+  return [...(restoredIn((found.rows as StandstillRow[])[0])?.replaced ?? [])]
 }
 
 /** The name itself, or the first free name that begins with it. */

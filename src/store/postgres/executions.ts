@@ -1,6 +1,6 @@
 // Executions: polled, and listed. Confirmations of a tenant share a transaction (confirmations.ts).
 
-import { writesLost } from '../../core/clock.ts'
+import { standsStill, writesLost } from '../../core/clock.ts'
 import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Caller, Tenant } from '../../core/partner.ts'
 import { type Instant, MINUTE_MS, plus } from '../../core/time.ts'
@@ -21,6 +21,7 @@ import { createConfirm } from './confirmations.ts'
 import { within } from './driver.ts'
 import type { Connection, WriteTx } from './server/connection.ts'
 import { LOCK } from './server/locks.ts'
+import { STILL_SQL, type StillState } from './server/month-gate.ts'
 import { TENANT_NOW_SQL, type Tx } from './server/pipeline.ts'
 import { arraysFor, arraysOf, namesOf, rowsIn } from './server/statement.ts'
 
@@ -132,11 +133,10 @@ const COUNT = query<{ n: bigint }>(`
 const byCreation = (a: ExecutionRow, b: ExecutionRow): number =>
   Number(a.created_at - b.created_at) || (a.execution_id < b.execution_id ? -1 : 1)
 
-/** The last two are null in a database that takes writes; `lost` is whether answered writes are, and undecided. */
-type Look = {
+/** The last two are null in a database that takes writes. */
+type Look = StillState & {
   clock: bigint
   due: boolean
-  lost: boolean
   sealed_at: bigint | null
   moved_to: string | null
 }
@@ -147,7 +147,7 @@ const endOf = (order: 'asc' | 'desc'): string =>
 const LOOK = query<Look>(`
   with t as materialized (${TENANT_NOW_SQL})
   select t.clock, coalesce(${endOf('asc')} <= t.now or ${endOf('desc')} > ${ahead('t.now')}, false) as due, s.at as sealed_at, s.moved_to,
-    exists (select from lost_writes where decided_at is null) as lost
+    ${STILL_SQL}
   from t left join sealed s on true`)
 
 const dueList = {
@@ -224,6 +224,7 @@ function createPoll(connection: Connection, { driver, notes }: { driver: Base; n
       // A poll that finds nothing writes nothing, and so would not meet the seal.
       if (state?.moved_to != null && state.sealed_at !== null)
         throw sealedProblem({ at: instant(state.sealed_at), movedTo: state.moved_to })
+      if (state?.restored) throw standsStill(state.restored)
       if (state?.lost) throw writesLost()
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
       if (isStopping) await finishStops(driver, tenant)

@@ -2,7 +2,6 @@
 
 import type { LostWrites } from '../../core/clock.ts'
 import type { ExecutionId } from '../../core/execution.ts'
-import { Problem } from '../../core/problem.ts'
 import { HOUR_MS } from '../../core/time.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
@@ -15,10 +14,10 @@ import {
   partnersPage,
 } from '../health/vitals.ts'
 import type { MonitoringStore } from '../monitoring.ts'
-import { addAudit } from '../shared/audit.ts'
 import { IS_OPEN, OWN_NOW, unleasedAt } from '../sql/ledger.ts'
+import { goOn, readRestored } from '../standstill.ts'
 import { instant, query } from '../statement.ts'
-import type { LostWriteStore } from '../store.ts'
+import type { StandstillStore } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { within } from './driver.ts'
 import { type Connection, UNKNOWN } from './server/connection.ts'
@@ -165,7 +164,8 @@ function noteAudit({ acknowledged }: Connection): (row: HistoryRow) => void {
   }
 }
 
-export const createLostWriteStore = (connection: Connection): LostWriteStore => ({
+export const createStandstillStore = (connection: Connection): StandstillStore => ({
+  readRestored: () => connection.look((tx) => within(tx, readRestored)),
   readLostWrites: lossReader(connection),
 
   resume: (entry) =>
@@ -173,19 +173,14 @@ export const createLostWriteStore = (connection: Connection): LostWriteStore => 
       async (tx) => {
         const { real } = await tx.times
         const lost = inAll(await tx.all(DECIDE, { now: real }))
-        if (!lost) throw new Problem('usage', 'Nothing stands still: there are no lost writes to decide on.')
-        const { writes, tenants, server } = lost
-        await within(tx, (steps) =>
-          addAudit(steps, { ...entry, detail: { ...entry.detail, writes, tenants, server } }, real),
-        )
-        return lost
+        return within(tx, (steps) => goOn(steps, entry, { lost, now: real }))
       },
-      // A write that has begun to fire or to hand out has seen what was undecided.
+      // A write that has begun to fire or to hand out has seen that it did not stand still.
       { alone: 'all' },
     ),
 })
 
-function lossReader(connection: Connection): LostWriteStore['readLostWrites'] {
+function lossReader(connection: Connection): StandstillStore['readLostWrites'] {
   const { acknowledged, look } = connection
   const note = noteAudit(connection)
   return async () => {

@@ -20,7 +20,7 @@ import { createFollowing, createKeyFinder, overwriteNothing } from './accounts.t
 import { createCheckStore } from './check.ts'
 import { createDriver } from './driver.ts'
 import { createExecutionStore, pollNotesOf } from './executions.ts'
-import { createLostWriteStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
+import { createMonitoringStore, createStandstillStore, OPS_SQL } from './monitoring.ts'
 import { createPassStore, createStaging, createWakeUpStore, ownSandboxes } from './pass.ts'
 import { createPlanWriter } from './plans.ts'
 import { type Connection, connect } from './server/connection.ts'
@@ -119,7 +119,7 @@ function assemble(connection: Connection): Store {
     ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
-    ...createLostWriteStore(connection),
+    ...createStandstillStore(connection),
     async close() {
       const marks = polls.flush()
       if (marks) await waitAtClose(marks)

@@ -48,7 +48,7 @@ const NAMES = query<{ plan_id: bigint; partner_plan_id: string }>(
   'select plan_id, partner_plan_id from plans where plan_id = any(:plan_ids::bigint[])',
 )
 
-const STOPS = { stopsWhenLost: true }
+const STOPS = { stopsWhenStill: true }
 
 /** What all hands of a pass share. */
 async function knownOf(tx: Tx, tick: TickRow): Promise<PassStart> {
@@ -125,7 +125,7 @@ export function createPassStore(connection: Connection): PassStore {
             tx.unwaited(writeWakeUps(tx, passId, fired, (await tx.times).real))
             return counts
           },
-          { tenants, stopsWhenLost: true },
+          { tenants, stopsWhenStill: true },
         ),
       )
     },
@@ -142,7 +142,7 @@ export function createPassStore(connection: Connection): PassStore {
           undo.value = fired.map((one) => ({ ...one, partnerPlanId: nameOf.get(one.planId) ?? '' }))
           throw undo
         },
-        { tenants, stopsWhenLost: true },
+        { tenants },
       )
       await work.catch((error) => {
         if (error !== undo) throw error

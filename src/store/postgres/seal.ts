@@ -3,10 +3,12 @@
 // of another version, a shell.
 
 import pg, { type ClientBase } from 'pg'
+import type { Restored } from '../../core/clock.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { auditParams } from '../rows/accounts.ts'
 import { type Seal, sealedWords } from '../seal.ts'
+import { standstillParams } from '../standstill.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import { columnsToAdd } from '../tables.ts'
@@ -48,24 +50,50 @@ export async function breakSeal(client: Asking): Promise<void> {
 }
 
 /**
- * Records an audit entry inside a transaction, even in a database that is sealed and stays so. A null `clock` takes the
+ * Does something inside a transaction even in a database that is sealed and stays so. A null `clock` takes the
  * server's: an entry that lies ahead would confirm months that are not over.
  */
-export async function auditThroughSeal(
+async function throughSeal(
   client: Asking,
-  entry: AuditEntry,
   clock: (() => Instant) | null,
+  work: (now: Instant) => Promise<void>,
 ): Promise<void> {
   const seal = await sealOf(client)
   if (seal) await breakSeal(client)
   await client.query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`)
-  const row = auditParams(entry, clock?.() ?? (await serverClock(client)))
-  const columns = columnsToAdd('audit')
+  await work(clock?.() ?? (await serverClock(client)))
+  if (seal) await setSeal(client, seal)
+}
+
+/** Records an audit entry, sealed or not. */
+export const auditThroughSeal = (
+  client: Asking,
+  entry: AuditEntry,
+  clock: (() => Instant) | null,
+): Promise<void> => throughSeal(client, clock, (now) => insertRow(client, 'audit', auditParams(entry, now)))
+
+/** Makes a database that was put back from a copy stand still, sealed or not, and records the restore in it. */
+export const noteRestored = (
+  client: Asking,
+  { replaced, copy, audits }: Omit<Restored, 'at'> & { audits: readonly AuditEntry[] },
+  clock: (() => Instant) | null,
+): Promise<void> =>
+  throughSeal(client, clock, async (now) => {
+    await client.query('delete from standstill')
+    await insertRow(client, 'standstill', standstillParams({ at: now, copy, replaced }))
+    for (const entry of audits) await insertRow(client, 'audit', auditParams(entry, now))
+  })
+
+async function insertRow(
+  client: Asking,
+  table: 'audit' | 'standstill',
+  row: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const columns = columnsToAdd(table)
   await client.query(
-    `insert into audit (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`,
+    `insert into ${table} (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`,
     columns.map((column) => row[column]),
   )
-  if (seal) await setSeal(client, seal)
 }
 
 async function serverClock(client: Asking): Promise<Instant> {

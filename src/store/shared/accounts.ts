@@ -138,11 +138,14 @@ const MARK_USED = query('update api_keys set last_used_at = :now where key_id = 
 export function createKeyStore({ look, write }: Base, { forget }: Remembering): Omit<KeyStore, 'findKey'> {
   return {
     markKeyUsed: (tenant, keyId) =>
-      write(function* (tx) {
-        const now = yield* tx.clock
-        forget()
-        yield* tx.run(MARK_USED, { key_id: keyId, now })
-      }, callOf(tenant)),
+      write(
+        function* (tx) {
+          const now = yield* tx.clock
+          forget()
+          yield* tx.run(MARK_USED, { key_id: keyId, now })
+        },
+        { ...callOf(tenant), stopsWhenStill: false },
+      ),
 
     addKey: (key, entry) =>
       write(function* (tx) {

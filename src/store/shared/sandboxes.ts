@@ -25,6 +25,7 @@ import {
   type Base,
   ofTenant,
   type ReadTx,
+  type Scope,
   type Step,
   type Steps,
   type Times,
@@ -93,6 +94,9 @@ export type OwnSandboxes = {
   alsoWiped: readonly WipedRows[]
 }
 
+/** Nothing fires in a database that stands still, not even here: a sandbox plays what the service does. */
+const firing = (tenant: Tenant): Scope => ({ ...ofTenant(tenant), stopsWhenStill: true })
+
 export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxes): SandboxStore {
   return {
     listSandboxes: () =>
@@ -115,7 +119,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
             addAudit(tx, entry, real),
           )
           return { sandbox, plans: Number(counted?.plans), wakeUpId, end: async () => end() }
-        }, ofTenant(tenant))
+        }, firing(tenant))
       } catch (error) {
         await end()
         throw error
@@ -146,7 +150,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
           yield* own.writeWakeUps(tx, wakeUpId, fired, real)
           return counts
         },
-        { ...ofTenant(tenant), alone: 'tenants', onceMore: true },
+        { ...firing(tenant), alone: 'tenants', onceMore: true },
       )
     },
 
@@ -170,7 +174,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
           yield* tx.together(own.writeWakeUps(tx, wakeUpId, fired, real), addAudit(tx, entry, real))
           return { fired: first, wakeUpId }
         },
-        { ...ofTenant(tenant), onceMore: true },
+        { ...firing(tenant), onceMore: true },
       ),
 
     async resetSandbox(tenant, entry) {

@@ -32,7 +32,7 @@ import { migrate, migrationStates } from './file/migrate.ts'
 import { damagedLog, hasForeignLog, refuseDoubtfulLog } from './file/wal.ts'
 import { copyTo } from './file/whole-copy.ts'
 import { openStore } from './open.ts'
-import { addAuditFromOutside, auditThroughSeal, breakSeal, sealOf, setSeal } from './seal.ts'
+import { addAuditFromOutside, breakSeal, noteRestored, sealOf, setSeal } from './seal.ts'
 
 const ROWS_PER_BLOCK = 2_000
 
@@ -188,8 +188,9 @@ export async function newFile(
     blocks: (table) => reading().blocks(table),
     // Never the packed file: opening a file through a store changes it.
     openStore: () => openStore(loading, { clock, create: false }),
-    async publish(audit) {
-      if (result && audit) auditThroughSeal(result, audit, now)
+    async publish(restore) {
+      if (result && restore)
+        noteRestored(result, { at: now, copy: restore.copy, replaced: [] }, [restore.audit])
       result?.close()
       if (!replace) refuseTaken(file)
       giveName(packed, file, { replace: replace || existsSync(file) })

@@ -27,7 +27,7 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
       return { bytes: statSync(copy).size }
     },
     async restore(copy, options) {
-      const { restore } = await import('./file/backup.ts')
+      const { restore } = await import('./file/restore.ts')
       return restore(copy, file, options)
     },
   },

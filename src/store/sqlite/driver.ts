@@ -15,6 +15,7 @@ import {
   type WriteTx,
 } from '../transaction.ts'
 import { type Connection, type Database, whenFree } from './file/connection.ts'
+import { createRefuseWhenStill } from './seal.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 export type Driver = Base & {
@@ -30,6 +31,7 @@ export type Driver = Base & {
 export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'>): Driver {
   const { db, clock, present, look, read, write } = connection
   const alone = aloneWithoutKeys(connection)
+  const refuseWhenStill = createRefuseWhenStill(db)
   const tally = new Tally()
   let real = 0 as Instant
   // One for all transactions: each runs to its end before the next one begins.
@@ -59,7 +61,11 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
   return {
     look: (work) => look(() => run(work)),
     read: (work) => read(() => run(work)),
-    write: (work, { caller } = {}) => write((now) => runAt(now, work), caller),
+    write: (work, { caller, stopsWhenStill = false } = {}) =>
+      write((now) => {
+        if (stopsWhenStill) refuseWhenStill()
+        return runAt(now, work)
+      }, caller),
     within: run,
     unreferenced: (work) => alone(() => runAt(present(), work)),
   }

@@ -17,6 +17,7 @@ import { insertInto } from '../tables.ts'
 import { type Driver, preparedAll } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'
 import type { Ledger, Stops } from './plans.ts'
+import { createRefuseWhenStill } from './seal.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 type DuePage = { executions: Execution[]; remaining: number }
@@ -30,6 +31,7 @@ export function createExecutionStore(
   const { driver, ledger, stops, time, polls } = parts
   const { clock, read } = connection
   const sql = prepare(connection)
+  const refuseWhenStill = createRefuseWhenStill(connection.db)
   const dueList = createDueList(connection.db)
   const confirmations = createConfirmations(connection.db, ledger)
   const keep = createKeeper(connection.db)
@@ -60,6 +62,7 @@ export function createExecutionStore(
           // A poll that finds nothing writes nothing, and so would not meet the seal.
           const seal = sealIn(sql.seal.get({}))
           if (seal) throw sealedProblem(seal)
+          refuseWhenStill()
           if (stops.isAnyStopping(tenant)) return 'stopping'
           return dueList.count(tenant, time.of(tenant.tenantId, connection.present())) === 0
             ? 'nothing'

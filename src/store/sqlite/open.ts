@@ -1,7 +1,6 @@
 // Opens a database file as a Store: creates it if asked to, migrates its schema, and puts its rooms together.
 
 import { closeSync, constants, fchmodSync } from 'node:fs'
-import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { openPlain, withPlain } from '../../plain-file.ts'
 import type { MigrationState } from '../database.ts'
@@ -15,7 +14,9 @@ import { createClockStore, createPriceStore } from '../shared/prices.ts'
 import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
-import type { LostWriteStore, Store } from '../store.ts'
+import { goOn, readRestored } from '../standstill.ts'
+import type { StandstillStore, Store } from '../store.ts'
+import type { Base } from '../transaction.ts'
 import { waitAtClose } from '../writes.ts'
 import { createKeyFinder, createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
 import { createCheckStore } from './check.ts'
@@ -129,7 +130,7 @@ function assemble(
     ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
-    ...NOTHING_LOST,
+    ...createStandstillStore(driver),
     async close() {
       const marks = polls.flush()
       if (marks) await waitAtClose(marks)
@@ -142,10 +143,15 @@ function assemble(
 }
 
 /** A file that lacks answered commits is not opened at all (file/wal.ts). */
-const NOTHING_LOST: LostWriteStore = {
+const createStandstillStore = ({ look, write }: Base): StandstillStore => ({
+  readRestored: () => look(readRestored),
   readLostWrites: async () => null,
-  resume: () => Promise.reject(new Problem('usage', 'Nothing stands still: a file has no lost writes.')),
-}
+  resume: (entry) =>
+    write(function* (tx) {
+      const { real } = yield* tx.times
+      return yield* goOn(tx, entry, { lost: null, now: real })
+    }),
+})
 
 /** What `migrate --status` shows; changes nothing. */
 export async function readMigrationStates(file: string): Promise<MigrationState[]> {

@@ -27,6 +27,7 @@ import { type Connection, type Database, databaseBytes, watchOthers } from './fi
 import { lockFile } from './file/files.ts'
 import { acquireLock } from './file/locks.ts'
 import { createPageSize, type RunPage } from './plan-page.ts'
+import { createRefuseWhenStill } from './seal.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 /** How long the write lock is left to others between two pages. */
@@ -45,6 +46,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   const { within } = driver
   const { db, read, write } = connection
   const sql = prepare(connection)
+  const refuseWhenStill = createRefuseWhenStill(db)
   const dueInRealTime = createDuePlans(connection)
   const pageSize = createPageSize()
 
@@ -111,6 +113,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
     beginPass: (observed, asked = null) =>
       write((now) => {
+        refuseWhenStill()
         if (observed) within((tx) => addPrice(tx, now, observed))
         const { lastInsertRowid } = sql.addPass.run({
           at: now,
@@ -136,6 +139,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
     changeDuePlans: (passId, planIds, decisions) =>
       write((now) => {
+        refuseWhenStill()
         const from = performance.now()
         const { fired, ...counts } = runPage(planIds, decisions, timesAt(now))
         writeWakeUps(passId, fired, now)

@@ -44,6 +44,7 @@ import { instant, instantOrNull } from '../statement.ts'
 import type { PlanStore } from '../store.ts'
 import { type Driver, preparedAll } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'
+import { createRefuseWhenStill } from './seal.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 export function createPlanWriter(
@@ -52,9 +53,11 @@ export function createPlanWriter(
   time: TenantTime,
 ): Pick<PlanStore, 'changePlan'> {
   const sql = prepare(connection)
+  const refuseWhenStill = createRefuseWhenStill(connection.db)
   return {
     changePlan: (tenant, ids, decide) =>
       time.write(tenant, (now) => {
+        refuseWhenStill()
         const scope = { tenant: tenant.tenantId }
         const userRow = sql.user.get({ ...scope, partner_user_id: ids.partnerUserId })
         const names = { ...scope, partner_plan_id: ids.partnerPlanId }

@@ -1,13 +1,16 @@
-// The seal of a file: a row that says where the database has moved to, and a trigger on every table that refuses each
-// write. SQLite itself enforces them, so every writer is refused: a process that already had the file open, a program
-// of another version, an SQL shell.
+// What keeps a file from being written to. The seal: a row that says where the database has moved to, and a trigger on
+// every table that refuses each write. SQLite itself enforces them, so every writer is refused: a process that already
+// had the file open, a program of another version, an SQL shell.
 
+import type { Restored } from '../../core/clock.ts'
 import type { Instant } from '../../core/time.ts'
 import { auditParams } from '../rows/accounts.ts'
 import { type Seal, sealedWords } from '../seal.ts'
 import { INSERT_AUDIT } from '../shared/audit.ts'
+import { refuseStandstill, STANDSTILL_IN_FORCE, standstillParams } from '../standstill.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
+import { insertInto, type RowOf } from '../tables.ts'
 import type { Database } from './file/connection.ts'
 
 const PREFIX = 'sealed_'
@@ -41,18 +44,18 @@ export function breakSeal(db: Database): void {
   db.prepare('delete from sealed').run()
 }
 
-/** Records an audit entry, even in a database that is sealed and stays so. */
-export function auditThroughSeal(db: Database, entry: AuditEntry, now: Instant): void {
-  const add = () => addAuditFromOutside(db, entry, now)
-  const seal = sealOf(db)
-  if (!seal) {
-    add()
-    return
-  }
+/**
+ * Makes a database that was put back from a copy stand still and records the restore in it, even in one that is sealed
+ * and stays so.
+ */
+export function noteRestored(db: Database, restored: Restored, audits: readonly AuditEntry[]): void {
   db.transaction(() => {
-    breakSeal(db)
-    add()
-    setSeal(db, seal)
+    const seal = sealOf(db)
+    if (seal) breakSeal(db)
+    db.prepare('delete from standstill').run()
+    db.prepare(insertInto('standstill')).run(standstillParams(restored))
+    for (const entry of audits) addAuditFromOutside(db, entry, restored.at)
+    if (seal) setSeal(db, seal)
   })()
 }
 
@@ -68,3 +71,13 @@ export function addAuditFromOutside(db: Database, entry: AuditEntry, now: Instan
 
 const tablesOf = (db: Database): string[] =>
   db.prepare("select name from sqlite_schema where type = 'table' order by name").pluck().all() as string[]
+
+// A database that stands still: what fires, hands out, or changes what fires asks here first, inside its transaction.
+
+/** Throws database_restored while the database stands still. */
+type RefuseWhenStill = () => void
+
+export function createRefuseWhenStill(db: Database): RefuseWhenStill {
+  const still = db.prepare<[], RowOf<'standstill'>>(STANDSTILL_IN_FORCE)
+  return () => refuseStandstill(still.get())
+}

@@ -166,4 +166,20 @@ export const COPIES: readonly Row[] = [
     find: "else if (seal && kind === 'move') await source.keepSeal()",
     replace: '',
   },
+  {
+    name: 'restore-needs-no-resume',
+    by: ['copy'],
+    breaks:
+      'A database that was put back does not stand still. What was cancelled, held or erased since the backup goes on at the next tick.',
+    find: "db.prepare(insertInto('standstill')).run(standstillParams(restored))",
+    replace: '',
+  },
+  {
+    name: 'restore-to-a-server-needs-no-resume',
+    by: ['copy'],
+    breaks:
+      'A database that was put back on a server does not stand still. What was cancelled, held or erased since the backup goes on at the next tick.',
+    find: "await insertRow(client, 'standstill', standstillParams({ at: now, copy, replaced }))",
+    replace: '',
+  },
 ]

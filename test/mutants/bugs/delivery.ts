@@ -214,4 +214,45 @@ export const DELIVERY: readonly Row[] = [
     find: "endOf('asc')} <= t.now or ${endOf(",
     replace: "endOf('asc')} < t.now or ${endOf(",
   },
+  {
+    name: 'pass-fires-while-standing-still',
+    by: ['contract'],
+    breaks:
+      'A page of a pass does not ask whether the database stands still. After a restore, what was cancelled since the backup fires again.',
+    find: ['refuseWhenStill()', 'const from = performance.now()'],
+    replace: 'const from = performance.now()',
+  },
+  {
+    name: 'poll-leases-while-standing-still',
+    by: ['contract'],
+    breaks:
+      'A poll does not ask whether the database stands still. After a restore, what was bought since the backup is handed out again.',
+    find: ['if (seal) throw sealedProblem(seal)', 'refuseWhenStill()'],
+    replace: 'if (seal) throw sealedProblem(seal)',
+  },
+  {
+    name: 'partners-write-while-standing-still',
+    by: ['contract'],
+    breaks:
+      'A partner changes users and plans of a database that was put back, before anybody has compared it with the partner.',
+    find: 'if (stopsWhenStill) refuseWhenStill()',
+    replace: '',
+  },
+  {
+    name: 'server-goes-on-after-a-restore',
+    by: ['contract'],
+    on: 'postgres',
+    breaks: 'A database on a server that was put back fires at once: a restore needs no resume there.',
+    find: 'if (stopsWhenStill && row.restored) throw standsStill(row.restored)',
+    replace: '',
+  },
+  {
+    name: 'poll-of-a-server-answers-while-standing-still',
+    by: ['contract'],
+    on: 'postgres',
+    breaks:
+      'A poll that finds nothing is told that nothing is due, though the database stands still and knows less than the partner.',
+    find: 'if (state?.restored) throw standsStill(state.restored)',
+    replace: '',
+  },
 ]

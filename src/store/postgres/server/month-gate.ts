@@ -7,10 +7,11 @@
 // (docs/decisions/commits.md#a-write-checks-its-key).
 
 import type { ClientBase, Pool } from 'pg'
-import { writesLost } from '../../../core/clock.ts'
+import { type Restored, standsStill, writesLost } from '../../../core/clock.ts'
 import { admit, type KeyLife } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
 import { type Instant, later, plus } from '../../../core/time.ts'
+import { STANDSTILL_IN_FORCE } from '../../standstill.ts'
 import { type Query, query } from '../../statement.ts'
 import { isUndone, OutcomeUnknown, Undone } from './errors.ts'
 import { LOCK } from './locks.ts'
@@ -27,8 +28,8 @@ export type Scope = {
   alone?: 'tenants' | 'all'
   key?: string | undefined
   keys?: readonly string[]
-  /** Whether it fires, hands out, or changes what fires: refused while lost writes are undecided. */
-  stopsWhenLost?: boolean
+  /** Whether it fires, hands out, or changes what fires: refused while the database stands still. */
+  stopsWhenStill?: boolean
   /** Whether nothing is lost with it: what is done anew anyway, or is not waited for. */
   isProvisional?: boolean
   /** How long it waits for each lock; by default, as long as any write does. */
@@ -59,7 +60,7 @@ export type Mark = {
  * record of migrations and what the server has been through, and may throw. */
 export async function enter(
   tx: Pipeline,
-  { tenants = [], alone, key, keys = key === undefined ? [] : [key], waitsMs, stopsWhenLost }: Scope,
+  { tenants = [], alone, key, keys = key === undefined ? [] : [key], waitsMs, stopsWhenStill }: Scope,
   { clock, found }: { clock: Instant | null; found: (state: SchemaState & History) => void },
 ): Promise<{ times: Entered; mark: Mark }> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
@@ -91,7 +92,8 @@ export async function enter(
     },
   }
   if (key !== undefined) times.admit(key)
-  if (stopsWhenLost && row.lost) throw writesLost()
+  if (stopsWhenStill && row.restored) throw standsStill(row.restored)
+  if (stopsWhenStill && row.lost) throw writesLost()
   const { xid, position, timeline, memory } = row
   return { times, mark: { xid, position, timeline, memory } }
 }
@@ -123,10 +125,16 @@ const LIFE_SQL = `(
   from api_keys k where k.key_id = :key::text) as life`
 /** For each further key: usually, the calls that share a write have come with the same key. */
 const LIFE: Query<{ life: Life | null }> = query(`select ${LIFE_SQL}`)
-type GateRow = Mark & SchemaState & { real: bigint; shifts: Shift[]; life: Life | null; lost: boolean }
+/** Why the database stands still, if it does. */
+export type StillState = { lost: boolean; restored: Pick<Restored, 'at' | 'copy'> | null }
+/** Its columns. */
+export const STILL_SQL = `exists (select from lost_writes where decided_at is null) as lost,
+  (select json_build_object('at', s.at, 'copy', s.copy) from (${STANDSTILL_IN_FORCE}) s) as restored`
+
+type GateRow = Mark & SchemaState & StillState & { real: bigint; shifts: Shift[]; life: Life | null }
 const TIMES: Query<GateRow> = query(
   `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, pg_current_wal_insert_lsn()::text as position,
-     ${HISTORY_SQL}, ${SCHEMA_SQL}, exists (select from lost_writes where decided_at is null) as lost,
+     ${HISTORY_SQL}, ${SCHEMA_SQL}, ${STILL_SQL},
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
        'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts,
      ${LIFE_SQL}`,

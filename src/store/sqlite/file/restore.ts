@@ -1,0 +1,331 @@
+// Puts a copy in place of a database, marked so that it stands still.
+
+import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Restored } from '../../../core/clock.ts'
+import { Problem } from '../../../core/problem.ts'
+import { noFile } from '../../../core/text.ts'
+import { formatInstant, type Instant } from '../../../core/time.ts'
+import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
+import { nameAside, sync } from '../../../whole-file.ts'
+import { isPending, type Replaced } from '../../database.ts'
+import { restoredIn, SELECT_STANDSTILL, type StandstillRow } from '../../standstill.ts'
+import type { AuditEntry } from '../../store.ts'
+import { seenSeal } from '../copying.ts'
+import { breakSeal, noteRestored, sealOf, setSeal } from '../seal.ts'
+import { type Database, openFile } from './connection.ts'
+import {
+  isBusy,
+  isUnreadable,
+  refuseClosedFolder,
+  refuseUnreachable,
+  refuseUnreadable,
+  userName,
+} from './errors.ts'
+import { BESIDE, freeOn, handOver, indexFile, isSameFile, realName, refuseNetworkFile } from './files.ts'
+import { canSeeLocks, isLockedByAnother } from './locks.ts'
+import { migrate, migrationStates } from './migrate.ts'
+import { damagedLog, hasForeignLog, noteLogOwner, refuseDoubtfulLog } from './wal.ts'
+import { assertWhole } from './whole-copy.ts'
+
+export type RestoreOptions = { now: Instant; audit: AuditEntry; force: boolean }
+
+/**
+ * Puts a copy in place of `file`. The copy is verified first and not touched; what it replaces is kept. At every
+ * moment, there is one whole database. The new one gets the owner and the mode of what it replaces. A kill leaves at
+ * most a `.partial-` file, which the next restore removes. Throws bad_file, storage_failed, schema_newer, usage for a
+ * file with second names, and database_in_use while another process has the database open.
+ */
+export async function restore(
+  copyName: string,
+  fileName: string,
+  { now, audit, force }: RestoreOptions,
+): Promise<Replaced> {
+  refuseNetworkFile(fileName)
+  refuseUnreachable(fileName)
+  refuseUnreadable(copyName)
+  if (!existsSync(copyName)) throw noFile(copyName)
+  const [copy, file] = [realName(copyName), realName(fileName)]
+  refuseClosedFolder(file)
+  refuseDoubtfulLog(copy)
+  if (isInUse(file)) throw inUse(file)
+  if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
+  refuseSecondNames(file)
+  if (!force) refuseSealed(file)
+  const aside = nameAside(file)
+  const kept = `${file}.replaced-${formatInstant(now).replaceAll(':', '-')}`
+  try {
+    const playedIn = fetchCopy(copy, aside)
+    verify(aside, copy)
+    const finish = async (replaced: Database | 'unread' | null): Promise<void> => {
+      const detail = { ...audit.detail, ...(playedIn.length > 0 && { played_in: playedIn }) }
+      const entry = { ...audit, detail }
+      await makeReady(aside, { at: now, copy: copyName, replaced: keptNames(replaced, kept) }, entry)
+      takeOverRights(aside, file)
+      sync(aside)
+    }
+    const left = await replace(file, { aside, kept, finish })
+    sync(dirname(file))
+    return { ...left, playedIn }
+  } catch (error) {
+    if (error instanceof Problem) throw error
+    const { code = '', message } = error as NodeJS.ErrnoException
+    const isFull = ['ENOSPC', 'EDQUOT', 'SQLITE_FULL'].includes(code)
+    const then = isFull
+      ? `make room in ${dirname(file)}${freeOn(dirname(file))} and run it again`
+      : 'run it again'
+    throw new Problem(
+      'storage_failed',
+      `The restore failed (${message}): ${then}. Until then ${file} is either the old database or all of the restored one.`,
+    )
+  } finally {
+    for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
+  }
+}
+
+type Names = { aside: string; kept: string }
+/** What is done to the new database last, while nobody can write to the one that it replaces, if there is one. */
+type Giving = Names & { finish: (replaced: Database | 'unread' | null) => Promise<void> }
+
+/** Lets the new database take the name. */
+async function replace(file: string, giving: Giving): Promise<Omit<Replaced, 'playedIn'>> {
+  const { aside, kept, finish } = giving
+  if (existsSync(file)) {
+    const isUnread = hasForeignLog(file) || damagedLog(file) !== null
+    const log = isUnread ? await giveWayUnread(file, giving) : await giveWay(file, giving)
+    return { database: kept, log }
+  }
+  await finish(null)
+  const log = setAside(file, `${kept}.before`)
+  renameSync(aside, file)
+  return { database: null, log }
+}
+
+/**
+ * Copies the file, and the log beside it if it has one: a database copied as files is complete only with its log.
+ * Neither may change meanwhile, or the two would not belong together. Returns the names of what SQLite will play in.
+ */
+function fetchCopy(copy: string, aside: string): string[] {
+  const parts = ['', '-wal', '-journal'].filter((suffix) => existsSync(copy + suffix))
+  const state = () =>
+    parts.map((suffix) => {
+      const { mtimeNs, size } = statSync(copy + suffix, { bigint: true })
+      return `${mtimeNs} ${size}`
+    })
+  const before = state().join()
+  for (const suffix of parts) withPlain(copy + suffix, {}, (held) => copyAside(held, aside + suffix))
+  if (state().join() !== before)
+    throw new Problem('bad_file', `${copy} is being written to: take a copy with \`tranche backup\`.`)
+  return parts
+    .filter((suffix) => suffix !== '' && statSync(aside + suffix).size > 0)
+    .map((suffix) => copy + suffix)
+}
+
+/**
+ * Brings the restored database up to this program's schema, makes it stand still and records the restore in it, and
+ * leaves all of it in one file. All this before it has its name: there is no moment at which it could fire. One that is
+ * sealed stays so.
+ */
+async function makeReady(aside: string, restored: Restored, audit: AuditEntry): Promise<void> {
+  const db = openFile(aside)
+  try {
+    db.pragma('journal_mode = delete')
+    const seal = sealOf(db)
+    if (seal) db.transaction(() => breakSeal(db))()
+    // Under its temporary name, there are no locks to take and there is nothing to back up.
+    await migrate(db, ':memory:', () => restored.at)
+    if (seal) db.transaction(() => setSeal(db, seal))()
+    noteRestored(db, restored, [audit])
+  } finally {
+    db.close()
+  }
+}
+
+/**
+ * Under which names what was replaced is kept: a database that stands still has itself replaced one, of which it does
+ * not know what has stopped there.
+ */
+function keptNames(replaced: Database | 'unread' | null, kept: string): string[] {
+  if (replaced === null) return []
+  return [kept, ...(replaced === 'unread' ? [] : (standstillIn(replaced)?.replaced ?? []))]
+}
+
+/** Null also for one from before there was such a thing, and for one that cannot say. */
+function standstillIn(db: Database): Restored | null {
+  try {
+    return restoredIn(db.prepare<[], StandstillRow>(SELECT_STANDSTILL).get())
+  } catch {
+    return null
+  }
+}
+
+/**
+ * Takes the database for itself, copies it and lets the new one take its name, so that there is always one. A link
+ * would be quicker than a copy, but a kill would leave one database with two names, and a log for each.
+ */
+async function giveWay(file: string, { aside, kept, finish }: Giving): Promise<string | null> {
+  // Opened first and closed last: closing a file gives up all locks of the process on it.
+  const held = openPlain(file)
+  const db = openFile(file)
+  try {
+    const isWhole = takeAlone(db, file)
+    keepCopy(held, { file, kept })
+    await finishOr(kept, () => finish(db))
+    return takeName(file, { aside, log: isWhole ? null : kept })
+  } finally {
+    db.close()
+    closeSync(held)
+  }
+}
+
+/**
+ * The same for a file that must not be opened, because the log beside it belongs to another file or is damaged: SQLite
+ * would throw away what it cannot read. Both are kept as they are, under names by which SQLite does not take them for a
+ * pair.
+ */
+async function giveWayUnread(file: string, { aside, kept, finish }: Giving): Promise<string | null> {
+  const held = openPlain(file)
+  try {
+    keepCopy(held, { file, kept })
+  } finally {
+    closeSync(held)
+  }
+  await finishOr(kept, () => finish('unread'))
+  return takeName(file, { aside, log: `${kept}.before` })
+}
+
+/** Whatever fails leaves no second copy of a database that stays where it is. */
+async function finishOr(kept: string, finish: () => Promise<void>): Promise<void> {
+  try {
+    await finish()
+  } catch (error) {
+    rmSync(kept, { force: true })
+    throw error
+  }
+}
+
+/**
+ * Renames the file, and moves the log that lies there aside under its new name, if it gets one. The log is moved last:
+ * between the two steps, the note of its owner keeps anybody from taking it for the new file's log, and the old file is
+ * never there without it.
+ */
+function takeName(file: string, { aside, log }: { aside: string; log: string | null }): string | null {
+  if (log !== null && !hasForeignLog(file)) noteLogOwner(file)
+  renameSync(aside, file)
+  return log === null ? null : setAside(file, log)
+}
+
+/**
+ * Leaves write-ahead logging, which folds the log into the file and takes a lock that no other open connection, however
+ * idle, allows. False for a file that SQLite can no longer read: then the system has to be asked what other processes
+ * hold, because SQLite gives up before it gets to locks.
+ */
+function takeAlone(db: Database, file: string): boolean {
+  try {
+    if (db.pragma('journal_mode = delete', { simple: true }) === 'delete') {
+      db.exec('begin exclusive')
+      // Read again under the lock: another process may have been faster, and in its journal mode this lock keeps nobody
+      // out.
+      if (db.pragma('journal_mode', { simple: true }) === 'delete') return true
+    }
+  } catch (error) {
+    if (isUnreadable(error) && !isLockedByAnother(file)) return false
+    if (!isBusy(error) && !isUnreadable(error)) throw error
+  }
+  // SQLite does not report that the disk failed while it folded in the log.
+  if (canSeeLocks() && !isInUse(file))
+    throw new Error('the log of the present database could not be folded into it')
+  throw inUse(file)
+}
+
+const isInUse = (file: string): boolean => [file, indexFile(file)].some(isLockedByAnother)
+
+const inUse = (file: string): Problem =>
+  new Problem('database_in_use', `${file} is open in another process: stop serve and cron first.`)
+
+/** Copies an open file under another name, which appears when the copy is complete and on disk. */
+function keepCopy(held: number, { file, kept }: { file: string; kept: string }): void {
+  const aside = nameAside(file)
+  try {
+    copyAside(held, aside)
+    takeOverRights(aside, file)
+    sync(aside)
+    renameSync(aside, kept)
+  } finally {
+    rmSync(aside, { force: true })
+  }
+}
+
+function copyAside(held: number, aside: string): void {
+  const copy = openSync(aside, 'wx', 0o600)
+  try {
+    copyAll(held, copy)
+  } finally {
+    closeSync(copy)
+  }
+}
+
+/** What was written since it moved is elsewhere, and two would take writes. */
+function refuseSealed(file: string): void {
+  const seal = seenSeal(file)
+  if (!seal) return
+  throw new Problem(
+    'database_sealed',
+    `${file} is sealed: it moved to ${seal.movedTo} on ${formatInstant(seal.at)}. --force restores anyway; make sure that nothing uses the other one.`,
+  )
+}
+
+/** Under any other name, the database would stay the one that was replaced, and somebody might still write to it. */
+function refuseSecondNames(file: string): void {
+  const names = statSync(file, { throwIfNoEntry: false })?.nlink ?? 1
+  if (names <= 1) return
+  throw new Problem(
+    'usage',
+    `${file} has ${names} names (hard links), and a restore would change this one only: remove the others, ` +
+      'which `find FOLDER -samefile FILE` shows.',
+  )
+}
+
+/**
+ * Gives a file the owner and the mode of the one it replaces, or of the owner of the folder when there is none: what
+ * root restores has to open for the service. Throws usage when they cannot be given.
+ */
+function takeOverRights(aside: string, file: string): void {
+  const before = statSync(file, { throwIfNoEntry: false })
+  if (!before && process.getuid?.() !== 0) return
+  const { uid, gid } = before ?? statSync(dirname(file))
+  try {
+    handOver(aside, { uid, gid }, before ? before.mode & 0o777 : 0o600)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error
+    throw new Problem(
+      'usage',
+      `${file} belongs to ${userName(uid) ?? `user ${uid}`}, group ${gid}: run restore as that user, or as root, which keeps the owner.`,
+    )
+  }
+}
+
+/**
+ * Moves the files beside a database so that they lie beside its new name. Returns the name of the log, null when there
+ * is none.
+ */
+function setAside(file: string, kept: string): string | null {
+  for (const suffix of BESIDE) if (existsSync(file + suffix)) renameSync(file + suffix, kept + suffix)
+  return existsSync(`${kept}-wal`) ? `${kept}-wal` : null
+}
+
+/**
+ * Throws bad_file unless the file is a whole tranche database, and schema_newer when this program is too old for it.
+ */
+function verify(file: string, name: string): void {
+  assertWhole(file, name)
+  const db = openFile(file)
+  try {
+    if (migrationStates(db).every(isPending)) throw new Error('it is empty')
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'schema_newer') throw error
+    throw new Problem('bad_file', `${name} is not a tranche database: ${(error as Error).message}`)
+  } finally {
+    db.close()
+  }
+}
