@@ -119,6 +119,14 @@ const HELP: Record<string, Help> = {
     ],
     exits: '5 no report is recorded, or no purchase can have such amounts.',
   },
+  'trade record': {
+    examples: [
+      'trade record --partner acme --plan plan-1 --order A-17 --usd 9.50 --btc 0.00014785 --reason "lost with the disk"',
+      'trade record --partner acme --plan plan-1 --order A-17 --usd 9.50 --btc 0.00014785 --at 2026-01-31T08:00:00Z --reason "lost"',
+    ],
+    exits:
+      '4 there is no such plan, 5 the order is on record with other figures, or waits among the late fills.',
+  },
   price: { examples: ['price list'] },
   'price fetch': {
     examples: ['price fetch --price-feed static:64250.50'],

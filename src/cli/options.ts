@@ -5,7 +5,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { isMonth } from '../core/month.ts'
 import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import { REASON_MAX } from '../core/text.ts'
+import { ID_MAX, REASON_MAX } from '../core/text.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, parseInstant, plus, SECOND_MS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
 import type { Deliver } from '../webhook/wake-partners.ts'
@@ -60,6 +60,13 @@ export const optionalReason = (what: string) =>
       return reason
     throw new InvalidArgumentError(`A reason is one line of 1 to ${REASON_MAX} characters.`)
   })
+
+/** An id that a partner gave to a plan or an order. */
+export function partnersId(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  if ([...text].length <= ID_MAX && !/[\u0000-\u001f\u007f]/.test(text)) return text
+  throw new InvalidArgumentError(`An id is at most ${ID_MAX} characters, none of them a control character.`)
+}
 
 export function positivePrice(text: string): string {
   if (/^\d{1,8}(\.\d{1,8})?$/.test(text) && /[1-9]/.test(text)) return text

@@ -9,6 +9,8 @@ export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number]
 /** Why a tranche fired: kept for the operator, never shown in the API. */
 export const TRIGGERS = ['slot_start', 'limit', 'deadline', 'catch_up', 'failsafe', 'clock'] as const
 export type Trigger = (typeof TRIGGERS)[number]
+/** In the place of a trigger where nothing fired: an operator recorded a purchase that the ledger did not know. */
+export const RECORDED = 'recorded'
 
 /** The evidence behind a tranche: what the engine saw and what it compared it with. */
 export type Firing = {
@@ -32,7 +34,7 @@ export type Execution = {
   windowStart: Instant
   trancheIndex: number
   amount: Usd
-  firing: Firing
+  firing: Omit<Firing, 'trigger'> & { trigger: Trigger | typeof RECORDED }
   createdAt: Instant
   deliveredCount: number
   leaseExpiresAt: Instant | null

@@ -1,14 +1,29 @@
-// Late fills and adjustments: how an operator accepts a fill that was refused, and corrects a fill that was recorded
-// wrongly.
+// Late fills, adjustments and purchases booked by hand: how an operator accepts a fill that was refused, corrects one
+// that was recorded wrongly, and records a purchase that nobody confirmed.
 
 import { type ExecutionFacts, type LateFill, orderTaken, type Recorded } from './confirmation.ts'
-import { type Execution, type ExecutionId, isOpen } from './execution.ts'
-import { type Btc, formatBtc, formatUsd, lesser, type Price, UNITS, type Usd, ZERO_USD } from './money.ts'
+import { type Execution, type ExecutionId, isOpen, RECORDED } from './execution.ts'
+import {
+  averagePrice,
+  type Btc,
+  CENT,
+  floorToCents,
+  formatBtc,
+  formatPrice,
+  formatUsd,
+  lesser,
+  type Price,
+  UNITS,
+  type Usd,
+  ZERO_USD,
+} from './money.ts'
+import type { Plan } from './plan.ts'
 import { type OddPrice, oddPrice } from './price.ts'
 import { notFound, Problem } from './problem.ts'
 import type { Instant } from './time.ts'
 import {
   FILL_BTC_MAX,
+  FILL_PRICE_MAX,
   FILL_USD_MAX,
   type Fill,
   isFill,
@@ -17,7 +32,7 @@ import {
   type Trade,
   tradeOf,
 } from './trade.ts'
-import { adjustSpent, settle, type Window } from './window.ts'
+import { adjustSpent, close, type Opening, opened, settle, type Window } from './window.ts'
 
 // Adjustments: an entry of its own corrects a fill that was recorded wrongly. The trade itself never changes, and
 // neither does the month it was recorded in.
@@ -364,3 +379,126 @@ const nothingToDecide = ({ executionId, reportId }: LateFillIds): Problem =>
       ? `Execution ${executionId} has no late fill to decide on.`
       : `Execution ${executionId} has no late fill ${reportId} to decide on.`,
   )
+
+// Purchases that the ledger does not know, booked by an operator: as which execution, into which window, and when one
+// is on record already.
+
+/** What an operator says of it. Without a time it was made when it is booked. */
+export type Purchase = {
+  partnerOrderId: string
+  usd: Usd
+  btc: Btc
+  partnerFee: Usd | null
+  executedAt: Instant | null
+}
+
+/** The purchase as a fill, at the price that its amounts come to. Throws adjustment_conflict for what none can be. */
+export function purchaseFill({ partnerOrderId, usd, btc, partnerFee, executedAt }: Purchase): Fill {
+  refuseImpossible({ usd, btc })
+  const executionPrice = averagePrice(usd, btc)
+  if (executionPrice === null || executionPrice === 0n)
+    throw conflict('A purchase has both dollars and bitcoin.')
+  if (executionPrice > FILL_PRICE_MAX)
+    throw conflict(
+      `${formatUsd(usd)} USD for ${formatBtc(btc)} BTC is a price of ${formatPrice(executionPrice)}, which no venue has.`,
+    )
+  return {
+    status: 'filled',
+    partnerOrderId,
+    executedAt,
+    usdAmount: usd,
+    btcAmount: btc,
+    executionPrice,
+    partnerFee,
+  }
+}
+
+export type PurchaseFacts = {
+  plan: Plan
+  /** What holds its order already: the trade is null where it is a further purchase of the execution. */
+  holder: { execution: Execution; trade: Trade | null } | null
+  /** Reports of its order that were refused, kept, and not decided on. */
+  waiting: readonly { executionId: string; reportId: number }[]
+  /** The plan's window of the time at which it was made; null where the ledger has none. */
+  window: Window | null
+  /** The cell of the plan's grid that has that time. */
+  cell: Opening
+  /** Numbers that nothing has yet. */
+  windowId: number
+  executionId: ExecutionId
+  trancheIndex: number
+  latestRecordedAt: Instant | null
+}
+
+export type Booking =
+  | { kind: 'known'; execution: Execution; trade: Trade }
+  | { kind: 'booked'; execution: Execution; window: Window; isNewWindow: boolean; trade: Trade }
+
+/** Tranche indexes of booked purchases begin here, so that no instruction of the scheduler has one of them. */
+export const BOOKED_FROM = 1_000_000
+
+/**
+ * Books a purchase of a plan. What it spent is taken from what the window of its time has left, which the plan would
+ * otherwise spend a second time; the rest is excess. Throws order_id_taken, late_fill_conflict, usage.
+ */
+export function bookPurchase(facts: PurchaseFacts, fill: Fill, now: Instant): Booking {
+  const { plan, holder, waiting, executionId, trancheIndex } = facts
+  if (fill.executedAt !== null && fill.executedAt > now)
+    throw new Problem('usage', 'A purchase that lies in the future cannot be recorded.')
+  if (holder) {
+    const { execution, trade } = holder
+    const isSame = execution.planId === plan.planId && trade !== null && isRecordedAs(trade, fill)
+    if (isSame) return { kind: 'known', execution, trade }
+    throw orderTaken(execution.executionId, fill)
+  }
+  const [kept] = waiting
+  if (kept)
+    throw new Problem(
+      'late_fill_conflict',
+      `Order ${fill.partnerOrderId} was reported for execution ${kept.executionId} and is kept: accept report ${kept.reportId} with "execution accept-late", or end it with "execution dismiss-late".`,
+    )
+  const amount = upToCents(fill.usdAmount)
+  const window = facts.window ?? closedOf(facts, now)
+  const execution: Execution = {
+    executionId,
+    planId: plan.planId,
+    windowId: window.windowId,
+    partnerUserId: plan.partnerUserId,
+    partnerPlanId: plan.partnerPlanId,
+    windowStart: window.start,
+    trancheIndex,
+    amount,
+    firing: { trigger: RECORDED, slot: 0, units: 0, price: null, reference: null, reservationPrice: null },
+    createdAt: now,
+    deliveredCount: 0,
+    leaseExpiresAt: null,
+    status: fill.status,
+    cancelledAt: null,
+    cancelReason: null,
+  }
+  return {
+    kind: 'booked',
+    execution,
+    window: adjustSpent(window, { before: ZERO_USD, after: fill.usdAmount, reservation: amount }),
+    isNewWindow: facts.window === null,
+    trade: tradeOf(facts, execution, fill, now),
+  }
+}
+
+/** Whether a trade says the same of its order. What the operator leaves open does not matter. */
+const isRecordedAs = ({ report }: Trade, fill: Fill): boolean =>
+  isFill(report) &&
+  report.usdAmount === fill.usdAmount &&
+  report.btcAmount === fill.btcAmount &&
+  (fill.partnerFee === null || fill.partnerFee === report.partnerFee) &&
+  (fill.executedAt === null || fill.executedAt === report.executedAt)
+
+/** An instruction is whole cents, and a purchase is at most its instruction. */
+const upToCents = (amount: Usd): Usd => floorToCents((amount + CENT - 1n) as Usd)
+
+/**
+ * The window that the ledger lost, closed as it is opened: the next pass opens another one for what is left of the
+ * cell, if that is not over.
+ */
+const closedOf = ({ plan, cell, windowId }: PurchaseFacts, now: Instant): Window =>
+  close(opened(cell, { windowId, planId: plan.planId }), now, 'reset')

@@ -139,7 +139,7 @@ export const roll = (over: OnGrid, now: Instant): Opening | null =>
 /**
  * The cell of a window's grid that contains `now`, wherever the window itself lies. Windows end where their cell does.
  */
-function windowCellAt({ end, frequency, amount }: OnGrid, now: Instant): Opening {
+export function windowCellAt({ end, frequency, amount }: OnGrid, now: Instant): Opening {
   const length = WINDOW_MS[frequency]
   return opening(cellStart(plus(end, -length), length, now), frequency, amount)
 }

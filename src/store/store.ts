@@ -10,9 +10,11 @@ import type { ApiKey, KeyFacts, KeyTerms, KeyTime } from '../core/key.ts'
 import type {
   Acceptance,
   Adjustment,
+  Booking,
   Correction,
   LateFillDecision,
   LateFillFacts,
+  PurchaseFacts,
   TradeFacts,
 } from '../core/late-fill.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
@@ -36,6 +38,7 @@ export interface Store
     WindowStore,
     ExecutionStore,
     TradeStore,
+    PurchaseStore,
     WebhookStore,
     WakeUpStore,
     PassStore,
@@ -494,6 +497,24 @@ export interface TradeStore {
   /** Decides late fills without recording them: the named one, or all of an execution. Throws late_fill_not_found. */
   dismissLateFills(ids: LateFillDecision, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
   listLateFills(page: PageRequest): Promise<ListedLateFill[]>
+}
+
+// Purchases that the ledger does not know, booked by an operator.
+
+export interface PurchaseStore {
+  /**
+   * Books a purchase of a plan, as a trade of an execution of its own, unless it is on record already. `audit` is told
+   * what was booked. Throws plan_not_found, and what `decide` throws.
+   */
+  recordPurchase(
+    tenant: Tenant,
+    asked: { partnerPlanId: string; partnerOrderId: string; executedAt: Instant | null },
+    decisions: {
+      decide: (facts: PurchaseFacts, now: Instant) => Booking
+      newExecutionId: PlanDecisions['newExecutionId']
+    },
+    audit: (made: Booking & { kind: 'booked' }) => AuditEntry,
+  ): Promise<Booking>
 }
 
 // The users a partner has linked.

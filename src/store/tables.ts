@@ -2,7 +2,7 @@
 // description follow the type of a row, the columns of an insert and of a copy, what a digest covers, and the arrays in
 // which a server takes many rows. test/copy/tables.server.test.ts compares it with both schemas.
 
-import type { ExecutionId, ExecutionStatus, Trigger } from '../core/execution.ts'
+import type { ExecutionId, ExecutionStatus, RECORDED, Trigger } from '../core/execution.ts'
 import type { Tier } from '../core/fees.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { Environment, PartnerStatus } from '../core/partner.ts'
@@ -220,7 +220,7 @@ const tables = {
     window_start: instant(),
     tranche_index: count(),
     amount_usd: usd(),
-    trigger_kind: text<Trigger>(),
+    trigger_kind: text<Trigger | typeof RECORDED>(),
     slot: count(),
     units: count(),
     price: orNull(price()),

@@ -37,6 +37,13 @@ const AUDITED: Row[] = [
   ['execution accept-late', ({ lateToAccept }) => [lateToAccept, '--report', '1']],
   ['execution dismiss-late', ({ lateToDismiss }) => [lateToDismiss, '--reason', 'x']],
   ['trade adjust', ({ filled }) => [filled, '--usd', '9', '--btc', '0.00015', '--reason', 'x']],
+  [
+    'trade record',
+    () => [
+      ...['--partner', 'acme', '--env', 'test', '--plan', 'filled', '--order', 'lost'],
+      ...['--usd', '9', '--btc', '0.00015', '--reason', 'x'],
+    ],
+  ],
   ['sandbox advance', () => ['acme', '2d']],
   ['sandbox fire', () => ['acme', 'filled']],
   ['user erase', () => ['acme', USER.partner_user_id, '--env', 'test']],

@@ -31,7 +31,7 @@ const SECTIONS = new Map(
 )
 const taken = new Set<string>()
 
-type Ids = { ID?: string; KEY_ID?: string; FEED?: string }
+type Ids = { ID?: string; PLAN?: string; KEY_ID?: string; FEED?: string }
 
 /** Pastes the blocks of one section into a shell that stops at the first failure. */
 async function pasteSection(
@@ -89,6 +89,14 @@ test('every block of the guide does what it says', async (t) => {
   const adjusted = await pasteSection(t, service, 'A fill with wrong amounts', { ID })
   assert.match(adjusted, /usd_difference +-0\.50/)
   assert.match(adjusted, /agree/)
+  const live = { key: await service.issueKey('acme', 'live') }
+  await link(service, 'user-1', live)
+  await plan(service, 'user-1', 'lost-plan', {}, live)
+  assert.match(
+    await pasteSection(t, service, 'A purchase that the ledger does not know', { PLAN: 'lost-plan' }),
+    /already_recorded +no[\s\S]*agree/,
+  )
+  await plan(service, 'user-1', 'lost-plan', { status: 'cancelled' }, live)
   const [looked = '', agreed = '', erased = '', fed = '', silent = '', , disk = ''] = await aside
   assert.match(fed, /^price_usd +64250\.50$/m)
   assert.match(silent, /^key_\S+ +sse_test_/m)

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import { KEPT_FOR } from '../../src/core/confirmation.ts'
-import { EXECUTION_STATUSES, TRIGGERS } from '../../src/core/execution.ts'
+import { EXECUTION_STATUSES, RECORDED, TRIGGERS } from '../../src/core/execution.ts'
 import { RATE_BPS_MAX } from '../../src/core/fees.ts'
 import { CENT } from '../../src/core/money.ts'
 import {
@@ -43,7 +43,7 @@ const LISTS: [table: string, column: string, words: readonly string[]][] = [
   ['tenants', 'environment', ENVIRONMENTS],
   ['plans', 'frequency', FREQUENCIES],
   ['plans', 'status', PLAN_STATUSES],
-  ['executions', 'trigger_kind', TRIGGERS],
+  ['executions', 'trigger_kind', [...TRIGGERS, RECORDED]],
   ['executions', 'status', EXECUTION_STATUSES],
   ['trades', 'status', REPORT_STATUSES],
   ['late_reports', 'status', REPORT_STATUSES],

@@ -11,6 +11,7 @@ import { monitoringContract, vitalsContract } from './contract/monitoring.ts'
 import { earlierMonthContract, monthContract } from './contract/months.ts'
 import { auditContract, partnerContract } from './contract/partners.ts'
 import { handContract, passContract, planPageContract } from './contract/passes.ts'
+import { purchaseContract } from './contract/purchases.ts'
 import { executionRaceContract, raceContract } from './contract/races.ts'
 import { sandboxContract, sandboxKeyContract } from './contract/sandboxes.ts'
 import { standstillContract } from './contract/standstill.ts'
@@ -27,6 +28,7 @@ const PARTS: Record<string, Contract> = {
   'executions, leases and trades': executionContract,
   'what a poll is handed': deliveryContract,
   'late fills and adjustments': lateFillContract,
+  'purchases that were not known': purchaseContract,
   'billing months': monthContract,
   'months before a closed one': earlierMonthContract,
   'the adjustments of a month': adjustmentContract,

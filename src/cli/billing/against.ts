@@ -289,10 +289,24 @@ async function explained(cli: Cli, store: Store, asking: Asking): Promise<Explan
   }
 }
 
-const unknownOrder = (_cli: Cli, _asking: Asking): Explanation => ({
-  remark: 'not known here: ask the partner to send its confirmation again',
-  mend: null,
-})
+/** Known on neither side: what the operator still has to say is in capitals. */
+function unknownOrder(cli: Cli, { found, tenant }: Asking): Explanation {
+  const { theirs, order } = found
+  const remark = 'not known here: ask the partner to send its confirmation again, or record it'
+  if (theirs === null || theirs.usd <= 0n) return { remark, mend: null }
+  const whose = [
+    '--partner',
+    tenant.partnerSlug,
+    '--env',
+    tenant.environment,
+    '--plan',
+    theirs.plan ?? 'PLAN',
+  ]
+  const what = ['--order', order, '--usd', usdOf(theirs.usd), '--btc', btcOf(theirs.btc)]
+  const fee = theirs.fee === null ? [] : ['--fee', usdOf(theirs.fee)]
+  const argv = ['tranche', 'trade', 'record', ...whose, ...what, ...fee, '--reason', 'WHY']
+  return { remark, mend: commandLine(cli.self(), argv) }
+}
 
 /** What an execution has of an order: a trade, further purchases, and reports that wait for a decision. */
 function placesOf(cli: Cli, record: ExecutionRecord, { found, months }: Asking): Explanation[] {

@@ -1,7 +1,7 @@
 // Plays the demonstration: weeks of scheduler passes against the real service, a partner at the other end of HTTP, and
 // the records in the store afterwards.
 
-import type { Execution, ExecutionStatus, Trigger } from '../../core/execution.ts'
+import { type Execution, type ExecutionStatus, RECORDED, type Trigger } from '../../core/execution.ts'
 import {
   type Btc,
   formatPrice,
@@ -12,6 +12,7 @@ import {
   ZERO_USD,
 } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
+import { assert } from '../../core/problem.ts'
 import { type Frequency, formatInstant, type Instant, plus } from '../../core/time.ts'
 import type { Trade } from '../../core/trade.ts'
 import { leastInstruction, leftOf, type Window } from '../../core/window.ts'
@@ -338,19 +339,23 @@ function timelineOf({ plan }: ReadPlan, { window, tranches }: ReadWindow, story:
   }
 }
 
-const trancheOf = (
+function trancheOf(
   { createdAt, amount, firing, status, trade }: ReadTranche,
   position: number,
-): TimelineTranche => ({
-  at: formatInstant(createdAt),
-  position: Math.round(position * 10_000) / 10_000,
-  trigger: firing.trigger,
-  amount_usd: formatUsd(amount),
-  price_usd: firing.price === null ? null : formatPrice(firing.price),
-  reservation_price_usd: firing.reservationPrice === null ? null : formatPrice(firing.reservationPrice),
-  status,
-  spent_usd: trade && 'usdAmount' in trade.report ? formatUsd(trade.report.usdAmount) : '0.00',
-})
+): TimelineTranche {
+  const { trigger } = firing
+  assert(trigger !== RECORDED, 'the demonstration books no purchase by hand')
+  return {
+    at: formatInstant(createdAt),
+    position: Math.round(position * 10_000) / 10_000,
+    trigger,
+    amount_usd: formatUsd(amount),
+    price_usd: firing.price === null ? null : formatPrice(firing.price),
+    reservation_price_usd: firing.reservationPrice === null ? null : formatPrice(firing.reservationPrice),
+    status,
+    spent_usd: trade && 'usdAmount' in trade.report ? formatUsd(trade.report.usdAmount) : '0.00',
+  }
+}
 
 function pricesBetween(start: Instant, end: Instant, { path, from }: Story): number[] {
   const index = (column: number): number =>

@@ -1,29 +1,26 @@
-// execution and trade: executions listed, shown and cancelled, their late fills decided, and their trades adjusted.
+// execution: the instructions of the scheduler, listed, shown and cancelled, and their late fills decided.
 
 import { Command, Option } from 'commander'
 import { cancelByHand, type LateFill } from '../../core/confirmation.ts'
 import {
   EXECUTION_STATUSES,
+  type Execution,
   type ExecutionStatus,
   idempotencyKey,
-  type Trigger,
 } from '../../core/execution.ts'
 import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
 import {
   type Acceptance,
   type Adjustment,
   type AdjustmentFill,
-  type Amounts,
   acceptLate,
-  adjust,
   amountsOf,
   type Correction,
   feeOf,
   severalWait,
 } from '../../core/late-fill.ts'
-import { btc, formatBtc, formatPrice, formatUsd, type Usd, usd } from '../../core/money.ts'
+import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
-import type { OddPrice } from '../../core/price.ts'
 import { notFound } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, type Instant, MINUTE_MS } from '../../core/time.ts'
@@ -38,15 +35,7 @@ import type {
 } from '../../store/store.ts'
 import { auditEntry, commandLine, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import {
-  amount,
-  environmentOption,
-  optionalReason,
-  reasonOption,
-  slug,
-  time,
-  wholeNumber,
-} from '../options.ts'
+import { environmentOption, optionalReason, reasonOption, slug, time, wholeNumber } from '../options.ts'
 import {
   type Column,
   confirmOnTerminal,
@@ -55,7 +44,6 @@ import {
   printList,
   renderFields,
   renderTable,
-  warn,
 } from '../terminal.ts'
 
 type ListOptions = {
@@ -301,7 +289,7 @@ const adjustmentFillJson = ({ fill }: Adjustment) =>
     executed_at: fill && formatInstant(fill.executedAt),
   }) satisfies Record<ReportColumn<keyof AdjustmentFill>, unknown>
 
-const correctionJson = ({ adjustment, window, before, after }: Correction) => ({
+export const correctionJson = ({ adjustment, window, before, after }: Correction) => ({
   execution_id: adjustment.executionId,
   adjustment: adjustment.adjustmentId,
   usd_amount_before: formatUsd(before.usd),
@@ -327,7 +315,7 @@ const reportJson = (report: Report) =>
     executed_at: report.executedAt === null ? null : formatInstant(report.executedAt),
   }) satisfies Record<ReportColumn, string | null>
 
-function tradeJson(trade: Trade) {
+export function tradeJson(trade: Trade) {
   const executedAt = executedAtOf(trade)
   return {
     ...reportJson(trade.report),
@@ -492,64 +480,14 @@ const LATE_FILL_COLUMNS: Column<ReturnType<typeof lateFillJson>>[] = [
   { title: 'DECIDED', of: (row) => row.decided_at },
 ]
 
-// trade adjust: a confirmed trade, corrected by hand.
+// Why a tranche fired, in words that a person reads.
 
-type AdjustOptions = { usd: string; btc: string; reason: string }
-
-export function tradeCommand(cli: Cli): Command {
-  const trade = new Command('trade').description('what partners confirmed')
-
-  trade
-    .command('adjust')
-    .description('correct what an execution comes to, with an entry of its own in the present month')
-    .argument('<execution-id>')
-    .requiredOption('--usd <usd>', 'what was really spent', amount)
-    .requiredOption('--btc <btc>', 'what was really bought', amount)
-    .addOption(reasonOption('why, for finance and the partner: the export shows it'))
-    .action(async (executionId: string, options: AdjustOptions) => {
-      const { reason } = options
-      const right = { usd: usd(options.usd), btc: btc(options.btc), reason }
-      await confirmOnTerminal(
-        cli,
-        `Set ${executionId} to ${formatUsd(right.usd)} USD for ${formatBtc(right.btc)} BTC? It is billed.`,
-      )
-      await cli.withStore(async (store) => {
-        const made = await store.adjustTrade(
-          executionId,
-          (facts, now) => adjust(facts, right, now),
-          (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
-        )
-        if (made.odd !== null) warn(cli, doubtful(made.after, made.odd))
-        const json = correctionJson(made)
-        print(cli, json, () => renderFields(json))
-      })
-    })
-
-  return trade
-}
-
-/** It is recorded anyway: the price may be the wrong figure. */
-const doubtful = (after: Amounts, { price, fault }: OddPrice): string =>
-  `${formatUsd(after.usd)} USD for ${formatBtc(after.btc)} BTC ${DOUBTS[fault]} ${formatPrice(price)}: look again, and adjust it again if a figure is wrong. \`tranche check\` reports it as trade_price.`
-
-const DOUBTS = {
-  contradicted: 'does not fit the price it was confirmed at,',
-  far_off: 'is as far from the price of the market as what was confirmed, at',
-}
-
-/** The detail of an audit entry, without what the entry itself has. */
-function auditDetail(made: Correction): Record<string, unknown> {
-  const { execution_id: _, recorded_at: __, ...detail } = correctionJson(made)
-  return detail
-}
-
-// Why a tranche fired, in words.
-
-export const TRIGGER_NAME: Record<Trigger, string> = {
+export const TRIGGER_NAME: Record<Execution['firing']['trigger'], string> = {
   slot_start: 'slot start',
   limit: 'limit',
   deadline: 'deadline',
   catch_up: 'catch-up',
   failsafe: 'failsafe',
   clock: 'clock',
+  recorded: 'recorded',
 }

@@ -1,7 +1,7 @@
 // Reads the vitals: the latest passes and their feed, the clock, each partner, the disk.
 
 import { LATENESS_PASSES, type LostWrites } from '../../core/clock.ts'
-import type { ExecutionId } from '../../core/execution.ts'
+import { type ExecutionId, RECORDED } from '../../core/execution.ts'
 import {
   EARLY_FILL_DAYS,
   EARLY_FILL_MS,
@@ -98,7 +98,8 @@ type Row = TenantRow & { execution_id: string; executed_at: bigint; created_at: 
 const of = (table: string, receivedAt: string): string =>
   `select x.tenant_id, x.execution_id, x.executed_at, e.created_at, x.${receivedAt} as at
    from ${table} x join executions e on e.execution_id = x.execution_id
-   where x.executed_at < e.created_at - ${EARLY_FILL_MS} and x.${receivedAt} >= :since`
+   where x.executed_at < e.created_at - ${EARLY_FILL_MS} and x.${receivedAt} >= :since
+     and e.trigger_kind <> '${RECORDED}'`
 
 /** A failure, and a fill adjusted to zero, bought nothing: there is nothing to ask the partner. */
 const IS_BOUGHT = `exists (

@@ -11,6 +11,7 @@ import { createLevers, createTradeStore } from '../shared/executions.ts'
 import { createMonthStore } from '../shared/months.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
 import { createClockStore, createPriceStore } from '../shared/prices.ts'
+import { createPurchaseStore } from '../shared/purchases.ts'
 import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
@@ -104,6 +105,7 @@ function assemble(connection: Connection): Store {
     ...createLevers(driver),
     ...createTradeStore(driver),
     ...createWebhookStore(driver),
+    ...createPurchaseStore(driver),
     ...createClockStore(driver),
     ...createPriceStore(driver, createStaging(connection)),
     ...createMonthStore(driver),

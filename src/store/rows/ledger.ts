@@ -1,7 +1,7 @@
 // Rows and values of plans, windows, schedules, executions, trades, adjustments and late fills. First the plan.
 
 import type { KeptFor, LateFill, Refused } from '../../core/confirmation.ts'
-import type { Execution, ExecutionId, ExecutionStatus, Trigger } from '../../core/execution.ts'
+import type { Execution, ExecutionId, ExecutionStatus } from '../../core/execution.ts'
 import type { Adjustment } from '../../core/late-fill.ts'
 import type { Btc, Price, Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
@@ -179,7 +179,7 @@ export const executionOf = (row: ExecutionRow): Execution => ({
   trancheIndex: Number(row.tranche_index),
   amount: row.amount_usd as Usd,
   firing: {
-    trigger: row.trigger_kind as Trigger,
+    trigger: row.trigger_kind as Execution['firing']['trigger'],
     slot: Number(row.slot),
     units: Number(row.units),
     price: priceOrNull(row.price),
@@ -234,6 +234,26 @@ export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at
     reservation_price: tranche.reservationPrice,
     created_at: at,
     status: 'pending',
+  })
+
+/** Of a purchase that nothing fired. */
+export const bookedParams = (execution: Execution, tenantId: number) =>
+  newRow('executions', {
+    execution_id: execution.executionId,
+    tenant_id: tenantId,
+    plan_id: execution.planId,
+    window_id: execution.windowId,
+    window_start: execution.windowStart,
+    tranche_index: execution.trancheIndex,
+    amount_usd: execution.amount,
+    trigger_kind: execution.firing.trigger,
+    slot: execution.firing.slot,
+    units: execution.firing.units,
+    price: execution.firing.price,
+    reference_price: execution.firing.reference,
+    reservation_price: execution.firing.reservationPrice,
+    created_at: execution.createdAt,
+    status: execution.status,
   })
 
 // A trade: the row and the value.

@@ -1,6 +1,7 @@
 // Every rule of the ledger, recomputed from executions, trades and adjustments, in SQL that both stores speak. SQLite
 // takes what a cross join names first for the outer loop, so the text alone decides that each row is read once.
 
+import { RECORDED } from '../../core/execution.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import { TENANT_NAME } from './accounts.ts'
 import { IS_AWAKE, IS_OPEN, leastInstructionOf } from './ledger.ts'
@@ -64,10 +65,10 @@ export const LEDGER_RULES: Rule[] = [
     sql: `select ${WINDOW}, w.excess ${OF_WINDOW} and w.excess > 0 and not exists (
         select 1 from executions e
         where ${IN_WINDOW} and (
-          exists (select 1 from adjustments a where a.execution_id = e.execution_id)
+          e.trigger_kind = '${RECORDED}' or exists (select 1 from adjustments a where a.execution_id = e.execution_id)
           or exists (select 1 from late_reports l where l.execution_id = e.execution_id and l.accepted_at is not null)))`,
     message: (row) =>
-      `has an excess of ${money(row.excess)}, and no operator accepted or adjusted anything in it`,
+      `has an excess of ${money(row.excess)}, and no operator accepted, adjusted or recorded anything in it`,
   },
   {
     kind: 'window_budget',
@@ -106,7 +107,8 @@ export const LEDGER_RULES: Rule[] = [
         (e.status in ('filled', 'partial', 'failed') and d.status is distinct from e.status)
         or (${IS_OPEN} and d.status is not null)
         or (e.status = 'cancelled' and d.status is null and e.cancelled_at is null)
-        or (e.status = 'cancelled' and d.status is not null and d.status <> 'cancelled'))`,
+        or (e.status = 'cancelled' and d.status is not null and d.status <> 'cancelled')
+        or (e.trigger_kind = '${RECORDED}' and (d.usd_amount is null or e.delivered_count > 0)))`,
     message: (row) => `is ${row.status}, its trade is ${row.trade_status ?? 'missing'}`,
   },
   {

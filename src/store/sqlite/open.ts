@@ -11,6 +11,7 @@ import { createLevers, createTradeStore } from '../shared/executions.ts'
 import { createMonthStore } from '../shared/months.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
 import { createClockStore, createPriceStore } from '../shared/prices.ts'
+import { createPurchaseStore } from '../shared/purchases.ts'
 import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
@@ -114,6 +115,7 @@ function assemble(
     ...createWindowStore(driver),
     ...createLevers(driver),
     ...createTradeStore(driver),
+    ...createPurchaseStore(driver),
     ...createWebhookStore(driver),
     ...createClockStore(driver),
     ...createPriceStore(driver, createStaging(connection, file)),

@@ -244,4 +244,35 @@ export const CONFIRMATIONS: readonly Row[] = [
     find: 'released = released + case when closed_at is null then 0 else o.usd - ${COVERED} end',
     replace: 'released = released + case when closed_at is null then 0 else 0 * o.usd end',
   },
+  {
+    name: 'booked-purchase-is-bought-again',
+    by: ['contract'],
+    breaks:
+      'A purchase that an operator records stands outside the budget. The window that forgot it spends the same money again.',
+    find: 'reservation: amount }),',
+    replace: 'reservation: ZERO_USD }),',
+  },
+  {
+    name: 'booked-purchase-twice',
+    by: ['contract'],
+    breaks: 'An order that is on record is booked again. One purchase would be billed as two.',
+    find: "orderIs.some((is) => is !== 'late_fill')",
+    replace: "orderIs.some((is) => is === 'further_purchase')",
+  },
+  {
+    name: 'booked-beside-its-report',
+    by: ['contract'],
+    breaks:
+      'A purchase is booked while a report of it waits. Accepted later, it would be refused, or recorded twice.',
+    find: 'waiting: waiting.map((one) =>',
+    replace: 'waiting: waiting.slice(0, 0).map((one) =>',
+  },
+  {
+    name: 'booked-into-the-window-of-today',
+    by: ['contract'],
+    breaks:
+      'A purchase is booked into the last window, not into that of its time. What was lost of a cell is bought again.',
+    find: 'at, start, end })',
+    replace: 'at: windowOf(last as WindowRow).start, start, end })',
+  },
 ]

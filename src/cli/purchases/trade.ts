@@ -1,0 +1,168 @@
+// trade: what partners confirmed, set right by hand, and purchases that the ledger does not know, booked.
+
+import { Command, Option } from 'commander'
+import { nextExecutionId } from '../../core/execution.ts'
+import {
+  type Amounts,
+  adjust,
+  type Booking,
+  bookPurchase,
+  type Correction,
+  purchaseFill,
+} from '../../core/late-fill.ts'
+import { btc, formatBtc, formatPrice, formatUsd, usd } from '../../core/money.ts'
+import type { Environment } from '../../core/partner.ts'
+import type { OddPrice } from '../../core/price.ts'
+import { formatInstant, type Instant } from '../../core/time.ts'
+import { auditEntry, tenantNamed } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { amount, environmentOption, partnersId, reasonOption, slug, time } from '../options.ts'
+import { confirmOnTerminal, note, print, renderFields, warn } from '../terminal.ts'
+import { correctionJson, tradeJson } from './execution.ts'
+
+// trade adjust: what a partner confirmed, set right by hand.
+
+type AdjustOptions = { usd: string; btc: string; reason: string }
+
+export function tradeCommand(cli: Cli): Command {
+  const trade = new Command('trade').description('what partners confirmed')
+
+  trade
+    .command('adjust')
+    .description('correct what an execution comes to, with an entry of its own in the present month')
+    .argument('<execution-id>')
+    .requiredOption('--usd <usd>', 'what was really spent', amount)
+    .requiredOption('--btc <btc>', 'what was really bought', amount)
+    .addOption(reasonOption('why, for finance and the partner: the export shows it'))
+    .action(async (executionId: string, options: AdjustOptions) => {
+      const { reason } = options
+      const right = { usd: usd(options.usd), btc: btc(options.btc), reason }
+      await confirmOnTerminal(
+        cli,
+        `Set ${executionId} to ${formatUsd(right.usd)} USD for ${formatBtc(right.btc)} BTC? It is billed.`,
+      )
+      await cli.withStore(async (store) => {
+        const made = await store.adjustTrade(
+          executionId,
+          (facts, now) => adjust(facts, right, now),
+          (done) => auditEntry(cli, 'trade.adjust', executionId, auditDetail(done)),
+        )
+        if (made.odd !== null) warn(cli, doubtful(made.after, made.odd))
+        const json = correctionJson(made)
+        print(cli, json, () => renderFields(json))
+      })
+    })
+
+  addRecord(cli, trade)
+  return trade
+}
+
+/** It is recorded anyway: the price may be the wrong figure. */
+const doubtful = (after: Amounts, { price, fault }: OddPrice): string =>
+  `${formatUsd(after.usd)} USD for ${formatBtc(after.btc)} BTC ${DOUBTS[fault]} ${formatPrice(price)}: look again, and adjust it again if a figure is wrong. \`tranche check\` reports it as trade_price.`
+
+const DOUBTS = {
+  contradicted: 'does not fit the price it was confirmed at,',
+  far_off: 'is as far from the price of the market as what was confirmed, at',
+}
+
+/** Without what the audit entry says by itself. */
+function auditDetail(made: Correction): Record<string, unknown> {
+  const { execution_id: _, recorded_at: __, ...detail } = correctionJson(made)
+  return detail
+}
+
+// trade record: a purchase that no confirmation ever brought, as after a backup was put back.
+
+type RecordOptions = {
+  partner: string
+  env: Environment
+  plan: string
+  order: string
+  usd: string
+  btc: string
+  fee?: string
+  at?: Instant
+  reason: string
+}
+
+function addRecord(cli: Cli, trade: Command): void {
+  trade
+    .command('record')
+    .description('book a purchase that the ledger does not know, once for an order, in the present month')
+    .addOption(new Option('--partner <slug>', 'whose').argParser(slug).makeOptionMandatory())
+    .addOption(environmentOption().default('live'))
+    .addOption(
+      new Option('--plan <id>', "the partner's plan that it was made for")
+        .argParser(partnersId)
+        .makeOptionMandatory(),
+    )
+    .addOption(
+      new Option('--order <id>', "the partner's order id").argParser(partnersId).makeOptionMandatory(),
+    )
+    .requiredOption('--usd <usd>', 'what was spent', amount)
+    .requiredOption('--btc <btc>', 'what was bought', amount)
+    .option('--fee <usd>', "the partner's own fee", amount)
+    .addOption(
+      new Option(
+        '--at <time>',
+        'when it was bought, by default now: 2026-01-31T08:00:00Z, or 24h for a day ago',
+      ).argParser(time(cli.machine.clock)),
+    )
+    .addOption(reasonOption('why, for anyone who looks at it later'))
+    .action((options: RecordOptions) => record(cli, options))
+}
+
+async function record(cli: Cli, options: RecordOptions): Promise<void> {
+  const { partner, env, plan, order, reason, at = null } = options
+  const partnerFee = options.fee === undefined ? null : usd(options.fee)
+  const fill = purchaseFill({
+    partnerOrderId: order,
+    usd: usd(options.usd),
+    btc: btc(options.btc),
+    partnerFee,
+    executedAt: at,
+  })
+  const amounts = `${formatUsd(fill.usdAmount)} USD for ${formatBtc(fill.btcAmount)} BTC`
+  await confirmOnTerminal(cli, `Record order ${order} of ${partner} ${env}, ${amounts}? It will be billed.`)
+  await cli.withStore(async (store) => {
+    const tenant = await tenantNamed(store, partner, env)
+    const made = await store.recordPurchase(
+      tenant,
+      { partnerPlanId: plan, partnerOrderId: order, executedAt: at },
+      {
+        decide: (facts, now) => bookPurchase(facts, fill, now),
+        newExecutionId: (previous, real) => nextExecutionId(previous, real, cli.machine.random(10)),
+      },
+      (booked) =>
+        auditEntry(cli, 'trade.record', booked.execution.executionId, {
+          partner_slug: partner,
+          environment: env,
+          ...bookedDetail(booked),
+          reason,
+        }),
+    )
+    const json = recordJson(made, { partner, env })
+    print(cli, json, () => renderFields(json))
+    if (made.kind === 'known') note(cli, 'It is on record already: nothing was changed.')
+  })
+}
+
+const bookedDetail = ({ execution, trade, window }: Booking & { kind: 'booked' }) => {
+  const { recorded_at: _, failure_reason: __, ...detail } = tradeJson(trade)
+  return {
+    partner_plan_id: execution.partnerPlanId,
+    ...detail,
+    window_start: formatInstant(window.start),
+    window_excess_usd: formatUsd(window.excess),
+  }
+}
+
+const recordJson = (made: Booking, { partner, env }: { partner: string; env: Environment }) => ({
+  execution_id: made.execution.executionId,
+  partner_slug: partner,
+  environment: env,
+  partner_plan_id: made.execution.partnerPlanId,
+  ...tradeJson(made.trade),
+  already_recorded: made.kind === 'known',
+})

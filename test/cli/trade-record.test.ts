@@ -1,0 +1,119 @@
+// trade record: a purchase that no confirmation brought is booked once for its order, and is where every purchase is.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { machineAt } from '../../src/machine.ts'
+import { assertSound, confirmPath, sendFirst, succeed } from '../http/steps.ts'
+import { command, shell } from '../levers/steps.ts'
+import { errorOf, fill, runHere, startService, T0 } from '../support/service.ts'
+
+const RECORD = ['--json', 'trade', 'record', '--partner', 'acme', '--plan', 'p', '--order', 'lost']
+const AMOUNTS = ['--usd', '12.5', '--btc', '0.0002', '--reason', 'gone with the backup']
+
+test('a recorded purchase is billed in the present month, listed, exported, audited, and checked', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  const { p: id = '' } = Object.fromEntries(await sendFirst(service, ['p']))
+  const at = ['--at', '2025-12-24T08:00:00Z', '--fee', '0.05']
+  const made = JSON.parse(await shell(service, [...RECORD, ...AMOUNTS, ...at]))
+  const { execution_id, recorded_at, ...rest } = made
+  assert.equal(recorded_at, '2026-01-05T00:00:00.000Z')
+  assert.deepEqual(rest, {
+    partner_slug: 'acme',
+    environment: 'live',
+    partner_plan_id: 'p',
+    status: 'filled',
+    partner_order_id: 'lost',
+    usd_amount: '12.50',
+    btc_amount: '0.00020000',
+    execution_price: '62500.00',
+    partner_fee_usd: '0.05',
+    failure_reason: null,
+    executed_at: '2025-12-24T08:00:00.000Z',
+    already_recorded: false,
+  })
+  const again = await command(service, [...RECORD, ...AMOUNTS])
+  assert.deepEqual(
+    [again.code, JSON.parse(again.out)],
+    [0, { ...made, already_recorded: true }],
+    'the same again changes nothing',
+  )
+  const other = await command(service, [...RECORD, '--usd', '12.51', '--btc', '0.0002', '--reason', 'x'])
+  assert.deepEqual([other.code, errorOf(other.err).code], [5, 'order_id_taken'])
+  // The partner's confirmation of an execution under the same order comes too late.
+  const late = await service.call('POST', confirmPath(id), fill('lost', '10.00'))
+  assert.deepEqual([late.status, late.headers.get('x-error-code')], [409, 'order_id_taken'])
+  assert.match(late.body.detail, new RegExp(execution_id))
+
+  const month = ['--month', '2026-01']
+  const [summary] = JSON.parse(await shell(service, ['--json', 'billing', 'show', ...month]))
+  assert.deepEqual([summary.volume_usd, summary.trade_count, summary.partner_fees_usd], ['12.50', 1, '0.05'])
+  const [row] = JSON.parse(
+    await shell(service, ['billing', 'export', ...month, '--report', 'trades', '--format', 'json']),
+  )
+  assert.deepEqual([row.execution_id, row.executed_at], [execution_id, made.executed_at])
+  await shell(service, ['billing', 'reconcile', ...month])
+  await shell(service, ['check'])
+  const audit = JSON.parse(await shell(service, ['--json', 'audit', '--partner', 'acme']))
+  const { action, subject, detail } = audit.at(-1)
+  assert.deepEqual(
+    [action, subject, detail.reason, detail.usd_amount, detail.window_excess_usd],
+    ['trade.record', execution_id, 'gone with the backup', '12.50', '0.00'],
+  )
+  assert.match(await shell(service, ['execution', 'show', execution_id]), /trigger +recorded/)
+  const listed = await succeed(service, 'GET', '/partner/v1/executions')
+  assert.ok(listed.executions.some((one: { execution_id: string }) => one.execution_id === execution_id))
+  await assertSound(service)
+
+  // A correction afterwards, as of any trade.
+  await shell(service, ['trade', 'adjust', execution_id, '--usd', '12', '--btc', '0.0002', '--reason', 'x'])
+  await assertSound(service)
+})
+
+test('what is missing in the ledger is named with the command that books it, which works as it is printed', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  await sendFirst(service, ['p'])
+  const input = 'partner_order_id,usd_amount,btc_amount,partner_plan_id\nlost 1,12.50,0.0002,p\n'
+  const { machine } = machineAt(T0)
+  const compare = async () => {
+    const words = [
+      '--json',
+      'billing',
+      'reconcile',
+      '--partner',
+      'acme',
+      '--month',
+      '2026-01',
+      '--against',
+      '-',
+    ]
+    return JSON.parse((await runHere(['--db', service.file, ...words], { machine, input })).out)
+  }
+  const [found] = (await compare()).findings
+  const [, words = ''] = /tranche .*?(trade record .*)$/.exec(found.mend) ?? []
+  assert.match(words, /--partner acme --env live --plan p --order 'lost 1' --usd 12\.50 --btc 0\.00020000/)
+  const argv = words.replaceAll("'lost 1'", 'lost_1').split(' ')
+  await shell(
+    service,
+    argv.map((word) => word.replace('lost_1', 'lost 1').replace('WHY', 'from their books')),
+  )
+  assert.deepEqual((await compare()).findings, [])
+})
+
+test('a purchase that cannot be is refused before anything is written', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  await sendFirst(service, ['p'])
+  for (const [code, words] of [
+    [4, ['--plan', 'q', '--order', 'o', ...AMOUNTS]],
+    [5, ['--plan', 'p', '--order', 'o', '--usd', '0', '--btc', '0', '--reason', 'x']],
+    [5, ['--plan', 'p', '--order', 'o', '--usd', '9', '--btc', '0.00000001', '--reason', 'x']],
+    [2, ['--plan', 'p', '--order', 'o', ...AMOUNTS, '--at', '2026-01-06']],
+    [2, ['--plan', 'p', '--order', 'o'.repeat(256), ...AMOUNTS]],
+    [2, ['--plan', 'p', '--order', 'o', '--usd', '-1', '--btc', '1', '--reason', 'x']],
+    [2, ['--plan', 'p', '--order', 'o', '--usd', '1', '--btc', '1']],
+  ] as const) {
+    const done = await command(service, ['trade', 'record', '--partner', 'acme', ...words])
+    assert.deepEqual([done.code, done.out], [code, ''], words.join(' '))
+  }
+  assert.equal((await command(service, [...RECORD, ...AMOUNTS, '--env', 'test'])).code, 4)
+  assert.deepEqual(await service.store.findByOrder({ slug: null, environment: null }, 'o'), [])
+})

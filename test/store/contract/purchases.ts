@@ -1,0 +1,222 @@
+// Purchases that the ledger did not know: booked once for an order, out of what the window of their time has left.
+
+import assert from 'node:assert/strict'
+import { nextExecutionId, RECORDED } from '../../../src/core/execution.ts'
+import { type Booking, bookPurchase, type Purchase, purchaseFill } from '../../../src/core/late-fill.ts'
+import { btc, usd } from '../../../src/core/money.ts'
+import { periodOf } from '../../../src/core/month.ts'
+import type { Tenant } from '../../../src/core/partner.ts'
+import { DAY_MS, HOUR_MS, plus } from '../../../src/core/time.ts'
+import type { Store } from '../../../src/store/store.ts'
+import {
+  AUDIT,
+  allExecutions,
+  type Contract,
+  filled,
+  firstTranche,
+  link,
+  openWorld,
+  PLAN,
+  poll,
+  problem,
+  report,
+  sendPlan,
+  setUser,
+  T0,
+  tick,
+  type World,
+} from '../world.ts'
+
+type Told = Partial<Omit<Purchase, 'usd'>> & { usd?: string; plan?: string; tenant?: Tenant; store?: Store }
+
+/** Books an order of acme's test plan. */
+function book(world: World, { usd: dollars = '20.00', plan = 'p1', ...told }: Told = {}): Promise<Booking> {
+  const { store = world.store, tenant = world.acme, ...said } = told
+  const purchase = {
+    partnerOrderId: 'lost',
+    usd: usd(dollars),
+    btc: btc('0.0005'),
+    partnerFee: null,
+    executedAt: null,
+    ...said,
+  }
+  const { partnerOrderId, executedAt } = purchase
+  const fill = purchaseFill(purchase)
+  return store.recordPurchase(
+    tenant,
+    { partnerPlanId: plan, partnerOrderId, executedAt },
+    {
+      decide: (facts, now) => bookPurchase(facts, fill, now),
+      newExecutionId: (previous, real) => nextExecutionId(previous, real, world.machine.random(10)),
+    },
+    () => AUDIT,
+  )
+}
+
+const windowsOf = async ({ store }: World) =>
+  (await store.findPlans('p1')).flatMap(({ windows }) =>
+    windows.map(({ start, budget, reserved, spent, excess, released, closed }) => ({
+      start: (start - T0) / HOUR_MS,
+      amounts: [budget, reserved, spent, excess, released].map((amount) => Number(amount / 1_000_000n) / 100),
+      closed: closed?.reason ?? null,
+    })),
+  )
+const sound = async ({ store }: World) => assert.deepEqual(await store.findFaults(), [])
+const audited = async ({ store }: World) => (await store.listAudit({ after: null, limit: 100 })).length
+
+export const purchaseContract: Contract = {
+  'a purchase is booked once for an order, and is a trade of the present month': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive, bolt } = world
+    const { executionId } = await firstTranche(world)
+    const executedAt = plus(T0, -40 * DAY_MS)
+    const told = { executedAt, partnerFee: usd('0.10') }
+    const before = await audited(world)
+    const made = await book(world, told)
+    assert.ok(made.kind === 'booked')
+    const found = await store.findExecution(made.execution.executionId)
+    assert.deepEqual(
+      [found?.execution.status, found?.execution.firing.trigger, found?.execution.amount, found?.trade],
+      ['filled', RECORDED, usd('20'), made.trade],
+    )
+    assert.deepEqual(
+      [made.trade.recordedAt, made.trade.report.executedAt, made.trade.report],
+      [T0, executedAt, { ...filled(usd('20')), ...made.trade.report, executionPrice: usd('40000') }],
+    )
+    // Again, also with less said; and never another purchase under its order.
+    for (const again of [told, {}, { executedAt }]) {
+      const { kind, execution } = await book(world, again)
+      assert.deepEqual([kind, execution.executionId], ['known', made.execution.executionId])
+    }
+    for (const other of [
+      { usd: '21' },
+      { btc: btc('0.0006') },
+      { partnerFee: usd('0.11') },
+      { executedAt: T0 },
+    ] as const)
+      await assert.rejects(book(world, { ...told, ...other }), problem('order_id_taken'))
+    await sendPlan(store, acme, { partnerPlanId: 'p2' })
+    await assert.rejects(book(world, { plan: 'p2' }), problem('order_id_taken'))
+    await assert.rejects(book(world, { plan: 'none' }), problem('plan_not_found'))
+    await assert.rejects(book(world, { tenant: bolt }), problem('plan_not_found'))
+    await assert.rejects(book(world, { partnerOrderId: 'ahead', executedAt: plus(T0, 1) }), problem('usage'))
+    assert.equal(await audited(world), before + 1)
+    // The order is as taken as that of a trade; that of another environment is another order.
+    const refused = await report(store, acme, executionId, filled(usd('10'), 'lost'))
+    assert.equal(refused.kind === 'refused' && refused.problem.code, 'order_id_taken')
+    await link(store, acmeLive)
+    await sendPlan(store, acmeLive)
+    assert.equal((await book(world, { tenant: acmeLive })).kind, 'booked')
+    const { activity } = await store.readActivity(acme, await store.fixPeriod(periodOf('2026-01'), acme))
+    assert.deepEqual(
+      [activity.volume, activity.partnerFees, activity.executionsFilled, activity.activeUsers],
+      [usd('20'), usd('0.10'), 1, 1],
+    )
+    // Nobody is ever handed it.
+    world.advance(DAY_MS)
+    assert.ok((await poll(store, acme)).every((one) => one.executionId !== made.execution.executionId))
+    await sound(world)
+  },
+
+  'what an operator books is not bought again: it is taken from the window of its time': async (t, open) => {
+    const world = await openWorld(t, open)
+    await firstTranche(world)
+    await book(world)
+    assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 10, 20, 0, 0], closed: null }])
+    const [plan] = await world.store.findPlans('p1')
+    assert.equal(plan?.schedule?.fireable, usd('30'))
+    // More than is left is outside the budget, and comes out of what comes back first.
+    await book(world, { partnerOrderId: 'more', usd: '45.005' })
+    assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 10, 50, 15, 0], closed: null }])
+    await setUser(world.store, world.acme, 'u1', 'disabled')
+    assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 0, 60, 5, 0], closed: null }])
+    await sound(world)
+  },
+
+  'a purchase in a window that the ledger lost is taken off the cell that a pass opens next': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    await firstTranche(world)
+    world.setClock(plus(T0, 50 * HOUR_MS))
+    await book(world, { executedAt: plus(T0, 49 * HOUR_MS) })
+    await book(world, { executedAt: plus(T0, 30 * HOUR_MS), partnerOrderId: 'the day before', usd: '70' })
+    await book(world, { executedAt: plus(T0, 48 * HOUR_MS), partnerOrderId: 'as well', usd: '5' })
+    const lost = [
+      { start: 24, amounts: [60, 0, 60, 10, 0], closed: 'reset' },
+      { start: 48, amounts: [60, 0, 25, 0, 35], closed: 'reset' },
+    ]
+    const [first, ...others] = await windowsOf(world)
+    assert.deepEqual([first?.amounts, others], [[60, 10, 0, 0, 0], lost])
+    await tick(world, '60000')
+    const after = await windowsOf(world)
+    assert.deepEqual(after.slice(1, 3), lost)
+    assert.deepEqual(
+      [after[3]?.amounts[0], after[3]?.closed, Math.floor(after[3]?.start ?? 0)],
+      [35, null, 48],
+    )
+    await sound(world)
+    // Every idempotency key is another one.
+    const keys = (await allExecutions(world.store)).map((one) => `${one.windowStart} ${one.trancheIndex}`)
+    assert.equal(new Set(keys).size, keys.length)
+  },
+
+  'plans that are over, held or of a disabled user have their purchases booked as well': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    await sendPlan(store, acme, { ...PLAN, status: 'cancelled' })
+    const early = plus(T0, -3 * DAY_MS)
+    await book(world, { executedAt: early })
+    assert.deepEqual(await windowsOf(world), [{ start: -72, amounts: [60, 0, 20, 0, 40], closed: 'reset' }])
+    await sendPlan(store, acme, { partnerPlanId: 'p2' })
+    await tick(world, '60000')
+    await store.changePartner('acme', (seen) => ({ ...seen, held: true }), AUDIT)
+    await setUser(store, acme, 'u1', 'disabled')
+    await book(world, { plan: 'p2', partnerOrderId: 'o2' })
+    await sound(world)
+  },
+
+  'a purchase whose report waits for a decision is not booked beside it': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    const { executionId } = await firstTranche(world)
+    await report(store, acme, executionId, filled(usd('11'), 'lost'))
+    await assert.rejects(book(world, { usd: '11' }), problem('late_fill_conflict'))
+    await store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
+    assert.equal((await book(world, { usd: '11' })).kind, 'booked')
+    await sound(world)
+  },
+
+  'of two who book one order at the same moment, one does': async (t, open) => {
+    const world = await openWorld(t, open)
+    await firstTranche(world)
+    const other = await world.connect()
+    const made = await Promise.all([book(world), book(world, { store: other }), book(world)])
+    assert.deepEqual(made.map(({ kind }) => kind).sort(), ['booked', 'known', 'known'])
+    const rivals = await Promise.allSettled([
+      book(world, { partnerOrderId: 'o2', usd: '1' }),
+      book(world, { partnerOrderId: 'o2', usd: '2', store: other }),
+    ])
+    assert.deepEqual(rivals.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+    assert.equal((await world.store.findByOrder({ slug: null, environment: null }, 'o2')).length, 1)
+    await sound(world)
+  },
+
+  'amounts that no purchase can have are not booked': async (t, open) => {
+    const world = await openWorld(t, open)
+    await firstTranche(world)
+    for (const wrong of [
+      { usd: '0' },
+      { btc: btc('0') },
+      { usd: '1000000001' },
+      { btc: btc('21000001') },
+      { usd: '1000', btc: btc('0.00000001') },
+    ])
+      assert.throws(() => book(world, wrong), problem('adjustment_conflict'))
+    const least = { usd: '0.00000001', btc: btc('0.00000001'), executedAt: T0 }
+    assert.equal((await book(world, least)).kind, 'booked')
+    await sound(world)
+  },
+}
