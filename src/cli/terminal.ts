@@ -278,6 +278,19 @@ export async function confirmOnTerminal(cli: Cli, question: string): Promise<voi
   if (!isYes(answer)) throw new Problem('usage', 'Nothing was changed.')
 }
 
+/** For what nobody can take back: asks on a terminal; anywhere else `yes` has to say so. Throws as above. */
+export async function confirmForGood(
+  cli: Cli,
+  { yes, what, question }: { yes: boolean; what: string; question: string },
+): Promise<void> {
+  if (yes) return
+  if (!mayAsk(cli)) throw new Problem('usage', `${what}: where nobody can be asked, add --yes.`)
+  await confirmOnTerminal(cli, question)
+}
+
+/** The option of the commands that ask so. */
+export const YES = ['--yes', 'do not ask; needed where there is no terminal'] as const
+
 export const isYes = (answer: string): boolean => /^y(es)?$/i.test(answer)
 
 // Shows a long text on a terminal, through the user's own pager.

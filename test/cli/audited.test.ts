@@ -46,7 +46,7 @@ const AUDITED: Row[] = [
   ],
   ['sandbox advance', () => ['acme', '2d']],
   ['sandbox fire', () => ['acme', 'filled']],
-  ['user erase', () => ['acme', USER.partner_user_id, '--env', 'test']],
+  ['user erase', () => ['acme', USER.partner_user_id, '--env', 'test', '--yes']],
   ['sandbox reset', () => ['acme', '--yes']],
 ]
 

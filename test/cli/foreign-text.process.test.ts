@@ -105,7 +105,7 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['billing', 'reconcile', '--month', '2026-01'], null],
     [['billing', 'export', '--month', '2026-01', '--output', file('export.csv'), '--force'], null],
     [['status'], null],
-    [['user', 'erase', 'acme', user, '--env', 'test'], user],
+    [['user', 'erase', 'acme', user, '--env', 'test', '--yes'], user],
     [['audit'], mark('because')],
     [['sandbox', 'reset', 'acme', '--yes'], null],
     [['webhook', 'show', ...of], null],

@@ -200,7 +200,7 @@ test('what an operator did is dated by the server, whatever the clock of the mac
   await succeed('partner', 'create', 'acme', '--name', 'Acme')
   await succeed('copy', '--to', 'copy.db', '--seal')
   for (const argv of [
-    ['copy', '--unseal'],
+    ['copy', '--unseal', '--yes'],
     ['restore', 'copy.db', '--force'],
   ]) {
     const off = { ...env, SHIFT_MS: String(40 * DAY_MS) }

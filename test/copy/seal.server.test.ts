@@ -177,11 +177,11 @@ suite('seal', { concurrency: 2 }, () => {
       // The copy is not sealed, and goes on.
       await on(target, 'partner', 'create', 'later', '--name', 'Later')
 
-      await on(source, 'copy', '--unseal')
+      await on(source, 'copy', '--unseal', '--yes')
       await on(source, 'partner', 'create', 'again', '--name', 'Again')
       assert.match(await on(source, 'audit'), /database\.unseal/)
       await on(source, 'check')
-      assert.equal((await refused(source, 'copy', '--unseal')).exit, 2)
+      assert.equal((await refused(source, 'copy', '--unseal', '--yes')).exit, 2)
       await before.addPartner({ partnerSlug: 'third', name: 'Third' }, AUDIT)
     })
 
@@ -217,10 +217,10 @@ suite('seal', { concurrency: 2 }, () => {
       const waiting = `select from pg_locks join pg_database on oid = database
         where datname = current_database() and classid = ${LOCK.migrate} and not granted`
       await until(60_000, 'a copy that waits', async () => (await client.query(waiting)).rowCount)
-      assert.equal((await refused(source, 'copy', '--unseal')).code, 'database_in_use')
+      assert.equal((await refused(source, 'copy', '--unseal', '--yes')).code, 'database_in_use')
       await client.query(`select pg_advisory_unlock(${LOCK.migrate}, 0)`)
       await moved
-      await on(source, 'copy', '--unseal')
+      await on(source, 'copy', '--unseal', '--yes')
     })
 
   test('a service on a sealed file answers writes with 503 and reads as before', async (t) => {

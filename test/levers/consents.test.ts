@@ -46,7 +46,7 @@ test('user show has every consent once, oldest first, also after a disable and a
   )
 
   await call('PATCH', 'users/u1', { status: 'disabled' })
-  assert.equal((await shell.tranche(['user', 'erase', 'acme', 'u1', '--env', 'live'])).code, 0)
+  assert.equal((await shell.tranche(['user', 'erase', 'acme', 'u1', '--env', 'live', '--yes'])).code, 0)
   const gone = await show()
   assert.deepEqual(gone.consents, consents)
   assert.deepEqual([gone.status, gone.email, gone.plans[0].status], ['disabled', null, 'paused'])

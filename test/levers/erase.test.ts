@@ -22,7 +22,7 @@ const send = (service: Service, id: string, more: object) =>
   succeed(service, 'POST', USERS, { ...USER, partner_user_id: id, ...more })
 
 const erase = async (service: Service, id: string, env = 'test') =>
-  JSON.parse(await shell(service, ['--json', 'user', 'erase', 'acme', id, '--env', env]))
+  JSON.parse(await shell(service, ['--json', 'user', 'erase', 'acme', id, '--env', env, '--yes']))
 
 test('the e-mail and provider are gone from rows and bytes, among many users and through many changes', async (t) => {
   const service = await startService(t)

@@ -164,7 +164,7 @@ async function happenings({ call, command, keys, shell }: Story, day: number): P
       ))
     }
     case 50:
-      return void (await command('user', 'erase', 'bolt', 'carla', '--env', 'live'))
+      return void (await command('user', 'erase', 'bolt', 'carla', '--env', 'live', '--yes'))
     default:
   }
 }

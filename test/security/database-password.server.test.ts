@@ -90,7 +90,7 @@ test('no command shows the password of its database, whichever way it was given,
     ['copy', '--from', db, '--to', url(PASSWORD, 'second')],
     ['tick', '--price', '60000'],
     ['check', '--json'],
-    ['copy', '--unseal', '--json'],
+    ['copy', '--unseal', '--yes', '--json'],
     ['audit', '--json'],
   ]) {
     const { out, err } = await finish(t, argv, file)

@@ -10,9 +10,9 @@ import type { Database } from '../../store/database.ts'
 import { auditEntry } from '../command.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { seenByAll } from '../options.ts'
-import { confirmOnTerminal, createProgress, print, warn } from '../terminal.ts'
+import { confirmForGood, createProgress, print, warn } from '../terminal.ts'
 
-type Options = { from?: string; to?: string; seal?: boolean; unseal?: boolean }
+type Options = { from?: string; to?: string; seal?: boolean; unseal?: boolean; yes?: boolean }
 type Named = Pick<Options, 'from' | 'to'>
 
 export function copyCommand(cli: Cli): Command {
@@ -28,8 +28,10 @@ export function copyCommand(cli: Cli): Command {
     )
     .option('--seal', 'make the source refuse every write from then on')
     .option('--unseal', 'let the database of --db take writes again; copies nothing')
-    .action(async ({ seal = false, unseal = false, ...named }: Options) => {
-      if (unseal) await takeSealOff(cli, { ...named, seal })
+    .option('--yes', 'do not ask before --unseal; needed where there is no terminal')
+    .action(async ({ seal = false, unseal = false, yes = false, ...named }: Options) => {
+      if (yes && !unseal) throw new Problem('usage', '--yes belongs to --unseal: nothing else is asked.')
+      if (unseal) await takeSealOff(cli, { ...named, seal, yes })
       else await move(cli, await endsOf(cli, named), seal)
     })
 }
@@ -73,16 +75,17 @@ async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> 
 }
 
 /** Two databases that both take writes would have two versions of the truth about the same money. */
-async function takeSealOff(cli: Cli, { from, to, seal }: Options): Promise<void> {
+async function takeSealOff(cli: Cli, { from, to, seal, yes = false }: Options): Promise<void> {
   if (from !== undefined || to !== undefined || seal)
     throw new Problem('usage', '--unseal takes the database of --db, and none of --from, --to and --seal.')
   const database = await cli.database()
   const found = await database.seal()
   if (found)
-    await confirmOnTerminal(
-      cli,
-      `Let ${database.shown} take writes again? It moved to ${found.movedTo} on ${formatInstant(found.at)}: what was written there since is not in it, and if both are used, plans are bought twice.`,
-    )
+    await confirmForGood(cli, {
+      yes,
+      what: 'If both databases are used, plans are bought twice',
+      question: `Let ${database.shown} take writes again? It moved to ${found.movedTo} on ${formatInstant(found.at)}: what was written there since is not in it, and if both are used, plans are bought twice.`,
+    })
   const broken = await database.unseal({
     now: cli.machine.clock(),
     audit: ({ at, movedTo }) =>

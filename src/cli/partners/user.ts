@@ -11,13 +11,14 @@ import type { Cli } from '../context.ts'
 import { environmentOption, slug } from '../options.ts'
 import {
   type Column,
-  confirmOnTerminal,
+  confirmForGood,
   note,
   print,
   printList,
   renderFields,
   renderTable,
   warn,
+  YES,
 } from '../terminal.ts'
 
 export function userCommand(cli: Cli): Command {
@@ -61,11 +62,13 @@ export function userCommand(cli: Cli): Command {
     .argument('<slug>', 'the partner', slug)
     .argument('<partner-user-id>')
     .addOption(environmentOption().makeOptionMandatory())
-    .action(async (partnerSlug: string, partnerUserId: string, { env }: { env: Environment }) => {
-      await confirmOnTerminal(
-        cli,
-        `Erase the e-mail and provider of ${partnerUserId}? They cannot be brought back.`,
-      )
+    .option(...YES)
+    .action(async (partnerSlug: string, partnerUserId: string, { env, yes = false }: EraseOptions) => {
+      await confirmForGood(cli, {
+        yes,
+        what: 'What is erased cannot be brought back',
+        question: `Erase the e-mail and provider of ${partnerUserId}? They cannot be brought back.`,
+      })
       await cli.withStore(async (store) => {
         const tenant = await tenantNamed(store, partnerSlug, env)
         const detail = { partner_slug: partnerSlug, environment: env, fields: ['email', 'auth_provider'] }
@@ -80,6 +83,8 @@ export function userCommand(cli: Cli): Command {
 
   return user
 }
+
+type EraseOptions = { env: Environment; yes?: boolean }
 
 const STILL_THERE: Record<Exclude<Remains, 'nowhere'>, string> = {
   other_row: 'the text of the e-mail is still there: another row has the same text.',

@@ -4,7 +4,6 @@
 import { Command, Option } from 'commander'
 import { formatPrice, formatUsd, price } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, spellSpan } from '../../core/time.ts'
 import type { Advanced } from '../../engine/sandbox.ts'
@@ -13,7 +12,7 @@ import { auditEntry, commandLine, findingJson, tenantNamed } from '../command.ts
 import type { Cli } from '../context.ts'
 import { addWebhookOptions, duration, lazyWebhooks, positivePrice, type WebhookOptions } from '../options.ts'
 import { wake } from '../service/tick.ts'
-import { confirmOnTerminal, createProgress, mayAsk, note, print, renderFields } from '../terminal.ts'
+import { confirmForGood, createProgress, note, print, renderFields, YES } from '../terminal.ts'
 
 type RunOptions = WebhookOptions & { price?: string }
 
@@ -47,8 +46,8 @@ export function sandboxCommand(cli: Cli): Command {
     .command('reset')
     .description('wipe the test environment: users, plans, executions and trades; keys and webhook stay')
     .argument('<slug>', 'the partner')
-    .option('--yes', 'do not ask; needed where there is no terminal', false)
-    .action((slug: string, { yes }: { yes: boolean }) => reset(cli, slug, yes))
+    .option(...YES)
+    .action((slug: string, { yes = false }: { yes?: boolean }) => reset(cli, slug, yes))
 
   return sandbox
 }
@@ -143,13 +142,11 @@ async function fire(
 }
 
 async function reset(cli: Cli, slug: string, yes: boolean): Promise<void> {
-  if (!yes && !mayAsk(cli)) throw new Problem('usage', 'A reset wipes the test environment: add --yes.')
-  if (!yes) {
-    await confirmOnTerminal(
-      cli,
-      `Wipe the test environment of ${slug}? Its users, plans and trades are gone, from its reports too.`,
-    )
-  }
+  await confirmForGood(cli, {
+    yes,
+    what: 'A reset wipes the test environment',
+    question: `Wipe the test environment of ${slug}? Its users, plans and trades are gone, from its reports too.`,
+  })
   await cli.withStore(async (store) => {
     const tenant = await tenantNamed(store, slug, 'test')
     const wiped = await store.resetSandbox(tenant, auditEntry(cli, 'sandbox.reset', slug))
