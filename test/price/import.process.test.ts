@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
 import { price } from '../../src/core/money.ts'
 import { HOUR_MS, plus } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
@@ -18,6 +19,22 @@ async function underWay({ hasEnded, err }: Started, db: string): Promise<void> {
     assert.ok(!hasEnded(), `the import is still running: ${err()}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
+}
+
+/** Stops an import where it keeps nobody from writing. */
+async function stopBetweenWrites({ child }: Started, file: string): Promise<void> {
+  const db = new SQLite(file, { timeout: 0 })
+  for (let locked = true; locked; ) {
+    child.kill('SIGSTOP')
+    try {
+      db.exec('begin immediate; rollback')
+      locked = false
+    } catch {
+      child.kill('SIGCONT')
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+  }
+  db.close()
 }
 
 /** Runs an import and answers the most memory its process ever held, in KiB. */
@@ -77,17 +94,18 @@ describe('a long import', { concurrency: true }, () => {
     t.after(() => store.close())
     const first = start(t, importing(db, file), { cwd: folder })
     await underWay(first, db)
+    await stopBetweenWrites(first, db)
+    const refused = await finish(t, importing(db, file), { cwd: folder })
+    assert.equal(refused.code, 5)
+    assert.equal(JSON.parse(refused.err).error.code, 'import_running')
+    first.child.kill('SIGCONT')
 
-    const second = finish(t, importing(db, file), { cwd: folder })
     let written = 0
     while (!first.hasEnded()) {
       setClock(plus(machine.clock(), 1))
       await store.addPrice({ price: price('60000'), source: 'service' })
       written += 1
     }
-    const refused = await second
-    assert.equal(refused.code, 5)
-    assert.equal(JSON.parse(refused.err).error.code, 'import_running')
     assert.equal(await first.ended, 0, first.err())
     assert.deepEqual(JSON.parse(first.out()), { rows: 50_000, added: 50_000, duplicates: 0 })
     assert.ok(written > 10, `${written} prices written meanwhile`)
