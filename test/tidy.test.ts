@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
-import { globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
@@ -20,6 +20,7 @@ import {
   reached,
 } from './support/house.ts'
 import { isQuick } from './support/kinds.ts'
+import { spread } from './support/spread.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const FILE_LINES_MAX = 800
@@ -119,38 +120,11 @@ test('no text has both sides of a merge', () => {
   assert.deepEqual(halfMerged, [])
 })
 
-test('the rules of the rooms do notice', () => {
-  const seen = (target: string): Import => ({ target, typesOnly: false, lazy: false })
-  const { core, http, engine } = { core: ROOMS.core, http: ROOMS.http, engine: ROOMS['engine/slot-reserve'] }
-  assert.ok(core && http && engine)
-  assert.equal(complaint('src/core/x.ts', core, seen('node:fs')).length, 1)
-  assert.equal(complaint('src/core/x.ts', core, seen('src/store/store.ts')).length, 1)
-  assert.equal(complaint('src/http/x.ts', http, seen('src/store/store.ts')).length, 1)
-  assert.equal(complaint('src/http/x.ts', http, { ...seen('src/store/store.ts'), typesOnly: true }).length, 0)
-  assert.equal(
-    complaint('src/http/x.ts', http, { ...seen('src/store/sqlite/open.ts'), typesOnly: true }).length,
-    1,
-  )
-  assert.equal(complaint('src/engine/slot-reserve.ts', engine, seen('decimal.js')).length, 1)
-  const [cli, terminal, context] = [ROOMS.cli, ROOMS['cli/terminal'], seen('src/cli/context.ts')]
-  assert.ok(cli && terminal)
-  assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo/play.ts')).length, 1)
-  assert.equal(complaint('src/cli/x.ts', cli, seen('src/cli/demo/demo.ts')).length, 1)
-  assert.equal(complaint('src/cli/terminal/x.ts', terminal, seen('src/cli/command.ts')).length, 1)
-  assert.equal(complaint('src/cli/terminal/x.ts', terminal, context).length, 1)
-  assert.equal(complaint('src/cli/terminal/x.ts', terminal, { ...context, typesOnly: true }).length, 0)
-})
-
 test('no files of src import each other in a circle, types included', () => {
   assert.deepEqual(
     circlesOf(new Map(SOURCES.map((file) => [file, importsOf(file).map(({ target }) => target)]))),
     [],
   )
-})
-
-test('circles of imports are found, and named once', () => {
-  const graph = { a: ['b', 'node:fs'], b: ['c', 'd'], c: ['a'], d: ['d', 'e'], e: [], f: ['a'] }
-  assert.deepEqual(circlesOf(new Map(Object.entries(graph))), ['a -> b -> c -> a', 'd -> d'])
 })
 
 test('no step of a transaction is made and forgotten', () => {
@@ -329,17 +303,6 @@ test('no function is too long, by its own lines or with the closures inside it',
   assert.deepEqual(long, [])
 })
 
-test('the lines of a function are counted with its closures and without', () => {
-  const closure = ['function f() {', '  const g = () => {', '    h()', '  }', '  return g', '}']
-  assert.deepEqual(
-    functionsOf(closure.join('\n')).map(({ own, whole }) => [own, whole]),
-    [
-      [3, 6],
-      [3, 3],
-    ],
-  )
-})
-
 function roomOf(file: string): string {
   const path = file.replace(/^src\//, '').replace(/\.ts$/, '')
   const rooms = Object.keys(ROOMS).filter((room) => path === room || path.startsWith(`${room}/`))
@@ -368,3 +331,61 @@ function hits(file: string, pattern: RegExp): string[] {
 }
 
 const COMMENT = /^\s*(\/\/|\*|\/\*\*).*|\s\/\/ .*/
+
+// What the house rules read of a file: where its functions end, which of its lines are
+// too long, and which steps of a transaction it forgets.
+
+const HELPERS = `
+  export function* close(tx: Tx): Steps<void> {
+    yield* tx.together(tx.run(A), add(tx))
+  }
+  export const add = (tx: Tx): Step<number> => tx.run(B)
+  const kept = (row: Row): Kept => row`
+
+test('a step that is reached, or handed on, is not called forgotten', () => {
+  const text = `
+    const work = write(function* (tx) {
+      const [rows] = yield* tx.together(tx.all(A), found ? tx.run(B) : close(tx), ...ids.map((id) => add(tx, id)))
+      if (rows.length === 0) yield* add(tx)
+      kept(rows[0])
+      return look((tx) => tx.all(A))
+    })`
+  const sources = [HELPERS, text].map((text, at) => ({ file: `${at}`, text }))
+  assert.deepEqual(forgottenSteps(sources), [])
+})
+
+test('a step that is thrown away is found, however its statement is worded', () => {
+  const statements = [
+    'tx.run(A)',
+    'add(tx)',
+    'close(tx)',
+    'if (found) close(tx)',
+    'found && add(tx)',
+    'found ? (yield* add(tx)) : close(tx)',
+    'void close(tx)',
+    'ids.forEach((id) => close(tx, id))',
+  ]
+  const unseen = statements.filter((statement) => {
+    const text = `${HELPERS}\nconst work = write(function* (tx) {\n${statement}\n})`
+    return forgottenSteps([{ file: 'x', text }]).length !== 1
+  })
+  assert.deepEqual(unseen, [])
+})
+
+// The costs by which test files are spread over processes: of files that exist, and every file is run once.
+
+const costs: Record<string, number> = JSON.parse(readFileSync(join(ROOT, 'test/costs.json'), 'utf8'))
+
+test('a cost is on record for files that are there', () => {
+  const gone = Object.keys(costs).filter((file) => !existsSync(join(ROOT, file)))
+  assert.deepEqual(gone, [])
+})
+
+test('every file is in one process, and no process has much more to do than another', () => {
+  const files = globSync('test/**/*.process.test.ts', { cwd: ROOT }).sort()
+  const batches = spread(files, 4)
+  assert.deepEqual(batches.flat().sort(), files)
+  const sums = batches.map((batch) => batch.reduce((sum, file) => sum + (costs[file] ?? 1), 0))
+  assert.ok(Math.max(...sums) - Math.min(...sums) < 5, sums.join(', '))
+  assert.deepEqual(spread(['b', 'a'], 3), [['b'], ['a']])
+})

@@ -38,18 +38,6 @@ for (const [month, first, next] of EDGES) {
   })
 }
 
-test('29 February is a day of February in a leap year', async (t) => {
-  const office = await openOffice(t, utc(2026, 0))
-  office.enter('acme', 'live', [at(utc(2028, 1, 29, 12))])
-  office.setClock(NEXT_YEAR)
-  const counts = []
-  for (const month of ['2028-02', '2028-03'])
-    counts.push(
-      JSON.parse(await office.read(`--json billing show --month ${month} --env live`))[0].trade_count,
-    )
-  assert.deepEqual(counts, [1, 0])
-})
-
 test('the time of execution does not choose the month, and is beside it', async (t) => {
   const office = await openOffice(t, utc(2026, 0))
   office.enter('acme', 'live', [

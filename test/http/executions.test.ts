@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LEASE_MS } from '../../src/core/execution.ts'
-import { formatUsd } from '../../src/core/money.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
-import { fill, PLAN, type Service, startService, T0, USER } from '../support/service.ts'
+import { DAY_MS } from '../../src/core/time.ts'
+import { fill, type Service, startService } from '../support/service.ts'
 import {
   assertSound,
   confirmPath,
+  DUE,
   executionsOf,
   type Json,
   LOW_PRICE,
@@ -287,48 +287,6 @@ test('what a report does not need may be sent as anything, is not kept, and make
   await assertSound(service)
 })
 
-test('every value a report carries belongs to what makes it identical', async (t) => {
-  const service = await startService(t)
-  const sent = await sendFirst(service, ['filled', 'failed'])
-  const filled = { ...fill('o1', '9.00'), partner_fee_usd: '0.10' }
-  const failed = { partner_order_id: 'o2', status: 'failed', failure_reason: 'no funds' }
-  const others: [string, Json, Json[]][] = [
-    [
-      'filled',
-      filled,
-      [
-        { ...filled, usd_amount: '9.01' },
-        { ...filled, btc_amount: '0.00100001' },
-        { ...filled, execution_price: '60000.01' },
-        { ...filled, partner_fee_usd: '0.11' },
-        { ...filled, partner_fee_usd: null },
-        { ...filled, partner_order_id: 'O1' },
-        { ...filled, status: 'partial' },
-        { ...filled, executed_at: '2026-01-05T00:00:00Z' },
-        { partner_order_id: 'o1', status: 'failed' },
-      ],
-    ],
-    [
-      'failed',
-      failed,
-      [
-        { ...failed, failure_reason: 'No funds' },
-        { ...failed, failure_reason: null },
-        { ...failed, status: 'cancelled' },
-      ],
-    ],
-  ]
-  for (const [name, report, different] of others) {
-    const path = confirmPath(sent.get(name) ?? '')
-    await succeed(service, 'POST', path, report)
-    for (const other of different) {
-      assert.equal((await service.call('POST', path, other)).status, 409, JSON.stringify(other))
-    }
-    assert.equal((await succeed(service, 'POST', path, report)).replayed, true)
-  }
-  await assertSound(service)
-})
-
 test('a replay is answered forever: after a roll, a plan cancel, a user disable', async (t) => {
   const service = await startService(t)
   const id = await one(service)
@@ -346,51 +304,6 @@ test('a replay is answered forever: after a roll, a plan cancel, a user disable'
   await setUser(service, 'p', 'disabled')
   service.advance(400 * DAY_MS)
   await replay()
-  await assertSound(service)
-})
-
-test('a refund goes to the window that reserved it, and only the present one spends it again', async (t) => {
-  const service = await startService(t)
-  const sent = await sendFirst(service, ['kept', 'reset', 'rolled'])
-  await plan(service, 'reset', 'reset', { amount_usd: '90.00' })
-  const report = async (name: string) =>
-    succeed(service, 'POST', confirmPath(sent.get(name) ?? ''), fill(`o-${name}`, '7.00', 'partial'))
-  await report('kept')
-  await report('reset')
-  assert.deepEqual((await windowsOf(service, 'kept')).map(ledgerOf), ['0.00 7.00 0.00 open'])
-  assert.deepEqual((await windowsOf(service, 'reset')).map(ledgerOf), [
-    '0.00 7.00 53.00 reset',
-    '0.00 0.00 0.00 open',
-  ])
-  service.advance(DAY_MS)
-  await service.tick(PRICE)
-  await report('rolled')
-  const [over, present] = (await windowsOf(service, 'rolled')).map(ledgerOf)
-  assert.equal(over, '0.00 7.00 53.00 ended')
-  assert.equal(present, '10.00 0.00 0.00 open')
-  await assertSound(service)
-})
-
-test('money that comes back is offered again before its window ends', async (t) => {
-  const service = await startService(t)
-  const id = await one(service)
-  await succeed(service, 'POST', confirmPath(id), { partner_order_id: 'o', status: 'failed' })
-  let offered = 0n
-  for (let hour = 1; hour < 24; hour++) {
-    service.advance(DAY_MS / 24)
-    await service.tick(PRICE)
-    for (const due of (await poll(service)).get('p') ?? []) {
-      await succeed(
-        service,
-        'POST',
-        confirmPath(String(due.execution_id)),
-        fill(`o${offered}`, String(due.amount_usd)),
-      )
-      offered += 1n
-    }
-  }
-  const [window] = await windowsOf(service, 'p')
-  assert.equal(window && formatUsd(window.spent), '60.00')
   await assertSound(service)
 })
 
@@ -429,58 +342,34 @@ test('an instruction carries the fields of the contract, and leases run five min
   await assertSound(service)
 })
 
-// A clock that ran ahead and was set right again must not keep money away from the partner.
+// Many requests at once: each execution to one poll, each report to one trade.
 
-test('a lease taken under a clock far ahead has ended; one a little ahead is waited for', async (t) => {
-  const service = await startService(t)
-  await service.call('POST', '/partner/v1/users', USER)
-  await service.call('POST', '/partner/v1/plans', PLAN)
-  await service.tick('60000')
-  service.setClock(plus(T0, 40 * DAY_MS))
-  const ahead = await service.call('GET', '/partner/v1/executions/due')
-  assert.equal(ahead.body.length, 1)
-
-  service.setClock(plus(T0, MINUTE_MS))
-  // Status and metrics count what the poll will hand out.
-  assert.equal((await service.store.readBacklog(service.now())).test.due, 1)
-  const again = await service.call('GET', '/partner/v1/executions/due')
-  assert.equal(again.body[0]?.execution_id, ahead.body[0].execution_id)
-  assert.equal(again.body[0]?.idempotency_key, ahead.body[0].idempotency_key)
-  assert.equal(again.body[0]?.delivered_count, 2)
-
-  // Half an hour is what a time server may correct: the lease then simply lasts longer.
-  service.setClock(plus(T0, -HOUR_MS / 2))
-  assert.deepEqual((await service.call('GET', '/partner/v1/executions/due')).body, [])
-})
-
-// The integration flow of the contract, call by call.
-
-test('the integration flow of the contract: link, plan, poll, confirm', async (t) => {
-  const service = await startService(t)
-  assert.equal((await service.call('POST', '/partner/v1/users', USER)).status, 200)
-  assert.equal((await service.call('POST', '/partner/v1/plans', PLAN)).status, 200)
-  assert.deepEqual((await service.call('GET', '/partner/v1/executions/due')).body, [])
-
-  assert.equal((await service.tick('60000')).executionsCreated, 1)
-  const due = await service.call('GET', '/partner/v1/executions/due')
-  assert.equal(due.body.length, 1)
-  assert.equal(due.headers.get('x-due-remaining'), '0')
-  const [execution] = due.body
-  assert.equal(execution.amount_usd, '10.00')
-  assert.equal(execution.idempotency_key, 'p1:2026-01-05T00:00:00.000Z:0')
-  assert.equal(execution.delivered_count, 1)
-
-  const path = `/partner/v1/executions/${execution.execution_id}/confirm`
-  const confirmed = {
-    ok: true,
-    execution_id: execution.execution_id,
-    status: 'filled',
-    partner_order_id: 'o1',
+/** Fires one tranche for each of `count` plans of one user, all pending. */
+async function fire(service: Service, count: number): Promise<void> {
+  await link(service, 'u')
+  const ids = Array.from({ length: count }, (_, i) => `p${i}`)
+  for (let from = 0; from < count; from += 64) {
+    await Promise.all(ids.slice(from, from + 64).map((id) => plan(service, 'u', id)))
   }
-  assert.deepEqual((await service.call('POST', path, fill('o1', '10.00'))).body, confirmed)
-  assert.deepEqual((await service.call('POST', path, fill('o1', '10'))).body, {
-    ...confirmed,
-    replayed: true,
-  })
-  assert.deepEqual(await service.store.findFaults(), [])
+  assert.equal((await service.tick(PRICE)).executionsCreated, count)
+}
+
+test('a poll hands out 500 at most, oldest first, and tells how many are left', async (t) => {
+  const service = await startService(t)
+  await fire(service, 503)
+  const first = await service.call('GET', DUE)
+  const second = await service.call('GET', DUE)
+  const third = await service.call('GET', DUE)
+  const seen = [first, second, third].map(({ body, headers }) => [
+    body.length,
+    headers.get('x-due-remaining'),
+  ])
+  assert.deepEqual(seen, [
+    [500, '3'],
+    [3, '0'],
+    [0, '0'],
+  ])
+  const ids: string[] = [...first.body, ...second.body].map(({ execution_id }) => execution_id)
+  assert.deepEqual(ids, [...new Set(ids)].sort())
+  await assertSound(service)
 })

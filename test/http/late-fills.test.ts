@@ -3,90 +3,23 @@
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { acceptLate } from '../../src/core/late-fill.ts'
 import { formatUsd } from '../../src/core/money.ts'
 import { quoted } from '../../src/core/text.ts'
 import { DAY_MS, formatInstant } from '../../src/core/time.ts'
 import { command, shell } from '../levers/steps.ts'
-import { AUDIT, fill, type Service, startService } from '../support/service.ts'
+import { fill, type Service, startService } from '../support/service.ts'
 import {
   assertSound,
   confirmPath,
   type Json,
-  ledgerOf,
   PRICE,
   plan,
   poll,
   sendFirst,
-  setUser,
   succeed,
   TRADES,
   windowsOf,
 } from './steps.ts'
-
-test('a late fill is refused, kept once, and answered as a replay once an operator accepts it', async (t) => {
-  const service = await startService(t)
-  const sent = await sendFirst(service, ['cancelled', 'disabled'])
-  await plan(service, 'cancelled', 'cancelled', { status: 'cancelled' })
-  await setUser(service, 'disabled', 'disabled')
-  const lateFills = () => service.store.listLateFills({ after: null, limit: 100 })
-  for (const name of ['cancelled', 'disabled']) {
-    const id = sent.get(name) ?? ''
-    const report = fill(`late-${name}`, '9.50')
-    for (const spelling of [report, report, { ...report, usd_amount: '9.5' }]) {
-      const { status, body } = await service.call('POST', confirmPath(id), spelling)
-      assert.equal(status, 409)
-      assert.match(body.detail, /cancelled before it was confirmed/)
-    }
-    const kept = (await lateFills()).filter(({ execution }) => execution.executionId === id)
-    assert.equal(kept.length, 1)
-    assert.equal((await service.store.findExecution(id))?.trade, null)
-    await service.store.acceptLateFill({ executionId: id, reportId: null }, acceptLate, () => AUDIT)
-    const answer = await succeed(service, 'POST', confirmPath(id), report)
-    assert.deepEqual(answer, {
-      ok: true,
-      execution_id: id,
-      status: 'filled',
-      partner_order_id: `late-${name}`,
-      replayed: true,
-    })
-    const other = await service.call('POST', confirmPath(id), fill(`late-${name}`, '9.00'))
-    assert.equal(other.status, 409)
-    assert.match(other.body.detail, /filled.*late-/)
-  }
-  assert.deepEqual((await windowsOf(service, 'cancelled')).map(ledgerOf), ['0.00 9.50 50.50 cancelled'])
-  assert.deepEqual((await windowsOf(service, 'disabled')).map(ledgerOf), ['0.00 9.50 0.00 open'])
-  // The order is now spoken for.
-  await plan(service, 'cancelled', 'another')
-  await service.tick(PRICE)
-  const [next] = (await poll(service)).get('another') ?? []
-  const taken = await service.call(
-    'POST',
-    confirmPath(String(next?.execution_id)),
-    fill('late-cancelled', '1.00'),
-  )
-  assert.equal(taken.status, 409)
-  await assertSound(service)
-})
-
-test('a failure reported late is not a late fill, and different late fills are all kept', async (t) => {
-  const service = await startService(t)
-  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
-  await plan(service, 'p', 'p', { status: 'cancelled' })
-  const reports: Json[] = [
-    { partner_order_id: 'o1', status: 'failed' },
-    fill('o1', '10.00'),
-    fill('o1', '9.00', 'partial'),
-    fill('o2', '10.00'),
-    fill('o3', '10.01'),
-  ]
-  for (const report of reports)
-    assert.equal((await service.call('POST', confirmPath(id), report)).status, 409)
-  const fills = await service.store.listLateFills({ after: null, limit: 100 })
-  const listed = fills.map(({ report }) => `${report.partnerOrderId} ${report.status}`)
-  assert.deepEqual(listed, ['o1 filled', 'o1 partial', 'o2 filled', 'o3 filled'])
-  await assertSound(service)
-})
 
 // What the tests of kept reports ask: what is kept, how many wait, what a month comes to.
 
@@ -423,34 +356,6 @@ test('a purchase that was kept, and is recorded when it is sent again, is dated 
   await assertSound(service)
 })
 
-test('a purchase reported while pending that was another order than the one confirmed stays to be decided', async (t) => {
-  const { service, id } = await boughtWhilePending(t)
-  await poll(service)
-  await succeed(service, 'POST', confirmPath(id), fill('o3', '9.00'))
-  assert.deepEqual(await waiting(service), [1, 1])
-  await shell(service, ['execution', 'accept-late', id])
-  assert.deepEqual(await billed(service), ['28.00', 2])
-  await assertSound(service)
-})
-
-test('a purchase accepted while pending is recorded, and the execution is never handed out', async (t) => {
-  const { service, id, said } = await boughtWhilePending(t)
-  await shell(service, ['execution', 'accept-late', id])
-  assert.equal((await poll(service)).size, 0)
-  service.advance(10 * 60_000)
-  assert.equal((await poll(service)).size, 0)
-  assert.equal((await succeed(service, 'POST', confirmPath(id), said)).replayed, true)
-  const shown = JSON.parse(await shell(service, ['--json', 'execution', 'show', id]))
-  assert.deepEqual(
-    [shown.status, shown.delivered_count, shown.lease_expires_at, shown.trade.usd_amount],
-    ['filled', 0, null, '9.00'],
-  )
-  assert.deepEqual(await waiting(service), [0, 0])
-  assert.deepEqual(await billed(service), ['19.00', 2])
-  await shell(service, ['billing', 'reconcile', '--month', '2026-01'])
-  await assertSound(service)
-})
-
 test('a purchase reported while pending can be dismissed, and is confirmed all the same once it is delivered', async (t) => {
   const { service, id, said } = await boughtWhilePending(t)
   await shell(service, ['execution', 'dismiss-late', id, '--reason', 'not bought yet'])
@@ -460,21 +365,6 @@ test('a purchase reported while pending can be dismissed, and is confirmed all t
   const [row] = await lateFills(service)
   assert.equal(row?.decision_reason, 'not bought yet')
   assert.deepEqual(await billed(service), ['19.00', 2])
-  await assertSound(service)
-})
-
-test('a purchase reported while pending outlives the cancel of its plan, and can be accepted after it', async (t) => {
-  const { service, id, said } = await boughtWhilePending(t)
-  await plan(service, 'p', 'p', { status: 'cancelled' })
-  assert.equal((await service.call('POST', confirmPath(id), said)).status, 409)
-  assert.deepEqual(
-    (await lateFills(service)).map((row) => [row.reason, row.status]),
-    [['execution_pending', 'cancelled']],
-  )
-  await shell(service, ['execution', 'accept-late', id])
-  assert.equal((await poll(service)).size, 0)
-  assert.deepEqual(await billed(service), ['19.00', 2])
-  assert.equal((await succeed(service, 'POST', confirmPath(id), said)).replayed, true)
   await assertSound(service)
 })
 

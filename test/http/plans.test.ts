@@ -151,24 +151,6 @@ function checkDetail(status: number, detail: unknown, id: string): void {
   assert.match(String(detail), expected)
 }
 
-test('what is sent again unchanged changes nothing, not even the date of the last change', async (t) => {
-  const service = await startService(t)
-  await link(service, 'u')
-  for (const status of ['active', 'paused', 'cancelled']) {
-    const first = await plan(service, 'u', status, { status, start_date: '2026-01-03T06:00:00Z' })
-    service.advance(60_000)
-    for (const more of [
-      {},
-      { status },
-      { start_date: '2027-01-01' },
-      { start_date: null },
-      { amount_usd: '60' },
-    ]) {
-      assert.deepEqual(await plan(service, 'u', status, more), first)
-    }
-  }
-})
-
 test('a plan of a first request: defaults, the window of its start date', async (t) => {
   const service = await startService(t)
   await link(service, 'u')
@@ -221,41 +203,6 @@ test('smart timing off fires nothing, on again goes on in the window that runs',
   assert.equal(ended?.closed?.reason, 'ended')
   assert.equal(present?.start, T0 + 2 * DAY_MS)
   await assertSound(service)
-})
-
-test('an idempotency key is never made twice, however often and whenever a window resets', async (t) => {
-  const service = await startService(t)
-  await link(service, 'u')
-  const keys = new Set<string>()
-  const amounts = ['60.00', '90.00', '60.00', '90.00', '60.00', '120.00']
-  for (const [turn, amount_usd] of amounts.entries()) {
-    // Twice within one millisecond, once forward, then back.
-    if (turn === 3) service.advance(1000)
-    if (turn === 4) service.advance(-60_000)
-    await plan(service, 'u', 'p', { amount_usd })
-    await service.tick(PRICE)
-    // A window that had to start after the clock waits for its start.
-    service.advance(1000)
-    await service.tick(PRICE)
-    service.advance(-1000)
-    for (const due of (await poll(service)).get('p') ?? []) keys.add(String(due.idempotency_key))
-  }
-  service.advance(DAY_MS)
-  await service.tick(PRICE)
-  const all = await executionsOf(service, 'p')
-  assert.equal(new Set(all.map((one) => `${one.windowStart}:${one.trancheIndex}`)).size, all.length)
-  assert.ok(keys.size >= 4, `${keys.size} keys`)
-  for (const key of keys) assert.match(key, /^p:2026-01-0\dT\d\d:\d\d:\d\d\.\d{3}Z:\d+$/)
-  await assertSound(service)
-})
-
-test('the same first request in parallel makes one plan', async (t) => {
-  const service = await startService(t)
-  await link(service, 'u')
-  const answers = await Promise.all(Array.from({ length: 20 }, () => plan(service, 'u', 'p')))
-  for (const answer of answers) assert.deepEqual(answer, answers[0])
-  assert.equal((await windowsOf(service, 'p')).length, 1)
-  assert.equal((await succeed(service, 'GET', '/partner/v1/executions/due')).length, 0)
 })
 
 // When a plan's next step comes: as long as the scheduler has to take it, that is never in the past.

@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { rowsOf } from '../support/database.ts'
 import { type Service, startService, USER } from '../support/service.ts'
 import {
   assertSound,
@@ -146,27 +145,6 @@ test('every user request in every state', async (t) => {
   await assertSound(service)
 })
 
-test('nothing of a disabled user is handed out or fired, and re-linking alone starts nothing', async (t) => {
-  const service = await startService(t)
-  await link(service, 'u')
-  await plan(service, 'u', 'p')
-  await service.tick(PRICE)
-  const disabled = await setUser(service, 'u', 'disabled')
-  assert.deepEqual([disabled.plans_paused, disabled.executions_cancelled], [1, 1])
-  const quiet = async () => {
-    service.advance(60_000)
-    assert.equal((await service.tick(LOW_PRICE)).executionsCreated, 0)
-    assert.deepEqual(await succeed(service, 'GET', '/partner/v1/executions/due'), [])
-  }
-  await quiet()
-  const linked = await setUser(service, 'u', 'linked')
-  assert.equal('plans_paused' in linked, false)
-  await quiet()
-  await plan(service, 'u', 'p', { status: 'active' })
-  assert.equal((await service.tick(PRICE)).executionsCreated, 1)
-  await assertSound(service)
-})
-
 test('an optional field left out is kept, null clears it, and the answer is the whole user', async (t) => {
   const service = await startService(t)
   const send = (more: Json) => succeed(service, 'POST', USERS, { ...USER, ...more })
@@ -192,43 +170,4 @@ test('an optional field left out is kept, null clears it, and the answer is the 
     email: 'b@example.com',
     auth_provider: null,
   })
-})
-
-test('every consent ever seen is kept, each once', async (t) => {
-  const service = await startService(t)
-  const versions = ['v1', 'v1', 'v2', 'v1', 'v3']
-  for (const consent_version of versions) await succeed(service, 'POST', USERS, { ...USER, consent_version })
-  await setUser(service, 'u1', 'disabled')
-  await succeed(service, 'POST', USERS, { ...USER, consent_timestamp: '2026-01-02' })
-  const refused = await service.call('POST', USERS, {
-    ...USER,
-    consent_accepted: false,
-    consent_version: 'v4',
-  })
-  assert.equal(refused.status, 400)
-
-  const rows = await rowsOf(t, service.file)
-  const kept = await rows('select consent_version from consents order by consent_id')
-  assert.deepEqual(
-    kept.map(({ consent_version }) => consent_version),
-    ['v1', 'v2', 'v3', 'v1'],
-  )
-})
-
-test('a disable that meets a poll and a confirm at once leaves each execution in one state', async (t) => {
-  const service = await startService(t)
-  await link(service, 'u')
-  const ids = Array.from({ length: 12 }, (_, i) => `p${i}`)
-  for (const id of ids) await plan(service, 'u', id)
-  await service.tick(PRICE)
-  const [, ...polls] = await Promise.all([setUser(service, 'u', 'disabled'), poll(service), poll(service)])
-  const handedOut = polls.flatMap((due) => [...due.values()].flat()).map((one) => one.execution_id)
-  assert.equal(new Set(handedOut).size, handedOut.length)
-  for (const id of ids) {
-    const [execution] = await executionsOf(service, id)
-    assert.equal(execution?.status, 'cancelled')
-    assert.equal(execution?.deliveredCount, handedOut.includes(execution?.executionId) ? 1 : 0)
-  }
-  assert.equal((await poll(service)).size, 0)
-  await assertSound(service)
 })

@@ -2,19 +2,9 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatUsd, usd } from '../../src/core/money.ts'
-import { DAY_MS, HOUR_MS } from '../../src/core/time.ts'
+import { DAY_MS } from '../../src/core/time.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import {
-  assertSound,
-  confirmPath,
-  ledgerOf,
-  PRICE,
-  poll,
-  sendFirst,
-  succeed,
-  windowsOf,
-} from '../http/steps.ts'
+import { assertSound, confirmPath, ledgerOf, PRICE, sendFirst, succeed, windowsOf } from '../http/steps.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 import { adjustTo, command, shell } from './steps.ts'
 
@@ -25,7 +15,6 @@ async function filled(service: Service): Promise<string> {
   return id
 }
 const ledgers = async (service: Service) => (await windowsOf(service, 'p')).map(ledgerOf)
-const excess = async (service: Service) => formatUsd((await windowsOf(service, 'p'))[0]?.excess ?? usd('-1'))
 const monthly = (service: Service, month = '2026-01') =>
   succeed(service, 'GET', `/partner/v1/billing/monthly?month=${month}`)
 const users = (service: Service, month = '2026-01') =>
@@ -52,50 +41,6 @@ test('an open window gets back what was spent less, and gives what was spent mor
   service.advance(DAY_MS - 60_000)
   await service.tick(PRICE)
   assert.deepEqual(await ledgers(service), ['50.00 9.99999999 0.00 open'], 'whole cents of the rest are out')
-  await assertSound(service)
-})
-
-test('a window that is over releases more or less', async (t) => {
-  const service = await startService(t)
-  const id = await filled(service)
-  service.advance(DAY_MS)
-  await service.tick(PRICE)
-  assert.equal((await ledgers(service))[0], '0.00 8.00 52.00 ended')
-  await adjustTo(service, id, '9.50', '0.001')
-  assert.equal((await ledgers(service))[0], '0.00 9.50 50.50 ended')
-  await adjustTo(service, id, '1.00', '0.001')
-  assert.equal((await ledgers(service))[0], '0.00 1.00 59.00 ended')
-  await assertSound(service)
-})
-
-test('an increase that the window can no longer cover is excess, whether it runs or is over', async (t) => {
-  const service = await startService(t)
-  const id = await filled(service)
-  service.advance(DAY_MS - 60_000)
-  await service.tick(PRICE)
-  assert.deepEqual(await ledgers(service), ['52.00 8.00 0.00 open'])
-  assert.equal((await adjustTo(service, id, '8.01', '0.001')).code, 0)
-  assert.deepEqual([await ledgers(service), await excess(service)], [['52.00 8.00 0.00 open'], '0.01'])
-  const [other] = (await poll(service)).get('p') ?? []
-  await succeed(service, 'POST', confirmPath(String(other?.execution_id)), fill('o2', '52.00'))
-  service.advance(HOUR_MS)
-  await service.tick(PRICE)
-  assert.equal((await ledgers(service))[0], '0.00 60.00 0.00 ended')
-  assert.equal((await adjustTo(service, id, '9.00', '0.001')).code, 0)
-  assert.deepEqual([(await ledgers(service))[0], await excess(service)], ['0.00 60.00 0.00 ended', '1.00'])
-  await assertSound(service)
-  assert.equal((await adjustTo(service, id, '7.50', '0.001')).code, 0, 'less takes the excess away first')
-  assert.deepEqual([(await ledgers(service))[0], await excess(service)], ['0.00 59.50 0.50 ended', '0.00'])
-  await assertSound(service)
-})
-
-test('what is above the reservation is excess, though the window has more left', async (t) => {
-  const service = await startService(t)
-  const id = await filled(service)
-  const { out } = await adjustTo(service, id, '14.00', '0.001')
-  assert.match(out, /^window_excess_usd +4\.00$/m)
-  assert.deepEqual([await ledgers(service), await excess(service)], [['0.00 10.00 0.00 open'], '4.00'])
-  assert.equal((await monthly(service)).volume_usd, '14.00')
   await assertSound(service)
 })
 

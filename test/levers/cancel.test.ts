@@ -11,7 +11,6 @@ import {
   type Json,
   ledgerOf,
   PRICE,
-  plan,
   poll,
   sendFirst,
   succeed,
@@ -38,17 +37,6 @@ test('the reservation goes back to an open window, which spends it again', async
   service.advance(DAY_MS - 7 * 60_000)
   await service.tick(PRICE)
   assert.deepEqual(await ledgers(service), ['60.00 0.00 0.00 open'], 'the whole budget is out')
-  await assertSound(service)
-})
-
-test('a window that is over releases it', async (t) => {
-  const service = await startService(t)
-  const id = await sent(service)
-  service.advance(DAY_MS)
-  await service.tick(PRICE)
-  assert.equal((await ledgers(service))[0], '10.00 0.00 50.00 ended')
-  await cancel(service, id)
-  assert.equal((await ledgers(service))[0], '0.00 0.00 60.00 ended')
   await assertSound(service)
 })
 
@@ -87,21 +75,6 @@ test('a late fill whose money the window has spent again is excess, until someth
   await assertSound(service)
 })
 
-test('one never delivered can be cancelled, and a purchase reported of it is recorded only by an operator', async (t) => {
-  const service = await startService(t)
-  await sent(service)
-  service.advance(9 * 3_600_000)
-  await service.tick(PRICE)
-  const [pending] = (await executionsOf(service, 'p')).filter(({ status }) => status === 'pending')
-  const id = pending?.executionId ?? ''
-  assert.equal((await cancel(service, id)).code, 0)
-  assert.equal((await confirm(service, id, fill('o9', '1.00'))).status, 409)
-  assert.equal((await command(service, ['execution', 'accept-late', id])).code, 0)
-  const [filled] = (await executionsOf(service, 'p')).filter(({ executionId }) => executionId === id)
-  assert.deepEqual([filled?.status, filled?.deliveredCount], ['filled', 0])
-  await assertSound(service)
-})
-
 for (const [status, body] of [
   ['filled', fill('o1', '10.00')],
   ['partial', fill('o1', '4.00', 'partial')],
@@ -122,27 +95,3 @@ for (const [status, body] of [
     assert.equal((await confirm(service, id, body)).body.replayed, true)
   })
 }
-
-test('one that a plan cancel ended is not cancelled twice', async (t) => {
-  const service = await startService(t)
-  const id = await sent(service)
-  await plan(service, 'p', 'p', { status: 'cancelled' })
-  assert.equal((await cancel(service, id)).code, 5)
-  assert.deepEqual(await ledgers(service), ['0.00 0.00 60.00 cancelled'])
-})
-
-test('of a cancel and a confirmation at once, one counts and the other is told', async (t) => {
-  const service = await startService(t)
-  const plans = ['a', 'b', 'c', 'd', 'e', 'f']
-  const out = await sendFirst(service, plans)
-  for (const name of plans) {
-    const id = out.get(name) ?? ''
-    const [answer, ended] = await Promise.all([
-      confirm(service, id, fill(`o-${name}`, '10.00')),
-      cancel(service, id),
-    ])
-    assert.ok((answer.status === 200) !== (ended.code === 0), `${answer.status} and ${ended.code}`)
-    assert.ok([200, 409].includes(answer.status) && [0, 5].includes(ended.code))
-  }
-  await assertSound(service)
-})

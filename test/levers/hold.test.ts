@@ -3,12 +3,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
-import { decide } from '../../src/engine/slot-reserve.ts'
 import { startMonitored } from '../http/monitored.ts'
 import {
   assertSound,
   confirmPath,
-  executionsOf,
   ledgerOf,
   link,
   PRICE,
@@ -68,15 +66,6 @@ test('a hold shows in status and in the metrics until it is released', async (t)
   assert.deepEqual(await seen(), [0, [false, false], '2 active, 0 disabled', 0, 0])
 })
 
-test('other partners are not held', async (t) => {
-  const service = await startService(t)
-  const key = await service.issueKey('bolt', 'test')
-  await link(service, 'u1', { key })
-  await plan(service, 'u1', 'p1', {}, { key })
-  await partner(service, 'hold')
-  assert.equal(await fired(service), 1)
-})
-
 test('released within the window, a plan catches up with all of its budget', async (t) => {
   const service = await startService(t)
   await link(service, 'p')
@@ -89,22 +78,6 @@ test('released within the window, a plan catches up with all of its budget', asy
   service.setClock(plus(T0, DAY_MS - 60_000))
   await fired(service)
   assert.deepEqual((await windowsOf(service, 'p')).map(ledgerOf), ['60.00 0.00 0.00 open'])
-  await assertSound(service)
-})
-
-test('windows slept through roll at the release, into one budget', async (t) => {
-  const service = await startService(t)
-  await link(service, 'p')
-  await plan(service, 'p', 'p')
-  await partner(service, 'hold')
-  service.advance(3 * DAY_MS + HOUR_MS)
-  await fired(service)
-  assert.equal((await windowsOf(service, 'p')).length, 1)
-  await partner(service, 'release')
-  assert.equal(await fired(service), 1)
-  const windows = await windowsOf(service, 'p')
-  assert.deepEqual(windows.map(ledgerOf), ['0.00 0.00 60.00 ended', '10.00 0.00 0.00 open'])
-  assert.equal(windows[1]?.start, plus(T0, 3 * DAY_MS), 'on the grid, in the present slot')
   await assertSound(service)
 })
 
@@ -129,22 +102,4 @@ test('holding and disabling are set and lifted each alone', async (t) => {
     levers,
     ['hold', 'disable', 'release', 'hold', 'enable', 'hold', 'release'].map((verb) => `partner.${verb}`),
   )
-})
-
-test('a pass that had listed the plan before the hold does not fire it after', async (t) => {
-  const service = await startService(t)
-  await link(service, 'p')
-  await plan(service, 'p', 'p')
-  const { store } = service
-  const { passId } = await store.beginPass(null)
-  const due = await store.listDuePlans({ now: service.now(), livePrice: null, leadMs: 0 })
-  assert.equal(due.length, 1)
-  await partner(service, 'hold')
-  const counts = await store.changeDuePlans(passId, due, {
-    roll: () => null,
-    decide: (schedule, now) => decide(schedule, { now, price: null, sigma: 0, leadMs: DAY_MS }),
-    newExecutionId: () => assert.fail('nothing is to be fired'),
-  })
-  assert.deepEqual(counts, { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 })
-  assert.deepEqual(await executionsOf(service, 'p'), [])
 })

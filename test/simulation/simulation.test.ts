@@ -9,7 +9,6 @@ import { test } from 'node:test'
 import { machineAt } from '../../src/machine.ts'
 import { openShell, succeed, T0 } from '../support/service.ts'
 import type { Action } from './action.ts'
-import { optionsOf } from './options.ts'
 import { shrink } from './shrink.ts'
 import { unseenFlip } from './system/copies.ts'
 
@@ -69,39 +68,4 @@ test('what is left is what is needed, in its order', async () => {
 test('a trace that fails in another way is not what was found', async () => {
   const replay = async () => new Error('something else')
   assert.equal(await shrink(trace, FAILURE, { replay, budgetMs: 10_000 }), null)
-})
-
-// What `npm run simulate` takes, and what it refuses.
-
-test('a minute of everything by default', () => {
-  const everything = { minutes: 1, store: 'sqlite', crashes: null, shrinks: true, seed: null, steps: null }
-  assert.deepEqual(optionsOf([]), everything)
-  assert.deepEqual(optionsOf(['--no-crashes', '--no-shrink']), {
-    ...everything,
-    crashes: false,
-    shrinks: false,
-  })
-})
-
-test('one seed is lived without crashes, unless they are asked for', () => {
-  assert.equal(optionsOf(['--seed', '7']).crashes, false)
-  const { seed, steps, crashes } = optionsOf(['--crashes', '--seed', '7', '--steps', '20'])
-  assert.deepEqual({ seed, steps, crashes }, { seed: 7, steps: 20, crashes: true })
-})
-
-test('the environment names a seed and a number of steps', (t) => {
-  t.after(() => {
-    delete process.env.SEED
-    delete process.env.STEPS
-  })
-  Object.assign(process.env, { SEED: '7', STEPS: '20' })
-  const { seed, steps } = optionsOf([])
-  assert.deepEqual({ seed, steps }, { seed: 7, steps: 20 })
-  process.env.SEED = '1e9'
-  assert.throws(() => optionsOf([]), /whole number/)
-})
-
-test('what cannot be meant is refused', () => {
-  const refused = '--minutes 0|--minutes x|--store mysql|--sed 1|5|--seed -1|--seed 1e9|--steps 0|--seed'
-  for (const line of refused.split('|')) assert.throws(() => optionsOf(line.split(' ')), Error, line)
 })

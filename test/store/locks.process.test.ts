@@ -1,7 +1,6 @@
 // Several real processes on one file: nobody freezes, nothing fires twice, and a process that dies leaves no trace.
 
 import assert from 'node:assert/strict'
-import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -91,25 +90,6 @@ test('while another process holds the write lock, the event loop turns and the w
   assert.ok(isFine(seen), `${seen.turns} turns; the loop stood still for ${seen.longest} ms of ${HOLD_MS}`)
 })
 
-test('of two ticks at once one works and the other says it was skipped; nothing fires twice', async (t) => {
-  const { file, store } = await withPlans(t)
-  // The same database under another name is the same database.
-  const alias = `${file}.alias`
-  symlinkSync(file, alias)
-  const slow = act(t, 'slow', file)
-  await slow.prints('observing')
-  for (const { code, out } of await Promise.all([passOnce(t, file), passOnce(t, alias)])) {
-    assert.equal(code, 0)
-    assert.deepEqual([JSON.parse(out).skipped, JSON.parse(out).executions_created], [true, 0])
-  }
-  slow.child.stdin.end()
-  assert.equal(await slow.ended, 0)
-  assert.match(slow.out(), new RegExp(`"created":${PLANS}`))
-  const next = JSON.parse((await passOnce(t, file)).out)
-  assert.deepEqual([next.skipped, next.executions_created], [undefined, 0])
-  await assertFiredOnce(store)
-})
-
 test('passes that overlap in spite of the lock fire nothing twice', async (t) => {
   const { store } = await withPlans(t)
   const hand = await store.joinPass()
@@ -153,21 +133,6 @@ test('four processes poll and confirm at once: every execution once, and no lock
   const all = await allExecutions(store)
   assert.ok(all.every(({ status, deliveredCount }) => status === 'filled' && deliveredCount === 1))
   await assertFiredOnce(store, 4 * PLANS)
-})
-
-test('four processes that create one database at once all find it ready', async (t) => {
-  const file = join(temporaryFolder(t), 'tranche.db')
-  const creators = ['aa', 'bb', 'cc', 'dd'].map((name) => act(t, 'create', file, name))
-  for (const { ended, err } of creators) assert.deepEqual([await ended, err()], [0, ''])
-  const store = await openStore(file, { clock: machine.clock, create: false })
-  t.after(() => store.close())
-  assert.deepEqual((await store.listPartners()).map(({ partnerSlug }) => partnerSlug).sort(), [
-    'aa',
-    'bb',
-    'cc',
-    'dd',
-  ])
-  assert.deepEqual(await store.findFaults(), [])
 })
 
 test('a process that writes without a break leaves the lock to an operator', async (t) => {
