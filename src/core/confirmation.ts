@@ -150,7 +150,7 @@ function overReservation(execution: Execution, report: Report): Problem | null {
  * The most late fills kept for one execution. Further ones are only counted: twenty are enough to show that something
  * is wrong.
  */
-export const KEPT_REPORTS_MAX = 20
+export const LATE_FILLS_MAX = 20
 
 /** The rules whose breach does not undo a purchase. A late fill is kept under the code of the rule that refused it. */
 export const KEPT_FOR = [
@@ -189,7 +189,7 @@ type Keeping = 'new' | 'known' | 'counted'
 
 /** Whether one more late fill of an execution can be kept. The ledger's integers do not hold every amount. */
 const canKeep = (report: Fill, kept: readonly LateFill[]): boolean =>
-  kept.length < KEPT_REPORTS_MAX && report.usdAmount <= LEDGER_MAX
+  kept.length < LATE_FILLS_MAX && report.usdAmount <= LEDGER_MAX
 
 // Which executions may be cancelled, and where their reservations go.
 

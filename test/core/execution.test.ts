@@ -10,8 +10,8 @@ import {
   cancel,
   confirm,
   type ExecutionFacts,
-  KEPT_REPORTS_MAX,
   type KeptFor,
+  LATE_FILLS_MAX,
   type LateFill,
 } from '../../src/core/confirmation.ts'
 import {
@@ -141,7 +141,7 @@ test('of one execution so many reports are kept, a repeated one once, and the re
   const seen = seenIn('cancelled')
   const late: LateFill[] = []
   const keepings: string[] = []
-  for (let order = 0; order < KEPT_REPORTS_MAX + 3; order++) {
+  for (let order = 0; order < LATE_FILLS_MAX + 3; order++) {
     for (let time = 0; time < 2; time++) {
       const answer = confirm({ ...seen, lateFills: late }, { ...FILL, partnerOrderId: `o${order}` }, NOW)
       assert.ok(answer.kind === 'refused')
@@ -149,7 +149,7 @@ test('of one execution so many reports are kept, a repeated one once, and the re
       if (answer.keeping === 'new') late.push(lateFill(answer.report, order))
     }
   }
-  const kept = Array(KEPT_REPORTS_MAX).fill(['new', 'known']).flat()
+  const kept = Array(LATE_FILLS_MAX).fill(['new', 'known']).flat()
   assert.deepEqual(keepings, [...kept, ...Array(6).fill('counted')])
 })
 

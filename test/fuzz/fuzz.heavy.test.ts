@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { KEPT_REPORTS_MAX } from '../../src/core/confirmation.ts'
+import { LATE_FILLS_MAX } from '../../src/core/confirmation.ts'
 import { fireInSandbox } from '../../src/engine/sandbox.ts'
 import { machine } from '../../src/machine.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
@@ -70,7 +70,7 @@ suite('fuzzing', { concurrency: 1 }, () => {
       ]
       return answers.map(({ status }) => status)
     }
-    for (let n = 0; n < KEPT_REPORTS_MAX; n++)
+    for (let n = 0; n < LATE_FILLS_MAX; n++)
       assert.deepEqual(await round(), [200, 200, 200, 422, 404, 409, 200])
     const before = contentOf(target)
     assert.ok(before.executions?.rows === 1 && before.trades?.rows === 1)

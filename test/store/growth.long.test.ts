@@ -5,7 +5,7 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { KEPT_REPORTS_MAX } from '../../src/core/confirmation.ts'
+import { LATE_FILLS_MAX } from '../../src/core/confirmation.ts'
 import { usd } from '../../src/core/money.ts'
 import { REASON_MAX } from '../../src/core/text.ts'
 import { plus } from '../../src/core/time.ts'
@@ -51,8 +51,8 @@ test('a thousand reports on one cancelled execution add a few kB, and are counte
   const grown = size() - before
   assert.ok(grown <= 64 * KIB, `${grown} bytes`)
   const listed = await store.listLateFills({ after: null, limit: 1_000 })
-  assert.equal(listed.length, KEPT_REPORTS_MAX)
-  assert.equal(listed[0]?.unkept, CONFIRMATIONS / 2 - KEPT_REPORTS_MAX)
+  assert.equal(listed.length, LATE_FILLS_MAX)
+  assert.equal(listed[0]?.unkept, CONFIRMATIONS / 2 - LATE_FILLS_MAX)
   const [found] = (await store.findWarnings()).filter(({ kind }) => kind === 'late_fills')
   assert.match(
     found?.message ?? '',

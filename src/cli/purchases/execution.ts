@@ -210,7 +210,7 @@ const ADJUSTMENT_COLUMNS: Column<ReturnType<typeof adjustmentJson>>[] = [
   { title: 'REASON', of: (row) => row.reason },
 ]
 
-const KEPT_COLUMNS: Column<KeptJson>[] = [
+const KEPT_COLUMNS: Column<LateFillParts>[] = [
   { title: 'REPORT', of: (row) => row.report_id, right: true },
   { title: 'ORDER', of: (row) => row.partner_order_id },
   { title: 'USD', of: (row) => row.usd_amount, right: true },
@@ -253,7 +253,7 @@ const showJson = (row: ListedExecution, { trade, adjustments, lateFills }: Outco
   ...adjustedJson(trade, adjustments),
   trade: trade && tradeJson(trade),
   adjustments: adjustments.map(adjustmentJson),
-  late_fills: lateFills.map(keptJson),
+  late_fills: lateFills.map(lateFillPartsJson),
 })
 
 const usdOrNull = (amount: Usd | null): string | null => (amount === null ? null : formatUsd(amount))
@@ -325,7 +325,7 @@ export function tradeJson(trade: Trade) {
 }
 
 /** A late fill, and the decision on it. */
-const keptJson = (late: LateFill) => {
+const lateFillPartsJson = (late: LateFill) => {
   const { status, failure_reason: _, ...report } = reportJson(late.report)
   return {
     report_id: late.reportId,
@@ -338,7 +338,7 @@ const keptJson = (late: LateFill) => {
     decision_reason: late.decisionReason,
   }
 }
-type KeptJson = ReturnType<typeof keptJson>
+type LateFillParts = ReturnType<typeof lateFillPartsJson>
 
 const lateFillJson = (row: ListedLateFill) => {
   const { status, ...report } = reportJson(row.report)

@@ -16,15 +16,15 @@ export const HEALTH: readonly Row[] = [
     by: ['contract'],
     breaks:
       'The check does not add up the trades of a window. Money that was lost on the way is not noticed.',
-    find: 'where w.spent + w.excess <> x.sum',
-    replace: 'where w.spent + w.excess < x.sum - x.sum',
+    find: 'w.spent + w.excess <> x.sum and p.plan_id',
+    replace: 'w.spent + w.excess < x.sum - x.sum and p.plan_id',
   },
   {
     name: 'check-without-open-executions',
     by: ['contract'],
     breaks: 'The check passes over executions that are open on a cancelled plan.',
-    find: "where ${IS_OPEN} and (p.status = 'cancelled' or (u.status = 'disabled' and s.user_id is null))",
-    replace: "where ${IS_OPEN} and (u.status = 'disabled' and s.user_id is null)",
+    find: "and (p.status = 'cancelled' or (u.status = 'disabled' and s.user_id is null))",
+    replace: "and (u.status = 'disabled' and s.user_id is null)",
   },
   {
     name: 'latest-executions-by-age',

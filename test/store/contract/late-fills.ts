@@ -2,7 +2,7 @@
 // trade.
 
 import assert from 'node:assert/strict'
-import { KEPT_REPORTS_MAX } from '../../../src/core/confirmation.ts'
+import { LATE_FILLS_MAX } from '../../../src/core/confirmation.ts'
 import { acceptLate, adjust } from '../../../src/core/late-fill.ts'
 import { btc, price, type Usd, usd } from '../../../src/core/money.ts'
 import { type FixedPeriod, periodOf } from '../../../src/core/month.ts'
@@ -207,11 +207,11 @@ export const lateFillContract: Contract = {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
-    for (let i = 0; i < KEPT_REPORTS_MAX + 3; i++) {
+    for (let i = 0; i < LATE_FILLS_MAX + 3; i++) {
       await report(store, acme, executionId, filled(usd('1'), `o${i}`))
     }
     const kept = await store.listLateFills(PAGE)
-    assert.deepEqual([kept.length, kept[0]?.unkept], [KEPT_REPORTS_MAX, 3])
+    assert.deepEqual([kept.length, kept[0]?.unkept], [LATE_FILLS_MAX, 3])
     await store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
     assert.equal((await store.listLateFills(PAGE))[0]?.unkept, 0)
   },
