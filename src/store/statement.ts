@@ -12,6 +12,8 @@ export type Dialect = {
   firstWord: (text: string) => string
   /** The least of several values, none of them null. */
   least: (...values: string[]) => string
+  /** How large the database is. */
+  databaseBytes: string
 }
 type Text = string | ((dialect: Dialect) => string)
 export type Params = Readonly<Record<string, unknown>>

@@ -117,7 +117,7 @@ function assemble(connection: Connection): Store {
     findKey: createKeyFinder(connection),
     ...createPlanWriter(connection),
     ...createExecutionStore(connection, driver, polls),
-    ...createPassStore(connection),
+    ...createPassStore(connection, driver),
     ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),

@@ -2,25 +2,21 @@
 
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Instant } from '../../core/time.ts'
-import { PASS_GAPS_SEEN } from '../../core/window.ts'
-import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
+import { createPassNotes, passOf, type RunPage, type TickRow, tenantsOf } from '../shared/passes.ts'
 import type { Staging } from '../shared/prices.ts'
-import { addPrice, newestPrice, volatilityNow } from '../shared/prices.ts'
 import { allSandboxDue, type OwnSandboxes } from '../shared/sandboxes.ts'
-import { instant, query } from '../statement.ts'
+import { query } from '../statement.ts'
 import {
   type DueRanges,
   type Fired,
   type PassCounts,
   type PassHand,
-  type PassStart,
   type PassStore,
-  type Preview,
   type WakeUpStore,
   wakeUpsOf,
 } from '../store.ts'
-import { columnsToAdd, insertInto } from '../tables.ts'
+import { columnsToAdd } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { createFollowing } from './accounts.ts'
 import { byHand, within } from './driver.ts'
@@ -33,90 +29,25 @@ import { firstError, type Pipeline, PRESENT_SQL, pipelineOn, type Tx } from './s
 import { PATIENCE } from './server/session.ts'
 import { arraysFor, arraysOf, namesOf, rowsIn } from './server/statement.ts'
 
-const BEGIN = query<TickRow>(
-  `${insertInto('ticks', { database_bytes: 'pg_database_size(current_database())' })} returning tick_id, at`,
-)
-const FORGET_PASSES = query('delete from ticks where tick_id <= :before')
-const FORGET_EVENTS = query('delete from webhook_events where tick_id <= :before')
-const TIMES = query<{ at: bigint }>(
-  `select at from ticks where tick_id <= coalesce(:tick_id::bigint, tick_id) order by tick_id desc limit :limit`,
-)
-const TENANTS = query<{ tenant_id: bigint }>(
-  'select distinct tenant_id from plans where plan_id = any(:plan_ids::bigint[])',
-)
-const NAMES = query<{ plan_id: bigint; partner_plan_id: string }>(
-  'select plan_id, partner_plan_id from plans where plan_id = any(:plan_ids::bigint[])',
-)
-
-const STOPS = { stopsWhenStill: true }
-
-/** What all hands of a pass share. */
-async function knownOf(tx: Tx, tick: TickRow): Promise<PassStart> {
-  const at = instant(tick.at)
-  const [times, price, volatility] = await Promise.all([
-    tx.all(TIMES, { tick_id: tick.tick_id, limit: PASS_GAPS_SEEN + 1 }),
-    within(tx, (steps) => newestPrice(steps, at)),
-    within(tx, volatilityNow),
-  ])
-  return {
-    passId: Number(tick.tick_id),
-    at,
-    price,
-    volatility,
-    passGapsMs: gapsMs(times.map(({ at }) => at)),
-  }
-}
-
-export function createPassStore(connection: Connection): PassStore {
-  const { clock, look, read, write } = connection
+export function createPassStore(connection: Connection, base: Base): PassStore {
+  const { write } = connection
+  const notes = createPassNotes(base, runStored)
   const following = createFollowing(connection)
 
-  const tenantsOf = async (planIds: readonly number[]): Promise<number[]> => {
-    const rows = await look((tx) => tx.all(TENANTS, { plan_ids: planIds }))
-    return rows.map(({ tenant_id }) => Number(tenant_id))
-  }
-
   return {
-    joinPass: () => joinPass(connection, knownOf),
+    ...notes,
 
-    async beginPass(observed, asked = null) {
+    joinPass: () => joinPass(connection),
+
+    async beginPass(...asked) {
       await following.finishLeft()
-      return write(async (tx) => {
-        const { real } = await tx.times
-        if (observed) await within(tx, (steps) => addPrice(steps, real, observed))
-        const tick = await tx.get(BEGIN, {
-          at: real,
-          price: observed?.price ?? null,
-          feed: asked?.name ?? null,
-          feed_failure: asked?.failure?.slice(0, FAILURE_MAX) ?? null,
-        })
-        if (!tick) throw new Error('a pass was noted without a number')
-        const before = Number(tick.tick_id) - PASSES_KEPT
-        const [known] = await Promise.all([
-          knownOf(tx, tick),
-          tx.run(FORGET_PASSES, { before }),
-          tx.run(FORGET_EVENTS, { before }),
-        ])
-        return known
-      }, STOPS)
+      return notes.beginPass(...asked)
     },
-
-    peekPass: () =>
-      read(async (tx) => {
-        // Includes the gap that a pass at this moment would end: it helps decide how early the failsafe begins.
-        const at = await clock.now(tx)
-        const [times, price, volatility] = await Promise.all([
-          tx.all(TIMES, { tick_id: null, limit: PASS_GAPS_SEEN }),
-          within(tx, (steps) => newestPrice(steps, at)),
-          within(tx, volatilityNow),
-        ])
-        return { at, price, volatility, passGapsMs: gapsMs([at, ...times.map(({ at }) => at)]) }
-      }),
 
     listDuePlans: (due) => listDuePlans(connection, due),
 
     async changeDuePlans(passId, planIds, decisions) {
-      const tenants = await tenantsOf(planIds)
+      const tenants = await tenantsOf(base, planIds)
       // If another hand has created the same id at the same moment, new ones are drawn.
       return onceMore(() =>
         write(
@@ -130,41 +61,20 @@ export function createPassStore(connection: Connection): PassStore {
       )
     },
 
-    async previewDuePlans(planIds, decisions) {
-      // Done for real and then undone, so that the preview cannot differ from a pass.
-      const undo = new Undo<Preview[]>()
-      const tenants = await tenantsOf(planIds)
-      const work = write(
-        async (tx) => {
-          const { fired, written } = await runPage(tx, planIds, decisions, tx.times)
-          const [names] = await Promise.all([tx.all(NAMES, { plan_ids: planIds }), written])
-          const nameOf = new Map(names.map((row) => [Number(row.plan_id), row.partner_plan_id]))
-          undo.value = fired.map((one) => ({ ...one, partnerPlanId: nameOf.get(one.planId) ?? '' }))
-          throw undo
-        },
-        { tenants },
-      )
-      await work.catch((error) => {
-        if (error !== undo) throw error
-      })
-      return undo.value ?? []
-    },
-
     isOutage,
   }
 }
 
-class Undo<T> extends Error {
-  value: T | undefined
-}
+const runStored: RunPage = (tx, { planIds, decisions }, times) =>
+  byHand(tx, async (pipe) => {
+    const { written, ...page } = await runPage(pipe, planIds, decisions, times)
+    await written
+    return page
+  })
 
 export const ownSandboxes = (connection: Connection, { write }: Base): OwnSandboxes => ({
   takeAdvance: () => takeSessionLock(connection, LOCK.advance),
-  runPage: (tx, { planIds, decisions }, times) =>
-    byHand(tx, async (pipe) => {
-      const { written, ...page } = await runPage(pipe, planIds, decisions, times)
-      return page
-    }),
+  runPage: runStored,
   writeWakeUps: (tx, wakeUpId, fired, real) =>
     byHand(tx, (pipe) => writeWakeUps(pipe, wakeUpId, fired, real)),
   wipe: write,
@@ -173,8 +83,6 @@ export const ownSandboxes = (connection: Connection, { write }: Base): OwnSandbo
 
 // The hands of a pass. Each holds a shared lock in a session of its own. Only one hand at a time may join or leave, so
 // that it is certain which was first and which is last. A hand that dies leaves with its session.
-
-type TickRow = { tick_id: bigint; at: bigint }
 
 const ROSTER = query(`select pg_advisory_xact_lock(${LOCK.passDoor}, 0)`)
 /** True when nobody else holds the lock of a pass; nobody can then take it before the end of the transaction. */
@@ -199,10 +107,7 @@ const FINISH = query<CountsRow & { finished_at: bigint | null }>(
 )
 
 /** Joins the running pass, or begins one; null when the running pass has no use for another hand. */
-async function joinPass(
-  connection: Connection,
-  known: (tx: Tx, tick: TickRow) => Promise<PassStart>,
-): Promise<PassHand | null> {
+async function joinPass(connection: Connection): Promise<PassHand | null> {
   const session = await connection.session()
   const joined = await withRosterLocked(session, connection, async (tx) => {
     const first = (await tx.get(ALONE))?.alone
@@ -212,7 +117,7 @@ async function joinPass(
     }
     const tick = await tx.get(LISTED)
     if (!tick) return null
-    const [, running] = await Promise.all([tx.run(ENTER), known(tx, tick)])
+    const [, running] = await Promise.all([tx.run(ENTER), within(tx, (steps) => passOf(steps, tick))])
     return { running }
   })
   if (!joined) {

@@ -4,7 +4,6 @@ import type { Usd } from '../../core/money.ts'
 import type { Caller } from '../../core/partner.ts'
 import type { PlanChange } from '../../core/plan.ts'
 import type { Instant } from '../../core/time.ts'
-import type { Opening, Window } from '../../core/window.ts'
 import { intact } from '../digests.ts'
 import { type UserRow, userOf } from '../rows/accounts.ts'
 import { type PlanRow, planOf, planParams } from '../rows/ledger.ts'
@@ -21,7 +20,7 @@ import {
 import { instant, instantOrNull, query } from '../statement.ts'
 import type { PlanStore } from '../store.ts'
 import { callOf } from '../transaction.ts'
-import { within } from './driver.ts'
+import { onPipe, within } from './driver.ts'
 import { type Connection, onceMore } from './server/connection.ts'
 import type { Tx } from './server/pipeline.ts'
 
@@ -106,27 +105,20 @@ async function follow(
 // The parts of the ledger that both stores share (../shared/ledger.ts), for the transactions that this store writes by
 // itself.
 
-export const lockExecutions = (tx: Tx, tenantId: number, executionIds: readonly string[]) =>
-  within(tx, (steps) => shared.lockExecutions(steps, tenantId, executionIds))
-export const lockSchedules = (tx: Tx, planIds: readonly number[]) =>
-  within(tx, (steps) => shared.lockSchedules(steps, planIds))
-const lockPlanByName = (tx: Tx, named: shared.NamedPlan) =>
-  within(tx, (steps) => shared.lockPlanByName(steps, named))
+export const lockExecutions = onPipe(shared.lockExecutions)
+export const lockSchedules = onPipe(shared.lockSchedules)
+const lockPlanByName = onPipe(shared.lockPlanByName)
 
 export const ledger = {
   /** Throws DamagedRow. */
-  current: (tx: Tx, planId: number) => within(tx, (steps) => shared.soundCurrent(steps, planId)),
-  write: (tx: Tx, window: Window) => within(tx, (steps) => shared.writeWindow(steps, window)),
-  freeCell: (tx: Tx, planId: number, cell: Opening, floor: Usd) =>
-    within(tx, (steps) => shared.freeCell(steps, planId, cell, floor)),
+  current: onPipe(shared.soundCurrent),
+  write: onPipe(shared.writeWindow),
+  freeCell: onPipe(shared.freeCell),
   nextId: (tx: Tx) => within(tx, (steps) => steps.nextId('windows')),
   /** Both of its statements are sent at once: what follows them need not wait for their answers. */
-  open: (tx: Tx, window: shared.NewWindow) => within(tx, (steps) => shared.openWindow(steps, window)),
-  closeCurrent: (tx: Tx, planId: number, closing: shared.Closing) =>
-    within(tx, (steps) => shared.closeCurrent(steps, planId, closing)),
-  replaceCurrent: (tx: Tx, closing: shared.Closing, next: shared.NewWindow) =>
-    within(tx, (steps) => shared.replaceCurrent(steps, closing, next)),
-  wake: (tx: Tx, planId: number) => within(tx, (steps) => shared.wake(steps, planId)),
-  cancelOpen: (tx: Tx, planIds: readonly number[], now: Instant) =>
-    within(tx, (steps) => shared.cancelOpen(steps, planIds, now)),
+  open: onPipe(shared.openWindow),
+  closeCurrent: onPipe(shared.closeCurrent),
+  replaceCurrent: onPipe(shared.replaceCurrent),
+  wake: onPipe(shared.wake),
+  cancelOpen: onPipe(shared.cancelOpen),
 }

@@ -26,21 +26,17 @@ import {
 } from '../rows/ledger.ts'
 import { AWAKE, CELL_USE, IS_OPEN } from '../sql/ledger.ts'
 import { instantOrNull, query } from '../statement.ts'
-import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import type { Step, Steps, Tx } from '../transaction.ts'
 
 const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
 const OPEN = query(insertInto('windows'))
 const CELL = query<{ claimed: bigint; used: bigint | null }>(CELL_USE)
+const AMOUNTS = assigned(['reserved', 'spent', 'excess', 'released'])
 /** An open window stays open here, and its place among the open ones does not change. */
-const WRITE_OPEN = query(
-  `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released
-   where window_id = :window_id and closed_at is null`,
-)
+const WRITE_OPEN = query(`update windows set ${AMOUNTS} where window_id = :window_id and closed_at is null`)
 const WRITE_CLOSED = query(
-  `update windows set reserved = :reserved, spent = :spent, excess = :excess, released = :released,
-     closed_at = :closed_at, close_reason = :close_reason
-   where window_id = :window_id`,
+  `update windows set ${AMOUNTS}, ${assigned(['closed_at', 'close_reason'])} where window_id = :window_id`,
 )
 const REFUND = query(
   'update schedules set fireable = :fireable where plan_id = :plan_id and window_id = :window_id',

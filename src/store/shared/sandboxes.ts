@@ -12,15 +12,7 @@ import { notFound } from '../../core/problem.ts'
 import { type Instant, later, plus, WINDOW_MS } from '../../core/time.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { instantOrNull, type Query, query } from '../statement.ts'
-import {
-  type Fired,
-  type PassCounts,
-  type Sandbox,
-  type SandboxPage,
-  type SandboxStore,
-  type Wiped,
-  wipedOf,
-} from '../store.ts'
+import { type Fired, type Sandbox, type SandboxStore, type Wiped, wipedOf } from '../store.ts'
 import {
   type Base,
   ofTenant,
@@ -28,11 +20,11 @@ import {
   type Scope,
   type Step,
   type Steps,
-  type Times,
   type Tx,
   type WriteTx,
 } from '../transaction.ts'
 import { addAudit } from './audit.ts'
+import type { RunPage } from './passes.ts'
 
 type Shift = { offset_ms: bigint; reported_until: bigint }
 const SHIFT = query<Shift>('select * from sandboxes where tenant_id = :tenant')
@@ -79,14 +71,11 @@ const EXPIRED = query<{ count: bigint }>(
   where tenant_id = :tenant and status = 'sent' and lease_expires_at > :from and lease_expires_at <= :to`,
 )
 
-type Page = Omit<SandboxPage, 'wakeUpId'>
-
 /** What a store does in a way of its own. */
 export type OwnSandboxes = {
   /** Null while a sandbox is being advanced; else what lets the next advance begin. */
   takeAdvance: () => Promise<(() => void | Promise<void>) | null>
-  /** Runs a page of a pass. */
-  runPage: (tx: WriteTx, page: Page, times: Times) => Step<PassCounts & { fired: Fired[] }>
+  runPage: RunPage
   writeWakeUps: (tx: WriteTx, wakeUpId: number, fired: readonly Fired[], real: Instant) => Step<unknown>
   /** Writes what takes away rows that others refer to. */
   wipe: Base['write']

@@ -21,7 +21,7 @@ import { SELECT_USER, UNDER_WAY } from '../sql/accounts.ts'
 import { AWAKE } from '../sql/ledger.ts'
 import { query } from '../statement.ts'
 import type { Remains, UserStore } from '../store.ts'
-import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import { type Base, callOf, ofTenant, type Step, type Steps, type Tx, type WriteTx } from '../transaction.ts'
 import { PLANS_PER_PAGE } from '../writes.ts'
 import { addAudit } from './audit.ts'
@@ -33,9 +33,7 @@ type Named = { tenant: number; partner_user_id: string }
 const USER = query<UserRow>(SELECT_USER)
 const INSERT = query<{ user_id: bigint }>(`${insertInto('users')} on conflict do nothing returning user_id`)
 const UPDATE = query(
-  `update users set email = :email, auth_provider = :auth_provider, consent_version = :consent_version,
-     consent_timestamp = :consent_timestamp, status = :status, updated_at = :updated_at,
-     digest = :digest
+  `update users set ${assigned(columnsToAdd('users', 'tenant_id', 'partner_user_id', 'created_at'))}
    where tenant_id = :tenant_id and partner_user_id = :partner_user_id`,
 )
 const KEEP_CONSENT = query(`${insertInto('consents')} on conflict do nothing`)

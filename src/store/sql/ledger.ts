@@ -4,7 +4,7 @@ import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
 import type { Instant } from '../../core/time.ts'
 import type { ExecutionFilter } from '../store.ts'
-import { insertInto } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto } from '../tables.ts'
 import { OF_TENANT } from './accounts.ts'
 
 // The least that an instruction of a window may be, in SQL: the rule of src/core/window.ts.
@@ -71,9 +71,7 @@ export const MIN_TRANCHE =
 export const INSERT_PLAN = insertInto('plans')
 
 export const UPDATE_PLAN = `
-  update plans set amount_usd = :amount_usd, frequency = :frequency, status = :status,
-    smart_timing_enabled = :smart_timing_enabled, start_date = :start_date, updated_at = :updated_at,
-    digest = :digest
+  update plans set ${assigned(columnsToAdd('plans', 'tenant_id', 'user_id', 'partner_plan_id', 'created_at'))}
   where tenant_id = :tenant_id and plan_id = :plan_id`
 
 /** What the windows of a plan that start in a cell of its grid have used, and their latest start with executions. */

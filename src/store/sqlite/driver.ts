@@ -66,7 +66,13 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
         if (stopsWhenStill) refuseWhenStill()
         return runAt(now, work)
       }, caller),
-    within: run,
+    within(work) {
+      // Possibly by hand inside a transaction of steps, some of which are still to be reached.
+      const { waiting } = tally
+      const value = run(work)
+      tally.waiting = waiting
+      return value
+    },
     unreferenced: (work) => alone(() => runAt(present(), work)),
   }
 }
@@ -189,6 +195,8 @@ function prepare(db: Database, { text }: Query<unknown>): Prepared {
     },
     field: (json, name) => `json_extract(${json}, '$.${name}')`,
     least: (...values) => `min(${values.join(', ')})`,
+    // Without its log, as this transaction leaves it.
+    databaseBytes: '(select page_count * page_size from pragma_page_count(), pragma_page_size())',
     firstWord: (words) => `substr(${words}, 1, instr(${words} || ' ', ' ') - 1)`,
   })
   return { statement: db.prepare(words), lists: lists.length > 0 ? lists : null }

@@ -3,27 +3,23 @@
 import SQLite from 'better-sqlite3'
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Instant } from '../../core/time.ts'
-import { PASS_GAPS_SEEN } from '../../core/window.ts'
 import { intact } from '../digests.ts'
-import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
+import { createPassNotes } from '../shared/passes.ts'
 import type { Staging } from '../shared/prices.ts'
-import { addPrice, newestPrice, volatilityNow } from '../shared/prices.ts'
 import { allSandboxDue, type OwnSandboxes, type Rows, wipedRows } from '../shared/sandboxes.ts'
 import {
   type DueRanges,
   type Fired,
   type PassCounts,
-  type PassStart,
   type PassStore,
-  type Preview,
   type WakeUpStore,
   wakeUpsOf,
 } from '../store.ts'
 import { insertInto } from '../tables.ts'
 import type { Times } from '../transaction.ts'
 import { byHand, type Driver } from './driver.ts'
-import { type Connection, type Database, databaseBytes, watchOthers } from './file/connection.ts'
+import { type Connection, type Database, watchOthers } from './file/connection.ts'
 import { lockFile } from './file/files.ts'
 import { acquireLock } from './file/locks.ts'
 import { createPageSize, type RunPage } from './plan-page.ts'
@@ -43,7 +39,6 @@ type Parts = {
 
 export function createPassStore(connection: Connection, parts: Parts): PassStore {
   const { driver, runPage, writeWakeUps, time, file } = parts
-  const { within } = driver
   const { db, read, write } = connection
   const sql = prepare(connection)
   const refuseWhenStill = createRefuseWhenStill(db)
@@ -51,18 +46,6 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
   const pageSize = createPageSize()
 
   const timesAt = (real: Instant): Times => ({ real, of: time.ofTenants(real) })
-
-  /** What a pass at `now` knows; its own row is the last of the table. */
-  function known(now: Instant): Omit<PassStart, 'passId'> {
-    return knownAfter(now, sql.passTimes.all({ limit: PASS_GAPS_SEEN + 1 }))
-  }
-
-  const knownAfter = (now: Instant, latestFirst: readonly bigint[]): Omit<PassStart, 'passId'> => ({
-    at: now,
-    price: within((tx) => newestPrice(tx, now)),
-    volatility: within(volatilityNow),
-    passGapsMs: gapsMs(latestFirst),
-  })
 
   async function listDuePlans(due: DueRanges): Promise<PlanIds> {
     const asked = { now: due.now, lead: due.leadMs, price: due.livePrice }
@@ -98,6 +81,10 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
     })
 
   return {
+    ...createPassNotes(driver, (_tx, page, times) =>
+      byHand(() => runPage(page.planIds, page.decisions, times)),
+    ),
+
     async joinPass() {
       const leave = acquireLock(lockFile(file, 'pass'))
       // A pass belongs to one process: with a single writer, a second process would not help.
@@ -111,30 +98,6 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
       )
     },
 
-    beginPass: (observed, asked = null) =>
-      write((now) => {
-        refuseWhenStill()
-        if (observed) within((tx) => addPrice(tx, now, observed))
-        const { lastInsertRowid } = sql.addPass.run({
-          at: now,
-          price: observed?.price ?? null,
-          feed: asked?.name ?? null,
-          feed_failure: asked?.failure?.slice(0, FAILURE_MAX) ?? null,
-          database_bytes: databaseBytes(db),
-        })
-        const before = Number(lastInsertRowid) - PASSES_KEPT
-        sql.forgetPasses.run({ before })
-        sql.forgetEvents.run({ before })
-        return { passId: Number(lastInsertRowid), ...known(now) }
-      }),
-
-    peekPass: () =>
-      read(() => {
-        // Includes the gap that a pass at this moment would end: it helps decide how early the failsafe begins.
-        const now = connection.clock()
-        return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_SEEN })])
-      }),
-
     listDuePlans: async (due) => [...(await listDuePlans(due))],
 
     changeDuePlans: (passId, planIds, decisions) =>
@@ -146,19 +109,6 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
         pageSize.note({ plans: planIds.length, ms: performance.now() - from })
         return counts
       }),
-
-    async previewDuePlans(planIds, decisions) {
-      // Done for real and then undone, so that the preview cannot differ from a pass.
-      const undo = new Undo<Preview[]>()
-      await write((now) => {
-        const { fired } = runPage(planIds, decisions, timesAt(now))
-        undo.value = fired.map((one) => ({ ...one, partnerPlanId: sql.planName.get(one.planId) ?? '' }))
-        throw undo
-      }).catch((error) => {
-        if (error !== undo) throw error
-      })
-      return undo.value ?? []
-    },
 
     // A row that the schema refuses says nothing about the others; a disk that is locked, full or broken concerns them
     // all.
@@ -183,18 +133,9 @@ export const ownSandboxes = ({ driver, runPage, writeWakeUps, file }: SandboxPar
   alsoWiped: WIPED_COUNTS,
 })
 
-class Undo<T> extends Error {
-  value: T | undefined
-}
-
 function prepare({ db }: Connection) {
   return {
-    planName: db.prepare<[number], string>('select partner_plan_id from plans where plan_id = ?').pluck(),
-    addPass: db.prepare(insertInto('ticks')),
     sandboxDue: db.prepare<object, bigint>(allSandboxDue('max')).pluck(),
-    forgetPasses: db.prepare('delete from ticks where tick_id <= :before'),
-    passTimes: db.prepare<object, bigint>('select at from ticks order by tick_id desc limit :limit').pluck(),
-    forgetEvents: db.prepare('delete from webhook_events where tick_id <= :before'),
     finishPassRow: db.prepare(
       `update ticks set plans_evaluated = :plans_evaluated, executions_created = :executions_created,
          windows_rolled = :windows_rolled, finished_at = :finished_at

@@ -38,8 +38,8 @@ export const HEALTH: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A pass knows only the last gap between passes. After one that came in time the failsafe begins too late for a slow cron.',
-    find: 'return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: PASS_GAPS_SEEN })])',
-    replace: 'return knownAfter(now, [BigInt(now), ...sql.passTimes.all({ limit: 1 })])',
+    find: 'tx.all(TIMES, { tick_id: null, limit: PASS_GAPS_SEEN })',
+    replace: 'tx.all(TIMES, { tick_id: null, limit: 1 })',
   },
   {
     name: 'feed-failure-not-noted',
@@ -47,7 +47,6 @@ export const HEALTH: readonly Row[] = [
     breaks: 'A pass does not note why its feed gave no price. A feed that is down for days is never found.',
     find: 'feed_failure: asked?.failure?.slice(0, FAILURE_MAX) ?? null',
     replace: 'feed_failure: asked?.failure?.slice(FAILURE_MAX, 0) || null',
-    in: 'sqlite',
   },
   {
     name: 'orders-of-all-time',

@@ -224,11 +224,10 @@ export const MONTHS: readonly Row[] = [
     replace: 'tiers.findLast((candidate) => candidate.minVolume < volume) ??',
   },
   {
-    name: 'server-month-not-closed',
-    by: ['simulate'],
-    on: 'postgres',
+    name: 'closed-month-without-a-bound',
+    by: ['contract', 'simulate'],
     breaks:
-      'On a server the report of a month that is over leaves no bound behind. Under a clock set back the month gains a trade that was never billed.',
+      'The report of a month that is over leaves no bound behind. Under a clock set back the month gains a trade that was never billed.',
     find: 'report(tx, reportedUntil, sandbox),',
     replace: 'report(tx, fixed.final ? null : reportedUntil, sandbox),',
   },

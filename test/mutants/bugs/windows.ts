@@ -58,7 +58,7 @@ export const WINDOWS: readonly Row[] = [
     name: 'preview-stores',
     by: ['contract'],
     breaks: 'What a rehearsal of a pass would fire is stored. It is bought though an operator only asked.',
-    find: ['throw undo', '}).catch((error) => {', 'if (error !== undo) throw error'],
+    find: 'throw undo',
     replace: '',
   },
   {

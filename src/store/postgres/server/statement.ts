@@ -15,6 +15,7 @@ const DIALECT: Dialect = {
   field: (json, name) => `${json}::json ->> '${name}'`,
   firstWord: (text) => `split_part(${text}, ' ', 1)`,
   least: (...values) => `least(${values.join(', ')})`,
+  databaseBytes: 'pg_database_size(current_database())',
 }
 const PARAMETER = /(?<!:):([a-z][a-z0-9_]*)/g
 

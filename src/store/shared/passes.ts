@@ -1,0 +1,126 @@
+// Passes as they are noted, and what one knows: its price, the volatility, the gaps between passes. And what a page of
+// one would do. A page itself is written for each store (sqlite/plan-page.ts, postgres/plan-page.ts), because it fires
+// everything that is bought.
+
+import { PASS_GAPS_SEEN } from '../../core/window.ts'
+import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
+import { instant, query } from '../statement.ts'
+import type { Fired, PassCounts, PassStart, PassStore, Preview, SandboxPage } from '../store.ts'
+import { insertInto } from '../tables.ts'
+import type { Base, Step, Steps, Times, Tx, WriteTx } from '../transaction.ts'
+import { addPrice, newestPrice, volatilityNow } from './prices.ts'
+
+export type TickRow = { tick_id: bigint; at: bigint }
+
+const BEGIN = query<TickRow>(
+  ({ databaseBytes }) => `${insertInto('ticks', { database_bytes: databaseBytes })} returning tick_id, at`,
+)
+const FORGET_PASSES = query('delete from ticks where tick_id <= :before')
+const FORGET_EVENTS = query('delete from webhook_events where tick_id <= :before')
+const TIMES = query<{ at: bigint }>(
+  `select at from ticks where tick_id <= coalesce(cast(:tick_id as bigint), tick_id)
+   order by tick_id desc limit :limit`,
+)
+const TENANTS = query<{ tenant_id: bigint }>(
+  ({ among }) => `select distinct tenant_id from plans where ${among('plan_id', 'plan_ids')}`,
+)
+const NAMES = query<{ plan_id: bigint; partner_plan_id: string }>(
+  ({ among }) => `select plan_id, partner_plan_id from plans where ${among('plan_id', 'plan_ids')}`,
+)
+
+/** Runs a page of a pass, as a store does by itself. */
+export type RunPage = (
+  tx: WriteTx,
+  page: Omit<SandboxPage, 'wakeUpId'>,
+  times: Times,
+) => Step<PassCounts & { fired: Fired[] }>
+
+/** What all hands of a pass share. */
+export function* passOf(tx: Tx, tick: TickRow): Steps<PassStart> {
+  const at = instant(tick.at)
+  const [times, price, volatility] = yield* tx.together(
+    tx.all(TIMES, { tick_id: tick.tick_id, limit: PASS_GAPS_SEEN + 1 }),
+    newestPrice(tx, at),
+    volatilityNow(tx),
+  )
+  return {
+    passId: Number(tick.tick_id),
+    at,
+    price,
+    volatility,
+    passGapsMs: gapsMs(times.map(({ at }) => at)),
+  }
+}
+
+/** `runPage` resolves once all is stored that it stores. */
+export const createPassNotes = (
+  base: Base,
+  runPage: RunPage,
+): Pick<PassStore, 'beginPass' | 'peekPass' | 'previewDuePlans'> => ({
+  beginPass: (observed, asked = null) =>
+    base.write(
+      function* (tx) {
+        const { real } = yield* tx.times
+        if (observed) yield* addPrice(tx, real, observed)
+        const tick = yield* tx.get(BEGIN, {
+          at: real,
+          price: observed?.price ?? null,
+          feed: asked?.name ?? null,
+          feed_failure: asked?.failure?.slice(0, FAILURE_MAX) ?? null,
+        })
+        if (!tick) throw new Error('a pass was noted without a number')
+        const before = Number(tick.tick_id) - PASSES_KEPT
+        const [known] = yield* tx.together(
+          passOf(tx, tick),
+          tx.run(FORGET_PASSES, { before }),
+          tx.run(FORGET_EVENTS, { before }),
+        )
+        return known
+      },
+      { stopsWhenStill: true },
+    ),
+
+  peekPass: () =>
+    base.read(function* (tx) {
+      // Includes the gap that a pass at this moment would end: it helps decide how early the failsafe begins.
+      const at = yield* tx.clock
+      const [times, price, volatility] = yield* tx.together(
+        tx.all(TIMES, { tick_id: null, limit: PASS_GAPS_SEEN }),
+        newestPrice(tx, at),
+        volatilityNow(tx),
+      )
+      return { at, price, volatility, passGapsMs: gapsMs([at, ...times.map(({ at }) => at)]) }
+    }),
+
+  async previewDuePlans(planIds, decisions) {
+    // Done for real and then undone, so that the preview cannot differ from a pass.
+    const undo = new Undo<Preview[]>()
+    const of = { plan_ids: planIds }
+    const tenants = await tenantsOf(base, planIds)
+    const work = base.write(
+      function* (tx) {
+        const { fired } = yield* runPage(tx, { planIds, decisions }, yield* tx.times)
+        const names = new Map(
+          (yield* tx.all(NAMES, of)).map((row) => [Number(row.plan_id), row.partner_plan_id]),
+        )
+        undo.value = fired.map((one) => ({ ...one, partnerPlanId: names.get(one.planId) ?? '' }))
+        throw undo
+      },
+      { tenants },
+    )
+    await work.catch((error) => {
+      if (error !== undo) throw error
+    })
+    return undo.value ?? []
+  },
+})
+
+/** Whose plans they are. */
+export async function tenantsOf({ look }: Base, planIds: readonly number[]): Promise<number[]> {
+  const rows = await look((tx) => tx.all(TENANTS, { plan_ids: planIds }))
+  return rows.map(({ tenant_id }) => Number(tenant_id))
+}
+
+class Undo<T> extends Error {
+  value: T | undefined
+}
