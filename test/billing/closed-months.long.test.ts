@@ -144,46 +144,6 @@ test('a reset of a test environment changes no byte of what finance has filed', 
   assert.doesNotMatch(await asked(), /trial/)
 })
 
-test('a clock that steps back dates nothing into a month that was reported, not even without a trade in it', async (t) => {
-  const service = await startService(t)
-  const key = await service.issueKey('acme', 'live')
-  await link(service, 'u1', { key })
-  await plan(service, 'u1', 'p1', {}, { key })
-  service.setClock(END)
-  await service.tick()
-  const before = await exportAll(service)
-  service.setClock(plus(END, -DAY_MS))
-  for (const [, id] of await fireAndPoll(service, key)) await confirm(service, key, id, fill(id, '10.00'))
-  const refused = await command(service, 'tier set starter --rate-bps 1 --from 2026-01')
-  assert.equal(refused.code, 5, refused.err)
-  assert.deepEqual(await exportAll(service), before)
-  assert.match(
-    await shell(service, 'billing export --month 2026-02 --report trades'),
-    /T00:00:00\.000Z,acme,live/,
-  )
-})
-
-test('a report of the present month fixes its bound, whatever is recorded in the same millisecond', async (t) => {
-  const service = await startService(t)
-  const key = await service.issueKey('acme', 'live')
-  for (const id of ['u1', 'u2']) {
-    await link(service, id, { key })
-    await plan(service, id, `p-${id}`, {}, { key })
-  }
-  const [first, second] = await fireAndPoll(service, key)
-  await confirm(service, key, first?.[1] ?? '', fill('o1', '10.00'))
-  const month = { month: '2026-01', start: utc(2026, 0), end: END }
-  const tenant = await service.store.findTenant('acme', 'live')
-  assert.ok(tenant)
-  const period = await service.store.fixPeriod(month)
-  const seen = await service.store.readActivity(tenant, period)
-  assert.equal(seen.users.length, 1, 'what is confirmed is reported at once')
-  await confirm(service, key, second?.[1] ?? '', fill('o2', '10.00'))
-  assert.deepEqual(await service.store.readActivity(tenant, period), seen)
-  const next = await service.store.readActivity(tenant, await service.store.fixPeriod(month))
-  assert.equal(next.users.length, 2)
-})
-
 test('the same export has the same SHA-256 months later, from a file', async (t) => {
   const office = await openOffice(t, utc(2026, 0, 2), ['acme', 'bolt'])
   for (const slug of ['acme', 'bolt'])

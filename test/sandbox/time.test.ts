@@ -115,24 +115,6 @@ test('a key does not expire because the clock of the sandbox was moved', async (
   assert.equal((await bench.call('GET', '/partner/v1/me', undefined, { key: secret })).status, 401)
 })
 
-test('fire brings tranches forward until the money is out, and no further', async (t) => {
-  const bench = await startBench(t)
-  const acme = await withPlan(bench)
-  const amounts = []
-  for (let i = 0; i < 6; i++) {
-    amounts.push((await bench.fire(acme, 'p1')).fired.tranche.amount)
-    if (i === 2) await bench.tick(PRICE)
-  }
-  assert.deepEqual(amounts, Array(6).fill(10n * 100_000_000n))
-  await assert.rejects(bench.fire(acme, 'p1'), { code: 'sandbox_refused' })
-  await bench.goAhead(acme, DAY_MS - 1, PRICE)
-  assert.equal((await executionsOf(bench, 'p1')).length, 6)
-  // A new window, a new budget.
-  await bench.goAhead(acme, 1, PRICE)
-  assert.equal((await executionsOf(bench, 'p1')).length, 7)
-  await assertSound(bench)
-})
-
 test('an advance wakes the partner once, with the count of all it fired', async (t) => {
   const stage = await startStage(t)
   const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
@@ -193,20 +175,6 @@ test('no live tenant can be given a time of its own, and no clock goes back', as
   fails('delete from consents')
 })
 
-test('polls of a sandbox and of the live environment do not see each other', async (t) => {
-  const bench = await startBench(t)
-  const acme = await withPlan(bench)
-  const key = await bench.issueKey('acme', 'live')
-  await link(bench, 'u1', { key })
-  await plan(bench, 'u1', 'p1', {}, { key })
-  await bench.goAhead(acme, 2 * DAY_MS, PRICE)
-  assert.equal((await poll(bench, { key })).size, 0)
-  assert.equal((await poll(bench)).size, 1)
-  // The price given to the sandbox is nobody's.
-  assert.deepEqual(await bench.rows('select * from prices'), [])
-  assert.deepEqual(await bench.rows('select * from ticks'), [])
-})
-
 test('a poll and the backlog count the same, and no sandbox looks late', async (t) => {
   const bench = await startBench(t)
   const acme = await withPlan(bench)
@@ -226,9 +194,8 @@ test('a poll and the backlog count the same, and no sandbox looks late', async (
 
 // Wiping a test environment: all of it, nothing but it, and nothing left dangling.
 
-/** What hangs on a tenant and outlives a reset. */
-
 const ALL_WIPED = [...WIPED, ...COUNTS]
+/** What hangs on a tenant and outlives a reset. */
 const KEPT = ['api_keys', 'polls', 'webhooks', 'sandboxes', 'tenants', 'used_before_reset']
 
 test('every table that hangs on a tenant is either wiped or kept, children before their parents', async (t) => {

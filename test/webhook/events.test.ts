@@ -6,7 +6,7 @@ import Database from 'better-sqlite3'
 import { isSignature } from '../../src/webhook/signature.ts'
 import { giveDigests } from '../support/database.ts'
 import { type Received, startReceiver } from './receiver.ts'
-import { LOW_PRICE, PRICE, type Stage, startStage, WEBHOOKS } from './stage.ts'
+import { PRICE, type Stage, startStage, WEBHOOKS } from './stage.ts'
 
 const ANY = { slug: null, environment: null, status: null, stuck: false }
 const executionsOf = async (stage: Stage, slug: string, environment: string) =>
@@ -78,29 +78,6 @@ test('each tenant gets one event of its own, signed with its own secret', async 
   assert.deepEqual((await executionsOf(stage, 'mute', 'test')).length, 1)
 })
 
-test('a pass that creates nothing sends nothing, and the next one counts only its own', async (t) => {
-  const stage = await startStage(t)
-  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
-  await stage.register(receiver.port)
-  await stage.addPlan('u1')
-  await stage.addPlan('u2')
-  assert.deepEqual(await stage.pass(PRICE), { sent: 1, failed: 0 })
-  stage.advance(60_000)
-  assert.deepEqual(await stage.pass(PRICE), { sent: 0, failed: 0 })
-  stage.advance(60_000)
-  await stage.addPlan('u3')
-  assert.deepEqual(await stage.pass(LOW_PRICE), { sent: 1, failed: 0 })
-  assert.deepEqual(
-    receiver.received.map((one) => bodyOf(one).count),
-    [2, 3],
-  )
-  const ids = (await executionsOf(stage, 'acme', 'test')).map(({ executionId }) => executionId).sort()
-  assert.deepEqual(
-    receiver.received.map((one) => bodyOf(one).earliest_execution_id),
-    [ids[0], ids[2]],
-  )
-})
-
 test('a pass of several pages sends one event with the whole count and the first id of all', async (t) => {
   const stage = await startStage(t)
   const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
@@ -145,27 +122,6 @@ function copyPlan(file: string, times: number): void {
   db.close()
 }
 
-test('an event is written with the executions it announces: both or neither', async (t) => {
-  const stage = await startStage(t)
-  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
-  await stage.register(receiver.port)
-  await stage.addPlan('u1')
-  const db = new Database(stage.file)
-  t.after(() => db.close())
-  db.exec(`create trigger refuse before insert on webhook_events begin select raise(abort, 'no room'); end`)
-  const refused = await stage.tick(PRICE)
-  assert.match(String(refused.failed[0]?.error), /no room/)
-  assert.deepEqual(await executionsOf(stage, 'acme', 'test'), [])
-  assert.deepEqual(eventsIn(stage.file), [])
-  db.exec('drop trigger refuse')
-  await stage.tick(PRICE)
-  const [execution] = await executionsOf(stage, 'acme', 'test')
-  const [event] = eventsIn(stage.file)
-  assert.equal(event?.earliest_execution_id, execution?.executionId)
-  assert.equal(event?.claimed_at, null)
-  assert.deepEqual(await stage.store.findFaults(), [])
-})
-
 test('events are handed out once, to the pass that wrote them, and those a crash left behind never', async (t) => {
   const stage = await startStage(t)
   const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
@@ -188,25 +144,6 @@ test('events are handed out once, to the pass that wrote them, and those a crash
 
   const claims = await Promise.all([1, 2, 3].map(() => stage.store.claimWakeUps(lost.passId)))
   assert.deepEqual(claims.map((claim) => claim.length).sort(), [0, 0, 1])
-})
-
-test('a webhook that was deleted or paused after the pass is not sent to', async (t) => {
-  const stage = await startStage(t)
-  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
-  for (const end of ['deleted', 'paused'] as const) {
-    await stage.register(receiver.port)
-    stage.advance(60_000)
-    await stage.addPlan(end)
-    const { passId } = await stage.tick(PRICE)
-    if (end === 'deleted') await stage.call('DELETE', WEBHOOKS)
-    else
-      await stage.store.changeWebhook(await stage.tenant(), (seen) => ({
-        ...(seen ?? assert.fail()),
-        status: end,
-      }))
-    assert.deepEqual(await stage.store.claimWakeUps(passId), [], end)
-  }
-  assert.equal(receiver.connections(), 0)
 })
 
 test('a partner is told of nothing while it is disabled', async (t) => {
