@@ -1,7 +1,7 @@
-// The clock, randomness and the user's name as one value, for code that must not read them itself.
+// The clock, randomness and the names of user and machine as one value, for code that must not read them itself.
 
 import { randomBytes, randomUUID } from 'node:crypto'
-import { userInfo } from 'node:os'
+import { hostname, userInfo } from 'node:os'
 import type { Instant } from './core/time.ts'
 
 export type Machine = {
@@ -9,6 +9,8 @@ export type Machine = {
   random: (bytes: number) => Uint8Array
   uuid: () => string
   osUser: () => string
+  /** What this machine is called among those of one service. */
+  host: () => string
 }
 
 export const machine: Machine = {
@@ -23,6 +25,7 @@ export const machine: Machine = {
       return `uid ${process.getuid?.() ?? 'unknown'}`
     }
   },
+  host: () => hostname(),
 }
 
 /** A machine whose clock stands still until it is set: for accelerated time. */

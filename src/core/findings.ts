@@ -7,7 +7,7 @@ import { ofTenant, showPlan, type Tenant, tenantName } from './partner.ts'
 import { BY_HAND, fillEarly, IMPORTED, PRICE_LIVE_MS } from './price.ts'
 import { counted, spellBytes, spellFree } from './text.ts'
 import { DAY_MS, formatInstant, type Instant, later, MINUTE_MS, spellSpan } from './time.ts'
-import type { DiskVitals, FeedVitals, PartnerVitals, UnspentWindows, Vitals } from './vitals.ts'
+import type { DiskVitals, FeedVitals, JobResult, PartnerVitals, UnspentWindows, Vitals } from './vitals.ts'
 import { FAILURES_TO_PAUSE } from './webhook.ts'
 
 /** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
@@ -23,6 +23,8 @@ export const VITAL_FINDINGS = {
   disk_low: 'page',
   partner_silent: 'page',
   partner_failing: 'page',
+  check_failed: 'page',
+  certificate_ends: 'page',
   feed_down: 'ticket',
   price_old: 'ticket',
   executions_stuck: 'ticket',
@@ -31,6 +33,9 @@ export const VITAL_FINDINGS = {
   late_fills: 'ticket',
   fill_early: 'ticket',
   windows_unspent: 'ticket',
+  check_found: 'ticket',
+  check_old: 'ticket',
+  certificate_old: 'ticket',
 } as const satisfies Record<string, Severity>
 
 export type Finding = {
@@ -69,6 +74,7 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
     ]),
     ...vitals.earlyFills.map(fillEarly),
     ...vitals.unspent.map(windowsUnspent),
+    ...vitals.results.flatMap((result) => findingsOfResult(result, now)),
   ]
   return found
     .filter((one) => one !== null)
@@ -289,6 +295,55 @@ function windowsUnspent({ tenant, windows, released, worst }: UnspentWindows): V
   }
 }
 
+// What a job beside the scheduler came to, and a job that no longer runs.
+
+function findingsOfResult(result: JobResult, now: Instant): (Vital | null)[] {
+  switch (result.job) {
+    case 'check':
+      return [checkFound(result), checkOld(result, now)]
+    case 'certificate':
+      return [certificateEnds(result, now)]
+    case 'backup':
+      return []
+    default:
+      return result.job satisfies never
+  }
+}
+
+const CHECK = ['tranche', 'check']
+
+function checkFound({ at, ok, message: found }: JobResult): Vital | null {
+  if (ok && found === '') return null
+  const common = { subject: 'check', message: `on ${formatInstant(at)} it found ${found}`, next: CHECK }
+  return ok ? { kind: 'check_found', ...common } : { kind: 'check_failed', ...common }
+}
+
+/** Only where something runs it every day: a person who checks once has promised nothing. */
+function checkOld({ at, endsAt }: JobResult, now: Instant): Vital | null {
+  if (endsAt === null || now <= endsAt) return null
+  const message = `the newest is of ${formatInstant(at)}, though one is due every day; does its job still run?`
+  return { kind: 'check_old', subject: 'check', message, next: CHECK }
+}
+
+/** A service says now and then what it shows. One that is silent has stopped, and shows nothing. */
+function certificateEnds({ at, host, endsAt, message }: JobResult, now: Instant): Vital | null {
+  if (endsAt === null || now - at > CERTIFICATE_TOLD_MS) return null
+  const left = endsAt - now
+  if (left > CERTIFICATE_OLD_MS) return null
+  const words =
+    left <= 0
+      ? `ended ${formatInstant(endsAt)}: clients refuse it, so no partner gets through`
+      : `ends ${formatInstant(endsAt)}: in ${spellSpan(left)}, and no renewed one was read`
+  const common = {
+    subject: `certificate of ${host}`,
+    message: `${words} (${message})`,
+    next: ['tranche', 'docs', 'operations#tls'],
+  }
+  return left <= CERTIFICATE_ENDS_MS
+    ? { kind: 'certificate_ends', ...common }
+    : { kind: 'certificate_old', ...common }
+}
+
 function dueInWords(due: number, oldestAt: Instant, now: Instant): string {
   const age = spellSpan(now - oldestAt)
   return due === 1 ? `1 instruction waits, for ${age}` : `${due} instructions wait, the oldest for ${age}`
@@ -319,6 +374,12 @@ export const FEED_PASSES_SEEN = 10
 
 /** Four times the size at which the write-ahead log is folded into the database. */
 export const WAL_LARGE_BYTES = 64 * 2 ** 20
+
+/** Certificates are renewed a month before their end: one that has two weeks left was not renewed. */
+export const CERTIFICATE_OLD_MS = 14 * DAY_MS
+const CERTIFICATE_ENDS_MS = 3 * DAY_MS
+/** A service says more often than this which certificate it shows. */
+const CERTIFICATE_TOLD_MS = DAY_MS
 
 /** Windows that ended with money unspent are shown for this long. */
 export const UNSPENT_DAYS = 7

@@ -71,6 +71,22 @@ export type DiskVitals = {
   dayGrowthBytes: number
 }
 
+/**
+ * What a job beside the scheduler came to when it ended last, and when it last went well. A host is named where each
+ * has a job of its own. A service counts as a job with the certificate that it shows.
+ */
+export type JobResult = {
+  job: 'check' | 'backup' | 'certificate'
+  host: string
+  at: Instant
+  ok: boolean
+  wellAt: Instant | null
+  /** When a certificate ends, and by when the next check is due; null for a job that nobody has planned. */
+  endsAt: Instant | null
+  /** What was found or went wrong, or what the certificate is for. */
+  message: string
+}
+
 type SealVitals = { at: Instant; movedTo: string }
 
 export type Vitals = {
@@ -88,6 +104,7 @@ export type Vitals = {
   unspent: UnspentWindows[]
   /** The newest first. */
   earlyFills: EarlyFill[]
+  results: JobResult[]
   /** Null for a database in memory, and on a server, whose disk is not visible from here. */
   disk: DiskVitals | null
 }

@@ -20,6 +20,8 @@ type Read = MonitoringStore & Pick<ClockStore, 'readClock'>
 export type Metrics = {
   noteRequest: (outcome: RequestOutcome) => void
   noteDelivery: (delivered: boolean) => void
+  /** Until when the certificate is good that clients are shown from now on. */
+  noteCertificate: (until: Instant) => void
   /** The store that the service answers from, counting the confirmations it takes. */
   counting: (store: Store) => Store
   /** Starts counting what other processes do; otherwise counting starts with the first reading. */
@@ -44,6 +46,12 @@ export function createMetrics(): Metrics {
   for (const misnamed of ['handles', 'requests', 'resources'])
     process.removeSingleMetric(`nodejs_active_${misnamed}_total`)
   const counters = createCounters(process)
+  const certificate = gaugesOf(process)(
+    'tls_certificate_not_after_seconds',
+    'When the certificate that this process shows ends, as a Unix time; absent without one from files.',
+  )
+  // A gauge of no label would be 0 from the start: a certificate of 1970.
+  certificate.remove()
   const follower = createFollower(counters)
   const database = createGauges()
 
@@ -61,6 +69,8 @@ export function createMetrics(): Metrics {
     },
 
     noteDelivery: (delivered) => counters.deliveries.inc({ result: delivered ? 'delivered' : 'failed' }),
+
+    noteCertificate: (until) => certificate.set(until / SECOND_MS),
 
     counting: (store) => ({
       ...store,
@@ -218,7 +228,7 @@ function createGauges() {
   }
 
   function showVitals(
-    { scheduler, restored, lost, feed, price, disk, partners }: Vitals,
+    { scheduler, restored, lost, feed, price, disk, partners, results }: Vitals,
     now: Instant,
   ): void {
     const { lastFinishedAt } = scheduler
@@ -230,6 +240,12 @@ function createGauges() {
     setOrDrop(gauges.diskFree, disk?.freeBytes)
     setOrDrop(gauges.diskTotal, disk?.totalBytes)
     setOrDrop(gauges.dayGrowth, disk?.dayGrowthBytes)
+    for (const gauge of [gauges.jobOk, gauges.jobAge]) gauge.reset()
+    // A certificate has a metric of the process that shows it.
+    for (const { job, host, ok, at } of results.filter(({ job }) => job !== 'certificate')) {
+      gauges.jobOk.set({ job, host }, ok ? 1 : 0)
+      gauges.jobAge.set({ job, host }, since(at, now))
+    }
     gauges.paused.set(partners.filter(({ webhook }) => webhook?.paused).length)
   }
 
@@ -260,6 +276,8 @@ const addGauges = (add: AddGauge) => ({
   diskFree: add('disk_free_bytes', 'Room left on the disk of the database.'),
   diskTotal: add('disk_bytes', 'Room on the disk of the database, free and used.'),
   dayGrowth: add('database_day_growth_bytes', 'By how much the database grew in a day.'),
+  jobOk: add('job_ok', '1 if the job went well when it ended last, else 0.', ['job', 'host']),
+  jobAge: add('job_last_age_seconds', 'Time since the job ended last.', ['job', 'host']),
   open: add('executions_open', 'Executions that await a confirmation.', ['environment']),
   due: add('executions_due', 'Executions that a poll would hand out now.', ['environment']),
   oldestDue: add(

@@ -25,6 +25,7 @@ import type { Volatility } from '../core/price.ts'
 import type { Instant } from '../core/time.ts'
 import type { Report, Trade } from '../core/trade.ts'
 import type { User, UserChange } from '../core/user.ts'
+import type { JobResult } from '../core/vitals.ts'
 import type { WakeUp, Webhook } from '../core/webhook.ts'
 import type { OnGrid, Opening, Schedule, Window } from '../core/window.ts'
 import type { CheckStore, MonitoringStore, OpsPageStore, StatusStore } from './monitoring.ts'
@@ -49,6 +50,7 @@ export interface Store
     AuditStore,
     StatusStore,
     StandstillStore,
+    ResultStore,
     CheckStore,
     MonitoringStore,
     OpsPageStore {
@@ -602,6 +604,14 @@ export interface WebhookStore {
 
 /** A page of a listing: at most `limit` rows after `after`, the cursor of the previous page's last row. */
 export type PageRequest = { after: number | string | null; limit: number }
+
+// What the jobs beside the scheduler came to when they ended last.
+
+export interface ResultStore {
+  /** Replaces what the job came to before on that host. It is dated by the store's clock. */
+  noteResult(result: Omit<JobResult, 'at' | 'wellAt'>): Promise<void>
+  forgetResult(job: JobResult['job'], host: string): Promise<void>
+}
 
 // Why the database stands still, and the decision that it goes on.
 

@@ -10,6 +10,7 @@ import type { PlanStatus } from '../core/plan.ts'
 import type { Frequency, Instant } from '../core/time.ts'
 import type { Report, ReportColumn } from '../core/trade.ts'
 import type { UserStatus } from '../core/user.ts'
+import type { JobResult } from '../core/vitals.ts'
 import type { Webhook } from '../core/webhook.ts'
 import type { CloseReason } from '../core/window.ts'
 
@@ -342,6 +343,16 @@ const tables = {
   }),
 
   standstill: table('one', 'none', { one: one(), at: instant(), copy: text(), replaced: text() }),
+
+  last_results: table('job host', 'none', {
+    job: text<JobResult['job']>(),
+    host: text(),
+    at: instant(),
+    ok: flag(),
+    well_at: orNull(instant()),
+    ends_at: orNull(instant()),
+    message: text(),
+  }),
 
   tiers: table('name from_month', 'hashed', {
     name: text(),

@@ -45,6 +45,7 @@ const seenAt = (at: Instant, vitals: Partial<StatusView['vitals']> = {}): Status
     partners: [partner],
     unspent: [],
     earlyFills: [],
+    results: [],
     disk: {
       folder: '/var/lib/tranche',
       freeBytes: 20 * 2 ** 30,

@@ -104,3 +104,29 @@ test('what is not an address is refused before anything is done', async (t) => {
   assert.equal(code, 2)
   assert.match(err, /Give an http or https address/)
 })
+
+test('a check tells its own monitor of everything, and a daily one tells that of the ticks what it has found', async (t) => {
+  const cwd = temporaryFolder(t)
+  const { calls, origin } = await monitor(t)
+  const [own, ofTicks] = [`${origin}/checks`, `${origin}/ticks`]
+  await runHere(['--db', addressIn(cwd), 'migrate'])
+  const check = (argv: string[], env: Record<string, string> = {}) =>
+    finish(t, ['check', ...argv], { cwd, env: { TRANCHE_PING_URL: ofTicks, ...env } })
+  for (const argv of [[], ['--strict'], ['--daily']]) assert.equal((await check(argv)).code, 0)
+  assert.deepEqual(calls.splice(0), [])
+  assert.equal((await check([], { TRANCHE_CHECK_PING_URL: own })).code, 0)
+  assert.deepEqual(calls.splice(0), [{ line: 'GET /checks', body: '' }])
+  await runHere(['--db', addressIn(cwd), 'partner', 'create', 'acme', '--name', 'Acme'])
+  await runHere(['--db', addressIn(cwd), 'key', 'create', 'acme', '--env', 'live', '--expires-in', '2d'])
+  // Whoever looks by hand sees it, and nobody else need be woken.
+  assert.equal((await check(['--strict'])).code, 3)
+  assert.deepEqual(calls.splice(0), [])
+  const { code, out } = await check(['--daily'])
+  assert.equal(code, 3)
+  assert.deepEqual(calls.splice(0), [{ line: 'POST /ticks/fail', body: out.trimEnd() }])
+  const gone = await check(['--daily', '--ping', own, '--db', 'none.db'])
+  assert.equal(gone.code, 4)
+  const [call] = calls.splice(0)
+  assert.equal(call?.line, 'POST /checks/fail')
+  assert.match(call?.body ?? '', /none\.db/)
+})

@@ -13,8 +13,10 @@ import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { connect as connectTls, type PeerCertificate } from 'node:tls'
 import { EXIT } from '../../src/cli/exit-codes.ts'
+import { DAY_MS, formatInstant, type Instant, SECOND_MS } from '../../src/core/time.ts'
+import { machine } from '../../src/machine.ts'
 import { makeCertificate } from '../support/certificate.ts'
-import { temporaryFolder } from '../support/database.ts'
+import { addressIn, temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import {
   finish,
@@ -28,7 +30,7 @@ import {
 } from '../support/process.ts'
 import { halfSent, me, PLAN, runHere, serveRefused, USER, withKey } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
-import { freePort } from '../support/within.ts'
+import { freePort, until } from '../support/within.ts'
 
 // Most of a test's time is a process that starts: several at once cost little more than one.
 suite('serve', { concurrency: 4 }, () => {
@@ -410,10 +412,22 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     write('c.pem', 'k.pem')
     assert.equal(await shown(), first, 'not before it is told')
     served.child.kill('SIGHUP')
-    const { sha256 } = JSON.parse(await served.line('the certificate was read again'))
+    const renewed = JSON.parse(await served.line('new connections get another one'))
     const second = await shown()
     assert.notEqual(second, first)
-    assert.equal(second, sha256)
+    const { sha256, names, serial, not_after: until, changed } = renewed
+    assert.deepEqual(
+      { sha256, names, serial, until, changed },
+      {
+        sha256: second,
+        names: 'IP Address:127.0.0.1',
+        serial: '01',
+        until: '2049-12-31T23:59:59.000Z',
+        changed: true,
+      },
+    )
+    served.child.kill('SIGHUP')
+    assert.equal(JSON.parse(await served.line('the one that was shown before')).changed, false)
     // A certificate that is only half replaced, or gone, changes nothing.
     write('c.pem', 'other.pem')
     served.child.kill('SIGHUP')
@@ -429,6 +443,49 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     served.child.kill('SIGHUP')
     await served.line('Cannot read c.pem: it is not a regular file')
     assert.equal(await shown(), second)
+  })
+
+  test('how long it is good is in the log, the metrics and status: two weeks, three days, and when it has ended', async (t) => {
+    const cwd = temporaryFolder(t)
+    const lasting = (days: number): number => {
+      const second = Math.floor(machine.clock() / SECOND_MS) * SECOND_MS
+      const ends = (second + days * DAY_MS) as Instant
+      const { cert, key } = makeCertificate(ends)
+      writeFileSync(join(cwd, 'c.pem'), cert)
+      writeFileSync(join(cwd, 'k.pem'), key)
+      return ends / SECOND_MS
+    }
+    let ends = lasting(-1)
+    const argv = ['--tls-cert', 'c.pem', '--tls-key', 'k.pem', '--ops-listen', '127.0.0.1:0']
+    const served = await startServe(t, argv, { cwd })
+    const { ops_url: opsUrl } = JSON.parse(await served.line('listening'))
+    /** The database is told beside the log. */
+    const isSeen = (...kinds: string[]) =>
+      until(10_000, String(kinds), async () => {
+        const { findings } = JSON.parse((await runHere(['--db', addressIn(cwd), 'status', '--json'])).out)
+        const metrics = await (await fetch(`${opsUrl}/metrics`)).text()
+        const shown = /^tranche_tls_certificate_not_after_seconds (\S+)$/m.exec(metrics)?.[1]
+        return (
+          String(findings.map(({ kind }: { kind: string }) => kind)) === String(kinds) &&
+          Number(shown) === ends
+        )
+      })
+    const said = JSON.parse(await served.line('TLS with this certificate'))
+    assert.deepEqual([said.level, said.msg.split('; ')[1]], ['error', 'it has ended, and clients refuse it'])
+    await isSeen('certificate_ends')
+    for (const [days, level, kinds] of [
+      [13, 'warn', ['certificate_old']],
+      [2.5, 'warn', ['certificate_ends']],
+      [15, 'info', []],
+    ] as const) {
+      ends = lasting(days)
+      served.child.kill('SIGHUP')
+      const renewed = JSON.parse(
+        await served.line(`"not_after":"${formatInstant((ends * SECOND_MS) as Instant)}"`),
+      )
+      assert.deepEqual([renewed.level, renewed.changed], [level, true])
+      await isSeen(...kinds)
+    }
   })
 
   test('a pipe at the start is waited for, and said to be', async (t) => {

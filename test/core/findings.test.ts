@@ -14,8 +14,8 @@ import {
 import { type Price, usd } from '../../src/core/money.ts'
 import { PRICE_LIVE_MS } from '../../src/core/price.ts'
 import { spellBytes } from '../../src/core/text.ts'
-import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
-import type { DiskVitals, PartnerVitals, Vitals } from '../../src/core/vitals.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
+import type { DiskVitals, JobResult, PartnerVitals, Vitals } from '../../src/core/vitals.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant
 const ago = (ms: number): Instant => plus(NOW, -ms)
@@ -31,6 +31,7 @@ const well: Vitals = {
   partners: [],
   unspent: [],
   earlyFills: [],
+  results: [],
   disk: null,
 }
 const calm: PartnerVitals = {
@@ -52,6 +53,39 @@ const found = (vitals: Partial<Vitals>): Finding[] => findingsOf({ ...well, ...v
 const kinds = (vitals: Partial<Vitals>): string[] => found(vitals).map(({ kind }) => kind)
 const ofPartner = (partner: Partial<PartnerVitals>): string[] =>
   kinds({ partners: [{ ...calm, ...partner }] })
+
+const check: JobResult = {
+  job: 'check',
+  host: '',
+  at: NOW,
+  ok: true,
+  wellAt: NOW,
+  endsAt: null,
+  message: '',
+}
+const certificate: JobResult = { ...check, job: 'certificate', host: 'a:443', message: 'DNS:api.example' }
+
+test('a check is told until another one follows, and missed only where one is due', () => {
+  assert.deepEqual(kinds({ results: [check] }), [])
+  assert.deepEqual(kinds({ results: [{ ...check, at: ago(90 * DAY_MS) }] }), [])
+  assert.deepEqual(kinds({ results: [{ ...check, endsAt: NOW }] }), [])
+  assert.deepEqual(kinds({ results: [{ ...check, endsAt: ago(1) }] }), ['check_old'])
+  assert.deepEqual(kinds({ results: [{ ...check, message: '1 warning (windows_ahead)' }] }), ['check_found'])
+  assert.deepEqual(kinds({ results: [{ ...check, ok: false, message: '1 error (schedule)' }] }), [
+    'check_failed',
+  ])
+})
+
+test('a certificate is told two weeks and three days before its end, unless its service has stopped', () => {
+  const endingIn = (ms: number, at = NOW): string[] =>
+    kinds({ results: [{ ...certificate, at, endsAt: plus(NOW, ms) }] })
+  assert.deepEqual(endingIn(14 * DAY_MS + 1), [])
+  assert.deepEqual(endingIn(14 * DAY_MS), ['certificate_old'])
+  assert.deepEqual(endingIn(3 * DAY_MS + 1), ['certificate_old'])
+  assert.deepEqual(endingIn(3 * DAY_MS), ['certificate_ends'])
+  assert.deepEqual(endingIn(-DAY_MS, ago(DAY_MS)), ['certificate_ends'])
+  assert.deepEqual(endingIn(-DAY_MS, ago(DAY_MS + 1)), [])
+})
 
 test('of reports that were only counted the execution is named', () => {
   const lateFills = { kept: 0, oldestAt: null, unkept: 3, firstUnkept: 'exec_2' }
@@ -212,6 +246,12 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
         released: usd('5.00'),
         worst: { partnerPlanId: 'p', released: usd('5.00') },
       },
+    ],
+    results: [
+      { ...check, ok: false, message: '1 error (trade_changed)' },
+      { ...check, message: '1 warning (trade_price)', endsAt: ago(1) },
+      { ...certificate, endsAt: plus(NOW, 4 * DAY_MS) },
+      { ...certificate, endsAt: NOW },
     ],
   })
   // A price is old of itself only while its feed is not known to be down.

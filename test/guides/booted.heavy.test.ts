@@ -2,7 +2,10 @@
 // that cannot start, that hangs, or that is only busy.
 
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { blocksOf } from '../support/code-blocks.ts'
 import { bootedMachine } from '../support/machines.ts'
 
 const INIT = '/mnt/tranche init --yes --price-feed static:60000 --partner acme --name Acme'
@@ -18,7 +21,7 @@ test('init ends when the service answers, and the journal has nothing that is no
     ${INIT}
     curl -s http://127.0.0.1:8080/healthz; echo
     shown tranche StatusText
-    for unit in tranche tranche-tick tranche-backup; do
+    for unit in tranche tranche-tick tranche-check tranche-backup; do
       file=$(shown $unit Documentation); [ -s "\${file#file:}" ] && echo "$unit has its guide"
     done
     journalctl --unit tranche | grep 'no partner' || echo 'no complaint'
@@ -36,6 +39,7 @@ test('init ends when the service answers, and the journal has nothing that is no
     'answers at http://127.0.0.1:8080',
     'tranche has its guide',
     'tranche-tick has its guide',
+    'tranche-check has its guide',
     'tranche-backup has its guide',
     'no complaint',
     'the tick failed',
@@ -74,7 +78,7 @@ test('a wrong setting is a failed unit, and what may pass is tried again', async
       'a certificate that is not there',
       'a database that is not there',
     ].flatMap((what) => [`${what} is refused`, 'failed', '0']),
-    'error: systemctl enable --now tranche.service tranche-tick.timer tranche-backup.timer: Job for tranche.service failed',
+    'error: systemctl enable --now tranche.service tranche-tick.timer tranche-check.timer tranche-backup.timer: Job for tranche.service failed',
     'a port that is taken is no start',
     'the next try is one',
   ])
@@ -105,5 +109,93 @@ test('a service that hangs is started again, and one that is only busy is not', 
     '1',
     '{"status":"up"}',
     'tranche.service: Watchdog timeout (limit 8s)!',
+  ])
+})
+
+const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8')
+
+test('the hook of the guide has a renewed certificate shown, and a pair that does not match is refused', async (t) => {
+  const machine = await bootedMachine(t)
+  if (!machine) return
+  const [hook = '', ...more] = blocksOf(GUIDE.split('### TLS\n')[1]?.split('\n### ')[0] ?? '', 'text')
+  assert.deepEqual(more, [])
+  const out = await machine.run(`${SHOWN}
+    ${INIT} > /dev/null
+    LIVE=/etc/letsencrypt/live/api.example.com
+    mkdir -p $LIVE; chmod 700 $LIVE
+    issue() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -days "$1" \
+      -addext subjectAltName=DNS:api.example.com -keyout $LIVE/privkey.pem -out $LIVE/fullchain.pem 2> /dev/null; }
+    issued() { openssl x509 -noout -fingerprint -sha256 -in $LIVE/fullchain.pem; }
+    served() { openssl s_client -connect 127.0.0.1:8443 < /dev/null 2> /dev/null | openssl x509 -noout -fingerprint -sha256; }
+    agree() { for ((i = 0; i < 50; i++)); do [ "$(issued)" = "$(served)" ] && echo "$1 is served" && return; sleep 0.1; done; echo "$1 is NOT served"; }
+    renew() { RENEWED_LINEAGE=$LIVE /etc/letsencrypt/renewal-hooks/deploy/tranche; }
+    findings() { runuser -u tranche -- tranche status --json | grep -o 'certificate_[a-z]*' | sort -u; }
+    issue 90
+    ${hook}
+    agree 'the first'
+    runuser -u nobody -- cat /etc/tranche/tls/key.pem 2> /dev/null || echo 'nobody else can read the key'
+    runuser -u tranche -- sh -c 'echo > /etc/tranche/tls/key.pem' 2> /dev/null || echo 'the service cannot write it'
+    issue 10; renew; agree 'a renewed one'
+    set -a; . /etc/tranche/tranche.env; set +a
+    findings
+    before=$(served)
+    openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $LIVE/privkey.pem 2> /dev/null; renew; sleep 2
+    [ "$(served)" = "$before" ] && echo 'the old one is kept'
+    issue 2; renew; agree 'the next'
+    findings
+    issue 90; renew; agree 'a good one'
+    findings || echo 'no finding'
+    shown tranche NRestarts
+    journalctl --unit tranche --output cat | grep SIGHUP | sed 's/.*"level":"\\([a-z]*\\)".*"msg":"\\(.*\\)"}/\\1 \\2/'`)
+  assert.deepEqual(out.trim().split('\n'), [
+    'the first is served',
+    'nobody else can read the key',
+    'the service cannot write it',
+    'a renewed one is served',
+    'certificate_old',
+    'the old one is kept',
+    'the next is served',
+    'certificate_ends',
+    'a good one is served',
+    'no finding',
+    '0',
+    'info SIGHUP: there is no certificate to read again',
+    'warn SIGHUP: the certificate was read again, and new connections get another one; it ends soon',
+    'error SIGHUP: the certificate stays as it was',
+    'warn SIGHUP: the certificate was read again, and new connections get another one; it ends soon',
+    'info SIGHUP: the certificate was read again, and new connections get another one',
+  ])
+})
+
+test('the daily check fails when it finds something, and status and the monitor of the ticks hear of it', async (t) => {
+  const machine = await bootedMachine(t)
+  if (!machine) return
+  const out = await machine.run(`${SHOWN}
+    ${INIT} > /dev/null
+    systemctl list-timers --no-legend 'tranche-check.timer' | wc -l
+    set -a; . /etc/tranche/tranche.env; set +a
+    jobs() { runuser -u tranche -- tranche status | grep 'last check' | sed 's/  *[0-9TZ:.-]* ([^)]*)//'; }
+    systemctl start tranche-check.service; jobs
+    cat > /var/tmp/monitor.sh <<'END'
+read -r line; echo "$line" | tr -d '\r' >> /tmp/heard; printf 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
+END
+    systemd-run --quiet --unit monitor --property StandardInput=null \
+      systemd-socket-activate --accept --inetd --listen 127.0.0.1:7777 bash /var/tmp/monitor.sh
+    until grep -q 1E61 /proc/net/tcp; do sleep 0.1; done
+    echo TRANCHE_PING_URL=http://127.0.0.1:7777/ticks >> /etc/tranche/tranche.env
+    systemctl start tranche-check.service && echo 'well, and silent'
+    sqlite3 /var/lib/tranche/tranche.db "update partners set name = 'Other'"
+    systemctl start tranche-check.service 2> /dev/null || shown tranche-check Result
+    jobs
+    grep -v 'GET /ticks H' /tmp/heard
+    runuser -u tranche -- tranche status --json | grep -o '"kind": *"check_[a-z]*"'`)
+  assert.deepEqual(out.trim().split('\n'), [
+    '1',
+    'last check: ok',
+    'well, and silent',
+    'exit-code',
+    'last check: 1 error (row_changed)',
+    'POST /ticks/fail HTTP/1.1',
+    '"kind":"check_failed"',
   ])
 })

@@ -28,8 +28,13 @@ const runs = (file: string, argv: string[]) => {
   return { status, stdout, stderr }
 }
 
-test('every unit of the three jobs is there, and each timer has its service', () => {
-  assert.deepEqual(services, ['tranche-backup.service', 'tranche-tick.service', 'tranche.service'])
+test('every unit of the four jobs is there, and each timer has its service', () => {
+  assert.deepEqual(services, [
+    'tranche-backup.service',
+    'tranche-check.service',
+    'tranche-tick.service',
+    'tranche.service',
+  ])
   for (const timer of units.filter((name) => name.endsWith('.timer')))
     assert.ok(services.includes(timer.replace('.timer', '.service')), timer)
 })

@@ -23,7 +23,13 @@ async function withDoor(t: TestContext): Promise<{ service: Service; door: Liste
   await plan(service, 'p', 'p')
   await service.tick(PRICE)
   const { store } = service
-  const machine = { clock: service.now, random: () => new Uint8Array(), uuid: () => 'u', osUser: () => 'u' }
+  const machine = {
+    clock: service.now,
+    random: () => new Uint8Array(),
+    uuid: () => 'u',
+    osUser: () => 'u',
+    host: () => 'h',
+  }
   const guard = { checkUrl: async () => {} }
   const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
   const door = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: () => 'u' })

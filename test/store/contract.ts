@@ -13,6 +13,7 @@ import { auditContract, partnerContract } from './contract/partners.ts'
 import { handContract, passContract, planPageContract } from './contract/passes.ts'
 import { purchaseContract } from './contract/purchases.ts'
 import { executionRaceContract, raceContract } from './contract/races.ts'
+import { resultsContract } from './contract/results.ts'
 import { sandboxContract, sandboxKeyContract } from './contract/sandboxes.ts'
 import { standstillContract } from './contract/standstill.ts'
 import { tenancyContract } from './contract/tenancy.ts'
@@ -38,6 +39,7 @@ const PARTS: Record<string, Contract> = {
   'wake-ups': wakeUpContract,
   prices: priceContract,
   'a disputed clock': clockContract,
+  'results of jobs': resultsContract,
   sandboxes: sandboxContract,
   'the keys of a sandbox': sandboxKeyContract,
   atomicity: atomicityContract,

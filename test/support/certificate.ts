@@ -5,6 +5,7 @@ import { createHash, generateKeyPairSync, type KeyObject, sign } from 'node:cryp
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
+import { formatInstant, type Instant } from '../../src/core/time.ts'
 import { temporaryFolder } from './database.ts'
 
 /** PEM, both. */
@@ -38,11 +39,11 @@ export function makeAuthority(t: Pick<TestContext, 'after'>): Authority {
 }
 
 /** A certificate for 127.0.0.1 that signs itself. */
-export function makeCertificate(): Certificate {
+export function makeCertificate(until?: Instant): Certificate {
   const keys = newKeys()
   const issuer = { name: nameOf('tranche test'), ...keys }
   const extensions = [IS_AUTHORITY, alternatives(['IP:127.0.0.1'])]
-  return encode({ subject: issuer.name, keys, issuer, serial: 1, extensions })
+  return encode({ subject: issuer.name, keys, issuer, serial: 1, extensions, ...(until && { until }) })
 }
 
 type Keys = { publicKey: KeyObject; privateKey: KeyObject }
@@ -52,16 +53,20 @@ type Contents = {
   issuer: Keys & { name: Buffer }
   serial: number
   extensions: readonly Buffer[]
+  /** 2049, if it is left out. */
+  until?: Instant
 }
 
-/** Valid until 2049. */
-function encode({ subject, keys, issuer, serial, extensions }: Contents): Certificate {
+const [BEGIN, END] = [Date.UTC(2020, 0, 1) as Instant, Date.UTC(2049, 11, 31, 23, 59, 59) as Instant]
+
+function encode(contents: Contents): Certificate {
+  const { subject, keys, issuer, serial, extensions, until = END } = contents
   const body = sequence(
     tlv(0xa0, integer(2)), // version 3
     integer(serial),
     ECDSA_SHA256,
     issuer.name,
-    sequence(utcTime('200101000000Z'), utcTime('491231235959Z')),
+    sequence(utcTime(BEGIN), utcTime(until)),
     subject,
     spki(keys),
     tlv(0xa3, sequence(...extensions, ...identifiers(keys, issuer))),
@@ -97,7 +102,9 @@ function tlv(tag: number, value: Buffer): Buffer {
 const sequence = (...parts: Buffer[]): Buffer => tlv(0x30, Buffer.concat(parts))
 const integer = (value: number): Buffer => tlv(0x02, Buffer.of(value))
 const oid = (hex: string): Buffer => tlv(0x06, Buffer.from(hex, 'hex'))
-const utcTime = (text: string): Buffer => tlv(0x17, Buffer.from(text))
+/** Of two digits of the year: the ones from 1950 to 2049. */
+const utcTime = (at: Instant): Buffer =>
+  tlv(0x17, Buffer.from(`${formatInstant(at).slice(2, 19).replace(/\D/g, '')}Z`))
 const nameOf = (common: string): Buffer =>
   sequence(tlv(0x31, sequence(oid('550403'), tlv(0x0c, Buffer.from(common)))))
 

@@ -190,8 +190,9 @@ const UNITS = '/etc/systemd/system'
 const CRON_TABLE = '/etc/cron.d/tranche'
 /** Where the units say that their guide is. */
 const UNIT_GUIDE = '/usr/local/share/tranche'
-const STARTED = ['tranche.service', 'tranche-tick.timer', 'tranche-backup.timer']
-const UNIT_NAMES = [...STARTED, 'tranche-tick.service', 'tranche-backup.service']
+const TIMED = ['tranche-tick', 'tranche-check', 'tranche-backup']
+const STARTED = ['tranche.service', ...TIMED.map((name) => `${name}.timer`)]
+const UNIT_NAMES = [...STARTED, ...TIMED.map((name) => `${name}.service`)]
 
 /** A file that is kept gets a name that neither systemd nor cron reads. */
 function jobSteps(place: Place, scheduler: Scheduler): Step[] {

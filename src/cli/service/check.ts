@@ -2,27 +2,46 @@
 // service answers.
 
 import { Command, Option } from 'commander'
-import type { Finding } from '../../core/findings.ts'
+import { type Finding, VITAL_FINDINGS } from '../../core/findings.ts'
 import { type Environment, showPlan } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
+import { DAY_MS, HOUR_MS, plus } from '../../core/time.ts'
 import { isLoopback } from '../../price/fetch.ts'
 import type { Fault } from '../../store/monitoring.ts'
+import type { Store } from '../../store/store.ts'
 import { type FindingJson, findingInWords, findingJson } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { EXIT } from '../exit-codes.ts'
+import { EXIT, failureOf } from '../exit-codes.ts'
 import { environmentOption, wholeNumber } from '../options.ts'
-import { note, print } from '../terminal.ts'
+import { note, print, warn } from '../terminal.ts'
 import { sandboxJson, sandboxLines } from './status-text.ts'
+import { createPing, type Ping, pingUrl } from './tick.ts'
+
+type CheckOptions = { strict?: true; daily?: true; ping?: URL; env: Environment }
 
 export function checkCommand(cli: Cli): Command {
   return new Command('check')
     .description('verify the database and recompute the ledger; exits 3 when something is wrong')
     .option('--strict', 'exit 3 for warnings too')
+    .option('--daily', 'for the job of every day: --strict, and status warns if no other one follows')
+    .addOption(
+      new Option(
+        '--ping <url>',
+        'call this address after the check; URL/fail with the findings if it exits 3',
+      )
+        .env('TRANCHE_CHECK_PING_URL')
+        .argParser(pingUrl),
+    )
     .addOption(environmentOption().default('live', 'live, and what concerns everybody'))
-    .action(async ({ strict = false, env }: { strict?: boolean; env: Environment }) => {
-      const { faults, warnings, sandboxes } = await look(cli, env)
-      const ok = faults.length === 0 && (!strict || warnings.length === 0)
+    .action(async (options: CheckOptions) => {
+      const ping = monitorOf(cli, options)
+      const { faults, warnings, sandboxes } = await look(cli, options).catch(async (error) => {
+        await ping(failureOf(error).message)
+        throw error
+      })
+      const isStrict = options.strict || options.daily
+      const ok = faults.length === 0 && (!isStrict || warnings.length === 0)
       const findings = [
         ...faults.map((fault) => findingJson(cli, faultFound(fault), 'error')),
         ...warnings.map((finding) => findingJson(cli, finding, 'warning')),
@@ -31,19 +50,34 @@ export function checkCommand(cli: Cli): Command {
       // For a person only: what cron mails should be worth reading.
       if (cli.streams.err.isTTY) for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
       if (!ok) cli.exitWith(EXIT.found)
+      await ping(ok ? null : inWords(findings))
     })
 }
 
-type CheckResult = { faults: Fault[]; warnings: Finding[]; sandboxes: ReturnType<typeof sandboxJson>[] }
+/**
+ * Without a monitor of its own, the daily check tells that of the ticks what it has found. That monitor goes by the
+ * minute, and must not take a check for a tick: so one that went well says nothing there.
+ */
+function monitorOf(cli: Cli, { ping, daily }: CheckOptions): Ping {
+  const say = (message: string): void => warn(cli, message)
+  const { TRANCHE_PING_URL: ofTicks } = process.env
+  if (ping !== undefined || !daily || !ofTicks) return createPing(ping, say)
+  const tell = createPing(pingUrl(ofTicks), say)
+  return async (failure) => (failure === null ? undefined : tell(failure))
+}
 
-async function look(cli: Cli, environment: Environment): Promise<CheckResult> {
+type Seen = { faults: Fault[]; warnings: Finding[]; sandboxes: ReturnType<typeof sandboxJson>[] }
+
+async function look(cli: Cli, { env, daily }: CheckOptions): Promise<Seen> {
   try {
     return await cli.withStore(
       async (store) => {
         const faults = await store.findFaults()
-        const warnings = await unlessFound(faults, store.findWarnings(environment))
+        const found = await unlessFound(faults, store.findWarnings(env))
+        const warnings = found.filter(({ kind }) => !OF_CHECKS.includes(kind))
         // A damaged file may have nothing more to say than what was found.
         const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
+        if (env === 'live') await remember(cli, store, { faults, warnings, daily })
         return { faults, warnings, sandboxes }
       },
       { saysSeal: true },
@@ -55,6 +89,40 @@ async function look(cli: Cli, environment: Environment): Promise<CheckResult> {
     return { faults: [fault], warnings: [], sandboxes: [] }
   }
 }
+
+/** What an earlier check has left for `status` is looked for anew. */
+const OF_CHECKS = ['check_failed', 'check_found', 'check_old']
+
+/** When the next daily check is overdue: a machine may have been off for a night. */
+const DUE_AGAIN_MS = 2 * DAY_MS + 2 * HOUR_MS
+
+type Found = Pick<Seen, 'faults' | 'warnings'> & { daily: true | undefined }
+
+/** Lets `status` and the metrics know. A check that cannot leave its result behind has still found what it says. */
+async function remember(cli: Cli, store: Store, { faults, warnings, daily }: Found): Promise<void> {
+  // No commit would end, and status says so itself.
+  if (warnings.some(({ kind }) => kind === 'standby_away')) return
+  // What status finds by itself is there as long as it is true.
+  const others = warnings.filter(({ kind }) => !Object.hasOwn(VITAL_FINDINGS, kind))
+  const { now } = await store.readClock()
+  const result = {
+    job: 'check',
+    host: '',
+    ok: faults.length === 0,
+    endsAt: daily ? plus(now, DUE_AGAIN_MS) : null,
+    message: [kindsInWords(faults, 'error'), kindsInWords(others, 'warning')].filter(Boolean).join(' and '),
+  } as const
+  await store.noteResult(result).catch((error) => {
+    if (!(error instanceof Problem && error.code === 'database_sealed'))
+      warn(cli, `status does not learn of this check: ${(error as Error).message}`)
+  })
+}
+
+/** `2 errors (integrity, row_changed)`; nothing for none. */
+const kindsInWords = (found: readonly { kind: string }[], word: string): string =>
+  found.length === 0
+    ? ''
+    : `${counted(found.length, word)} (${[...new Set(found.map(({ kind }) => kind))].join(', ')})`
 
 /** Once damage has been found, it may well keep warnings from being read, in whatever way. */
 async function unlessFound(faults: readonly Fault[], looking: Promise<Finding[]>): Promise<Finding[]> {

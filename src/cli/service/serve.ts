@@ -25,6 +25,7 @@ import {
   webhooksOf,
   wholeNumber,
 } from '../options.ts'
+import type { ShownCertificate, TlsOptions } from './certificate.ts'
 import {
   CONNECTIONS_MAX,
   type ConnectionOptions,
@@ -35,7 +36,7 @@ import {
   opsOf,
   opsTokenOption,
 } from './serve-options.ts'
-import type { Listeners, TlsOptions } from './serving.ts'
+import type { Listeners } from './serving.ts'
 import { createPing, type Ping, pingOption } from './tick.ts'
 
 /** How long an opening may take before it is worth a line. */
@@ -167,7 +168,7 @@ async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
   const [{ createLog }, { createFeed }, { tlsOf }] = await Promise.all([
     import('../../log.ts'),
     import('../../price/feed.ts'),
-    import('./serving.ts'),
+    import('./certificate.ts'),
   ])
   const { clock } = cli.machine
   const log = createLog(
@@ -191,7 +192,8 @@ async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
 async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const { createApp } = await import('../../http/app.ts')
   const serving = await import('./serving.ts')
-  const { log, tls } = options
+  const { showCertificate } = await import('./certificate.ts')
+  const { log } = options
   // An address that cannot be one is refused before there is anything to end.
   const database = await cli.database()
   serving.keepHeapSmall()
@@ -206,8 +208,15 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     knock: (request, response) => front.app.knock(request, response),
   }
   const listeners = await serving.openListeners(answering, { ...options, uuid: cli.machine.uuid })
-  if (tls && 'selfSignedFor' in tls) serving.noteSelfSigned(log, listeners.api)
-  renewal.now = () => serving.renewCertificate(log, listeners.api, options)
+  const certificate = showCertificate({
+    log,
+    listener: listeners.api,
+    options,
+    clock: cli.machine.clock,
+    host: `${cli.machine.host()}:${new URL(listeners.api.url).port}`,
+    onShown: options.metrics.noteCertificate,
+  })
+  renewal.now = certificate.renew
   const db = database.shownInFull
   // Usually, the first line says that all is ready. Only if there is a wait does the log say what for.
   const waiting = setTimeout(
@@ -235,7 +244,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         front.app = appOver(options.metrics.counting(store))
         await options.ops.opened(store)
         supervisor.up(`answers at ${listeners.api.url}`)
-        await run(cli, store, { ...options, listeners, stopped, isNew, db })
+        await run(cli, store, { ...options, listeners, certificate, stopped, isNew, db })
       },
       { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysSeal: true, runsOn: true },
     )
@@ -252,7 +261,13 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
 }
 
 type Running = ServeOptions &
-  Parts & { listeners: Listeners; stopped: Promise<string>; isNew: boolean; db: string }
+  Parts & {
+    listeners: Listeners
+    certificate: ShownCertificate
+    stopped: Promise<string>
+    isNew: boolean
+    db: string
+  }
 
 /** Serves from an open database until it is told to stop, and then until what is in flight is done. */
 async function run(cli: Cli, store: Store, options: Running): Promise<void> {
@@ -269,6 +284,7 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
       : startScheduler({ store, machine: cli.machine, observe, deliver, log, ping }, options.tickEvery)
   const where = { ...addressesOf(listeners), db: options.db }
   log.info({ ...where, tick_every_ms: options.tickEvery }, 'listening')
+  options.certificate.keepIn(store)
   // Only a warning: a database that is away for a moment does not end a service that has started.
   const partners = await store.listPartners().catch(() => null)
   if (partners?.length === 0)

@@ -13,7 +13,7 @@ import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import { counted, cut, grouped, spellFree } from '../../core/text.ts'
 import { DAY_MS, formatInstant, type Instant, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
-import type { DiskVitals, FeedVitals, PartnerVitals, Vitals } from '../../core/vitals.ts'
+import type { DiskVitals, FeedVitals, JobResult, PartnerVitals, Vitals } from '../../core/vitals.ts'
 import type { Backlog, Stock } from '../../store/monitoring.ts'
 import type { Sandbox } from '../../store/store.ts'
 import { commandLine, type FindingJson, findingInWords, findingJson } from '../command.ts'
@@ -83,6 +83,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
     late_fills_undecided: partners.reduce((sum, { lateFills }) => sum + (lateFills?.kept ?? 0), 0),
     late_fills_unkept: partners.reduce((sum, { lateFills }) => sum + (lateFills?.unkept ?? 0), 0),
     disk: disk && diskJson(disk),
+    jobs: vitals.results.map(resultJson),
     by_partner: partners.map((partner) => partnerJson(partner, at)),
     test: {
       plans: stock.plans.test,
@@ -166,9 +167,28 @@ function fieldsOf(json: StatusJson): Record<string, string | number> {
       'none',
     'ended unspent': `${counted(unspent.count, 'window')} in ${UNSPENT_DAYS} days, ${unspent.released_usd} USD`,
     ...(json.disk && { disk: diskInWords(json.disk) }),
+    ...checkFields(json),
     ...testFields(json),
     ...(sandboxes.length > 0 && { sandboxes: sandboxLines(sandboxes).join(', ') }),
   }
+}
+
+const resultJson = ({ job, host, at, ok, wellAt, endsAt, message }: JobResult) => ({
+  job,
+  host: host || null,
+  at: formatInstant(at),
+  ok,
+  well_at: wellAt && formatInstant(wellAt),
+  ends_at: endsAt && formatInstant(endsAt),
+  message,
+})
+
+/** When the newest check was, and what it found. */
+function checkFields({ at, jobs }: StatusJson): Record<string, string> {
+  const check = jobs.find(({ job }) => job === 'check')
+  if (!check) return {}
+  const ago = spellSpan(Math.max(0, Date.parse(at) - Date.parse(check.at)))
+  return { 'last check': `${check.at} (${ago} ago): ${check.message || 'ok'}` }
 }
 
 /** Whose plans do not fire until somebody releases them. */

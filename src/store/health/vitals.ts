@@ -14,7 +14,14 @@ import {
 import type { Usd } from '../../core/money.ts'
 import type { Environment, PartnerStatus } from '../../core/partner.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
-import type { DiskVitals, EarlyFill, FeedVitals, PartnerVitals, UnspentWindows } from '../../core/vitals.ts'
+import type {
+  DiskVitals,
+  EarlyFill,
+  FeedVitals,
+  JobResult,
+  PartnerVitals,
+  UnspentWindows,
+} from '../../core/vitals.ts'
 import type { Backlog, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/prices.ts'
@@ -23,7 +30,20 @@ import { IS_LIVE } from '../sql/accounts.ts'
 import { IS_STUCK } from '../sql/ledger.ts'
 import { restoredIn, STANDSTILL } from '../standstill.ts'
 import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
+import type { RowOf } from '../tables.ts'
 import type { Base } from '../transaction.ts'
+
+type ResultRow = RowOf<'last_results'>
+const RESULTS = query<ResultRow>('select * from last_results order by job, host')
+const resultOf = ({ job, host, message, ...row }: ResultRow): JobResult => ({
+  job: job as JobResult['job'],
+  host,
+  at: instant(row.at),
+  ok: row.ok === 1n,
+  wellAt: instantOrNull(row.well_at),
+  endsAt: instantOrNull(row.ends_at),
+  message,
+})
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
@@ -58,13 +78,14 @@ export function vitalsReader(
   const readEarlyFills = earlyFillsReader(base)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
-    const [dispute, seal, restored, asked, price] = await base.read((tx) =>
+    const [dispute, seal, restored, asked, price, results] = await base.read((tx) =>
       tx.together(
         tx.get(DISPUTE),
         tx.get(SEAL),
         tx.get(STANDSTILL),
         tx.get(ASKED, { passes: FEED_PASSES_SEEN }),
         tx.get(PRICE),
+        tx.all(RESULTS),
       ),
     )
     const since =
@@ -80,6 +101,7 @@ export function vitalsReader(
       partners: await readPartners(now, stock),
       unspent: stock.unspent,
       earlyFills: await readEarlyFills('live', now),
+      results: results.map(resultOf),
       disk: await readDisk(now),
     }
   }

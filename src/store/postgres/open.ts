@@ -6,7 +6,7 @@ import { shownAddress } from '../address.ts'
 import type { MigrationState } from '../database.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
-import { createAuditStore } from '../shared/audit.ts'
+import { createAuditStore, createResultStore } from '../shared/audit.ts'
 import { createLevers, createTradeStore } from '../shared/executions.ts'
 import { createMonthStore } from '../shared/months.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
@@ -111,6 +111,7 @@ function assemble(connection: Connection): Store {
     ...createMonthStore(driver),
     ...createSandboxStore(driver, ownSandboxes(connection, driver)),
     ...createAuditStore(driver),
+    ...createResultStore(driver),
     ...createStatusStore(driver),
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a server alone.

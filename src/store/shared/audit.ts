@@ -1,10 +1,12 @@
-// The append-only record of what operators changed; each entry is written in the transaction of its change.
+// The append-only record of what operators changed, each entry written in the transaction of its change; and what the
+// jobs beside the scheduler came to when they ended last.
 
 import type { Instant } from '../../core/time.ts'
+import type { JobResult } from '../../core/vitals.ts'
 import { type AuditRow, auditEntryOf, auditParams } from '../rows/accounts.ts'
 import { query } from '../statement.ts'
-import type { AuditEntry, AuditFilter, AuditStore } from '../store.ts'
-import { insertInto } from '../tables.ts'
+import type { AuditEntry, AuditFilter, AuditStore, ResultStore } from '../store.ts'
+import { insertInto, type NewRow } from '../tables.ts'
 import type { Base, Step, Tx } from '../transaction.ts'
 
 export const INSERT_AUDIT = insertInto('audit')
@@ -42,5 +44,41 @@ export const createAuditStore = ({ look }: Base): AuditStore => ({
   async listAudit({ after, limit }, filter = ALL) {
     const rows = await look((tx) => tx.all(LIST, { ...filter, after: after ?? 0, limit }))
     return rows.map(auditEntryOf)
+  },
+})
+
+// What the jobs came to: one row for each, written again every time, so that `status` and the metrics can say what a
+// job that nobody watched has found.
+
+const PUT_RESULT = query(
+  `${insertInto('last_results')} on conflict (job, host) do update set
+     at = excluded.at, ok = excluded.ok, well_at = coalesce(excluded.well_at, last_results.well_at),
+     ends_at = excluded.ends_at, message = excluded.message`,
+)
+const FORGET = query('delete from last_results where job = :job and host = :host')
+const THERE = query<{ job: string }>('select job from last_results where job = :job and host = :host')
+
+/** A list of what was found may be long, and the job says all of it again when it is run by hand. */
+const MESSAGE_MAX = 300
+
+export const createResultStore = ({ look, write }: Base): ResultStore => ({
+  noteResult: ({ job, host, ok, endsAt, message }) =>
+    write(function* (tx) {
+      const at = yield* tx.present
+      const row: NewRow<'last_results'> = {
+        job,
+        host,
+        at,
+        ok: ok ? 1 : 0,
+        well_at: ok ? at : null,
+        ends_at: endsAt,
+        message: [...message].slice(0, MESSAGE_MAX).join(''),
+      }
+      yield* tx.run(PUT_RESULT, row)
+    }),
+
+  async forgetResult(job: JobResult['job'], host) {
+    // Usually there is nothing to forget, and that costs no commit.
+    if (await look((tx) => tx.get(THERE, { job, host }))) await write((tx) => tx.run(FORGET, { job, host }))
   },
 })

@@ -6,7 +6,7 @@ import { openPlain, withPlain } from '../../plain-file.ts'
 import type { MigrationState } from '../database.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
-import { createAuditStore } from '../shared/audit.ts'
+import { createAuditStore, createResultStore } from '../shared/audit.ts'
 import { createLevers, createTradeStore } from '../shared/executions.ts'
 import { createMonthStore } from '../shared/months.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
@@ -122,6 +122,7 @@ function assemble(
     ...createMonthStore(driver),
     ...createSandboxStore(driver, ownSandboxes(parts)),
     ...createAuditStore(driver),
+    ...createResultStore(driver),
     ...createStatusStore(driver),
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a file alone.

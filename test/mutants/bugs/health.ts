@@ -153,4 +153,20 @@ export const HEALTH: readonly Row[] = [
     find: "where s.tenant_id <> u.tenant_id or (s.ended_at is null and u.status <> 'disabled')",
     replace: 'where s.tenant_id <> u.tenant_id',
   },
+  {
+    name: 'well-at-forgotten',
+    by: ['contract'],
+    breaks:
+      'A job that fails takes with it when it last went well. Nobody can tell a backup that failed tonight from one that never worked.',
+    find: 'well_at = coalesce(excluded.well_at, last_results.well_at)',
+    replace: 'well_at = excluded.well_at',
+  },
+  {
+    name: 'result-of-any-host',
+    by: ['contract'],
+    breaks:
+      'A service without a certificate takes away what another one has noted of its own, whose end nobody is warned of.',
+    find: 'delete from last_results where job = :job and host = :host',
+    replace: 'delete from last_results where job = :job',
+  },
 ]

@@ -50,6 +50,7 @@ export async function openSystem(options: SystemOptions): Promise<System> {
     random: bytes,
     uuid: () => Buffer.from(bytes(16)).toString('hex'),
     osUser: () => 'simulation',
+    host: () => 'simulation',
   }
   let opened = await open()
   const keeper = { address: access.address, machine }

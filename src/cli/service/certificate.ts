@@ -1,0 +1,165 @@
+// Which certificate serve shows: one from files, which SIGHUP reads again, or one that is made at the start for a first
+// try; and who is told until when it is good.
+
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { CERTIFICATE_OLD_MS } from '../../core/findings.ts'
+import { Problem } from '../../core/problem.ts'
+import { formatInstant, HOUR_MS, type Instant } from '../../core/time.ts'
+import type { Listener } from '../../http/listen.ts'
+import type { Certificate, Tls } from '../../http/tls.ts'
+import type { Log } from '../../log.ts'
+import type { ResultStore } from '../../store/store.ts'
+import { readInput, readRegular } from '../streams.ts'
+
+export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsSelfSigned?: true }
+
+/**
+ * Throws usage when the options contradict each other, the error of the file system for a file that cannot be read, and
+ * bad_file for one that TLS cannot use.
+ */
+export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls {
+  if (tlsSelfSigned) {
+    if (tlsCert !== undefined || tlsKey !== undefined)
+      throw new Problem('usage', '--tls-self-signed makes a certificate: leave out --tls-cert and --tls-key.')
+    return { selfSignedFor: [...new Set([...LOCAL_NAMES, host])] }
+  }
+  if (tlsCert === undefined && tlsKey === undefined) return null
+  if (tlsCert === undefined || tlsKey === undefined)
+    throw new Problem('usage', '--tls-cert and --tls-key go together.')
+  return readCertificate(tlsCert, tlsKey, readInput)
+}
+
+const LOCAL_NAMES = ['localhost', '127.0.0.1', '::1']
+
+/** TLS would describe the problem in terms of its parsers, and not say which file it is in. */
+function readCertificate(certFile: string, keyFile: string, textOf: (file: string) => string): Certificate {
+  const [cert, key] = [textOf(certFile), textOf(keyFile)]
+  const read = <T>(parse: () => T, complaint: string): T => {
+    try {
+      return parse()
+    } catch (error) {
+      throw new Problem('bad_file', `${complaint} (${(error as Error).message}).`)
+    }
+  }
+  const certificate = read(
+    () => new X509Certificate(cert),
+    `--tls-cert: ${certFile} has no certificate in PEM`,
+  )
+  const privateKey: KeyObject = read(
+    () => createPrivateKey(key),
+    `--tls-key: ${keyFile} has no private key in PEM without a password`,
+  )
+  if (certificate.checkPrivateKey(privateKey)) return { cert, key }
+  throw new Problem(
+    'bad_file',
+    `--tls-key: ${keyFile} is not the key of the first certificate in ${certFile}.`,
+  )
+}
+
+// What a certificate says of itself, and what the log says of it.
+
+type Shown = { names: string; serial: string; sha256: string; from: Instant; until: Instant }
+
+/** The first of a chain: it is the one for the names. */
+function shownOf(cert: string): Shown {
+  const { subjectAltName, subject, serialNumber, fingerprint256, validFromDate, validToDate } =
+    new X509Certificate(cert)
+  return {
+    names: subjectAltName ?? subject,
+    serial: serialNumber,
+    sha256: fingerprint256,
+    from: validFromDate.getTime() as Instant,
+    until: validToDate.getTime() as Instant,
+  }
+}
+
+const shownJson = ({ names, serial, sha256, until }: Shown) => ({
+  names,
+  serial,
+  sha256,
+  not_after: formatInstant(until),
+})
+
+/** An expired one is shown all the same: a service that does not start helps nobody, and some clients may accept it. */
+function noteShown(log: Log, shown: Shown, now: Instant, what: string, more: object = {}): void {
+  const fields = { ...shownJson(shown), ...more }
+  if (now >= shown.until) log.error(fields, `${what}; it has ended, and clients refuse it`)
+  else if (now < shown.from) log.error(fields, `${what}; it is not valid yet, and clients refuse it`)
+  else if (shown.until - now <= CERTIFICATE_OLD_MS) log.warn(fields, `${what}; it ends soon`)
+  else log.info(fields, what)
+}
+
+/** How often the database is told: well within the time for which findings believe it. */
+const TOLD_EVERY_MS = 6 * HOUR_MS
+
+type Parts = {
+  log: Log
+  listener: Listener
+  options: TlsOptions
+  clock: () => Instant
+  /** Of this host and port, as findings name it. */
+  host: string
+  onShown: (until: Instant) => void
+}
+
+export type ShownCertificate = {
+  /** Reads the files again, for new connections. Files that cannot be used change nothing. */
+  renew: () => void
+  /** Tells the database which certificate is shown, now and from then on. */
+  keepIn: (store: ResultStore) => void
+}
+
+/** The certificate that serve shows from now on; it is said in the log. */
+export function showCertificate({ log, listener, options, clock, host, onShown }: Parts): ShownCertificate {
+  const { tlsCert, tlsKey, tlsSelfSigned } = options
+  let shown: Shown | null = null
+  let store: ResultStore | null = null
+
+  // The database may be sealed, full or away, which others say.
+  const tell = (): void =>
+    void (
+      shown === null
+        ? store?.forgetResult('certificate', host)
+        : store?.noteResult({ job: 'certificate', host, ok: true, endsAt: shown.until, message: shown.names })
+    )?.catch(() => {})
+
+  function show(cert: string): Shown {
+    shown = shownOf(cert)
+    onShown(shown.until)
+    tell()
+    return shown
+  }
+
+  if (listener.cert !== null && tlsSelfSigned)
+    // Nobody vouches for it: to be sure, a person compares fingerprints. It lasts for as long as anybody tries.
+    log.warn({ sha256: shownOf(listener.cert).sha256 }, 'TLS with a certificate made for this start')
+  else if (listener.cert !== null) noteShown(log, show(listener.cert), clock(), 'TLS with this certificate')
+
+  return {
+    keepIn(opened) {
+      store = opened
+      tell()
+      setInterval(tell, TOLD_EVERY_MS).unref()
+    },
+    renew() {
+      if (tlsCert === undefined || tlsKey === undefined) {
+        log.info({}, 'SIGHUP: there is no certificate to read again')
+        return
+      }
+      const before = shown
+      try {
+        // This process answers calls: it waits for no pipe.
+        const certificate = readCertificate(tlsCert, tlsKey, readRegular)
+        listener.renew(certificate)
+        const now = show(certificate.cert)
+        const changed = before?.sha256 !== now.sha256
+        const what = changed
+          ? 'SIGHUP: the certificate was read again, and new connections get another one'
+          : 'SIGHUP: the certificate was read again, and is the one that was shown before'
+        noteShown(log, now, clock(), what, { changed })
+      } catch (err) {
+        log.error({ ...(before && shownJson(before)), err }, 'SIGHUP: the certificate stays as it was')
+      }
+    },
+  }
+}
