@@ -5,19 +5,24 @@ import { onSameDatabase } from './cli/command.ts'
 import type { Cli, Loss, Streams } from './cli/context.ts'
 import { EXIT, failureOf } from './cli/exit-codes.ts'
 import { askedHelp, misspelt, unknownVariables } from './cli/help.ts'
+import { type Installed, useInstalled } from './cli/installed.ts'
 import { refuseEmptyVariables } from './cli/options.ts'
 import { createProgram, VERSION_ASKED, versionJson } from './cli/program.ts'
 import { wholeOutput } from './cli/streams.ts'
 import { visible } from './core/text.ts'
-import { machine as realMachine } from './machine.ts'
+import { type Machine, machine as realMachine } from './machine.ts'
 import { withoutSecrets } from './store/address.ts'
 
-export type World = Pick<Cli, 'streams' | 'machine' | 'endSoon'> & { env: NodeJS.ProcessEnv }
+export type World = Pick<Cli, 'streams' | 'machine' | 'endSoon'> & {
+  env: NodeJS.ProcessEnv
+  /** Finds the service that is installed on this machine, for a command line that names no database. */
+  installed?: typeof useInstalled
+}
 
 /** Runs one command line and returns the code to exit with. Never throws. */
 export async function run(
   argv: readonly string[],
-  { streams, machine, endSoon, env }: World,
+  { streams, machine, endSoon, env, installed }: World,
 ): Promise<number> {
   let exitCode: number = EXIT.done
   const exitWith = (code: number): void => {
@@ -26,9 +31,18 @@ export async function run(
   const remark = (complaint: string): string => misspelt(program, argv, complaint)
   // The options are not parsed yet, so --json is found as a plain word.
   const json = argv.includes('--json')
-  const { program, cli } = createProgram({ streams, machine, exitWith, endSoon }, { remark, json })
+  let service: Installed | null = null
+  const here: Machine = { ...machine, osUser: () => service?.osUser ?? machine.osUser() }
+  const shell = () => service?.self ?? 'tranche'
+  const { program, cli } = createProgram(
+    { streams, machine: here, exitWith, endSoon },
+    { remark, json, shell },
+  )
   try {
     refuseEmptyVariables(env)
+    service = installed?.(argv, env) ?? null
+    if (service && json) cli.warnings.push(service.words)
+    else if (service) streams.err.write(`${visible(service.words)}\n`)
     for (const name of unknownVariables(program, env)) {
       const text = `${name} is not a setting of tranche`
       if (json) cli.warnings.push(text)
@@ -99,7 +113,8 @@ export async function main(): Promise<void> {
   }
   // This timer keeps nothing alive itself.
   const endSoon = (): void => void setTimeout(() => process.exit(), LINGER_MS).unref()
-  process.exitCode = await run(argv, { streams, machine: realMachine, endSoon, env: process.env })
+  const world = { streams, machine: realMachine, endSoon, env: process.env, installed: useInstalled }
+  process.exitCode = await run(argv, world)
 }
 
 /** How long abandoned work may still take to end by itself. */

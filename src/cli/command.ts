@@ -65,7 +65,11 @@ export type FindingJson = ReturnType<typeof findingJson>
 
 /** The shell command line of a finding's next command, on the same database. */
 export const commandLine = (self: string, [program = '', ...words]: readonly string[]): string =>
-  [program === 'tranche' ? self : program, ...words.map(wordOf)].join(' ')
+  [program === 'tranche' ? self : withRights(self, program), ...words.map(wordOf)].join(' ')
+
+/** What is found of the service's files, their user or root mends. A server asks for its own user. */
+const withRights = (self: string, program: string): string =>
+  self.startsWith('sudo ') && program !== 'psql' ? `sudo ${program}` : program
 
 const wordOf = (word: string): string => (word === IN_VARIABLE ? `"${word}"` : quoted(word))
 

@@ -40,15 +40,22 @@ import { sandboxCommand } from './trial/sandbox.ts'
 /** The code of the error with which --version ends the parsing. */
 export const VERSION_ASKED = 'tranche.version'
 
-/** `remark` is added to the parser's complaint; with --json, that complaint is one JSON document and nothing else. */
+/**
+ * `remark` is added to the parser's complaint; with --json, that complaint is one JSON document and nothing else.
+ * `shell` is how a command line begins that needs no --db.
+ */
 export function createProgram(
   options: Pick<Cli, 'streams' | 'machine' | 'exitWith' | 'endSoon'>,
-  { remark, json }: { remark: (complaint: string) => string; json: boolean },
+  {
+    remark,
+    json,
+    shell = () => 'tranche',
+  }: { remark: (complaint: string) => string; json: boolean; shell?: () => string },
 ): { program: Command; cli: Cli } {
   const program = new Command('tranche')
   const globals = () => program.opts<Globals>()
   const self = () =>
-    program.getOptionValueSource('db') === 'cli' ? onDatabase('tranche', globals().db) : 'tranche'
+    program.getOptionValueSource('db') === 'cli' ? onDatabase('tranche', globals().db) : shell()
   const onSealed = (context: Cli, seal: Seal): void => warn(context, sealedWords(seal))
   const cli = createCli({ ...options, globals, self, onSealed })
   const { out, err } = cli.streams

@@ -2,7 +2,7 @@
 // SQL, and copies one for every turn that uses one up.
 
 import type { Environment } from '../../src/core/partner.ts'
-import type { Layout, Trades } from '../support/large-database.ts'
+import type { Layout, Trades, Year } from '../support/large-database.ts'
 import type { Figures, Stage } from './row.ts'
 
 export type StoreName = 'file' | 'postgres'
@@ -15,10 +15,13 @@ export type Plans = Omit<Layout, 'tenantId' | 'now'>
 
 /** A piece of work by hand: prepared statements on the product's own schema, as durable as ours. */
 export type RawJob = {
-  work: 'confirmations' | 'pass' | 'plans' | 'polls' | 'trades'
+  work: 'confirmations' | 'pass' | 'plans' | 'polls' | 'rows' | 'trades'
   /** A migrated database that nobody else uses. */
   database: string
-  /** How many transactions' worth of it: confirmations, plans, polls; of a pass, plans; of an export, trades. */
+  /**
+   * How many transactions' worth of it: confirmations, plans, polls; of a pass, plans; of an export, trades; of `rows`,
+   * tables.
+   */
   count: number
   /** How many of them share a commit. */
   perCommit: number
@@ -42,6 +45,7 @@ export type Backend = {
   ofUsers: (stage: Stage, of: Named & Pick<Layout, 'users'> & { environment?: Environment }) => Promise<Place>
   /** The same with plans, whose windows began just now. */
   ofPlans: (stage: Stage, of: Named & Plans) => Promise<Place>
+  ofYear: (stage: Stage, of: Named & Omit<Year, 'tenantId'>) => Promise<Place>
   ofTrades: (stage: Stage, of: Named & Omit<Trades, 'tenantId'>) => Promise<Place>
   /** Puts a fresh copy of a database that nobody uses into the place of the last one of that name. */
   copyOf: (database: string, name: string) => Promise<string>

@@ -7,6 +7,7 @@ import { billingExport, memory, monthPages } from './rows/exports.ts'
 import { day, growthOfPlans, idlePass, pass, plunge } from './rows/passes.ts'
 import { queue } from './rows/queue.ts'
 import { startUp } from './rows/start-up.ts'
+import { year } from './rows/year.ts'
 
 export const ROWS: readonly Row[] = [
   me,
@@ -23,6 +24,7 @@ export const ROWS: readonly Row[] = [
   backtest,
   billingExport,
   monthPages,
+  year,
   startUp,
   memory,
   day,

@@ -15,11 +15,8 @@ import {
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { SYSTEM } from '../../src/cli/init/places.ts'
-import { INSTALLED } from '../../src/store/sqlite/file/errors.ts'
 import { filled, trancheHere } from '../store/copies.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
 import { CACHE, EXECUTABLE, finish, startServe } from '../support/process.ts'
 import { errorOf, openShell, runHere, succeed, withPartner } from '../support/service.ts'
 import { canBeOthers } from '../support/tools.ts'
@@ -140,41 +137,6 @@ test('a file that is not a database of ours is refused and left alone', async (t
   assert.match(err, /^error: .+\n$/)
   assert.deepEqual(readFileSync(shell.file), before)
   assert.deepEqual(readdirSync(shell.folder), ['tranche.db'])
-})
-
-test('where a service is installed, its settings are named, and the command that is printed works when pasted', async (t) => {
-  assert.deepEqual([INSTALLED.settings, INSTALLED.folder], [SYSTEM.settings, SYSTEM.folder])
-  if (!hasOwnMachine(t)) return
-  const { code, out, err } = await onOwnMachine(
-    t,
-    `useradd --system tranche
-    install -m 755 "$TRANCHE" /usr/local/bin/tranche
-    install -d -o tranche -m 700 /var/lib/tranche /var/cache/tranche
-    install -d -m 750 /etc/tranche
-    printf 'TRANCHE_DB=/var/lib/tranche/tranche.db\\nTRANCHE_CACHE=/var/cache/tranche\\n' > /etc/tranche/tranche.env
-    printf '#!/bin/sh\\nexec "$@"\\n' > /usr/local/bin/sudo && chmod 755 /usr/local/bin/sudo
-    runuser -u tranche -- env TRANCHE_CACHE=/var/cache/tranche tranche --db /var/lib/tranche/tranche.db partner create acme --name Acme > /dev/null
-    mkdir /home/somebody && cd /home/somebody
-    ! tranche status 2> /tmp/said-$$
-    said=$(cat /tmp/said-$$; rm /tmp/said-$$)
-    printf '%s\\n' "$said"
-    command=$(printf '%s' "$said" | sed 's/.*run \`//; s/\`, or.*//; s/status$/partner list/')
-    cd /
-    eval "$command"
-    sed -i 's/^TRANCHE_DB=.*/TRANCHE_DB=\\/srv\\/moved.db/' /etc/tranche/tranche.env
-    eval "$command" 2>&1 || true`,
-  )
-  assert.equal(code, 0, err)
-  assert.match(
-    out,
-    /There is no database at \/home\/somebody\/tranche\.db: the service installed here has its settings in \/etc\/tranche\/tranche\.env/,
-  )
-  assert.match(out, /acme/)
-  assert.match(
-    out,
-    /at \/srv\/moved\.db: TRANCHE_DB names it: .*; the service installed here has its settings in \/etc\/tranche\/tranche\.env\.$/m,
-    'the command that was just run is not told again',
-  )
 })
 
 // What a command says of a --db that cannot work: one sentence with the path, whose it is, and the way out.

@@ -278,12 +278,13 @@ export function yearOf({ tenantId, plans, days, end }: Year, { hex, sha256 }: Ye
     ),
     of(
       days * 288,
-      `prices (at, price, source) select cast(:start as bigint) + i * 300000, :price, 'feed' from n`,
+      `prices (at, price, source) select cast(:start as bigint) + i * cast(300000 as bigint), :price, 'feed' from n`,
     ),
     of(
       days * 288,
       `ticks (tick_id, at, price, plans_evaluated, finished_at)
-       select i, cast(:start as bigint) + i * 300000, :price, 0, cast(:start as bigint) + i * 300000 + 100 from n`,
+       select i, cast(:start as bigint) + i * cast(300000 as bigint), :price, 0,
+         cast(:start as bigint) + i * cast(300000 as bigint) + 100 from n`,
     ),
   ]
 }

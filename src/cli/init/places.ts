@@ -7,6 +7,7 @@ import { isSea } from 'node:sea'
 import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { isServer, refuseNoAddress } from '../../store/address.ts'
+import { SERVICE } from '../installed.ts'
 
 export type Place = {
   /** The program that the jobs run. */
@@ -24,12 +25,12 @@ export type Place = {
 /** As deploy/ has them. */
 export const SYSTEM: Place = {
   program: '/usr/local/bin/tranche',
-  settings: '/etc/tranche/tranche.env',
+  settings: SERVICE.settings,
   folder: '/var/lib/tranche',
   database: '/var/lib/tranche/tranche.db',
   backups: '/var/lib/tranche/backups',
   cache: '/var/cache/tranche',
-  user: 'tranche',
+  user: SERVICE.user,
 }
 
 /**

@@ -6,8 +6,11 @@ import { Problem } from '../../core/problem.ts'
 import type { ConnectionLimits } from '../../http/listen.ts'
 import type { Metrics } from '../../http/metrics.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
+import type { Pasted } from '../../http/ops/page.ts'
 import type { Log } from '../../log.ts'
+import { commandLine, onDatabase, onSameDatabase } from '../command.ts'
 import type { Cli } from '../context.ts'
+import { fromAnyShell } from '../installed.ts'
 import { readInput } from '../streams.ts'
 
 // How many connections serve accepts: by default, as many as leave room for the files of the database.
@@ -85,9 +88,16 @@ export async function opsOf(
     metrics,
     exposition: EXPOSITION_TYPE,
     token,
+    pasted: pastedFor(cli),
     onManyWrong: () => log.warn({}, 'somebody may be guessing the ops token: many wrong ones in a minute'),
   })
   return { ops, metrics }
+}
+
+/** A page is read elsewhere than where serve was started: its commands name the database, or find it by themselves. */
+function pastedFor(cli: Cli): Pasted {
+  const self = fromAnyShell(cli.globals().db, onDatabase)
+  return { line: (words) => commandLine(self, words), text: (message) => onSameDatabase(message, self) }
 }
 
 // The token of those who run serve: what it must be like, and where it must not be missing.

@@ -18,6 +18,7 @@ import {
   type OpsPath,
   type PagePath,
 } from './access.ts'
+import type { Pasted } from './page.ts'
 import { createPages } from './page-calls.ts'
 import { createReadiness, keptFor, shared } from './readiness.ts'
 
@@ -29,6 +30,8 @@ export type OpsOptions = {
   token: string | null
   /** Called when a network sends too many wrong tokens, at most once a minute. */
   onManyWrong?: () => void
+  /** How commands for the database are written on the page. */
+  pasted?: Pasted
 }
 
 export type Ops = Pick<Metrics, 'noteRequest'> & {
@@ -51,7 +54,7 @@ export function createOps(options: OpsOptions): Ops {
   const scrape = shared(async () => metrics.read(store))
   const readiness = () => keptFor(TERSE_MS, clock, async () => (await reasonsAgainst(store)).length === 0)
   let isReady = readiness()
-  const pages = createPages(access, clock)
+  const pages = createPages(access, clock, options.pasted)
 
   async function answerAdmitted(path: Exclude<OpsPath, PagePath>): Promise<OpsAnswer> {
     switch (path) {

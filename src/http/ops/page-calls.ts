@@ -15,7 +15,16 @@ import { readText } from '../request.ts'
 import { createOneAtATime } from '../turns.ts'
 import { type Access, cookieOf, type Door, isFromOwnPage, type OpsAnswer, type PagePath } from './access.ts'
 import { type Html, html, PAGE_HEADERS, type Part, policyFor } from './html.ts'
-import { framedPage, monthParts, overviewParts, partnerParts, planParts, signInForm } from './page.ts'
+import {
+  AS_IT_IS,
+  framedPage,
+  monthParts,
+  overviewParts,
+  type Pasted,
+  partnerParts,
+  planParts,
+  signInForm,
+} from './page.ts'
 import { createReader, ROWS_SHOWN } from './page-data.ts'
 
 type Asked = { event: H3Event; door: Door; path: PagePath }
@@ -24,7 +33,7 @@ type Asked = { event: H3Event; door: Door; path: PagePath }
  * Returns null for callers who may not know that there is a page: where there is no token to sign in with, that is
  * everybody.
  */
-export function createPages(access: Access, clock: () => Instant) {
+export function createPages(access: Access, clock: () => Instant, pasted: Pasted = AS_IT_IS) {
   const read = createReader(clock)
   const downloads = createDownloads()
   const oneAtATime = createOneAtATime()
@@ -56,7 +65,7 @@ export function createPages(access: Access, clock: () => Instant) {
     if (store === null) return page(503, framedPage({ title: 'starting', ...frame, renews: true }, OPENING))
     const asked = event.url.searchParams
     if (path !== '/ops') return downloaded(store, path, asked)
-    const [title, parts] = (await drawn(inTurn, store, asked)) ?? ['not found', null]
+    const [title, parts] = (await drawn({ ...inTurn, pasted }, store, asked)) ?? ['not found', null]
     if (parts === null) return page(404, framedPage({ title, ...frame }, NOTHING))
     return page(200, framedPage({ title, ...frame, renews: asked.size === 0 }, ...parts))
   }
@@ -98,10 +107,11 @@ export function createPages(access: Access, clock: () => Instant) {
 }
 
 type Read = ReturnType<typeof createReader>
+type Drawing = Read & { pasted: Pasted }
 type Drawn = [title: string, parts: Part[]]
 
 /** The page that a caller asked for; null if there is none. */
-async function drawn(read: Read, store: Store, asked: URLSearchParams): Promise<Drawn | null> {
+async function drawn(read: Drawing, store: Store, asked: URLSearchParams): Promise<Drawn | null> {
   const [month, slug, plan] = ['month', 'partner', 'plan'].map((name) => asked.get(name))
   const number = wholeNumber(asked.get('page') ?? '1')
   if (number === null) return null
@@ -118,7 +128,7 @@ async function drawn(read: Read, store: Store, asked: URLSearchParams): Promise<
   const shown = found.slice((number - 1) * ROWS_SHOWN, number * ROWS_SHOWN)
   return [
     'operations',
-    overviewParts(overview, { partners: shown, found: found.length, page: number, search }),
+    overviewParts(overview, { partners: shown, found: found.length, page: number, search }, read.pasted),
   ]
 }
 

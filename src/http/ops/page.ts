@@ -73,11 +73,16 @@ ${complaint !== null && html`<p class="bad" role="alert">${complaint}</p>`}
 
 type Shown = { partners: Partner[]; found: number; page: number; search: string }
 
-export function overviewParts(overview: Overview, partners: Shown): Part[] {
+/** How a command is written on the page, to be pasted into a shell: it names the database of this service. */
+export type Pasted = { line: (words: readonly string[]) => string; text: (message: string) => string }
+
+export const AS_IT_IS: Pasted = { line: (words) => words.map(quoted).join(' '), text: (message) => message }
+
+export function overviewParts(overview: Overview, partners: Shown, pasted: Pasted): Part[] {
   return [
     html`<section><h2>Findings</h2>
-${overview.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` : findingList(overview.findings)}
-<p class="quiet">Last tick: ${ago(overview.vitals.scheduler.lastFinishedAt, overview.now)}. <code>tranche check</code> looks for more: it reads
+${overview.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` : findingList(overview.findings, pasted)}
+<p class="quiet">Last tick: ${ago(overview.vitals.scheduler.lastFinishedAt, overview.now)}. <code>${pasted.line(['tranche', 'check'])}</code> looks for more: it reads
 the whole file and recomputes the ledger, which no page does.</p></section>`,
     today(overview),
     html`<section><h2>Prices of the last ${PRICES_SHOWN_MS / DAY_MS} days, and the latest tranches</h2>
@@ -100,10 +105,10 @@ ${tableOf(
   ]
 }
 
-function findingList(findings: readonly Finding[]): Html {
+function findingList(findings: readonly Finding[], pasted: Pasted): Html {
   const items = findings.slice(0, FINDINGS_MAX).map(
     ({ severity, kind, subject, message, next }) => html`<div class="finding ${severity}">
-<strong>${kind}</strong> ${subject}<p>${message}</p><code>${next.map(quoted).join(' ')}</code></div>`,
+<strong>${kind}</strong> ${subject}<p>${pasted.text(message)}</p><code>${pasted.line(next)}</code></div>`,
   )
   const more = findings.length - FINDINGS_SHOWN
   if (more <= 0) return html`${items}`

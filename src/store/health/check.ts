@@ -41,7 +41,7 @@ import { earlyFillsReader, type OwnVitals, stockTaker, vitalsReader } from './vi
 export const FINDINGS_PER_RULE_MAX = 100
 /** After this many in all, no further trades are read. */
 const FINDINGS_MAX = FINDINGS_PER_RULE_MAX * LEDGER_RULES.length
-const ROWS_PER_READ = 5_000
+const ROWS_PER_READ = 1_000
 
 type BrokenRow = Record<string, unknown>
 

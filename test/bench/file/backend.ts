@@ -6,7 +6,7 @@ import { machine } from '../../../src/machine.ts'
 import { type Database, openFile } from '../../../src/store/sqlite/file/connection.ts'
 import { BESIDE, ownerNote, walBytes } from '../../../src/store/sqlite/file/files.ts'
 import { openStore } from '../../../src/store/sqlite/open.ts'
-import { addPlans, addTrades, addUsers, fill } from '../../support/large-database.ts'
+import { addPlans, addTrades, addUsers, addYear, fill } from '../../support/large-database.ts'
 import type { Backend, Place } from '../backend.ts'
 import { withKey } from '../partner.ts'
 import { startRaw } from '../raw.ts'
@@ -52,6 +52,9 @@ export const onFile: Backend = {
     filled(stage, { name }, (db, tenantId) => addPlans(db, { ...layout, tenantId, now: machine.clock() })),
   ofTrades: (stage, { name, ...trades }) =>
     filled(stage, { name }, (db, tenantId) => addTrades(db, { ...trades, tenantId })),
+
+  ofYear: (stage, { name, ...year }) =>
+    filled(stage, { name }, (db, tenantId) => addYear(db, { ...year, tenantId })),
 
   async copyOf(file, name) {
     const copy = join(file, '..', `${name}.db`)

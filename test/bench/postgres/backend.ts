@@ -3,7 +3,7 @@
 import { machine } from '../../../src/machine.ts'
 import { openStore } from '../../../src/store/postgres/open.ts'
 import { giveDigestsOn } from '../../support/database.ts'
-import { type Filling, type Hex, plansOf, tradesOf, usersOf } from '../../support/large-database.ts'
+import { type Filling, type Hex, plansOf, tradesOf, usersOf, yearOf } from '../../support/large-database.ts'
 import type { Backend, Place } from '../backend.ts'
 import { withKey } from '../partner.ts'
 import { percentile } from '../ratios.ts'
@@ -13,6 +13,7 @@ import { cluster, withClient } from './cluster.ts'
 
 const MIB = 2 ** 20
 
+const sha256 = (text: string): string => `encode(sha256(convert_to(${text}, 'UTF8')), 'hex')`
 const hex: Hex = (value, digits) => `lpad(to_hex(${value}), ${digits}, '0')`
 const nameIn = (database: string): string => new URL(database).pathname.slice(1)
 const asName = (name: string): string => name.replaceAll(/\W/g, '_')
@@ -81,6 +82,8 @@ export const onPostgres: Backend = {
   ofUsers: (stage, { users, ...of }) => filled(stage, of, (tenantId) => usersOf({ tenantId, users })),
   ofPlans: (stage, { name, ...layout }) =>
     filled(stage, { name }, (tenantId) => plansOf({ ...layout, tenantId, now: machine.clock() }, hex)),
+  ofYear: (stage, { name, ...year }) =>
+    filled(stage, { name }, (tenantId) => yearOf({ ...year, tenantId }, { hex, sha256 })),
   ofTrades: (stage, { name, ...trades }) =>
     filled(stage, { name }, (tenantId) => tradesOf({ ...trades, tenantId }, hex)),
 

@@ -33,7 +33,7 @@ export const INSTALLED = { settings: '/etc/tranche/tranche.env', folder: '/var/l
 export function notThere(file: string): Problem {
   const path = resolve(file)
   const isElsewhere = dirname(path) !== INSTALLED.folder && isInstalled()
-  const command = `sudo sh -c 'set -a; . ${INSTALLED.settings}; exec runuser -u tranche -- tranche "$@"' sh status`
+  const command = 'sudo tranche status'
   const begin = 'begin one with `tranche partner create SLUG --name NAME`'
   // Whoever has set it has chosen, perhaps by loading these very settings: to load them again would lead here again.
   const isInVariable = path === resolve(process.env.TRANCHE_DB ?? '')

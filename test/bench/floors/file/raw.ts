@@ -9,6 +9,7 @@ import { rawConfirmations } from './confirmations.ts'
 import { rawPass } from './pass.ts'
 import { rawPlans } from './plans.ts'
 import { rawPolls } from './polls.ts'
+import { rawRows } from './rows.ts'
 import { rawTrades } from './trades.ts'
 
 /** Prepares a piece of work on an open database. What it returns does one item, by its number. */
@@ -19,6 +20,7 @@ const WORKS = {
   pass: rawPass,
   plans: rawPlans,
   polls: rawPolls,
+  rows: rawRows,
   trades: rawTrades,
 } satisfies Record<RawJob['work'], RawWork>
 

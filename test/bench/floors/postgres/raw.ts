@@ -8,6 +8,7 @@ import { rawConfirmations } from './confirmations.ts'
 import { rawPass } from './pass.ts'
 import { rawPlans } from './plans.ts'
 import { rawPolls } from './polls.ts'
+import { rawRows } from './rows.ts'
 import { rawTrades } from './trades.ts'
 
 export type Client = pg.Client
@@ -24,6 +25,7 @@ const WORKS = {
   pass: rawPass,
   plans: rawPlans,
   polls: rawPolls,
+  rows: rawRows,
   trades: rawTrades,
 } satisfies Record<RawJob['work'], RawWork>
 

@@ -1,0 +1,150 @@
+// The service that is installed on this machine: a command that is told of no database works on its database, with its
+// settings, and as its user when root runs it.
+
+import { existsSync, readFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
+import { join, resolve } from 'node:path'
+import { Problem } from '../core/problem.ts'
+import { withPlain } from '../plain-file.ts'
+import { isServer, shownAddress } from '../store/address.ts'
+import { DATABASE_DEFAULT } from './options.ts'
+
+export type Installed = {
+  /** What is said of it, once. */
+  words: string
+  /** How a command line begins that whoever ran this one can paste. */
+  self: string
+  /** Who is at work, for the audit log; null for the user of the process. */
+  osUser: string | null
+}
+
+/** What init sets up for a service that root installs. */
+export const SERVICE = { settings: '/etc/tranche/tranche.env', user: 'tranche' }
+
+/** Commands that open no database, or say themselves which. */
+const OTHERS = [
+  'init',
+  'demo',
+  'backtest',
+  'health',
+  'docs',
+  'openapi',
+  'completion',
+  'version',
+  'help',
+  'partner-sim',
+]
+
+/**
+ * Puts the settings of the installed service into `env`, and becomes its user, if the command line is for no other
+ * database. Null where there is none, or where another is meant. Throws usage where it is not clear which.
+ */
+export function useInstalled(argv: readonly string[], env: NodeJS.ProcessEnv): Installed | null {
+  if (env.TRANCHE_DB !== undefined || !asksForDatabase(argv)) return null
+  const isRoot = process.getuid?.() === 0
+  for (const file of isRoot ? [SERVICE.settings] : [ownSettings(env), SERVICE.settings]) {
+    const settings = readSettings(file)
+    const database = settings?.TRANCHE_DB
+    if (settings === null || database === undefined) continue
+    refuseTwo(database)
+    const user = isRoot ? SERVICE.user : null
+    const person = env.SUDO_USER ?? 'root'
+    if (user !== null) become(user, env)
+    for (const [name, value] of Object.entries(settings)) env[name] ??= value
+    return {
+      words: `the database is ${shownAddress(database)}, by ${file}${user === null ? '' : `, as the user ${user}`}`,
+      self: user !== null && env.SUDO_USER !== undefined ? 'sudo tranche' : 'tranche',
+      osUser: user === null ? null : `${person} as ${user}`,
+    }
+  }
+  return null
+}
+
+/**
+ * How a command line for a database begins that is pasted into some shell of this machine, not the one that this
+ * process was started from.
+ */
+export function fromAnyShell(db: string, onDatabase: (program: string, db: string) => string): string {
+  for (const [file, self] of [
+    [SERVICE.settings, 'sudo tranche'],
+    [ownSettings(process.env), 'tranche'],
+  ] as const) {
+    const named = settingsOrNull(file)?.TRANCHE_DB
+    if (named !== undefined && whole(named) === whole(db)) return self
+  }
+  return onDatabase('tranche', whole(db))
+}
+
+const whole = (db: string): string => (isServer(db) ? db : resolve(db))
+
+function asksForDatabase(argv: readonly string[]): boolean {
+  if (argv.some((word) => /^(--db(=.*)?|--help|-h|--version)$/.test(word))) return false
+  const [command, verb] = argv.filter((word) => !word.startsWith('-'))
+  return command !== undefined && !OTHERS.includes(command) && !(command === 'webhook' && verb === 'listen')
+}
+
+/** Where init puts the settings of a service that somebody else than root installs. */
+const ownSettings = ({ XDG_DATA_HOME: data, HOME: home = '' }: NodeJS.ProcessEnv): string =>
+  join(data || join(home, '.local/share'), 'tranche/tranche.env')
+
+/** Null where there are none. Throws usage for those that this user may not read, unless a database is at hand. */
+function readSettings(file: string): Record<string, string> | null {
+  try {
+    return settingsIn(withPlain(file, {}, (descriptor) => readFileSync(descriptor, 'utf8')))
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null
+    if (code !== 'EACCES') throw error
+    if (existsSync(DATABASE_DEFAULT)) return null
+    throw new Problem(
+      'usage',
+      `The service installed on this machine has its settings in ${file}, which this user may not read: ` +
+        'run the command with `sudo` before it, or name another database with --db.',
+    )
+  }
+}
+
+function settingsOrNull(file: string): Record<string, string> | null {
+  try {
+    return readSettings(file)
+  } catch {
+    return null
+  }
+}
+
+/** The lines NAME=value, as systemd and a shell read them. */
+function settingsIn(text: string): Record<string, string> {
+  const lines = [...text.matchAll(/^(TRANCHE_[A-Z_]+)=(.*)$/gm)]
+  return Object.fromEntries(lines.map(([, name = '', value = '']) => [name, unquoted(value.trim())]))
+}
+
+const unquoted = (value: string): string =>
+  value.replace(/'([^']*)'|"([^"]*)"|\\(.)/g, (_, single, double, escaped) => single ?? double ?? escaped)
+
+/** Throws usage when the folder has a database of its own, which a command without a name has always meant. */
+function refuseTwo(database: string): void {
+  const here = resolve(DATABASE_DEFAULT)
+  if (!existsSync(here) || here === whole(database)) return
+  throw new Problem(
+    'usage',
+    `There is a ${DATABASE_DEFAULT} in this folder, and the service installed on this machine has ${shownAddress(database)}: ` +
+      'name the one you mean with --db.',
+  )
+}
+
+/** Becomes the user before any file is opened: what root would leave beside a database, the service could not open. */
+function become(user: string, env: NodeJS.ProcessEnv): void {
+  try {
+    // Its types do not know it.
+    ;(process as { initgroups?: (user: string, group: string) => void }).initgroups?.(user, user)
+    process.setgid?.(user)
+    process.setuid?.(user)
+  } catch (error) {
+    throw new Problem(
+      'usage',
+      `The service installed on this machine runs as ${user}, and this process cannot (${(error as Error).message}): ` +
+        'name the database with --db.',
+    )
+  }
+  env.HOME = userInfo().homedir
+}
