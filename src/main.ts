@@ -1,5 +1,6 @@
 // From argv to a command to an exit code.
 
+import { isSea } from 'node:sea'
 import { CommanderError } from 'commander'
 import { onSameDatabase } from './cli/command.ts'
 import type { Cli, Loss, Streams } from './cli/context.ts'
@@ -88,6 +89,8 @@ function report(error: unknown, { json, warnings, self }: Reporting, { err }: Pi
 export async function main(): Promise<void> {
   // By default Node would open its debugger, through which anybody on the machine could run code in this process.
   process.on('SIGUSR1', () => {})
+  // What a package will no longer do in its next version is for whoever builds the executable, who tests the source.
+  process.noDeprecation = isSea()
   const out = wholeOutput(() => process.stdout, 1)
   const { stderr: err } = process
   const argv = process.argv.slice(2)

@@ -3,12 +3,20 @@
 import { H3, type H3Event } from 'h3'
 import { createListings } from '../billing/statement.ts'
 import type { KeyFacts } from '../core/key.ts'
-import { admit } from '../core/key.ts'
 import { Problem } from '../core/problem.ts'
 import type { Instant } from '../core/time.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
-import { authenticate, createDoor, createRateLimit, createUseNotes, type Door, isUseStale } from './auth.ts'
+import {
+  authenticate,
+  createDoor,
+  createJudge,
+  createRateLimit,
+  createUseNotes,
+  type Door,
+  isUseStale,
+  type Judge,
+} from './auth.ts'
 import { type CallLine, createCallLog, openAnswer } from './call-log.ts'
 import { DOCS_PATHS, readDocs } from './docs-page.ts'
 import { getDescription } from './openapi/document.ts'
@@ -118,6 +126,7 @@ type Desk = Omit<Services, 'store'> & {
   takeTurn: (keyId: string) => Turn
   oneAtATime: ReturnType<typeof createOneAtATime>
   noteUse: (store: Store, caller: KeyFacts) => void
+  judge: Judge
 }
 
 function createDesk(options: AppOptions): Desk {
@@ -144,6 +153,7 @@ function createDesk(options: AppOptions): Desk {
     takeTurn: createTurns(callsPerKey),
     oneAtATime: createOneAtATime(),
     noteUse: createUseNotes(log),
+    judge: createJudge(log),
   }
 }
 
@@ -198,7 +208,8 @@ async function handleCall(
     throw new Refusal('starting', 'The database is being opened; try again.', { 'retry-after': '1' })
   const now = desk.machine.clock()
   const authorization = event.req.headers.get('authorization')
-  const caller = desk.door?.facts(event.req.runtime?.node?.req) ?? (await authenticate(store, authorization))
+  const caller =
+    desk.door?.facts(event.req.runtime?.node?.req) ?? (await authenticate(store, authorization, desk.judge))
   const turn = admitInTurn(desk, caller, now, trail)
   // Awaited only where it must be: a call whose turn has come must go on at once, because its time is measured
   // (turns.ts).
@@ -210,7 +221,7 @@ async function handleCall(
   // A sender may take any time for a body, and the key may have ended meanwhile.
   const mustWait = turn.ready !== null || (route.body !== null && !hasArrived(event.req))
   const body = await readBody(event, route, trail)
-  if (mustWait) await authenticate(store, authorization)
+  if (mustWait) await authenticate(store, authorization, desk.judge)
   const { machine, guard, listings } = desk
   const checked: Call<unknown> = {
     store,
@@ -228,9 +239,9 @@ async function handleCall(
   return done(JSON.stringify(await route.handle(checked as Call<never, never>)))
 }
 
-/** The turn of a caller whose key is valid. Throws what `admit` throws, and a Refusal: 429. */
+/** The turn of a caller whose key is valid. Throws what `judge` throws, and a Refusal: 429. */
 function admitInTurn(desk: Desk, caller: KeyFacts, now: Instant, trail: Trail): Turn {
-  admit(caller)
+  desk.judge(caller)
   trail.caller = caller
   desk.limitRate(caller.key.keyId, now)
   const turn = desk.takeTurn(caller.key.keyId)

@@ -2,8 +2,15 @@
 // calls whose key opens nothing.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { admit, isWellFormedKey, KEY_USED_STEP_MS, type KeyFacts } from '../core/key.ts'
-import type { Instant } from '../core/time.ts'
+import {
+  type ApiKey,
+  admit,
+  isUsable,
+  isWellFormedKey,
+  KEY_USED_STEP_MS,
+  type KeyFacts,
+} from '../core/key.ts'
+import { formatInstant, type Instant } from '../core/time.ts'
 import { keyHash } from '../keys.ts'
 import type { Log } from '../log.ts'
 import type { KeyStore } from '../store/store.ts'
@@ -26,17 +33,51 @@ const INVALID_KEY = new Refusal('key_invalid', 'Invalid API key.', CHALLENGE)
 /** The key in a header, well formed or not; null when the header has none. */
 const keyIn = (header: string | null): string | null => HEADER.exec(header ?? '')?.[1] ?? null
 
-/** Resolves a key to its partner and environment. Throws a Refusal with 401, and what `admit` throws. */
+/** Resolves a key to its partner and environment. Throws a Refusal with 401, and what `judge` throws. */
 export async function authenticate(
   store: Pick<KeyStore, 'findKey'>,
   header: string | null,
+  judge: Judge,
 ): Promise<KeyFacts> {
   const key = keyIn(header)
   if (key === null) throw NO_KEY
   const facts = isWellFormedKey(key) ? await store.findKey(keyHash(key)) : null
   if (facts === null) throw INVALID_KEY
-  admit(facts)
+  judge(facts)
   return facts
+}
+
+/** Admits a call, or throws what `admit` throws. */
+export type Judge = (caller: KeyFacts) => void
+
+/** How often calls with one key that has ended get a line: their sender decides how many there are. */
+const ENDED_KEY_EVERY_MS = 60_000
+
+/**
+ * Admits calls, and says whose key has ended: its partner gets a 401 like any other, and asks the operator. Strangers
+ * cause no such lines, because only a key that was issued can have ended.
+ */
+export function createJudge(log: Log): Judge {
+  const lines = new Map<string, { at: Instant; unsaid: number }>()
+  return (caller) => {
+    const { key, now } = caller
+    if (!isUsable(key, now)) note(key, now)
+    admit(caller)
+  }
+
+  function note({ keyId, tenant, revokedAt, expiresAt }: ApiKey, now: Instant): void {
+    const line = lines.get(keyId)
+    if (line && Math.abs(now - line.at) < ENDED_KEY_EVERY_MS) {
+      line.unsaid += 1
+      return
+    }
+    lines.set(keyId, { at: now, unsaid: 0 })
+    const { partnerSlug: partner_slug, environment } = tenant
+    const ended = revokedAt ?? expiresAt
+    const what = { key_id: keyId, partner_slug, environment, ended_at: ended && formatInstant(ended) }
+    const how = revokedAt === null ? 'has expired' : 'is revoked'
+    log.warn({ ...what, calls: 1 + (line?.unsaid ?? 0) }, `a call with a key that ${how}`)
+  }
 }
 
 /** Whether the key's last-used mark is old enough to be renewed. */

@@ -3,6 +3,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { revoke } from '../../src/core/key.ts'
+import { formatInstant, plus } from '../../src/core/time.ts'
 import { REPORT_STATUSES } from '../../src/core/trade.ts'
 import { type CallLine, createCallLog, KEYLESS_LINES_MAX } from '../../src/http/call-log.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'
@@ -554,4 +556,27 @@ test('an error that comes again has its stack once a minute, and a line each tim
       ['error', true, undefined],
     ],
   )
+})
+
+test('a call with a key that has ended is logged with its partner, once a minute with the number of calls', async (t) => {
+  const { log, entries } = leveled()
+  const service = await startService(t, { log })
+  const call = async () => assert.equal((await service.call('GET', '/partner/v1/me')).status, 401)
+  const [keyId = ''] = (await service.store.listKeys('acme')).map((key) => key.keyId)
+  await service.store.changeKey(keyId, (key, at) => ({ key: revoke(key, at), successor: null }), AUDIT)
+  const endedAt = formatInstant(service.now())
+  const warned = () => entries.filter(({ level }) => level === 'warn')
+  const said = (calls: number) => ({
+    level: 'warn',
+    message: 'a call with a key that is revoked',
+    fields: { key_id: keyId, partner_slug: 'acme', environment: 'test', ended_at: endedAt, calls },
+  })
+  await call()
+  assert.deepEqual(warned(), [said(1)])
+  for (let n = 0; n < 20; n++) await call()
+  assert.deepEqual(warned(), [said(1)])
+  service.setClock(plus(service.now(), 60_000))
+  await call()
+  assert.deepEqual(warned(), [said(1), said(21)])
+  assert.ok(entries.every((entry) => !JSON.stringify(entry).includes(service.key)))
 })
