@@ -8,6 +8,7 @@ import fc from 'fast-check'
 import {
   type Confirmation,
   cancel,
+  cancelByHand,
   confirm,
   type ExecutionFacts,
   type KeptFor,
@@ -255,6 +256,27 @@ test('delivery, its lease and the end of an execution', () => {
     [ended.execution.status, ended.execution.cancelledAt, ended.window.reserved],
     ['cancelled', NOW, 0n],
   )
+})
+
+test('an operator ends what is open, and neither what has an outcome nor what was ended before', () => {
+  for (const status of EXECUTION_STATUSES) {
+    const { execution, window, trade } = seenIn(status)
+    assert.ok(execution && window)
+    const end = () => cancelByHand({ execution, window, trade }, 'nobody there', NOW)
+    if (status === 'pending' || status === 'sent') {
+      const ended = end()
+      assert.deepEqual(ended.window, cancel(execution, window, NOW).window)
+      const { status: after, cancelledAt, cancelReason } = ended.execution
+      assert.deepEqual([after, cancelledAt, cancelReason], ['cancelled', NOW, 'nobody there'])
+    } else {
+      const code = trade ? 'execution_recorded' : 'execution_cancelled'
+      assert.throws(end, (error) => error instanceof Problem && error.code === code, status)
+    }
+  }
+  // A report of its own cancellation is an outcome.
+  const { execution, window, trade } = seenIn('cancelled', CANCELLED)
+  assert.ok(execution && window)
+  assert.throws(() => cancelByHand({ execution, window, trade }, 'x', NOW), /recorded as cancelled/)
 })
 
 // Execution ids rise strictly, whatever the clock does, and cannot be guessed.

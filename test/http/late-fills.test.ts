@@ -415,28 +415,29 @@ async function rowsOf(
 const month = (service: Service, name = '2026-01') =>
   succeed(service, 'GET', `/partner/v1/billing/monthly?month=${name}`)
 
-for (const environment of ['live', 'test'] as const) {
-  for (const status of ['filled', 'partial'] as const) {
-    test(`${environment}: a late fill (${status}) without its time was made when its report came, not when it was accepted`, async (t) => {
-      const service = await startService(t, { environment })
-      const id = (await sendFirst(service, ['p'])).get('p') ?? ''
-      await plan(service, 'p', 'p', { status: 'cancelled' })
-      service.advance(DAY)
-      const received = formatInstant(service.now())
-      await service.call('POST', confirmPath(id), fill('o1', '9.00', status))
-      service.advance(DAY)
-      const recorded = formatInstant(service.now())
-      const accepted = JSON.parse(await shell(service, ['--json', 'execution', 'accept-late', id]))
-      const [row, more] = await rowsOf(service, id, { env: environment })
-      assert.deepEqual([row?.executed_at, row?.recorded_at, more], [received, recorded, undefined])
-      const { trade } = await show(service, id)
-      assert.deepEqual([trade.executed_at, trade.recorded_at], [received, recorded])
-      assert.equal(accepted.executed_at, received)
-      const again = await succeed(service, 'POST', confirmPath(id), fill('o1', '9.00', status))
-      assert.equal(again.replayed, true)
-      await assertSound(service)
-    })
-  }
+for (const [environment, status] of [
+  ['live', 'filled'],
+  ['test', 'partial'],
+] as const) {
+  test(`${environment}: a late fill (${status}) without its time was made when its report came, not when it was accepted`, async (t) => {
+    const service = await startService(t, { environment })
+    const id = (await sendFirst(service, ['p'])).get('p') ?? ''
+    await plan(service, 'p', 'p', { status: 'cancelled' })
+    service.advance(DAY)
+    const received = formatInstant(service.now())
+    await service.call('POST', confirmPath(id), fill('o1', '9.00', status))
+    service.advance(DAY)
+    const recorded = formatInstant(service.now())
+    const accepted = JSON.parse(await shell(service, ['--json', 'execution', 'accept-late', id]))
+    const [row, more] = await rowsOf(service, id, { env: environment })
+    assert.deepEqual([row?.executed_at, row?.recorded_at, more], [received, recorded, undefined])
+    const { trade } = await show(service, id)
+    assert.deepEqual([trade.executed_at, trade.recorded_at], [received, recorded])
+    assert.equal(accepted.executed_at, received)
+    const again = await succeed(service, 'POST', confirmPath(id), fill('o1', '9.00', status))
+    assert.equal(again.replayed, true)
+    await assertSound(service)
+  })
 }
 
 test('a fill without its time was made when it was recorded, and a failure has no time, wherever they are shown', async (t) => {
