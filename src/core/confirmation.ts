@@ -159,6 +159,7 @@ export const KEPT_FOR = [
   'order_id_taken',
   'amount_over_reservation',
   'execution_pending',
+  'execution_not_found',
 ] as const satisfies readonly ProblemCode[]
 export type KeptFor = (typeof KEPT_FOR)[number]
 

@@ -54,6 +54,10 @@ export const isOpen = (execution: Execution): boolean =>
 
 export type ExecutionId = string & { readonly id: 'execution' }
 
+/** Whether an id is made as those of executions are: of a restored ledger, one that it does not know may have been. */
+export const isExecutionId = (id: string): id is ExecutionId =>
+  /^exec_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/.test(id)
+
 const PREFIX = 'exec_'
 const RANDOM_BITS = 74n
 const RANDOM_MAX = (1n << RANDOM_BITS) - 1n

@@ -270,14 +270,15 @@ function webhookFailing({ tenant, webhook }: PartnerVitals): Vital | null {
 function lateFills({ tenant, lateFills: late }: PartnerVitals): Vital | null {
   if (!late) return null
   const { kept, oldestAt, unkept, firstUnkept } = late
-  const more = unkept === 0 ? '' : `; ${unkept} more were counted and not kept, such as of ${firstUnkept}`
+  const such = firstUnkept === null ? ' (of executions that are not known)' : `, such as of ${firstUnkept}`
+  const more = unkept === 0 ? '' : `; ${unkept} more were counted and not kept${such}`
   return {
     kind: 'late_fills',
     tenant,
     subject: tenantName(tenant),
     message:
       oldestAt === null
-        ? `${unkept} reported and refused, counted and not kept, such as of ${firstUnkept}: ask the partner, then \`tranche execution dismiss-late ${firstUnkept} --reason TEXT\``
+        ? `${unkept} reported and refused, counted and not kept${such}: ask the partner, then \`tranche execution dismiss-late ${firstUnkept ?? 'ID'} --reason TEXT\``
         : `${kept} reported and refused, and not decided on, the oldest since ${formatInstant(oldestAt)}${more}`,
     next: ['tranche', 'execution', ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills'])],
   }

@@ -430,9 +430,17 @@ export type PurchaseFacts = {
   latestRecordedAt: Instant | null
 }
 
-export type Booking =
-  | { kind: 'known'; execution: Execution; trade: Trade }
-  | { kind: 'booked'; execution: Execution; window: Window; isNewWindow: boolean; trade: Trade }
+export type Booking = { kind: 'known'; execution: Execution; trade: Trade } | Booked
+export type Booked = {
+  kind: 'booked'
+  execution: Execution
+  window: Window
+  isNewWindow: boolean
+  trade: Trade
+}
+
+/** The most reports kept of executions that the ledger does not know, for one tenant and not decided on. */
+export const KEPT_UNKNOWN_MAX = 10_000
 
 /** Tranche indexes of booked purchases begin here, so that no instruction of the scheduler has one of them. */
 export const BOOKED_FROM = 1_000_000
@@ -442,7 +450,7 @@ export const BOOKED_FROM = 1_000_000
  * otherwise spend a second time; the rest is excess. Throws order_id_taken, late_fill_conflict, usage.
  */
 export function bookPurchase(facts: PurchaseFacts, fill: Fill, now: Instant): Booking {
-  const { plan, holder, waiting, executionId, trancheIndex } = facts
+  const { plan, holder, waiting } = facts
   if (fill.executedAt !== null && fill.executedAt > now)
     throw new Problem('usage', 'A purchase that lies in the future cannot be recorded.')
   if (holder) {
@@ -457,6 +465,23 @@ export function bookPurchase(facts: PurchaseFacts, fill: Fill, now: Instant): Bo
       'late_fill_conflict',
       `Order ${fill.partnerOrderId} was reported for execution ${kept.executionId} and is kept: accept report ${kept.reportId} with "execution accept-late", or end it with "execution dismiss-late".`,
     )
+  return booked(facts, fill, now)
+}
+
+/**
+ * Books what a partner reported of an execution that the ledger does not know, under the id by which the partner knows
+ * it. Throws order_id_taken, adjustment_conflict.
+ */
+export function acceptUnknown(facts: PurchaseFacts, { report, receivedAt }: LateFill, now: Instant): Booked {
+  const taken = orderTaken(facts.holder?.execution.executionId ?? null, report)
+  if (taken) throw taken
+  refuseImpossible({ usd: report.usdAmount, btc: report.btcAmount })
+  const made = booked(facts, report, now)
+  return { ...made, trade: { ...made.trade, receivedAt } }
+}
+
+function booked(facts: PurchaseFacts, fill: Fill, now: Instant): Booked {
+  const { plan, executionId, trancheIndex } = facts
   const amount = upToCents(fill.usdAmount)
   const window = facts.window ?? closedOf(facts, now)
   const execution: Execution = {

@@ -2,10 +2,10 @@
 
 import { z } from 'zod'
 import { confirm } from '../core/confirmation.ts'
-import { deliver, type Execution, idempotencyKey } from '../core/execution.ts'
+import { deliver, type Execution, idempotencyKey, isExecutionId } from '../core/execution.ts'
 import { type Btc, btc, formatUsd, type Price, price, usd, ZERO_USD } from '../core/money.ts'
-import type { Tenant } from '../core/partner.ts'
-import { assert } from '../core/problem.ts'
+import type { Caller, Tenant } from '../core/partner.ts'
+import { assert, Problem } from '../core/problem.ts'
 import { REASON_MAX } from '../core/text.ts'
 import { EARLIEST, formatInstant, type Instant } from '../core/time.ts'
 import {
@@ -13,6 +13,7 @@ import {
   FILL_FEE_MAX,
   FILL_PRICE_MAX,
   type Fill,
+  isFill,
   type NoFill,
   REPORT_STATUSES,
   type Report,
@@ -41,7 +42,7 @@ import {
   pageOf,
   remark,
 } from './fields.ts'
-import { route } from './route.ts'
+import { type CallStore, route } from './route.ts'
 
 /** Where a list of executions continues. */
 const places: Places<ExecutionPlace> = {
@@ -199,9 +200,9 @@ export const postConfirm = route({
   handle: async ({ store, tenant, params, body: report }) => {
     const executionId = params.execution_id ?? ''
     const ids = { executionId, partnerOrderId: report.partnerOrderId }
-    const confirmation = await store.confirmExecution(tenant, ids, (facts, now) =>
-      confirm(facts, report, now),
-    )
+    const confirmation = await store
+      .confirmExecution(tenant, ids, (facts, now) => confirm(facts, report, now))
+      .catch((error: unknown) => keepingUnknown(error, { store, tenant, executionId, report }))
     if (confirmation.kind === 'refused') throw confirmation.problem
     const { partnerOrderId, status } = report
     const answer: ConfirmedJson = {
@@ -213,6 +214,22 @@ export const postConfirm = route({
     return confirmation.kind === 'replayed' ? { ...answer, replayed: true as const } : answer
   },
 })
+
+type Reported = { store: CallStore; tenant: Caller; executionId: string; report: Report }
+
+/**
+ * Throws the error again. What a partner bought for an execution that the ledger does not know, because it was restored
+ * from a backup, is kept before that is answered; the answer is the same as for every other unknown execution.
+ */
+async function keepingUnknown(
+  error: unknown,
+  { store, tenant, executionId, report }: Reported,
+): Promise<never> {
+  const isUnknown = error instanceof Problem && error.code === 'execution_not_found'
+  if (isUnknown && isFill(report) && isExecutionId(executionId))
+    await store.keepUnknownFill(tenant, executionId, report)
+  throw error
+}
 
 // The poll over HTTP: what is due, and how much of it one answer contains.
 

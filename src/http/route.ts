@@ -28,6 +28,7 @@ export type CallStore = AskedFor<
     | 'readPlans'
     | 'deliverDue'
     | 'confirmExecution'
+    | 'keepUnknownFill'
     | 'readExecutions'
     | 'fixTenantPeriod'
     | 'readTenantLines'

@@ -10,6 +10,7 @@ import type { ApiKey, KeyFacts, KeyTerms, KeyTime } from '../core/key.ts'
 import type {
   Acceptance,
   Adjustment,
+  Booked,
   Booking,
   Correction,
   LateFillDecision,
@@ -23,7 +24,7 @@ import type { Caller, Environment, Partner, Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanFacts, PlanState } from '../core/plan.ts'
 import type { Volatility } from '../core/price.ts'
 import type { Instant } from '../core/time.ts'
-import type { Report, Trade } from '../core/trade.ts'
+import type { Fill, Report, Trade } from '../core/trade.ts'
 import type { User, UserChange } from '../core/user.ts'
 import type { JobResult } from '../core/vitals.ts'
 import type { WakeUp, Webhook } from '../core/webhook.ts'
@@ -470,8 +471,16 @@ export interface TierStore {
 
 // Trades after the fact: an operator adjusts one, or decides on a late fill.
 
-/** `unkept` is the number of further late fills of its execution, which were counted but not kept. */
-export type ListedLateFill = LateFill & { execution: ListedExecution; unkept: number }
+/**
+ * `unkept` is the number of further late fills of its execution, which were counted but not kept; of its tenant, where
+ * the execution is null, because the ledger does not know it.
+ */
+export type ListedLateFill = LateFill & {
+  executionId: string
+  tenant: Tenant
+  execution: ListedExecution | null
+  unkept: number
+}
 
 /** When a late fill was decided, and why, if a reason was given. */
 export type Decided = { now: Instant; reason: string | null }
@@ -515,8 +524,24 @@ export interface PurchaseStore {
       decide: (facts: PurchaseFacts, now: Instant) => Booking
       newExecutionId: PlanDecisions['newExecutionId']
     },
-    audit: (made: Booking & { kind: 'booked' }) => AuditEntry,
+    audit: (made: Booked) => AuditEntry,
   ): Promise<Booking>
+  /**
+   * Keeps the report of a fill whose execution is unknown, once; counts it where there is no room. One that is on
+   * record under its order is not kept, nor one of an execution of somebody else.
+   */
+  keepUnknownFill(tenant: Caller, executionId: ExecutionId, report: Fill): Promise<void>
+  /** The tenants that have reported of an execution which is unknown; none for one that is known. */
+  findUnknown(executionId: string): Promise<Tenant[]>
+  /** The reports of an order whose executions are unknown, and which nobody has decided on. */
+  findUnknownFills(tenant: Tenant, partnerOrderId: string): Promise<{ executionId: string; late: LateFill }[]>
+  /** Books such a report for a plan. Throws as acceptLateFill and recordPurchase do. */
+  acceptUnknownFill(
+    tenant: Tenant,
+    ids: LateFillDecision & { partnerPlanId: string },
+    decide: (facts: PurchaseFacts, late: LateFill, now: Instant) => Booked,
+    audit: (made: Booked, late: LateFill) => AuditEntry,
+  ): Promise<Booked>
 }
 
 // The users a partner has linked.

@@ -117,6 +117,7 @@ const tables = {
     partner_slug: text(),
     environment: text<Environment>(),
     digest: digest(),
+    unkept_reports: outside(made(count())),
   }),
 
   api_keys: table('key_id', 'hashed', {

@@ -97,6 +97,7 @@ const ROWS: Record<string, Row> = {
   'tier set --monthly-minimum-usd': decimal(2),
   'execution list --status': oneOf('pending', 'sent', 'filled', 'partial', 'failed', 'cancelled'),
   'execution accept-late --report': whole(1, 999_999_999),
+  'execution accept-late --plan': anyWords('plan 1'),
   'execution dismiss-late --report': whole(1, 999_999_999),
   'trade adjust --usd': decimal(8),
   'trade adjust --btc': decimal(8),

@@ -282,6 +282,13 @@ async function explained(cli: Cli, store: Store, asking: Asking): Promise<Explan
     const record = await store.findExecution(execution.executionId)
     if (record) explanations.push(...placesOf(cli, record, asking))
   }
+  for (const { executionId, late } of await store.findUnknownFills(tenant, found.order)) {
+    const plan = ['--report', `${late.reportId}`, '--plan', found.theirs?.plan ?? 'PLAN']
+    explanations.push({
+      remark: `late fill ${late.reportId} of ${executionId}, which is not known here, is kept and not accepted`,
+      mend: commandLine(cli.self(), ['tranche', 'execution', 'accept-late', executionId, ...plan]),
+    })
+  }
   if (explanations.length === 0) return found.theirs && !found.ours ? unknownOrder(cli, asking) : NOTHING
   return {
     remark: explanations.map(({ remark }) => remark).join('; '),

@@ -14,14 +14,15 @@ import {
   type Adjustment,
   type AdjustmentFill,
   acceptLate,
+  acceptUnknown,
   amountsOf,
   type Correction,
   feeOf,
   severalWait,
 } from '../../core/late-fill.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts'
-import type { Environment } from '../../core/partner.ts'
-import { notFound } from '../../core/problem.ts'
+import type { Environment, Tenant } from '../../core/partner.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, type Instant, MINUTE_MS } from '../../core/time.ts'
 import { executedAtOf, isFill, type Report, type ReportColumn, type Trade } from '../../core/trade.ts'
@@ -35,7 +36,15 @@ import type {
 } from '../../store/store.ts'
 import { auditEntry, commandLine, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { environmentOption, optionalReason, reasonOption, slug, time, wholeNumber } from '../options.ts'
+import {
+  environmentOption,
+  optionalReason,
+  partnersId,
+  reasonOption,
+  slug,
+  time,
+  wholeNumber,
+} from '../options.ts'
 import {
   type Column,
   confirmOnTerminal,
@@ -343,14 +352,15 @@ type LateFillParts = ReturnType<typeof lateFillPartsJson>
 const lateFillJson = (row: ListedLateFill) => {
   const { status, ...report } = reportJson(row.report)
   return {
-    execution_id: row.execution.executionId,
-    partner_slug: row.execution.tenant.partnerSlug,
-    environment: row.execution.tenant.environment,
-    partner_user_id: row.execution.partnerUserId,
-    partner_plan_id: row.execution.partnerPlanId,
-    status: row.execution.status,
-    amount_usd: formatUsd(row.execution.amount),
-    created_at: formatInstant(row.execution.createdAt),
+    execution_id: row.executionId,
+    partner_slug: row.tenant.partnerSlug,
+    environment: row.tenant.environment,
+    // Of an execution that the ledger does not know, nothing else is known.
+    partner_user_id: row.execution?.partnerUserId ?? null,
+    partner_plan_id: row.execution?.partnerPlanId ?? null,
+    status: row.execution?.status ?? null,
+    amount_usd: row.execution && formatUsd(row.execution.amount),
+    created_at: row.execution && formatInstant(row.execution.createdAt),
     report_id: row.reportId,
     reported_status: status,
     ...report,
@@ -371,7 +381,8 @@ REASON says why a report was refused:
   execution_recorded       another outcome is on record
   amount_over_reservation  it is above what was reserved
   order_id_taken           another execution holds its order id
-  execution_pending        the execution had not been handed out yet`
+  execution_pending        the execution had not been handed out yet
+  execution_not_found      the ledger does not know the execution, as after a backup was put back`
 
 function addLateFillCommands(cli: Cli, execution: Command): void {
   execution
@@ -394,11 +405,21 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     .description('record a late fill: the partner really bought, whatever the reservation was')
     .argument('<execution-id>')
     .addOption(reportOption(execution))
+    .addOption(
+      new Option(
+        '--plan <id>',
+        "of an execution that the ledger does not know: the partner's plan",
+      ).argParser(partnersId),
+    )
     .addOption(optionalReason('why, for anyone who looks at it later'))
-    .action(async (executionId: string, { report, reason }: { report?: number; reason?: string }) => {
+    .action(async (executionId: string, { report, plan, reason }: AcceptOptions) => {
       await confirmOnTerminal(cli, `Record the late fill of ${executionId}? It will be billed.`)
       await cli.withStore(async (store) => {
         const ids = { executionId, reportId: report ?? null, reason }
+        const [tenant] = await store.findUnknown(executionId)
+        if (tenant) return acceptOfUnknown(cli, store, tenant, { ...ids, plan })
+        if (plan !== undefined)
+          throw new Problem('usage', `--plan is for an execution that the ledger does not know.`)
         const made = await store.acceptLateFill(ids, acceptLate, (_, { reportId }) =>
           auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId, reason }),
         )
@@ -434,6 +455,37 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
         print(cli, json, () => renderFields({ ...json, report_ids: json.report_ids.join(', ') }))
       })
     })
+}
+
+type AcceptOptions = { report?: number; plan?: string; reason?: string }
+
+/** The partner knows the execution, and which of its plans it was for; the ledger has to be told. */
+async function acceptOfUnknown(
+  cli: Cli,
+  store: Store,
+  tenant: Tenant,
+  { plan, ...ids }: Parameters<Store['dismissLateFills']>[0] & { plan: string | undefined },
+): Promise<void> {
+  const { executionId, reason } = ids
+  if (plan === undefined)
+    throw new Problem(
+      'usage',
+      `The ledger does not know execution ${executionId}: name its plan with --plan, as ${tenant.partnerSlug} has it.`,
+    )
+  const made = await store.acceptUnknownFill(
+    tenant,
+    { ...ids, partnerPlanId: plan },
+    acceptUnknown,
+    (_, { reportId }) =>
+      auditEntry(cli, 'execution.accept-late', executionId, {
+        partner_slug: tenant.partnerSlug,
+        report_id: reportId,
+        partner_plan_id: plan,
+        reason,
+      }),
+  )
+  const json = { execution_id: executionId, partner_plan_id: plan, ...tradeJson(made.trade) }
+  print(cli, json, () => renderFields(json))
 }
 
 type Dismissal = { report?: number; all?: boolean; reason: string }

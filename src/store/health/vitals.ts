@@ -228,7 +228,8 @@ export const lateFills = (executions: string): Query<LateRow> =>
        from late_reports where decided_at is null
          and tenant_id in (select tenant_id from tenants where environment = 'live') group by tenant_id
        union all select tenant_id, 0, null, unkept_reports, execution_id
-       from ${executions} where unkept_reports > 0) x
+       from ${executions} where unkept_reports > 0
+       union all select tenant_id, 0, null, unkept_reports, null from tenants where unkept_reports > 0) x
      cross join tenants t where t.tenant_id = x.tenant_id and t.environment = 'live' group by t.tenant_id`,
   )
 

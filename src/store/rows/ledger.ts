@@ -379,6 +379,22 @@ export function lateFillParams({ execution, report, reason }: Refused, tenantId:
   })
 }
 
+/** Of a report whose execution the ledger does not know. */
+export function unknownParams(
+  { executionId, tenantId, report }: { executionId: ExecutionId; tenantId: number; report: Fill },
+  now: Instant,
+) {
+  const { failure_reason: _, ...reported } = reportParams(report)
+  return newRow('late_reports', {
+    execution_id: executionId,
+    tenant_id: tenantId,
+    fingerprint: reportDigest(report),
+    ...reported,
+    reason: 'execution_not_found',
+    received_at: now,
+  })
+}
+
 /** A late fill that is what the partner reported: its digest and its fingerprint agree. Throws DamagedRow. */
 export function intactReport(row: LateFillRow): LateFillRow {
   if (reportDigest(reportOf(intact('late_reports', row))) !== row.fingerprint)

@@ -4,11 +4,12 @@
 
 import type { ExecutionFacts, LateFill, Recorded } from '../../core/confirmation.ts'
 import type { ExecutionId } from '../../core/execution.ts'
-import { type Adjustment, chosen, undecided, waiting } from '../../core/late-fill.ts'
+import { type Adjustment, chosen, type LateFillDecision, undecided, waiting } from '../../core/late-fill.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { intact } from '../digests.ts'
+import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import {
   type AdjustmentRow,
   adjustmentOf,
@@ -40,6 +41,7 @@ import {
 } from '../sql/ledger.ts'
 import { instantOrNull, type Query, query } from '../statement.ts'
 import type {
+  AuditEntry,
   Decided,
   ExecutionRecord,
   ExecutionStore,
@@ -100,8 +102,10 @@ export const createLevers = (base: Base): Levers => ({
     }),
 })
 
-const LATE_FILLS = query<LateFillRow & { unkept_reports: bigint }>(
-  `select l.*, e.unkept_reports from late_reports l join executions e on e.execution_id = l.execution_id
+const LATE_FILLS = query<LateFillRow & TenantRow & { unkept: bigint }>(
+  `select l.*, t.partner_slug, t.environment, coalesce(e.unkept_reports, t.unkept_reports) as unkept
+   from late_reports l join tenants t on t.tenant_id = l.tenant_id
+     left join executions e on e.execution_id = l.execution_id
    where l.report_id > :after order by l.report_id limit :limit`,
 )
 
@@ -147,8 +151,10 @@ export const createTradeStore = (base: Base): TradeStore => ({
     })
   },
 
-  dismissLateFills: (ids, entryOf) =>
-    writeRecord(base, ids.executionId, {
+  async dismissLateFills(ids, entryOf) {
+    const unknown = await base.look((tx) => unknownTo(tx, ids.executionId))
+    if (unknown.length > 0) return dismissUnknown(base, unknown, ids, entryOf)
+    return writeRecord(base, ids.executionId, {
       *work(tx, { execution }, times) {
         const { executionId, reportId, reason = null } = ids
         const decided = { now: times.of(execution.tenant.tenantId), reason }
@@ -159,7 +165,8 @@ export const createTradeStore = (base: Base): TradeStore => ({
         yield* addAudit(tx, entryOf(dismissed), times.real)
         return dismissed
       },
-    }),
+    })
+  },
 
   listLateFills: ({ after, limit }) =>
     base.read(function* (tx) {
@@ -168,12 +175,56 @@ export const createTradeStore = (base: Base): TradeStore => ({
       const found = yield* tx.all(LISTED, { execution_ids: ids })
       const executions = new Map(found.map((row) => [row.execution_id, listedExecution(row)]))
       return rows.map((row) => {
-        const execution = executions.get(row.execution_id)
-        if (!execution) throw new Error(`late report ${row.report_id} has no execution`)
-        return { ...lateFillOf(row), execution, unkept: Number(row.unkept_reports) }
+        const execution = executions.get(row.execution_id) ?? null
+        const whose = { executionId: row.execution_id, tenant: tenantOf(row) }
+        return { ...lateFillOf(row), ...whose, execution, unkept: Number(row.unkept) }
       })
     }),
 })
+
+// Reports of executions that the ledger does not know: they have no execution to lock.
+
+/** No other execution can have the id: where there is none, its reports are all that is known of it. */
+const UNKNOWN_TO = query<TenantRow>(
+  `select t.* from tenants t where t.tenant_id in (
+     select l.tenant_id from late_reports l where l.execution_id = :execution_id)
+     and not exists (select 1 from executions e where e.execution_id = :execution_id)
+   order by t.tenant_id`,
+)
+const COUNT_NO_UNKNOWN = query(
+  'update tenants set unkept_reports = 0 where tenant_id = :tenant and unkept_reports > 0',
+)
+
+export function* unknownTo(tx: Tx, executionId: string): Steps<Tenant[]> {
+  return (yield* tx.all(UNKNOWN_TO, { execution_id: executionId })).map(tenantOf)
+}
+
+/** There is room again, and an operator has looked. */
+export const countNoUnknown = (tx: Tx, { tenantId }: Tenant): Step<unknown> =>
+  tx.run(COUNT_NO_UNKNOWN, { tenant: tenantId })
+
+function dismissUnknown(
+  base: Base,
+  tenants: readonly Tenant[],
+  asked: LateFillDecision,
+  entryOf: (dismissed: LateFill[]) => AuditEntry,
+): Promise<LateFill[]> {
+  const { executionId, reportId, reason = null } = asked
+  const ids = tenants.map(({ tenantId }) => tenantId)
+  return base.write(
+    function* (tx) {
+      const times = yield* tx.times
+      const decided = { now: times.of(ids[0] ?? 0), reason }
+      const kept = yield* lateFillsOf(tx, executionId)
+      const dismissed = undecided({ executionId, reportId }, kept, false)
+      yield* tx.together(...dismissed.map((late) => decideLate(tx, late.reportId, decided)))
+      yield* tx.together(...tenants.map((tenant) => countNoUnknown(tx, tenant)))
+      yield* addAudit(tx, entryOf(dismissed), times.real)
+      return dismissed
+    },
+    { tenants: ids, alone: 'tenants' },
+  )
+}
 
 // Executions as they are listed, for their partner and for an operator.
 
@@ -470,17 +521,17 @@ const COUNT_NONE = query(
 )
 
 /** The late fills of an execution, oldest first. */
-function* lateFillsOf(tx: Tx, executionId: string): Steps<LateFill[]> {
+export function* lateFillsOf(tx: Tx, executionId: string): Steps<LateFill[]> {
   return (yield* tx.all(LATE_FILLS_OF, { execution_id: executionId })).map(lateFillOf)
 }
 
 /** Throws DamagedRow if one is not what the partner reported: no operator can accept it. */
-function* refuseDamaged(tx: Tx, { reportId }: LateFill): Steps<void> {
+export function* refuseDamaged(tx: Tx, { reportId }: LateFill): Steps<void> {
   intactReport((yield* tx.get(LATE_FILL, { report_id: reportId })) as LateFillRow)
 }
 
 /** Notes that a late fill was recorded, which also decides equal ones of its order. */
-const accept = (tx: Tx, { reportId }: LateFill, decided: Decided): Step<unknown> =>
+export const accept = (tx: Tx, { reportId }: LateFill, decided: Decided): Step<unknown> =>
   tx.together(
     tx.run(ACCEPT, { report_id: reportId, ...decided }),
     decideLate(tx, reportId, decided),

@@ -1,17 +1,27 @@
 // Purchases that an operator books because the ledger does not know them.
 
 import type { ExecutionId } from '../../core/execution.ts'
-import { BOOKED_FROM, type Booking, type PurchaseFacts } from '../../core/late-fill.ts'
+import {
+  BOOKED_FROM,
+  type Booked,
+  chosen,
+  KEPT_UNKNOWN_MAX,
+  type PurchaseFacts,
+} from '../../core/late-fill.ts'
+import { LEDGER_MAX } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Plan } from '../../core/plan.ts'
-import { notFound, type Problem } from '../../core/problem.ts'
-import { type Instant, plus, WINDOW_MS } from '../../core/time.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { earlier, type Instant, plus, WINDOW_MS } from '../../core/time.ts'
+import type { Fill } from '../../core/trade.ts'
 import { windowCellAt } from '../../core/window.ts'
 import { intact } from '../digests.ts'
 import {
   bookedParams,
   closingParams,
   executionsOfOrder,
+  type LateFillRow,
+  lateFillOf,
   type OrderRow,
   openingParams,
   type PlanRow,
@@ -19,6 +29,7 @@ import {
   type TradeRow,
   tradeOf,
   tradeParams,
+  unknownParams,
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
@@ -26,9 +37,17 @@ import { EXECUTIONS_OF_ORDER, PLAN_BY_NAME } from '../sql/ledger.ts'
 import { query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
-import { type Base, ofTenant, type Steps, type Tx, type WriteTx } from '../transaction.ts'
+import { type Base, callOf, ofTenant, type Steps, type Tx, type WriteTx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
-import { latestRecordedAt, RECORDED } from './executions.ts'
+import {
+  accept,
+  countNoUnknown,
+  lateFillsOf,
+  latestRecordedAt,
+  RECORDED,
+  refuseDamaged,
+  unknownTo,
+} from './executions.ts'
 import { lockPlans, writeWindow } from './ledger.ts'
 
 const PLAN = query<PlanRow & { digest: bigint }>(PLAN_BY_NAME)
@@ -75,7 +94,7 @@ export const createPurchaseStore = ({ look, write }: Base): PurchaseStore => ({
   async recordPurchase(tenant, asked, { decide, newExecutionId }, entryOf) {
     const named = { tenant: tenant.tenantId, partner_plan_id: asked.partnerPlanId }
     const found = await look((tx) => tx.get(PLAN, named))
-    if (!found) throw planNotFound(tenant, asked)
+    if (!found) throw planNotFound(tenant, asked.partnerPlanId)
     return write(
       function* (tx) {
         const [times] = yield* tx.together(tx.times, lockPlans(tx, [Number(found.plan_id)]))
@@ -93,9 +112,97 @@ export const createPurchaseStore = ({ look, write }: Base): PurchaseStore => ({
       { ...ofTenant(tenant), alone: 'tenants' },
     )
   },
+
+  keepUnknownFill: (tenant, executionId, report) =>
+    // A purchase is kept even while the database stands still.
+    write((tx) => keepUnknown(tx, tenant, executionId, report), { ...callOf(tenant), stopsWhenStill: false }),
+
+  findUnknown: (executionId) => look((tx) => unknownTo(tx, executionId)),
+
+  findUnknownFills: ({ tenantId }, order) =>
+    look(function* (tx) {
+      const rows = yield* tx.all(KEPT, { tenant: tenantId, order })
+      return rows.map((row) => ({ executionId: row.execution_id, late: lateFillOf(row) }))
+    }),
+
+  async acceptUnknownFill(tenant, { partnerPlanId, ...ids }, decide, entryOf) {
+    const { executionId, reason = null } = ids
+    const named = { tenant: tenant.tenantId, partner_plan_id: partnerPlanId }
+    const found = await look((tx) => tx.get(PLAN, named))
+    if (!found) throw planNotFound(tenant, partnerPlanId)
+    return write(
+      function* (tx) {
+        const [times] = yield* tx.together(tx.times, lockPlans(tx, [Number(found.plan_id)]))
+        const now = times.of(tenant.tenantId)
+        const whose = yield* unknownTo(tx, executionId)
+        if (whose.length !== 1 || whose[0]?.tenantId !== tenant.tenantId) throw severalKnow(executionId)
+        const late = chosen(ids, yield* lateFillsOf(tx, executionId))
+        yield* refuseDamaged(tx, late)
+        const { partnerOrderId } = late.report
+        const executedAt = earlier(late.report.executedAt ?? late.receivedAt, now)
+        const facts = yield* factsOf(tx, tenant, { partnerPlanId, partnerOrderId, executedAt }, now)
+        const made = decide({ ...facts, executionId: executionId as ExecutionId }, late, now)
+        yield* book(tx, tenant, made)
+        yield* tx.together(accept(tx, late, { now, reason }), countNoUnknown(tx, tenant))
+        yield* addAudit(tx, entryOf(made, late), times.real)
+        return made
+      },
+      { ...ofTenant(tenant), alone: 'tenants' },
+    )
+  },
 })
 
-const planNotFound = ({ partnerSlug, environment }: Tenant, { partnerPlanId }: Asked): Problem =>
+/** An execution is of one tenant. */
+const severalKnow = (executionId: string): Problem =>
+  new Problem(
+    'late_fill_conflict',
+    `Execution ${executionId} was reported by several partners or environments, or is known by now: dismiss the reports of all but one.`,
+  )
+
+// Reports of executions that the ledger does not know.
+
+const KEPT = query<LateFillRow>(
+  `select l.* from late_reports l
+   where substr(l.partner_order_id, 1, 32) = substr(cast(:order as text), 1, 32) and l.partner_order_id = :order
+     and l.tenant_id = :tenant and l.decided_at is null
+     and not exists (select 1 from executions e where e.execution_id = l.execution_id)
+   order by l.report_id`,
+)
+/** Whether there is nothing to keep: it is somebody else's, or its purchase is on record. */
+const SETTLED = query<{ settled: bigint }>(
+  `select count(*) as settled from (
+     select 1 from executions where execution_id = :execution_id
+     union all select 1 from late_reports where execution_id = :execution_id and tenant_id <> :tenant
+     union all select 1 from trades where tenant_id = :tenant and partner_order_id = :partner_order_id
+       and usd_amount = :usd_amount and btc_amount = :btc_amount) x`,
+)
+const UNDECIDED = query<{ n: bigint }>(
+  `select count(*) as n from (
+     select 1 from late_reports where tenant_id = :tenant and decided_at is null limit ${KEPT_UNKNOWN_MAX}) x`,
+)
+const KEEP = query(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`)
+const COUNT = query('update tenants set unkept_reports = unkept_reports + 1 where tenant_id = :tenant')
+
+function* keepUnknown(
+  tx: WriteTx,
+  { tenantId }: Tenant,
+  executionId: ExecutionId,
+  report: Fill,
+): Steps<void> {
+  const times = yield* tx.times
+  const row = unknownParams({ executionId, tenantId, report }, times.of(tenantId))
+  const asked = { ...row, tenant: tenantId }
+  const canBeStored = report.usdAmount <= LEDGER_MAX
+  const [settled, undecided] = yield* tx.together(
+    tx.when(canBeStored, () => tx.get(SETTLED, asked)),
+    tx.get(UNDECIDED, { tenant: tenantId }),
+  )
+  if (settled && settled.settled > 0n) return
+  if (canBeStored && Number(undecided?.n) < KEPT_UNKNOWN_MAX) yield* tx.run(KEEP, row)
+  else yield* tx.run(COUNT, { tenant: tenantId })
+}
+
+const planNotFound = ({ partnerSlug, environment }: Tenant, partnerPlanId: string): Problem =>
   notFound('plan', `${partnerPlanId} of ${partnerSlug} ${environment}`)
 
 function* factsOf(
@@ -112,7 +219,7 @@ function* factsOf(
     tx.all(WAITING, { tenant: id, order }),
     latestRecordedAt(tx, id),
   )
-  if (!row) throw planNotFound(tenant, asked)
+  if (!row) throw planNotFound(tenant, asked.partnerPlanId)
   const plan = planOf(intact('plans', row))
   const held = executionsOfOrder(ofOrder).find(({ orderIs }) => orderIs.some((is) => is !== 'late_fill'))
   const trade = held && (yield* tx.get(TRADE, { execution_id: held.execution.executionId }))
@@ -149,7 +256,7 @@ function* placeIn(
 }
 
 /** Stores what was booked: its window first, which the execution refers to. */
-function* book(tx: Tx, { tenantId }: Tenant, booked: Booking & { kind: 'booked' }): Steps<void> {
+function* book(tx: Tx, { tenantId }: Tenant, booked: Booked): Steps<void> {
   const { execution, window, isNewWindow, trade } = booked
   const { windowId, planId, closed } = window
   yield* tx.together(

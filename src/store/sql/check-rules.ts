@@ -187,11 +187,16 @@ export const LEDGER_RULES: Rule[] = [
   {
     kind: 'late_report',
     sql: `select 'execution ' || l.execution_id as place, null as start from late_reports l
-      where l.accepted_at is not null and (l.decided_at is null or (
+      where (l.accepted_at is not null and (l.decided_at is null or (
         not exists (select 1 from adjustments a where a.execution_id = l.execution_id and a.report_id = l.report_id)
         and not exists (select 1 from trades d where d.execution_id = l.execution_id
-          and d.partner_order_id = l.partner_order_id and d.usd_amount = l.usd_amount)))`,
-    message: () => 'has a late fill that counts as accepted, and no trade or adjustment of it',
+          and d.partner_order_id = l.partner_order_id and d.usd_amount = l.usd_amount))))
+        or case when exists (select 1 from executions e where e.execution_id = l.execution_id)
+          then not exists (
+            select 1 from executions e where e.execution_id = l.execution_id and e.tenant_id = l.tenant_id)
+          else l.reason <> 'execution_not_found' end`,
+    message: () =>
+      'has a late fill that counts as accepted, and no trade or adjustment of it, or one that is of another tenant, or none of its own',
   },
   {
     // An accepted late fill is an adjustment with the amounts its report leads to, of an order nothing else holds. One

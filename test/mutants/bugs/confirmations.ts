@@ -275,4 +275,20 @@ export const CONFIRMATIONS: readonly Row[] = [
     find: 'at, start, end })',
     replace: 'at: windowOf(last as WindowRow).start, start, end })',
   },
+  {
+    name: 'unknown-fill-of-anybody',
+    by: ['contract'],
+    breaks:
+      'A report of an execution that another tenant has is kept. Accepted, it would be booked where nothing was lost.',
+    find: 'select 1 from executions where execution_id = :execution_id\n',
+    replace: 'select 1 from executions where execution_id = :execution_id and tenant_id = :tenant\n',
+  },
+  {
+    name: 'unknown-fill-not-dated-by-its-report',
+    by: ['contract'],
+    breaks:
+      'A report that is accepted late is dated by the acceptance. The partner sees a time at which it bought nothing.',
+    find: 'return { ...made, trade: { ...made.trade, receivedAt } }',
+    replace: 'return { ...made, trade: { ...made.trade } }',
+  },
 ]

@@ -306,5 +306,5 @@ export async function createNewsReader(store: Store): Promise<() => Promise<News
 /** The reports that were kept behind that one. */
 export async function lateAfter(store: Store, number: number | null): Promise<LateSeen[]> {
   const kept = await store.listLateFills({ after: number, limit: LIMIT })
-  return kept.map(({ reportId, execution }) => ({ number: reportId, of: execution.executionId }))
+  return kept.map(({ reportId, executionId }) => ({ number: reportId, of: executionId }))
 }

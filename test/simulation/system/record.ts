@@ -27,9 +27,9 @@ export async function readRecord(store: Store): Promise<Lines> {
   await readPlans(store, lines)
   await readExecutions(store, lines)
   for (const late of await store.listLateFills(ALL)) {
-    const { reportId, execution, report, reason, receivedAt, acceptedAt, decidedAt, unkept } = late
+    const { reportId, executionId, report, reason, receivedAt, acceptedAt, decidedAt, unkept } = late
     const decision = line(reason, iso(receivedAt), acceptedAt !== null, decidedAt !== null, unkept)
-    lines.late.push(line(reportId, execution.executionId, reported(report), decision))
+    lines.late.push(line(reportId, executionId, reported(report), decision))
   }
   for (const of of Object.values(lines)) of.sort()
   return lines

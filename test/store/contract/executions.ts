@@ -175,7 +175,7 @@ export const executionContract: Contract = {
     await assert.rejects(report(store, acme, executionId, failed('o2')), problem('execution_cancelled'))
     const [late, another] = await store.listLateFills({ after: null, limit: 10 })
     assert.equal(another, undefined)
-    assert.deepEqual([late?.execution.executionId, late?.acceptedAt, late?.report], [executionId, null, said])
+    assert.deepEqual([late?.executionId, late?.acceptedAt, late?.report], [executionId, null, said])
     assert.deepEqual(await windowOf(world, executionId), [0n, 0n, usd('60')])
 
     const audited = (await store.listAudit({ after: null, limit: 100 })).length

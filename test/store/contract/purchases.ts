@@ -1,8 +1,15 @@
 // Purchases that the ledger did not know: booked once for an order, out of what the window of their time has left.
 
 import assert from 'node:assert/strict'
-import { nextExecutionId, RECORDED } from '../../../src/core/execution.ts'
-import { type Booking, bookPurchase, type Purchase, purchaseFill } from '../../../src/core/late-fill.ts'
+import { type ExecutionId, nextExecutionId, RECORDED } from '../../../src/core/execution.ts'
+import {
+  acceptLate,
+  acceptUnknown,
+  type Booking,
+  bookPurchase,
+  type Purchase,
+  purchaseFill,
+} from '../../../src/core/late-fill.ts'
 import { btc, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
@@ -52,6 +59,9 @@ function book(world: World, { usd: dollars = '20.00', plan = 'p1', ...told }: To
     () => AUDIT,
   )
 }
+
+const UNKNOWN = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d' as ExecutionId
+const OTHER = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8e' as ExecutionId
 
 const windowsOf = async ({ store }: World) =>
   (await store.findPlans('p1')).flatMap(({ windows }) =>
@@ -202,6 +212,88 @@ export const purchaseContract: Contract = {
     assert.deepEqual(rivals.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
     assert.equal((await world.store.findByOrder({ slug: null, environment: null }, 'o2')).length, 1)
     await sound(world)
+  },
+
+  'a report of an execution that is not known is kept, and booked under its id by an operator': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme, bolt } = world
+    const { executionId } = await firstTranche(world)
+    const said = { ...filled(usd('12'), 'gone'), executedAt: plus(T0, -1) }
+    for (const again of [said, said, { ...said, usdAmount: usd('13') }])
+      await store.keepUnknownFill(acme, UNKNOWN, again)
+    // Of somebody else's execution nothing is kept, nor of a purchase that is on record.
+    await store.keepUnknownFill(bolt, executionId, said)
+    await store.keepUnknownFill(bolt, UNKNOWN, said)
+    await report(store, acme, executionId, filled(usd('10'), 'known'))
+    await store.keepUnknownFill(acme, OTHER, filled(usd('10'), 'known'))
+    const kept = await store.listLateFills({ after: null, limit: 10 })
+    assert.deepEqual(
+      kept.map((late) => [late.executionId, late.tenant, late.execution, late.report.usdAmount, late.reason]),
+      ['12', '13'].map((dollars) => [UNKNOWN, acme, null, usd(dollars), 'execution_not_found']),
+    )
+    assert.deepEqual(await store.findUnknown(UNKNOWN), [acme])
+    assert.deepEqual(await store.findUnknown(executionId), [])
+    assert.equal((await store.findUnknownFills(acme, 'gone')).length, 2)
+    assert.deepEqual(await store.findUnknownFills(bolt, 'gone'), [])
+    await sound(world)
+    await assert.rejects(book(world, { partnerOrderId: 'gone', usd: '12' }), problem('late_fill_conflict'))
+    const accept = (partnerPlanId: string, reportId: number | null) => {
+      const ids = { executionId: UNKNOWN, reportId, partnerPlanId }
+      return store.acceptUnknownFill(acme, ids, acceptUnknown, () => AUDIT)
+    }
+    await assert.rejects(accept('p1', null), problem('late_fill_conflict'))
+    await assert.rejects(accept('none', kept[0]?.reportId ?? 0), problem('plan_not_found'))
+    const made = await accept('p1', kept[0]?.reportId ?? 0)
+    assert.deepEqual(
+      [made.trade.report, made.trade.recordedAt, made.trade.receivedAt, made.execution.executionId],
+      [said, T0, T0, UNKNOWN],
+    )
+    // From now on it is an execution like any other: replayed, and its other report is decided beside it.
+    assert.equal((await report(store, acme, UNKNOWN, said)).kind, 'replayed')
+    await assert.rejects(accept('p1', kept[1]?.reportId ?? 0), problem('late_fill_conflict'))
+    const other = { executionId: UNKNOWN, reportId: kept[1]?.reportId ?? 0 }
+    await store.acceptLateFill(other, acceptLate, () => AUDIT)
+    assert.equal((await store.findExecution(UNKNOWN))?.adjustments[0]?.usd, usd('1'))
+    await sound(world)
+  },
+
+  'a report of an execution that is not known can be dismissed, and never be booked twice': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await firstTranche(world)
+    await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
+    await store.keepUnknownFill(acme, OTHER, filled(usd('12'), 'gone'))
+    const dismiss = (executionId: string) =>
+      store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
+    const [first] = await dismiss(UNKNOWN)
+    await assert.rejects(dismiss(UNKNOWN), problem('late_fill_not_found'))
+    await dismiss(OTHER)
+    assert.equal((await book(world, { partnerOrderId: 'gone', usd: '12' })).kind, 'booked')
+    const ids = { executionId: UNKNOWN, reportId: first?.reportId ?? 0, partnerPlanId: 'p1' }
+    await assert.rejects(
+      store.acceptUnknownFill(acme, ids, acceptUnknown, () => AUDIT),
+      problem('order_id_taken'),
+    )
+    await sound(world)
+  },
+
+  'what cannot be kept of unknown executions is counted, until an operator has looked': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    // More dollars than the ledger's integers hold.
+    await store.keepUnknownFill(acme, UNKNOWN, filled((2n ** 63n) as ReturnType<typeof usd>, 'vast'))
+    await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
+    const [late] = await store.listLateFills({ after: null, limit: 10 })
+    assert.deepEqual([late?.report.partnerOrderId, late?.unkept], ['gone', 1])
+    await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, () => AUDIT)
+    const [decided] = await store.listLateFills({ after: null, limit: 10 })
+    assert.deepEqual([decided?.decidedAt, decided?.unkept], [T0, 0])
   },
 
   'amounts that no purchase can have are not booked': async (t, open) => {

@@ -63,9 +63,7 @@ const allOf = async ({ store }: World, tenant: Tenant) => {
     plans: await store.listPlans({ slug, environment }, page),
     windows: (await store.findPlans('p-u1')).filter((plan) => plan.tenant.tenantId === tenant.tenantId),
     executions: await store.listExecutions({ slug, environment, status: null, stuck: false }, page),
-    late: (await store.listLateFills(page)).filter(
-      ({ execution }) => execution.tenant.tenantId === tenant.tenantId,
-    ),
+    late: (await store.listLateFills(page)).filter((late) => late.tenant.tenantId === tenant.tenantId),
     webhook: await store.findWebhook(tenant),
   }
 }
