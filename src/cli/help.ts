@@ -203,8 +203,8 @@ const HELP: Record<string, Help> = {
     ],
   },
   backup: {
-    examples: ['backup /var/backups/tranche.db --force'],
-    exits: '1 the copy is damaged, 5 the file exists and --force is missing.',
+    examples: ['backup /var/backups/tranche.db --force', 'backup /var/backups --keep 14'],
+    exits: '1 the copy is damaged, 4 there is no such folder, 5 the file exists and --force is missing.',
   },
   restore: {
     examples: ['restore /var/backups/tranche.db'],

@@ -69,6 +69,7 @@ const ROWS: Record<string, Row> = {
     ],
     ['a.example/b', 'ftp://a.example/b', 'off', 'none', '0'],
   ),
+  'backup --keep': whole(1, 100_000),
   'copy --from': anyWords('a.db', 'postgres://db.example/tranche'),
   'copy --to': anyWords('b.db', 'postgres://db.example/tranche'),
   'init --scheduler': oneOf('systemd', 'cron', 'none'),

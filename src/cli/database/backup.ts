@@ -1,29 +1,104 @@
-// backup: a copy of the database, made while it is in use.
+// backup: a copy of the database, made while it is in use, under the name that is given or a dated one in a folder.
 
-import { existsSync } from 'node:fs'
-import { Command } from 'commander'
-import { visible } from '../../core/text.ts'
+import { existsSync, lstatSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { Command, Option } from 'commander'
+import { Problem } from '../../core/problem.ts'
+import { counted, unreadable, visible } from '../../core/text.ts'
+import { formatInstant, type Instant } from '../../core/time.ts'
 import type { Database } from '../../store/database.ts'
 import { nameTaken } from '../../whole-file.ts'
 import { type Cli, databaseOf } from '../context.ts'
-import { print } from '../terminal.ts'
+import { failureOf } from '../exit-codes.ts'
+import { wholeNumber } from '../options.ts'
+import { createPing, pingUrl } from '../service/tick.ts'
+import { note, print, warn } from '../terminal.ts'
 import { copyWatched } from './copy.ts'
+
+type Options = { force?: boolean; keep?: number; ping?: URL }
 
 export function backupCommand(cli: Cli): Command {
   return new Command('backup')
     .description(
       'copy the database to a file while it is in use; the copy is checked before it gets its name',
     )
-    .argument('<file>', 'the file to write')
+    .argument('<file>', 'the file to write, or a folder for a file named by the date')
     .option('--force', 'replace the file if it exists')
-    .action(async (copy: string, { force = false }: { force?: boolean }) => {
-      const database = await cli.database()
-      const { bytes } = database.asFile
-        ? await database.asFile.backUp(copy, { replace: force })
-        : await backUpServer(cli, database, { copy, replace: force })
-      const json = { file: copy, bytes }
-      print(cli, json, () => visible(`${json.file} ${json.bytes} bytes`))
+    .addOption(
+      new Option('--keep <number>', 'in a folder: keep the newest so many backups, and remove older ones')
+        .argParser(wholeNumber(1, 100_000))
+        .conflicts('force'),
+    )
+    .addOption(
+      new Option('--ping <url>', 'call this address after the backup; URL/fail with the reason if it failed')
+        .env('TRANCHE_BACKUP_PING_URL')
+        .argParser(pingUrl),
+    )
+    .action(async (place: string, options: Options) => {
+      const ping = createPing(options.ping, (message) => warn(cli, message))
+      try {
+        await backUp(cli, place, options)
+      } catch (error) {
+        await ping(failureOf(error).message)
+        throw error
+      }
+      await ping(null)
     })
+}
+
+async function backUp(cli: Cli, place: string, { force = false, keep }: Options): Promise<void> {
+  const folder = isFolder(place) ? place : null
+  if (folder === null && keep !== undefined)
+    throw new Problem('usage', `--keep is for a folder, and ${place} is none.`)
+  const file = folder === null ? place : join(folder, nameAt(cli.machine.clock()))
+  const database = await cli.database()
+  const { bytes } = database.asFile
+    ? await database.asFile.backUp(file, { replace: force })
+    : await backUpServer(cli, database, { copy: file, replace: force })
+  // The new one is complete and checked by now.
+  const removed = folder === null || keep === undefined ? [] : removeOlder(cli, { folder, keep, file })
+  const json = { file, bytes, ...(keep !== undefined && { removed }) }
+  print(cli, json, () => visible(`${json.file} ${json.bytes} bytes`))
+  if (removed.length > 0) note(cli, `${counted(removed.length, 'older backup')} removed.`)
+}
+
+/** Throws file_not_found for a folder that is named as one and is not there. */
+function isFolder(place: string): boolean {
+  try {
+    return statSync(place).isDirectory()
+  } catch (error) {
+    if (place.endsWith('/')) throw unreadable(place, error)
+    return false
+  }
+}
+
+// Backups in a folder: named by their time, so that their names sort as they were made.
+
+const nameAt = (at: Instant): string =>
+  `tranche-${formatInstant(at)
+    .replace(/\.\d+Z$/, 'Z')
+    .replace(/[-:]/g, '')}.db`
+const OWN_NAME = /^tranche-\d{8}T\d{6}Z\.db$/
+
+/** Whatever else is in the folder stays, and so does the backup that was just made, even if the clock has gone back. */
+function removeOlder(
+  cli: Cli,
+  { folder, keep, file }: { folder: string; keep: number; file: string },
+): string[] {
+  const others = readdirSync(folder)
+    .filter((name) => OWN_NAME.test(name) && lstatSync(join(folder, name)).isFile())
+    .map((name) => join(folder, name))
+    .filter((name) => name !== file)
+    .sort()
+  return others.slice(0, Math.max(0, others.length - (keep - 1))).filter((name) => {
+    try {
+      rmSync(name)
+      return true
+    } catch (error) {
+      warn(cli, `${name} could not be removed: ${(error as Error).message}`)
+      return false
+    }
+  })
 }
 
 async function backUpServer(

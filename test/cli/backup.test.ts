@@ -1,0 +1,87 @@
+// backup into a folder: dated names, older ones removed once the new one is there, and a monitor that is told.
+
+import assert from 'node:assert/strict'
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { DAY_MS, plus } from '../../src/core/time.ts'
+import { machineAt } from '../../src/machine.ts'
+import { layFresh, temporaryFolder } from '../support/database.ts'
+import { listen, runHere, T0 } from '../support/service.ts'
+
+async function setUp(t: Parameters<typeof temporaryFolder>[0]) {
+  const folder = temporaryFolder(t)
+  const file = join(folder, 'tranche.db')
+  await layFresh(file)
+  const backups = join(folder, 'backups')
+  mkdirSync(backups)
+  const { machine, setClock } = machineAt(T0)
+  const backup = (...argv: string[]) => runHere(['--db', file, 'backup', ...argv], { machine })
+  return { folder, file, backups, machine, setClock, backup, names: () => readdirSync(backups).sort() }
+}
+
+test('in a folder a backup is named by its time, and is a whole database', async (t) => {
+  const { file, backups, backup, names, machine } = await setUp(t)
+  const done = await backup(backups, '--json')
+  assert.equal(done.code, 0, done.err)
+  const [name = ''] = names()
+  assert.equal(name, 'tranche-20260105T000000Z.db')
+  assert.equal(JSON.parse(done.out).file, join(backups, name))
+  assert.equal((await runHere(['--db', join(backups, name), 'check'], { machine })).code, 0)
+  // The name is taken within the same second.
+  assert.equal((await backup(backups)).code, 5)
+  assert.equal((await backup(`${backups}/nowhere/`)).code, 4)
+  assert.equal((await backup(file)).code !== 0, true)
+})
+
+test('--keep removes the oldest of its own, and nothing else, once the new one is there', async (t) => {
+  const { folder, backups, backup, names, setClock } = await setUp(t)
+  const strangers = ['tranche-20200101T000000Z.db.gz', 'tranche-before-upgrade.db', 'notes.txt']
+  for (const name of strangers) writeFileSync(join(backups, name), '')
+  mkdirSync(join(backups, 'tranche-20200102T000000Z.db'))
+  symlinkSync(join(folder, 'tranche.db'), join(backups, 'tranche-20200103T000000Z.db'))
+  const kept = ['tranche-20200102T000000Z.db', 'tranche-20200103T000000Z.db', ...strangers]
+  for (let day = 0; day < 5; day++) {
+    setClock(plus(T0, day * DAY_MS))
+    const done = await backup(backups, '--keep', '3', '--json')
+    assert.equal(done.code, 0, done.err)
+    assert.equal(JSON.parse(done.out).removed.length, day < 3 ? 0 : 1)
+  }
+  const own = ['tranche-20260107T000000Z.db', 'tranche-20260108T000000Z.db', 'tranche-20260109T000000Z.db']
+  assert.deepEqual(names(), [...kept, ...own].sort())
+  // A clock that has gone back does not make the new one the oldest.
+  setClock(plus(T0, -DAY_MS))
+  assert.equal((await backup(backups, '--keep', '1')).code, 0)
+  assert.deepEqual(names(), [...kept, 'tranche-20260104T000000Z.db'].sort())
+  // One that fails removes nothing.
+  assert.equal((await backup(backups, '--keep', '1')).code, 5)
+  assert.deepEqual(names(), [...kept, 'tranche-20260104T000000Z.db'].sort())
+  for (const wrong of [
+    [join(folder, 'one.db'), '--keep', '3'],
+    [backups, '--keep', '0'],
+    [backups, '--keep', '3', '--force'],
+  ])
+    assert.equal((await backup(...wrong)).code, 2, wrong.join(' '))
+})
+
+test('a monitor is told of a backup that was made, and why one was not', async (t) => {
+  const { folder, backups, backup } = await setUp(t)
+  const calls: string[] = []
+  const server = createServer(async (request, response) => {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    calls.push(`${request.method} ${request.url} ${body}`)
+    response.end('OK')
+  })
+  const { port } = await listen(t, server)
+  const ping = ['--ping', `http://127.0.0.1:${port}/b`]
+  assert.equal((await backup(backups, ...ping)).code, 0)
+  assert.equal((await backup(join(folder, 'no', 'where.db'), ...ping)).code !== 0, true)
+  assert.equal(calls[0], 'GET /b ')
+  assert.match(calls[1] ?? '', /^POST \/b\/fail There is no folder/)
+  server.close()
+  const silent = await backup(join(folder, 'again.db'), '--ping', 'http://127.0.0.1:1/b')
+  assert.equal(silent.code, 0)
+  assert.match(silent.err, /^warning: ping 127\.0\.0\.1:1: /)
+})
