@@ -6,7 +6,7 @@ import { isMonth } from '../core/month.ts'
 import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { ID_MAX, REASON_MAX } from '../core/text.ts'
-import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, parseInstant, plus, SECOND_MS } from '../core/time.ts'
+import { type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
 import type { Deliver } from '../webhook/wake-partners.ts'
 import { readInput } from './streams.ts'
@@ -103,27 +103,22 @@ export const seenByAll = (flag: string): string =>
 
 // How long something lasts: 60s, 15m, 24h, 90d.
 
-const DURATION_UNIT_MS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
-
 /** Reads a time of one second to `daysMax` days, in ms. */
 const timeUpTo =
   (daysMax: number) =>
   (text: string): number => {
-    const parts = /^(\d{1,9})([smhd])$/.exec(text)
-    const ms = Number(parts?.[1]) * (DURATION_UNIT_MS[parts?.[2] ?? ''] ?? Number.NaN)
-    if (SECOND_MS <= ms && ms <= daysMax * DAY_MS) return ms
+    const ms = parseSpan(text, daysMax)
+    if (ms !== null) return ms
     throw new InvalidArgumentError(
       `Give a whole number and a unit, such as 60s, 15m or 24h, from 1s to ${daysMax}d.`,
     )
   }
 
-/** A hundred years: how long a key lives, how far a sandbox goes. */
-const DURATION_MAX_DAYS = 36_500
 /** Node's timers count milliseconds in 31 bits. Asked to wait longer, they do not wait at all. */
 const TIMER_MAX_DAYS = 24
 
 /** How long something lasts, or how far away it is, in ms. Not for timers, which take `interval`. */
-export const duration = timeUpTo(DURATION_MAX_DAYS)
+export const duration = timeUpTo(SPAN_MAX_DAYS)
 
 /** How long a timer waits, in ms. */
 export const interval = timeUpTo(TIMER_MAX_DAYS)

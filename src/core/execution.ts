@@ -6,7 +6,7 @@ import { HOUR_MS, type Instant, MINUTE_MS, plus } from './time.ts'
 export const EXECUTION_STATUSES = ['pending', 'sent', 'filled', 'partial', 'failed', 'cancelled'] as const
 export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number]
 
-/** Why a tranche fired: kept for the operator, never shown in the API. */
+/** Why a tranche fired: kept for the operator. The API shows it only where a partner fires a tranche of its sandbox. */
 export const TRIGGERS = ['slot_start', 'limit', 'deadline', 'catch_up', 'failsafe', 'clock'] as const
 export type Trigger = (typeof TRIGGERS)[number]
 /** In the place of a trigger where nothing fired: an operator recorded a purchase that the ledger did not know. */

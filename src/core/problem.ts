@@ -29,11 +29,9 @@ export type CommandProblem =
   | 'bad_file'
   | 'file_exists'
   | 'no_price'
-  | 'sandbox_refused'
   | 'clock_disputed'
   | 'database_not_found'
   | 'database_exists'
-  | 'database_in_use'
   | 'usage'
 
 /** What either can meet: an order that is taken, a record that does not exist, a database that cannot be used. */
@@ -45,6 +43,8 @@ export type SharedProblem =
   | 'execution_cancelled'
   | 'order_id_taken'
   | 'webhook_refused'
+  | 'sandbox_refused'
+  | 'database_in_use'
   | 'database_gone'
   | 'database_locked'
   | 'database_damaged'

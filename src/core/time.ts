@@ -189,7 +189,18 @@ export const EARLIEST = midnightOf(1, 1, 1)
 /** The last instant that `formatInstant` writes in its one form. */
 export const LATEST = plus(midnightOf(10_000, 1, 1), -1)
 
-// How a span of time is written wherever a person reads one.
+// How a span of time is written wherever a person reads or writes one.
+
+const SPAN_UNIT_MS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
+/** A hundred years: how long a key lives, how far a sandbox goes. */
+export const SPAN_MAX_DAYS = 36_500
+
+/** Reads `60s`, `15m`, `24h` or `90d`, from a second to `daysMax` days, in ms; null for anything else. */
+export function parseSpan(text: string, daysMax = SPAN_MAX_DAYS): number | null {
+  const parts = /^(\d{1,9})([smhd])$/.exec(text)
+  const ms = Number(parts?.[1]) * (SPAN_UNIT_MS[parts?.[2] ?? ''] ?? Number.NaN)
+  return SECOND_MS <= ms && ms <= daysMax * DAY_MS ? ms : null
+}
 
 const UNITS = [
   [DAY_MS, 'd'],

@@ -46,9 +46,12 @@ import {
 } from './request.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
+import { type SandboxDesk, sandboxRoutes } from './sandbox.ts'
 import { CALLS_PER_KEY_MAX, createOneAtATime, createTurns, type Turn } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
+  /** Without it, the routes of the sandbox are not there. */
+  sandbox?: SandboxDesk | null | undefined
   /** Null while the database is being opened: every call is then told to try again. */
   store: Store | null
   log: Log
@@ -71,7 +74,7 @@ export function createApp(options: AppOptions): App {
     const flaw = flawOf(event.req)
     return flaw ? answer(event, [], flaw) : next()
   })
-  addPartnerApi(app, answer)
+  addPartnerApi(app, answer, routesOver(options.sandbox ?? null))
   addOperations(app, answer, options)
   addDocs(app, answer, options)
   app.all('/**', (event) => answer(event, []))
@@ -81,8 +84,14 @@ export function createApp(options: AppOptions): App {
 /** Answers a call by one of the routes of its path. Without a route, or with a flaw, the call is refused. */
 type Answer = (event: H3Event, routes: readonly Route[], flaw?: Refusal) => Promise<string>
 
-function addPartnerApi(app: H3, answer: Answer): void {
-  for (const [path, routes] of Map.groupBy([...ROUTES, getDescription], (route) => route.path)) {
+/** Those of the table, where the sandbox has its desk, or is not there. */
+const routesOver = (desk: SandboxDesk | null): Route[] => [
+  ...ROUTES.filter(({ keys }) => keys === 'all'),
+  ...(desk ? sandboxRoutes(desk) : []),
+]
+
+function addPartnerApi(app: H3, answer: Answer, all: readonly Route[]): void {
+  for (const [path, routes] of Map.groupBy([...all, getDescription], (route) => route.path)) {
     const isWritten = writtenAs(path)
     app.all(path, (event) => answer(event, isWritten(event) ? routes : []))
   }
@@ -216,6 +225,8 @@ async function handleCall(
   if (turn.ready) await turn.ready
   if (isUseStale(caller, now)) desk.noteUse(store, caller)
   const route = routeFor(event.req.method, routes)
+  if (route.keys === 'test' && caller.key.tenant.environment !== 'test')
+    throw new Refusal('test_key_required', 'Only a test environment has a sandbox; send a test key.')
   if (event.url.search !== '') trail.ignored = ignoredParameters(route, event.url.searchParams)
   const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
   // A sender may take any time for a body, and the key may have ended meanwhile.

@@ -8,7 +8,6 @@ import ipaddr from 'ipaddr.js'
 import { parse as findJsonError, type ParseError } from 'jsonc-parser'
 import type { z } from 'zod'
 import { Refusal, type ValidationDetail } from './refusal.ts'
-import type { Route } from './route.ts'
 
 // What is checked before the body, whatever the route: the path, the framing, Host and Expect.
 
@@ -228,14 +227,17 @@ const NAME_MAX = 64
 const BYTES_MAX = 1_000
 
 /** The parameters of a query that the route does not know, each once. */
-export function ignoredParameters({ parameters }: Route, query: URLSearchParams): Ignored[] {
+export function ignoredParameters(
+  { parameters }: { parameters: ReadonlySet<string> },
+  query: URLSearchParams,
+): Ignored[] {
   return [...new Set(query.keys())]
     .filter((name) => !parameters.has(name))
     .map((name) => ({ place: '?', name }))
 }
 
 /** The members of a body that the route does not know, in the order they were sent. */
-export function ignoredMembers({ fields }: Route, body: object): Ignored[] {
+export function ignoredMembers({ fields }: { fields: ReadonlySet<string> }, body: object): Ignored[] {
   const ignored: Ignored[] = []
   for (const name of Object.keys(body)) if (!fields.has(name)) ignored.push({ place: '', name })
   return ignored

@@ -65,6 +65,8 @@ export type Route = {
   fields: ReadonlySet<string>
   /** The parameters of a query that it knows. */
   parameters: ReadonlySet<string>
+  /** Which keys may call it. */
+  keys: 'all' | 'test'
   /** The shape of its answer, with 200. */
   answer: z.ZodType
   /** Its answer when that is the same for everyone, with or without a key; null when it has to be computed. */
@@ -79,6 +81,8 @@ type RouteOptions<B extends z.ZodType, Q extends z.ZodType, A extends z.ZodType>
   /** The members of a body whose schema is not an object, because it depends on one of them. */
   fields?: readonly string[]
   query?: Q
+  /** All keys, unless it says test. */
+  keys?: 'test'
   answer: A
   handle: (call: Call<z.output<B>, z.output<Q>>) => Promise<z.output<A>>
 }
@@ -95,6 +99,7 @@ export const route = <
   query: options.query ?? null,
   fields: new Set(options.fields ?? membersOf(options.body)),
   parameters: new Set(membersOf(options.query)),
+  keys: options.keys ?? 'all',
   text: null,
   handle: options.handle as Route['handle'],
 })

@@ -4,6 +4,7 @@ import { getMonthly, getMonthlyUsers, getTrades } from './billing.ts'
 import { getDue, getExecutions, postConfirm } from './executions.ts'
 import { getPlan, getPlans, postPlan } from './plans.ts'
 import type { Route } from './route.ts'
+import { sandboxRoutes } from './sandbox.ts'
 import { getMe, patchUser, postUser } from './users.ts'
 import { deleteWebhook, getWebhook, postWebhook } from './webhooks.ts'
 
@@ -24,4 +25,5 @@ export const ROUTES: readonly Route[] = [
   deleteWebhook,
   getMonthly,
   getMonthlyUsers,
+  ...sandboxRoutes(null),
 ]

@@ -406,6 +406,8 @@ export type StopSearch = { after: Instant; leadMs: number; togetherMs: number }
 export interface SandboxStore {
   /** The test environments whose clock has been moved, in the order of their partners. */
   listSandboxes(): Promise<Sandbox[]>
+  /** The clock of one tenant, whether it was moved or not. */
+  readSandbox(tenant: Tenant): Promise<Sandbox>
   /**
    * Records that a tenant's clock is about to advance by `byMs`, and returns its present offset and how many plans the
    * tenant has; `wakeUpId` marks the wake-ups of this advance. No other advance begins before `end` is called, or its

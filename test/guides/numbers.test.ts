@@ -42,7 +42,7 @@ import {
 import { EXACT_PLANS_MAX } from '../../src/engine/sandbox.ts'
 import { layout, reservationPrice, slotMsOf } from '../../src/engine/slot-reserve.ts'
 import { DUE_PAGE_MAX } from '../../src/http/fields.ts'
-import { PARTNERS_NAMED } from '../../src/http/metrics.ts'
+import { PARTNERS_NAMED } from '../../src/http/ops/metrics.ts'
 import { PROBE_TIMEOUT_MS } from '../../src/http/ops/readiness.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/feed.ts'

@@ -20,7 +20,8 @@ const MARKS = {
 const KNOWN = { user: 'user-of-acme', plan: 'plan-of-acme' }
 const OWN_HOOK = 'https://127.0.0.1/of-a-stranger'
 
-type Row = { path: (executionId: string) => string; body?: object; status: number }
+/** `live` is the status with a live key, where it differs. */
+type Row = { path: (executionId: string) => string; body?: object; status: number; live?: number }
 
 /** What a stranger who knows all ids sends to each route, and how it is answered. */
 const ROWS: Record<string, Row> = {
@@ -67,6 +68,25 @@ const ROWS: Record<string, Row> = {
     path: () => '/partner/v1/billing/monthly/users?month=2026-01',
     status: 200,
   },
+  'GET /partner/v1/sandbox': { path: () => '/partner/v1/sandbox', status: 200, live: 403 },
+  'POST /partner/v1/sandbox/advance': {
+    path: () => '/partner/v1/sandbox/advance',
+    body: { by: '8h' },
+    status: 200,
+    live: 403,
+  },
+  'POST /partner/v1/sandbox/fire': {
+    path: () => '/partner/v1/sandbox/fire',
+    body: { partner_plan_id: KNOWN.plan },
+    status: 404,
+    live: 403,
+  },
+  'POST /partner/v1/sandbox/reset': {
+    path: () => '/partner/v1/sandbox/reset',
+    body: {},
+    status: 200,
+    live: 403,
+  },
 }
 
 const routes = ROUTES.map(({ method, path }) => `${method} ${path}`)
@@ -85,7 +105,8 @@ test('every route tells a stranger who knows all ids nothing, and changes nothin
     ['other', 'live'],
   ] as const) {
     const options = { key: await service.issueKey(slug, environment) }
-    for (const [route, { path, body, status }] of Object.entries(ROWS)) {
+    for (const [route, { path, body, status: usual, live = usual }] of Object.entries(ROWS)) {
+      const status = environment === 'live' ? live : usual
       const who = `${slug} ${environment}: ${route}`
       const answer = await service.call(route.split(' ')[0] ?? '', path(executionId), body, options)
       assert.equal(answer.status, status, `${who}: ${JSON.stringify(answer.body)}`)

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { createMetrics, EXPOSITION_TYPE } from '../../src/http/metrics.ts'
 import { createOps, type OpsOptions } from '../../src/http/ops/endpoints.ts'
+import { createMetrics, EXPOSITION_TYPE } from '../../src/http/ops/metrics.ts'
 import type { Store } from '../../src/store/store.ts'
 import { readExposition, type Samples } from '../support/exposition.ts'
 import { type Service, type ServiceOptions, startService } from '../support/service.ts'

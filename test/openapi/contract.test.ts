@@ -23,7 +23,7 @@ import {
 import { AUDIT, fill, PLAN, type Service, startService, USER } from '../support/service.ts'
 import { assertDescribed, DESCRIPTION, operationAt } from './described.ts'
 import type { paths } from './tranche.d.ts'
-import { reportFailures, takeEveryRoute } from './typed-client.ts'
+import { reportFailures, takeEveryRoute, takeSandbox } from './typed-client.ts'
 
 /** Refusals that were answered: operation, code and body, ids of executions made equal. */
 const answered = new Set<string>()
@@ -66,6 +66,12 @@ suite('the contract', () => {
     const service = await startService(t)
     const { api, asked } = clientOf(service)
     await takeEveryRoute(api, () => service.tick(PRICE))
+    await api.PATCH('/partner/v1/users/{partner_user_id}', {
+      params: { path: { partner_user_id: 'u1' } },
+      body: { status: 'linked' },
+    })
+    await plan(service, 'u1', 'p1', { status: 'active' })
+    await takeSandbox(api)
     assert.deepEqual([...asked].sort(), TEMPLATES.map(({ operationId }) => operationId).sort())
   })
 
@@ -141,6 +147,30 @@ suite('the contract', () => {
     }
     await refuse(service, 422, 'GET', `${EXECUTIONS}?since=2026-01-05T00:00:00`)
     await refuse(service, 404, 'GET', planPath('stranger'))
+  })
+
+  test('the sandbox', async (t) => {
+    const service = await startService(t)
+    const live = { key: await service.issueKey('acme', 'live') }
+    const at = (word: string) => `/partner/v1/sandbox${word}`
+    await refuse(service, 403, 'GET', at(''), undefined, live)
+    await refuse(service, 403, 'POST', at('/advance'), { by: '1d' }, live)
+    await refuse(service, 403, 'POST', at('/fire'), { partner_plan_id: 'plan-1' }, live)
+    await refuse(service, 403, 'POST', at('/reset'), {}, live)
+    const without = await startService(t, { more: () => ({ sandbox: null }) })
+    for (const word of ['/advance', '/fire', '/reset']) await refuse(without, 404, 'POST', at(word), {})
+    await refuse(without, 404, 'GET', at(''))
+    await refuse(service, 409, 'POST', at('/advance'), { by: '3651d' })
+    await refuse(service, 422, 'POST', at('/advance'), { by: 'a week' })
+    await refuse(service, 404, 'POST', at('/fire'), { partner_plan_id: 'plan-2' })
+    await link(service, 'u1')
+    await plan(service, 'u1', 'plan-1', { status: 'paused' })
+    await refuse(service, 409, 'POST', at('/fire'), { partner_plan_id: 'plan-1' })
+    const tenant = await service.store.findTenant('acme', 'test')
+    assert.ok(tenant)
+    const { end } = await service.store.beginAdvance(tenant, 1_000, AUDIT)
+    await refuse(service, 409, 'POST', at('/advance'), { by: '1d' })
+    await end()
   })
 
   test('confirmations', async (t) => {

@@ -162,6 +162,18 @@ const SENT: Record<string, (t: TestContext, body: object) => Promise<{ status?: 
     const guard = { checkUrl: async () => {} }
     return succeed(await startService(t, { more: () => ({ guard }) }), 'POST', WEBHOOKS, body)
   },
+  advanceSandbox: inSandbox('advance'),
+  fireSandboxTranche: inSandbox('fire'),
+  resetSandbox: inSandbox('reset'),
+}
+
+function inSandbox(word: string) {
+  return async (t: TestContext, body: object) => {
+    const service = await startService(t)
+    await link(service, 'user-1')
+    await plan(service, 'user-1', 'plan-1')
+    return succeed(service, 'POST', `/partner/v1/sandbox/${word}`, body)
+  }
 }
 
 for (const [operationId, send] of Object.entries(SENT)) {

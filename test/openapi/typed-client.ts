@@ -58,6 +58,18 @@ export async function takeEveryRoute(api: Client<paths>, pass: () => Promise<unk
   assert.equal(changed.data?.plans_paused, 1)
 }
 
+/** Moves a sandbox on, fires a tranche in it, and starts it over. */
+export async function takeSandbox(api: Client<paths>): Promise<void> {
+  const moved = await api.POST('/partner/v1/sandbox/advance', { body: { by: '1d', price_usd: '64000' } })
+  assert.equal(moved.data?.done, true)
+  const now = await api.GET('/partner/v1/sandbox')
+  assert.deepEqual([now.data?.now, now.data?.advancing_to], [moved.data?.to, null])
+  const fired = await api.POST('/partner/v1/sandbox/fire', { body: { partner_plan_id: 'p1' } })
+  assert.equal(fired.data?.partner_plan_id, 'p1')
+  const wiped = await api.POST('/partner/v1/sandbox/reset', { body: {} })
+  assert.equal(wiped.data?.plans, 1)
+}
+
 /** Reports that nothing was bought, twice: a report of another shape, and a refusal. */
 export async function reportFailures(api: Client<paths>, executionId: string): Promise<void> {
   const params = { path: { execution_id: executionId } }

@@ -20,24 +20,13 @@ const SMALL = [
   ...[
     'clock_disputes',
     'closed_months',
-    'last_results',
     'migrations',
     'partners',
     'polls',
     'price_imports',
     'reported_until',
   ],
-  ...[
-    'sandboxes',
-    'sealed',
-    'sqlite_schema',
-    'standstill',
-    'tenants',
-    'ticks',
-    'tier_overrides',
-    'tiers',
-    'volatility',
-  ],
+  ...['sandboxes', 'sealed', 'sqlite_schema', 'tenants', 'ticks', 'tier_overrides', 'tiers', 'volatility'],
   ...['webhook_events', 'webhooks'],
 ]
 

@@ -11,6 +11,7 @@ import type { TestContext } from 'node:test'
 import type { Command } from 'commander'
 import { everyCommand } from '../../src/cli/help.ts'
 import { createProgram } from '../../src/cli/program.ts'
+import { createSandboxDesk } from '../../src/cli/service/sandbox-desk.ts'
 import { price } from '../../src/core/money.ts'
 import type { Environment } from '../../src/core/partner.ts'
 import { type Instant, plus } from '../../src/core/time.ts'
@@ -24,6 +25,7 @@ import { type Machine, machineAt, machine as thisMachine } from '../../src/machi
 import { run } from '../../src/main.ts'
 import type { Store } from '../../src/store/store.ts'
 import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
+import type { Deliver } from '../../src/webhook/wake-partners.ts'
 import { addressIn, openAgain, openNew, temporaryFolder } from './database.ts'
 
 // Command lines run in this process, where a test sets the clock, the environment, the input and what is a terminal.
@@ -117,6 +119,8 @@ export type ServiceOptions = {
   more?: (store: Store, machine: Machine) => Partial<AppOptions>
 }
 
+const notDelivered: Deliver = async () => ({ statusCode: null, reason: 'this service sends nothing' })
+
 export const AUDIT = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
 
 /** Starts the service with a partner and a key; stops it when the test ends. */
@@ -140,6 +144,7 @@ export async function startService(
     guard,
     log,
     rateLimit,
+    sandbox: createSandboxDesk({ store, machine, deliver: notDelivered, log }),
     ...more?.(store, machine),
   }
   const where = { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid }

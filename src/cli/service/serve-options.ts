@@ -4,8 +4,8 @@ import { isIPv4, isIPv6 } from 'node:net'
 import { InvalidArgumentError, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
 import type { ConnectionLimits } from '../../http/listen.ts'
-import type { Metrics } from '../../http/metrics.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
+import type { Metrics } from '../../http/ops/metrics.ts'
 import type { Pasted } from '../../http/ops/page.ts'
 import type { Log } from '../../log.ts'
 import { commandLine, onDatabase, onSameDatabase } from '../command.ts'
@@ -79,7 +79,7 @@ export async function opsOf(
   { opsListen, opsTokenFile }: OpsOptions,
   log: Log,
 ): Promise<{ ops: Ops; metrics: Metrics }> {
-  const { createMetrics, EXPOSITION_TYPE } = await import('../../http/metrics.ts')
+  const { createMetrics, EXPOSITION_TYPE } = await import('../../http/ops/metrics.ts')
   const { createOps } = await import('../../http/ops/endpoints.ts')
   const token = await tokenOf(opsListen, opsTokenFile)
   const metrics = createMetrics()

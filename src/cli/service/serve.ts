@@ -5,8 +5,9 @@ import { lostInWords, RESUME } from '../../core/clock.ts'
 import { Problem } from '../../core/problem.ts'
 import { SECOND_MS } from '../../core/time.ts'
 import type { Answering, ConnectionLimits } from '../../http/listen.ts'
-import type { Metrics } from '../../http/metrics.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
+import type { Metrics } from '../../http/ops/metrics.ts'
+import type { SandboxDesk } from '../../http/sandbox.ts'
 import type { Tls } from '../../http/tls.ts'
 import { CALLS_PER_KEY_MAX } from '../../http/turns.ts'
 import type { Log, LogLevel } from '../../log.ts'
@@ -26,6 +27,7 @@ import {
   wholeNumber,
 } from '../options.ts'
 import type { ShownCertificate, TlsOptions } from './certificate.ts'
+import type { OpenDesk } from './sandbox-desk.ts'
 import {
   CONNECTIONS_MAX,
   type ConnectionOptions,
@@ -59,6 +61,7 @@ type ServeOptions = WebhookOptions &
     ping?: URL
     rateLimit?: number
     callsPerKey?: number
+    sandboxApi: 'on' | 'off'
     logFormat?: 'json' | 'pretty'
     logLevel: LogLevel
     drainLimit: number
@@ -108,6 +111,15 @@ export function serveCommand(cli: Cli): Command {
         '--max-connections-per-address',
         'by default a quarter of them; raise it for a reverse proxy on another machine',
       ),
+    )
+    .addOption(
+      new Option(
+        '--sandbox-api <state>',
+        'off hides the routes with which partners move their test environments',
+      )
+        .choices(['on', 'off'])
+        .env('TRANCHE_SANDBOX_API')
+        .default('on'),
     )
     .addOption(
       new Option('--log-format <format>', 'by default json unless on a terminal')
@@ -200,9 +212,9 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const renewal = { now: () => {} }
   serving.handleOtherSignals(() => renewal.now())
   const stopped = serving.stopSignal(cli)
-  const appOver = (store: Store | null) =>
-    createApp({ ...options, store, machine: cli.machine, rateLimit: options.rateLimit ?? null })
-  const front = { app: appOver(null) }
+  const appOver = (store: Store | null, sandbox: SandboxDesk | null) =>
+    createApp({ ...options, store, sandbox, machine: cli.machine, rateLimit: options.rateLimit ?? null })
+  const front = { app: appOver(null, null) }
   const answering: Answering = {
     fetch: (request) => front.app.fetch(request),
     knock: (request, response) => front.app.knock(request, response),
@@ -241,10 +253,13 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         isOpen = true
         clearTimeout(waiting)
         clearTimeout(startEnds)
-        front.app = appOver(options.metrics.counting(store))
+        const counted = options.metrics.counting(store)
+        const deliver = countedDeliver(options)
+        const desk = options.sandboxApi === 'on' ? await openDesk(cli, counted, { deliver, log }) : null
+        front.app = appOver(counted, desk)
         await options.ops.opened(store)
         supervisor.up(`answers at ${listeners.api.url}`)
-        await run(cli, store, { ...options, listeners, certificate, stopped, isNew, db })
+        await run(cli, store, { ...options, deliver, desk, listeners, certificate, stopped, isNew, db })
       },
       { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysSeal: true, runsOn: true },
     )
@@ -260,8 +275,27 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   }
 }
 
+/** Counts what was delivered, for the metrics. */
+const countedDeliver =
+  ({ deliver, metrics }: Parts): Deliver =>
+  async (delivery) => {
+    const outcome = await deliver(delivery)
+    metrics.noteDelivery(outcome.reason === null)
+    return outcome
+  }
+
+async function openDesk(
+  cli: Cli,
+  store: Store,
+  { deliver, log }: { deliver: Deliver; log: Log },
+): Promise<OpenDesk> {
+  const { createSandboxDesk } = await import('./sandbox-desk.ts')
+  return createSandboxDesk({ store, machine: cli.machine, deliver, log })
+}
+
 type Running = ServeOptions &
   Parts & {
+    desk: OpenDesk | null
     listeners: Listeners
     certificate: ShownCertificate
     stopped: Promise<string>
@@ -272,12 +306,7 @@ type Running = ServeOptions &
 /** Serves from an open database until it is told to stop, and then until what is in flight is done. */
 async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   const { startScheduler } = await import('./serving.ts')
-  const { log, observe, heartbeat: ping, metrics, listeners } = options
-  const deliver: Deliver = async (delivery) => {
-    const attempt = await options.deliver(delivery)
-    metrics.noteDelivery(attempt.reason === null)
-    return attempt
-  }
+  const { log, observe, heartbeat: ping, deliver, desk, listeners } = options
   const scheduler =
     options.tickEvery === null
       ? null
@@ -298,7 +327,7 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   const watch = watchForLosses(store, log, commandLine(cli.self(), RESUME))
   const signal = await options.stopped
   clearInterval(watch)
-  await drain({ listeners, scheduler, log, signal, limitMs: options.drainLimit })
+  await drain({ listeners, scheduler, desk, log, signal, limitMs: options.drainLimit })
 }
 
 /** How soon a service without calls notices that its server has lost what was answered. A write notices at once. */
@@ -334,14 +363,15 @@ const DRAIN_LIMIT_MS = 30_000
 type Stopping = {
   listeners: Listeners
   scheduler: { stop: () => Promise<void> } | null
+  desk: Pick<OpenDesk, 'stop'> | null
   log: Log
   signal: string
   limitMs: number
 }
 
-async function drain({ listeners, scheduler, log, signal, limitMs }: Stopping): Promise<void> {
+async function drain({ listeners, scheduler, desk, log, signal, limitMs }: Stopping): Promise<void> {
   log.info({ signal }, 'stopping: finishing what is in flight')
-  const drained = Promise.all([listeners.close(), scheduler?.stop()])
+  const drained = Promise.all([listeners.close(), scheduler?.stop(), desk?.stop()])
   const inTime = await Promise.race([drained.then(() => true), after(limitMs).then(() => false)])
   if (!inTime) log.warn({ waited_ms: limitMs }, 'stopped with calls still in flight')
   log.info({}, 'stopped')

@@ -2,10 +2,9 @@
 // takes the test tenant of the partner and no other.
 
 import { Command, Option } from 'commander'
-import { formatPrice, formatUsd, price } from '../../core/money.ts'
-import type { Tenant } from '../../core/partner.ts'
+import { price } from '../../core/money.ts'
 import { counted } from '../../core/text.ts'
-import { formatInstant, spellSpan } from '../../core/time.ts'
+import { spellSpan } from '../../core/time.ts'
 import type { Advanced } from '../../engine/sandbox.ts'
 import type { Store } from '../../store/store.ts'
 import { auditEntry, commandLine, findingJson, tenantNamed } from '../command.ts'
@@ -58,6 +57,7 @@ async function advance(
   { slug, byMs, options }: { slug: string; byMs: number; options: RunOptions },
 ): Promise<void> {
   const { advanceSandbox } = await import('../../engine/sandbox.ts')
+  const { advancedJson } = await import('../service/sandbox-desk.ts')
   const tenant = await tenantNamed(store, slug, 'test')
   const webhooks = await lazyWebhooks(options)
   const progress = createProgress(cli.streams, (share) => spellSpan(Math.floor(share * byMs)))
@@ -80,13 +80,12 @@ async function advance(
   const findings = (await store.findWarnings('test')).filter(
     (found) => found.tenant?.tenantId === tenant.tenantId,
   )
+  const { done: _, ...result } = advancedJson(tenant, advanced, woken)
   const json = {
-    ...advancedJson(tenant, advanced),
-    webhooks_sent: woken.sent,
-    webhooks_failed: woken.failed,
+    ...result,
     findings: findings.map((finding) => findingJson(cli, finding, 'warning')),
   }
-  const { offset_ms, findings: _, ...fields } = json
+  const { offset_ms, findings: __, ...fields } = json
   print(cli, json, () => renderFields({ ...fields, ahead: spellSpan(offset_ms) }))
   if (findings.length > 0) {
     const look = commandLine(cli.self(), ['tranche', 'check', '--env', 'test'])
@@ -95,25 +94,13 @@ async function advance(
   }
 }
 
-const advancedJson = (tenant: Tenant, advanced: Advanced) => ({
-  partner_slug: tenant.partnerSlug,
-  environment: tenant.environment,
-  from: formatInstant(advanced.before.now),
-  to: formatInstant(advanced.after.now),
-  offset_ms: advanced.after.offsetMs,
-  price_usd: advanced.price && formatPrice(advanced.price),
-  passes: advanced.passes,
-  executions_created: advanced.executionsCreated,
-  windows_rolled: advanced.windowsRolled,
-  leases_expired: advanced.leasesExpired,
-})
-
 async function fire(
   cli: Cli,
   store: Store,
   { slug, planId, options }: { slug: string; planId: string; options: RunOptions },
 ): Promise<void> {
   const { fireInSandbox } = await import('../../engine/sandbox.ts')
+  const { firedJson } = await import('../service/sandbox-desk.ts')
   const tenant = await tenantNamed(store, slug, 'test')
   const webhooks = await lazyWebhooks(options)
   const { fired, wakeUpId } = await fireInSandbox(planId, {
@@ -127,17 +114,7 @@ async function fire(
     }),
   })
   const woken = await wake(cli, { store, webhooks }, { passId: wakeUpId, executionsCreated: 1 })
-  const json = {
-    partner_slug: slug,
-    environment: tenant.environment,
-    partner_plan_id: planId,
-    execution_id: fired.executionId,
-    amount_usd: formatUsd(fired.tranche.amount),
-    trigger: fired.tranche.trigger,
-    tranche_index: fired.schedule.trancheIndex - 1,
-    webhooks_sent: woken.sent,
-    webhooks_failed: woken.failed,
-  }
+  const json = firedJson(tenant, planId, fired, woken)
   print(cli, json, () => renderFields(json))
 }
 
@@ -150,7 +127,8 @@ async function reset(cli: Cli, slug: string, yes: boolean): Promise<void> {
   await cli.withStore(async (store) => {
     const tenant = await tenantNamed(store, slug, 'test')
     const wiped = await store.resetSandbox(tenant, auditEntry(cli, 'sandbox.reset', slug))
-    const json = { partner_slug: slug, environment: tenant.environment, ...wiped }
+    const { wipedJson } = await import('../service/sandbox-desk.ts')
+    const json = wipedJson(tenant, wiped)
     print(cli, json, () => renderFields(json))
     note(
       cli,

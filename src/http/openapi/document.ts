@@ -335,6 +335,7 @@ const TAGS = [
   { name: 'Executions', description: 'Instructions to buy, and their outcome.' },
   { name: 'Webhooks', description: 'Wake-ups that save the wait until the next poll.' },
   { name: 'Billing', description: 'What a month costs.' },
+  { name: 'Sandbox', description: 'The time and the data of a test environment.' },
 ]
 
 /** Taken by every route. */

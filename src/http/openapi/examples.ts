@@ -82,6 +82,12 @@ export const BODY_EXAMPLES: Record<string, Examples> = {
       value: { partner_order_id: 'order-1', status: 'cancelled' },
     },
   },
+  SandboxAdvance: {
+    week: { summary: 'A week at a given price', value: { by: '7d', price_usd: '64000' } },
+    lease: { summary: 'Until a lease has ended', value: { by: '5m' } },
+  },
+  SandboxFire: { now: { summary: 'Whatever comes next', value: { partner_plan_id: 'plan-1' } } },
+  SandboxReset: { all: { summary: 'Nothing to choose', value: {} } },
   WebhookRequest: {
     register: {
       summary: 'An address of your own',
@@ -124,6 +130,13 @@ const ANSWERS: Record<string, (usual: Json, whole: Json) => Examples> = {
       value: { ...whole, last_status_code: 503, consecutive_failures: 1 },
     },
     none: { summary: 'None is registered', value: withoutWebhook(usual) },
+  }),
+  Sandbox: (usual) => ({
+    still: { summary: 'No advance is under way', value: { ...usual, advancing_to: null } },
+  }),
+  SandboxAdvanced: (usual, whole) => ({
+    done: { summary: 'It is done', value: whole },
+    underWay: { summary: 'It goes on', value: { ...usual, done: false } },
   }),
   MonthlyStatement: (usual) => ({
     month: { summary: 'A month that is not over', value: { ...usual, environment: 'live' } },
@@ -351,6 +364,46 @@ export const WEBHOOK_REFUSALS: readonly RefusalExample[] = [
     wrong('url_scheme', ['body', 'url'], "URL scheme should be 'https'"),
   ]),
 ]
+
+/** What any call of the sandbox may be answered. */
+export const SANDBOX_REFUSAL: readonly RefusalExample[] = [
+  refusal(
+    'test_key_required',
+    'live_key',
+    'The key is a live one',
+    'Only a test environment has a sandbox; send a test key.',
+  ),
+  refusal('route_not_found', 'switched_off', 'The operator has switched these routes off', 'Not Found'),
+]
+
+export const SANDBOX_REFUSALS = {
+  advance: [
+    refusal(
+      'sandbox_refused',
+      'too_far',
+      'The clock may be ten years ahead, and no more',
+      'A sandbox goes at most 3650 days ahead; this one is 0 ahead already.',
+    ),
+    refusal(
+      'sandbox_busy',
+      'under_way',
+      'One sandbox moves at a time; GET /sandbox says whether it is yours',
+      'Another advance is running: wait until it ends.',
+    ),
+    refusal('validation_failed', 'bad_span', 'Not a whole number and a unit', [
+      wrong('value_error', ['body', 'by'], 'Value error, by must be written as in 12h or 30d'),
+    ]),
+  ],
+  fire: [
+    refusal('plan_not_found', 'unknown_plan', 'No such plan in this environment', 'Plan not found.'),
+    refusal(
+      'sandbox_refused',
+      'nothing_to_fire',
+      'The plan is paused, or has nothing left to buy with',
+      'Plan plan-1 fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.',
+    ),
+  ],
+} as const
 
 export const QUERY_REFUSALS = {
   since: [

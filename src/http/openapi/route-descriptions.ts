@@ -12,6 +12,8 @@ import {
   PLAN_REFUSALS,
   QUERY_REFUSALS,
   type RefusalExample,
+  SANDBOX_REFUSAL,
+  SANDBOX_REFUSALS,
   USER_REFUSALS,
   WEBHOOK_REFUSALS,
 } from './examples.ts'
@@ -33,6 +35,8 @@ export type Operation = {
 
 const SAFE = 'Safe to retry.'
 const READS = `It only reads: nothing is handed out, and no lease begins. ${SAFE}`
+
+const SANDBOX = 'Only for test keys. An operator may have switched it off, and the answer is then 404.'
 
 /** Keyed by method and path, as the route table has them. */
 export const OPERATIONS: Record<string, Operation> = {
@@ -187,5 +191,49 @@ export const OPERATIONS: Record<string, Operation> = {
       `The shares add up to the month's fee. ${SAFE}`,
     answer: 'MonthlyUsers',
     refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.month, ...QUERY_REFUSALS.page],
+  },
+  'GET /partner/v1/sandbox': {
+    operationId: 'getSandbox',
+    tag: 'Sandbox',
+    summary: 'What time it is in your test environment',
+    description: `${SANDBOX} ${SAFE}`,
+    answer: 'Sandbox',
+    refusals: [...ANY_REFUSAL, ...SANDBOX_REFUSAL],
+    isAddition: true,
+  },
+  'POST /partner/v1/sandbox/advance': {
+    operationId: 'advanceSandbox',
+    tag: 'Sandbox',
+    summary: 'Move the clock of your test environment forward',
+    description:
+      'Everything fires that falls due on the way. What takes longer than a call should is answered with done false ' +
+      'and goes on; the clock then shows how far it is. It ends early when the service is stopped. Not safe to retry: ' +
+      `each call moves the clock. ${SANDBOX}`,
+    answer: 'SandboxAdvanced',
+    body: 'SandboxAdvance',
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL, ...SANDBOX_REFUSALS.advance],
+    isAddition: true,
+  },
+  'POST /partner/v1/sandbox/fire': {
+    operationId: 'fireSandboxTranche',
+    tag: 'Sandbox',
+    summary: 'Fire the next tranche of a plan of your test environment',
+    description: `The clock stays where it is. Not safe to retry: each call fires a tranche. ${SANDBOX}`,
+    answer: 'SandboxFired',
+    body: 'SandboxFire',
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL, ...SANDBOX_REFUSALS.fire],
+    isAddition: true,
+  },
+  'POST /partner/v1/sandbox/reset': {
+    operationId: 'resetSandbox',
+    tag: 'Sandbox',
+    summary: 'Wipe your test environment',
+    description:
+      'Its users, plans, executions and trades go, and its reports with them. Keys and webhook stay, and the clock ' +
+      `does not go back. ${SANDBOX} ${SAFE}`,
+    answer: 'SandboxWiped',
+    body: 'SandboxReset',
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL],
+    isAddition: true,
   },
 }

@@ -6,7 +6,6 @@ import type { Instant } from '../../core/time.ts'
 import type { Log } from '../../log.ts'
 import type { Store } from '../../store/store.ts'
 import { openAnswer } from '../call-log.ts'
-import type { Metrics } from '../metrics.ts'
 import { type ErrorCode, Refusal } from '../refusal.ts'
 import { flawOf, writtenAs } from '../request.ts'
 import {
@@ -18,6 +17,7 @@ import {
   type OpsPath,
   type PagePath,
 } from './access.ts'
+import type { Metrics } from './metrics.ts'
 import type { Pasted } from './page.ts'
 import { createPages } from './page-calls.ts'
 import { createReadiness, keptFor, shared } from './readiness.ts'

@@ -94,6 +94,8 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
         return rows.map((row) => sandboxOf(row, tenantOf(row), real))
       }),
 
+    readSandbox: (tenant) => read((tx) => sandboxNow(tx, tenant)),
+
     async beginAdvance(tenant, byMs, entry) {
       const end = await own.takeAdvance()
       if (!end) throw advanceUnderWay()
@@ -192,6 +194,11 @@ function* open(tx: Tx, tenant: Tenant, real: Instant): Steps<Sandbox> {
   const [, shift] = yield* tx.together(tx.run(OPEN, of), tx.get(SHIFT, of))
   if (!shift) throw new Error(`tenant ${tenant.tenantId} has no sandbox`)
   return sandboxOf(shift, tenant, real)
+}
+
+function* sandboxNow(tx: ReadTx, tenant: Tenant): Steps<Sandbox> {
+  const [real, shift] = yield* tx.together(tx.present, tx.get(SHIFT, { tenant: tenant.tenantId }))
+  return { tenant, offsetMs: Number(shift?.offset_ms ?? 0n), now: shifted(shift, real) }
 }
 
 const sandboxOf = (shift: Shift, tenant: Tenant, real: Instant): Sandbox => ({

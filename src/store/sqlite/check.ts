@@ -1,4 +1,5 @@
-// The check of a file: what SQLite says of it, and what only a file can have. The rest is in ../health/check.ts.
+// The check: what SQLite says of the file, every rule of the ledger, and rows that were changed after they were
+// recorded.
 
 import { statSync } from 'node:fs'
 import { dirname } from 'node:path'

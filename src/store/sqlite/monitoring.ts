@@ -1,5 +1,4 @@
-// What monitoring asks of a file alone, where a server plans other SQL well (../postgres/monitoring.ts); ../health/
-// reads the answers. Each read goes along an index or a range of the primary key, in pages: between two pages, other
+// Monitoring's reads. Each goes along an index or a range of the primary key, in pages: between two pages, other
 // requests get their turn, however many rows there are.
 
 import { statfsSync } from 'node:fs'

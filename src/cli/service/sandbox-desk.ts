@@ -1,0 +1,157 @@
+// What a partner may do with its test environment over the API: the same as the operator by `tranche sandbox`, under
+// the same bounds, with the same results and in the same audit log.
+
+import { formatPrice, formatUsd, type Price } from '../../core/money.ts'
+import type { Caller, Tenant } from '../../core/partner.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { formatInstant, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
+import { type Advanced, advanceSandbox, fireInSandbox } from '../../engine/sandbox.ts'
+import type { AdvancedJson, FiredJson, SandboxDesk, SandboxJson, WipedJson } from '../../http/sandbox.ts'
+import type { Log } from '../../log.ts'
+import type { Machine } from '../../machine.ts'
+import type { AuditEntry, Fired, Store, Wiped } from '../../store/store.ts'
+import { type Deliver, type Woken, wakePartners } from '../../webhook/wake-partners.ts'
+
+/** How long a call waits for its advance, which then goes on by itself. Clients give up after some ten seconds. */
+const ANSWER_AFTER_MS = 5 * SECOND_MS
+
+type DeskOptions = {
+  store: Store
+  machine: Machine
+  deliver: Deliver
+  log: Log
+  answerAfterMs?: number
+}
+
+/** `stop` ends an advance that is under way at its next step: the clock then stands where it has come. */
+export type OpenDesk = SandboxDesk & { stop: () => Promise<void> }
+
+export function createSandboxDesk(options: DeskOptions): OpenDesk {
+  const { store, machine, deliver, log, answerAfterMs = ANSWER_AFTER_MS } = options
+  /** By tenant, where its advance is going to. */
+  const advancing = new Map<number, { to: string; ended: Promise<unknown> }>()
+  let isStopping = false
+
+  const wake = (passId: number, executionsCreated: number): Promise<Woken> =>
+    wakePartners(
+      { passId, executionsCreated },
+      { store, deliver: async () => deliver, warn: (message, fields) => log.warn(fields, message) },
+    )
+
+  async function advance(caller: Caller, byMs: number, price: Price | null): Promise<AdvancedJson> {
+    const advanced = await advanceSandbox({
+      store,
+      machine,
+      tenant: caller,
+      byMs,
+      price,
+      audit: entryOf(caller, 'sandbox.advance', { by_ms: byMs, price_usd: price && formatPrice(price) }),
+      onProgress: () => {
+        if (isStopping) throw new Error('the service stops')
+      },
+    })
+    return advancedJson(caller, advanced, await wake(advanced.wakeUpId, advanced.executionsCreated))
+  }
+
+  return {
+    look: async (caller) => {
+      const { now, offsetMs } = await store.readSandbox(caller)
+      return {
+        partner_slug: caller.partnerSlug,
+        environment: caller.environment,
+        now: formatInstant(now),
+        offset_ms: offsetMs,
+        offset: spellSpan(offsetMs),
+        advancing_to: advancing.get(caller.tenantId)?.to ?? null,
+      } satisfies SandboxJson
+    },
+
+    async advance(caller, byMs, price) {
+      const { now, offsetMs } = await store.readSandbox(caller)
+      const work = advance(caller, byMs, price)
+      const to = formatInstant(plus(now, byMs))
+      const inTime = await Promise.race([work, after(answerAfterMs)])
+      if (inTime) return inTime
+      const ended = work
+        .catch((err) =>
+          log.warn({ partner_slug: caller.partnerSlug, err }, 'an advance ended before its time'),
+        )
+        .finally(() => advancing.delete(caller.tenantId))
+      advancing.set(caller.tenantId, { to, ended })
+      return {
+        partner_slug: caller.partnerSlug,
+        environment: caller.environment,
+        done: false,
+        from: formatInstant(now),
+        to,
+        offset_ms: offsetMs + byMs,
+      }
+    },
+
+    async fire(caller, partnerPlanId, price) {
+      const detail = { partner_plan_id: partnerPlanId, price_usd: price && formatPrice(price) }
+      const audit = entryOf(caller, 'sandbox.fire', detail)
+      const made = await fireInSandbox(partnerPlanId, { store, machine, tenant: caller, price, audit }).catch(
+        (error) => {
+          // As every other route says it: what a call sent is not repeated to it.
+          throw error instanceof Problem && error.code === 'plan_not_found' ? notFound('plan') : error
+        },
+      )
+      return firedJson(caller, partnerPlanId, made.fired, await wake(made.wakeUpId, 1))
+    },
+
+    reset: async (caller) =>
+      wipedJson(caller, await store.resetSandbox(caller, entryOf(caller, 'sandbox.reset', {}))),
+
+    async stop() {
+      isStopping = true
+      await Promise.all([...advancing.values()].map(({ ended }) => ended))
+    },
+  }
+}
+
+const after = (ms: number): Promise<null> =>
+  new Promise((resolve) => setTimeout(() => resolve(null), ms).unref())
+
+/** In place of a user of the operating system, the log has the key that asked. */
+const entryOf = (
+  { keyId = '', partnerSlug }: Caller,
+  action: string,
+  detail: Record<string, unknown>,
+): AuditEntry => ({ osUser: `key ${keyId}`, action, subject: partnerSlug, detail })
+
+// What the commands and the API answer alike.
+
+export const advancedJson = (tenant: Tenant, advanced: Advanced, woken: Woken): AdvancedJson => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  done: true,
+  from: formatInstant(advanced.before.now),
+  to: formatInstant(advanced.after.now),
+  offset_ms: advanced.after.offsetMs,
+  price_usd: advanced.price && formatPrice(advanced.price),
+  passes: advanced.passes,
+  executions_created: advanced.executionsCreated,
+  windows_rolled: advanced.windowsRolled,
+  leases_expired: advanced.leasesExpired,
+  webhooks_sent: woken.sent,
+  webhooks_failed: woken.failed,
+})
+
+export const firedJson = (tenant: Tenant, partnerPlanId: string, fired: Fired, woken: Woken): FiredJson => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  partner_plan_id: partnerPlanId,
+  execution_id: fired.executionId,
+  amount_usd: formatUsd(fired.tranche.amount),
+  trigger: fired.tranche.trigger,
+  tranche_index: fired.schedule.trancheIndex - 1,
+  webhooks_sent: woken.sent,
+  webhooks_failed: woken.failed,
+})
+
+export const wipedJson = (tenant: Tenant, wiped: Wiped): WipedJson => ({
+  partner_slug: tenant.partnerSlug,
+  environment: tenant.environment,
+  ...wiped,
+})

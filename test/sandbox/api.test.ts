@@ -1,0 +1,168 @@
+// The sandbox over HTTP: what a test key may do with the time and the data of its own environment, and nobody else.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createSandboxDesk } from '../../src/cli/service/sandbox-desk.ts'
+import { revoke } from '../../src/core/key.ts'
+import { formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
+import { keyHash } from '../../src/keys.ts'
+import { silentLog } from '../../src/log.ts'
+import { machineAt } from '../../src/machine.ts'
+import { link, plan, poll, succeed } from '../http/steps.ts'
+import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
+
+const SANDBOX = '/partner/v1/sandbox'
+const DAY = { by: '1d', price_usd: '64000' }
+
+async function withPlan(service: Service): Promise<Service> {
+  await link(service, 'u1')
+  await plan(service, 'u1', 'p1')
+  return service
+}
+
+const lookAt = async (service: Service) => succeed(service, 'GET', SANDBOX)
+
+test('a partner takes its test environment through a day, and buys what fired', async (t) => {
+  const service = await withPlan(await startService(t))
+  assert.deepEqual(await lookAt(service), {
+    partner_slug: 'acme',
+    environment: 'test',
+    now: formatInstant(T0),
+    offset_ms: 0,
+    offset: '0 s',
+    advancing_to: null,
+  })
+  const moved = await succeed(service, 'POST', `${SANDBOX}/advance`, DAY)
+  const { from, to, done, executions_created, windows_rolled, price_usd } = moved
+  assert.deepEqual([from, to, done], [formatInstant(T0), formatInstant(plus(T0, 24 * HOUR_MS)), true])
+  assert.ok(executions_created > 0 && windows_rolled > 0, JSON.stringify(moved))
+  assert.equal(price_usd, '64000.00')
+  assert.equal((await lookAt(service)).offset, '1 d')
+  assert.ok((await poll(service)).size > 0)
+})
+
+test('it fires a tranche at once, and wipes everything but keys and clock', async (t) => {
+  const service = await withPlan(await startService(t))
+  await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '12h' })
+  const fired = await succeed(service, 'POST', `${SANDBOX}/fire`, { partner_plan_id: 'p1' })
+  assert.match(fired.execution_id, /^exec_/)
+  const wiped = await succeed(service, 'POST', `${SANDBOX}/reset`, {})
+  assert.deepEqual([wiped.users, wiped.plans], [1, 1])
+  assert.equal((await lookAt(service)).offset, '12 h')
+  assert.equal((await poll(service)).size, 0)
+})
+
+test('each is in the audit log, under the key that asked', async (t) => {
+  const service = await withPlan(await startService(t))
+  await succeed(service, 'POST', `${SANDBOX}/advance`, DAY)
+  await succeed(service, 'POST', `${SANDBOX}/fire`, { partner_plan_id: 'p1' })
+  await succeed(service, 'POST', `${SANDBOX}/reset`, {})
+  const keyId = (await service.store.findKey(keyHash(service.key)))?.key.keyId
+  const entries = (await service.store.listAudit({ after: null, limit: 100 })).filter(({ action }) =>
+    action.startsWith('sandbox.'),
+  )
+  assert.deepEqual(
+    entries.map(({ action, osUser, partnerSlug }) => [action, osUser, partnerSlug]),
+    ['advance', 'fire', 'reset'].map((word) => [`sandbox.${word}`, `key ${keyId}`, 'acme']),
+  )
+})
+
+test('a live key is refused on all four, whatever it sends, and changes nothing', async (t) => {
+  const service = await withPlan(await startService(t, { environment: 'live' }))
+  for (const [method, path, body] of [
+    ['GET', '', undefined],
+    ['POST', '/advance', DAY],
+    ['POST', '/advance', '{'],
+    ['POST', '/fire', { partner_plan_id: 'p1' }],
+    ['POST', '/reset', {}],
+  ] as const) {
+    const { status, headers } = await service.call(method, `${SANDBOX}${path}`, body)
+    assert.deepEqual([status, headers.get('x-error-code')], [403, 'test_key_required'], path)
+  }
+  assert.equal(service.now(), T0)
+  assert.equal((await service.store.listSandboxes()).length, 0)
+  assert.equal(
+    (await service.store.listPlans({ slug: 'acme', environment: 'live' }, { after: null, limit: 9 })).length,
+    1,
+  )
+})
+
+test('where it is switched off, the routes are not there, for any key', async (t) => {
+  const service = await startService(t, { more: () => ({ sandbox: null }) })
+  for (const [method, path, body] of [
+    ['GET', '', undefined],
+    ['POST', '/advance', DAY],
+    ['POST', '/fire', {}],
+    ['POST', '/reset', {}],
+  ] as const) {
+    const { status, headers } = await service.call(method, `${SANDBOX}${path}`, body)
+    assert.deepEqual([status, headers.get('x-error-code')], [404, 'route_not_found'], path)
+  }
+})
+
+test('what is not a span of time, and what is too far, is refused', async (t) => {
+  const service = await startService(t)
+  for (const by of ['', '7', '1w', '-1d', '1.5h', '0s', 7, null, '9999999999d'])
+    assert.equal((await service.call('POST', `${SANDBOX}/advance`, { by })).status, 422, String(by))
+  const far = await service.call('POST', `${SANDBOX}/advance`, { by: '3651d' })
+  assert.deepEqual([far.status, far.headers.get('x-error-code')], [409, 'sandbox_refused'])
+  assert.equal((await lookAt(service)).offset_ms, 0)
+})
+
+test('a long advance answers in time, goes on, and no other begins meanwhile', async (t) => {
+  const service = await withPlan(
+    await startService(t, {
+      more: (store, machine) => ({
+        sandbox: createSandboxDesk({
+          store,
+          machine,
+          deliver: async () => ({ statusCode: 204, reason: null }),
+          log: silentLog,
+          answerAfterMs: 0,
+        }),
+      }),
+    }),
+  )
+  const begun = await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '20d', price_usd: '64000' })
+  assert.equal(begun.done, false)
+  assert.equal('executions_created' in begun, false)
+  const second = await service.call('POST', `${SANDBOX}/advance`, DAY)
+  assert.deepEqual([second.status, second.headers.get('x-error-code')], [409, 'sandbox_busy'])
+  for (;;) {
+    const { advancing_to, now } = await lookAt(service)
+    if (advancing_to === null) {
+      assert.equal(now, begun.to)
+      return
+    }
+    assert.equal(advancing_to, begun.to)
+  }
+})
+
+test('a service that stops ends an advance at a step, and the clock says how far it came', async (t) => {
+  const service = await withPlan(await startService(t))
+  const { store } = service
+  const { machine } = machineAt(T0)
+  const desk = createSandboxDesk({
+    store,
+    machine,
+    deliver: async () => ({ statusCode: 204, reason: null }),
+    log: silentLog,
+    answerAfterMs: 0,
+  })
+  const tenant = await store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  const begun = await desk.advance(tenant, 3_000 * 24 * HOUR_MS, null)
+  assert.equal(begun.done, false)
+  await desk.stop()
+  const { offset_ms, advancing_to } = await lookAt(service)
+  assert.equal(advancing_to, null)
+  assert.ok(offset_ms < 3_000 * 24 * HOUR_MS, String(offset_ms))
+  assert.equal((await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '1h' })).done, true)
+})
+
+test('a revoked key ends with its call', async (t) => {
+  const service = await withPlan(await startService(t))
+  const keyId = (await service.store.findKey(keyHash(service.key)))?.key.keyId ?? ''
+  await service.store.changeKey(keyId, (key, now) => ({ key: revoke(key, now), successor: null }), AUDIT)
+  assert.equal((await service.call('POST', `${SANDBOX}/reset`, {})).status, 401)
+})
