@@ -9,7 +9,14 @@ import { Problem } from './core/problem.ts'
 import { counted, quoted } from './core/text.ts'
 import type { Instant } from './core/time.ts'
 import { IN_VARIABLE, namedInCommand } from './store/address.ts'
-import { type HeldSource, type NewTarget, type Restoring, type Rows, rowsOf } from './store/copying.ts'
+import {
+  type HeldSource,
+  type Mended,
+  type NewTarget,
+  type Restoring,
+  type Rows,
+  rowsOf,
+} from './store/copying.ts'
 import type { Database } from './store/database.ts'
 import { type Seal, sealedInVain, sealedProblem } from './store/seal.ts'
 import type { Store } from './store/store.ts'
@@ -76,7 +83,8 @@ async function carry(
   show(LOADED, 'making indexes')
   await target.settle({
     fileHistory: await source.fileHistory(),
-    seal: kind === 'backup' ? seal : null,
+    // One that is restored is sealed again when it is mended.
+    seal: kind === 'backup' && !restore ? seal : null,
   })
   const tables = await compareRows(sides, TABLES, read('verifying'))
   const months = await closedMonths(source)
@@ -87,10 +95,23 @@ async function carry(
   const sealed = options.seal && !seal ? { at: now, movedTo: to.shownInFull } : seal
   if (sealed && !seal) await source.setSeal(sealed)
   else if (seal && kind === 'move') await source.keepSeal()
-  const published = await target.publish(restore ?? null).catch((error) => {
+  const mended = restore ? await mend(target, restore, seal) : null
+  await to.rememberErasures(await from.erasures())
+  const published = await target.publish(mended).catch((error) => {
     throw sealed && !seal ? sealedInVain(error, from.shown) : error
   })
   return { tables, closedMonths: months.length, playedIn: source.playedIn, seal: sealed, ...published }
+}
+
+async function mend(target: NewTarget, restoring: Restoring, seal: Seal | null): Promise<Mended> {
+  const told = await target.tellReplaced()
+  const store = await target.openStore()
+  try {
+    const { copy, audit } = restoring
+    return { copy, audits: [audit, ...(await restoring.mend(store, told))], told, seal }
+  } finally {
+    await store.close()
+  }
 }
 
 async function proveThroughStore(

@@ -2,6 +2,7 @@
 // complete.
 
 import type { Instant } from '../core/time.ts'
+import type { Told } from './replaced.ts'
 import type { Seal } from './seal.ts'
 import type { AuditEntry, Store } from './store.ts'
 import type { Table } from './tables.ts'
@@ -46,8 +47,20 @@ export type HeldSource = Rows & {
   release(): Promise<void>
 }
 
-/** A copy that takes the place of a database: its name as it may be shown, and the entry for its audit log. */
-export type Restoring = { copy: string; audit: AuditEntry }
+/** A copy that takes the place of a database. */
+export type Restoring = {
+  /** Its name as it may be shown. */
+  copy: string
+  audit: AuditEntry
+  /**
+   * What is done to it before it has its name; `told` is what the one that gives way tells, null where there is none.
+   * Returns further entries for its audit log.
+   */
+  mend: (store: Store, told: Told | null) => Promise<readonly AuditEntry[]>
+}
+
+/** The same once it is mended. */
+export type Mended = { copy: string; audits: readonly AuditEntry[]; told: Told | null; seal: Seal | null }
 
 /** A database in the making. */
 export type NewTarget = Rows & {
@@ -58,11 +71,13 @@ export type NewTarget = Rows & {
   settle(rest: { fileHistory: FileHistory; seal: Seal | null }): Promise<void>
   /** The same through the store, once it is settled. */
   openStore(): Promise<Store>
+  /** What the database that would give way tells, compared with this one; null where there is none. */
+  tellReplaced(): Promise<Told | null>
   /**
    * Gives the database its name; one that is restored stands still before it has it. Returns what had that name before
    * and was kept. Throws database_exists when the name has been taken meanwhile.
    */
-  publish(restore: Restoring | null): Promise<{ replaced: string | null; bytes: number | null }>
+  publish(mended: Mended | null): Promise<{ replaced: string | null; bytes: number | null }>
   /** Removes it, unless it was published. */
   close(): Promise<void>
 }

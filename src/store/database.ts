@@ -3,7 +3,8 @@
 import { Problem } from '../core/problem.ts'
 import { visible } from '../core/text.ts'
 import { formatInstant, type Instant } from '../core/time.ts'
-import type { HeldSource, HoldOptions, NewTarget, TargetOptions } from './copying.ts'
+import type { HeldSource, HoldOptions, NewTarget, Restoring, TargetOptions } from './copying.ts'
+import type { Erasure } from './erasures.ts'
 import type { Seal } from './seal.ts'
 import type { AuditEntry, Store } from './store.ts'
 
@@ -28,7 +29,7 @@ type AsFile = {
    */
   backUp(copy: string, options: { replace: boolean }): Promise<{ bytes: number }>
   /** Puts a copy in its place, and keeps what it replaces. Throws database_sealed unless `force` is given. */
-  restore(copy: string, options: { now: Instant; audit: AuditEntry; force: boolean }): Promise<Replaced>
+  restore(restoring: Restoring, options: { now: Instant; force: boolean }): Promise<Replaced>
 }
 
 /** A database that is not open. Its methods throw Problems that say what to do. */
@@ -56,6 +57,9 @@ export interface Database {
   seal(): Promise<Seal | null>
   /** Lets it take writes again. Throws usage for one that is not sealed. */
   unseal(options: { now: Instant; audit: (seal: Seal) => AuditEntry }): Promise<Seal>
+  /** What is remembered beside it of erasures (erasures.ts), and more to remember. */
+  erasures(): Promise<Erasure[]>
+  rememberErasures(erasures: readonly Erasure[]): Promise<void>
   /** Holds it still while it is copied. Throws as `open` does. */
   hold(options: HoldOptions): Promise<HeldSource>
   /** Creates a database in its place that nobody sees until it is published. Throws database_exists. */

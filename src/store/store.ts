@@ -579,6 +579,14 @@ export interface UserStore {
     partnerUserId: string,
     audit: AuditEntry,
   ): Promise<{ user: User; erasedAt: Instant; remains: Remains }>
+  /**
+   * Erases again what an earlier state has brought back: users whose erasure is remembered, by the hash of each
+   * (erasures.ts), unless they were changed after it. Returns how many.
+   */
+  eraseAgain(
+    remembered: ReadonlyMap<string, Instant>,
+    audit: (partnerUserId: string, tenant: Tenant) => AuditEntry,
+  ): Promise<number>
 }
 
 // Wake-ups: which ones follow from a page of fired tranches, and how they are handed out to be sent.

@@ -30,9 +30,12 @@ export const CONTRACT: Record<Store, string> = {
 }
 
 /** Those that start no executable, which would have to be built anew for every bug. */
-const COPY_TESTS = ['compare.test.ts', 'copy.server.test.ts', 'seal.server.test.ts'].map(
-  (name) => `test/copy/${name}`,
-)
+const COPY_TESTS = [
+  'compare.test.ts',
+  'copy.server.test.ts',
+  'seal.server.test.ts',
+  'stops.server.test.ts',
+].map((name) => `test/copy/${name}`)
 
 export const FINDERS: Record<FinderName, Finder> = {
   simulate: {

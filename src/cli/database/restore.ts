@@ -3,96 +3,198 @@
 import { resolve } from 'node:path'
 import { Command } from 'commander'
 import { lostInWords, RESUME, restoredInWords } from '../../core/clock.ts'
+import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted, noFile, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import type { Restoring } from '../../store/copying.ts'
 import type { Database, Replaced } from '../../store/database.ts'
+import type { Mended, Stop, Told, UnknownTrade } from '../../store/replaced.ts'
 import { auditEntry, commandLine } from '../command.ts'
 import { type Cli, databaseOf } from '../context.ts'
-import { confirmOnTerminal, print } from '../terminal.ts'
+import { confirmOnTerminal, print, warn } from '../terminal.ts'
 import { copyWatched } from './copy.ts'
 
-type Options = { force?: boolean; resume?: boolean }
+type Options = { force?: boolean; resume?: boolean; carryStops?: boolean }
 
 export function restoreCommand(cli: Cli): Command {
   return new Command('restore')
     .description('put a copy in place of the database, which then stands still until --resume')
     .argument('[file]', 'the copy')
+    .option('--carry-stops', 'stop in the copy what was stopped since in the database that it replaces')
     .option('--force', 'replace a database even if it is sealed or on a server')
     .option('--resume', 'let a database that stands still go on as it is')
-    .action(async (copy: string | undefined, { force = false, resume = false }: Options) => {
-      if ((copy === undefined) !== resume || (resume && force))
+    .action(async (copy: string | undefined, options: Options) => {
+      const { force = false, resume = false, carryStops = false } = options
+      if ((copy === undefined) !== resume || (resume && (force || carryStops)))
         throw new Problem('usage', 'Name a copy, or give --resume alone.')
       if (copy === undefined) return letGoOn(cli)
-      const database = await cli.database()
-      const { shown } = database
-      await confirmOnTerminal(
-        cli,
-        `Replace ${shown} with ${copy}? What happened since that copy is gone from the service, which stands still until you let it go on.`,
-      )
-      const audit = auditEntry(cli, 'database.restore', shown, { from: copy })
-      const old = database.asFile
-        ? await database.asFile.restore(copy, { now: cli.machine.clock(), audit, force })
-        : await restoreToServer(cli, database, { restore: { copy, audit }, force })
-      show(cli, shown, old)
+      await putBack(cli, copy, { force, carryStops })
     })
+}
+
+/** What became of the copy before it had its name. */
+type Outcome = { told: Told | null; mended: Mended }
+
+async function putBack(
+  cli: Cli,
+  copy: string,
+  { force, carryStops }: { force: boolean; carryStops: boolean },
+): Promise<void> {
+  const database = await cli.database()
+  const { shown } = database
+  await confirmOnTerminal(
+    cli,
+    `Replace ${shown} with ${copy}? What happened since that copy is gone from the service, which stands still until you let it go on.`,
+  )
+  const { mend } = await import('../../store/replaced.ts')
+  const audit = auditEntry(cli, 'database.restore', shown, { from: copy })
+  const erasures = await database.erasures()
+  const outcome: Outcome = { told: null, mended: { erasedAgain: 0, carried: [], audits: [] } }
+  const restoring: Restoring = {
+    copy,
+    audit,
+    async mend(store, told) {
+      outcome.told = told
+      outcome.mended = await mend(store, told, { erasures, carriesStops: carryStops, audit })
+      return outcome.mended.audits
+    },
+  }
+  const old = database.asFile
+    ? await database.asFile.restore(restoring, { now: cli.machine.clock(), force })
+    : await restoreToServer(cli, database, { restoring, force })
+  show(cli, { shown, copy, carryStops }, old, outcome)
 }
 
 async function restoreToServer(
   cli: Cli,
   database: Database,
-  { restore, force }: { restore: Restoring; force: boolean },
+  { restoring, force }: { restoring: Restoring; force: boolean },
 ): Promise<Replaced> {
-  const from = await databaseOf(restore.copy, cli.machine)
-  if (from.asFile && (await from.isMissing())) throw noFile(resolve(restore.copy))
+  const from = await databaseOf(restoring.copy, cli.machine)
+  if (from.asFile && (await from.isMissing())) throw noFile(resolve(restoring.copy))
   if (!force && !(await database.isMissing()))
     throw new Problem(
       'database_exists',
       `${database.shown} holds a database of tranche: --force puts the copy in its place and keeps it in a schema of another name. Close all connections first.`,
     )
-  const options = { seal: false, replace: force, kind: 'backup', restore } as const
+  const options = { seal: false, replace: force, kind: 'backup', restore: restoring } as const
   const { replaced, playedIn } = await copyWatched(cli, { from, to: database }, options)
   return { database: replaced, log: null, playedIn }
 }
 
-// What a restore has done, and what is to be done next.
+// What a restore has done, what the replaced database tells, and what is to be done next.
 
-function show(cli: Cli, shown: string, old: Replaced): void {
-  const played = old.playedIn.map((name) => `${name} was played into it`)
-  const left = [
-    old.database && `the old one is ${old.database}`,
-    old.log && `the log that was beside it is ${old.log}`,
-  ]
-  const next = stepsFrom(cli)
+type Asked = { shown: string; copy: string; carryStops: boolean }
+
+/** More of them are in --json. */
+const SHOWN_MAX = 20
+
+function show(cli: Cli, asked: Asked, old: Replaced, { told, mended }: Outcome): void {
+  const { shown, carryStops } = asked
+  const next = stepsFrom(cli, asked, told)
   const json = {
     file: shown,
     replaced: old.database,
     replaced_log: old.log,
     played_in: old.playedIn,
     stands_still: true,
-    next: next.map(({ command, why }) => ({ command, why })),
+    erased_again: mended.erasedAgain,
+    since_copy: told && {
+      stops: told.stops.map((stop) => stopJson(stop, carryStops)),
+      lacking: told.counts,
+      trades: told.trades.map(tradeJson),
+      unread: told.unread,
+    },
+    next,
   }
+  for (const why of told?.unread ?? []) warn(cli, `could not be read: ${why}`)
+  const played = old.playedIn.map((name) => `${name} was played into it`)
+  const left = [
+    old.database && `the old one is ${old.database}`,
+    old.log && `the log that was beside it is ${old.log}`,
+  ]
   const head = [`${shown} restored`, ...played, ...left.filter((part) => part !== null)].join('; ')
   print(cli, json, () =>
     [
       visible(head),
+      ...(mended.erasedAgain > 0 ? [`${counted(mended.erasedAgain, 'user')} erased again`] : []),
+      ...(told ? toldInWords(told, carryStops) : []),
       'It stands still: nothing fires and nothing is handed out, and confirmations are taken. Next, in this order:',
       ...next.map(({ command, why }, i) => `${i + 1}. ${visible(command)}\n   ${why}`),
     ].join('\n'),
   )
 }
 
+function toldInWords({ stops, counts, trades }: Told, carryStops: boolean): string[] {
+  const lines: string[] = []
+  if (stops.length > 0) {
+    const fate = carryStops ? 'carried over' : 'NOT carried over (--carry-stops does)'
+    lines.push(`Stopped since the copy, and ${fate}:`, ...listed(stops, stopInWords))
+  }
+  const { executions, trades: bought, executions_ended: ended, users, plans, keys } = counts
+  const parts = [
+    executions > 0 && counted(executions, 'execution'),
+    bought > 0 && `${counted(bought, 'purchase')}`,
+    users > 0 && counted(users, 'user'),
+    plans > 0 && counted(plans, 'plan'),
+    keys > 0 && counted(keys, 'key'),
+  ].filter((part) => part !== false)
+  if (parts.length > 0) lines.push(`The copy lacks ${parts.join(', ')}.`)
+  if (ended > 0) lines.push(`${counted(ended, 'execution')} open in the copy had ended.`)
+  if (trades.length > 0) lines.push('Bought since the copy:', ...listed(trades, tradeInWords))
+  return lines
+}
+
+function listed<T>(all: readonly T[], words: (one: T) => string): string[] {
+  const more = all.length - SHOWN_MAX
+  const lines = all.slice(0, SHOWN_MAX).map((one) => `  ${visible(words(one))}`)
+  return more > 0 ? [...lines, `  and ${more} more: --json has them`] : lines
+}
+
+const stopJson = (stop: Stop, carryStops: boolean) => ({
+  stop: stop.kind,
+  partner_slug: stop.partnerSlug,
+  environment: stop.environment,
+  subject: stop.subject,
+  // An erasure is done again whatever else.
+  carried: carryStops || stop.kind === 'user_erased',
+})
+
+const stopInWords = ({ kind, partnerSlug, environment, subject }: Stop): string =>
+  [kind, partnerSlug, environment, subject === partnerSlug ? null : subject].filter(Boolean).join(' ')
+
+const tradeJson = (trade: UnknownTrade) => ({
+  partner_slug: trade.partnerSlug,
+  environment: trade.environment,
+  partner_plan_id: trade.partnerPlanId,
+  execution_id: trade.executionId,
+  partner_order_id: trade.partnerOrderId,
+  usd_amount: formatUsd(trade.usd as Usd),
+  btc_amount: formatBtc(trade.btc as Btc),
+  recorded_at: formatInstant(trade.recordedAt),
+})
+
+const tradeInWords = (trade: UnknownTrade): string => {
+  const { partner_slug, environment, partner_plan_id, partner_order_id, usd_amount, btc_amount } =
+    tradeJson(trade)
+  return `${partner_slug} ${environment} plan ${partner_plan_id} order ${partner_order_id}: ${usd_amount} USD, ${btc_amount} BTC`
+}
+
 type NextStep = { command: string; why: string }
 
 /** In the order in which they are to be done. */
-function stepsFrom(cli: Cli): NextStep[] {
+function stepsFrom(cli: Cli, { copy, carryStops }: Asked, told: Told | null): NextStep[] {
   const step = (why: string, ...words: string[]) => ({
     command: commandLine(cli.self(), ['tranche', ...words]),
     why,
   })
   const month = formatInstant(cli.machine.clock()).slice(0, 7)
+  const isLeft = !carryStops && (told?.stops.some(({ kind }) => kind !== 'user_erased') ?? false)
   return [
+    ...(isLeft
+      ? [step('stops again what was stopped since the copy', 'restore', copy, '--carry-stops')]
+      : []),
     step('reads the whole database once', 'check'),
     step(
       'for each partner: its own orders against the ledger; what the ledger lacks is booked with `trade record`',

@@ -77,7 +77,10 @@ export function userCommand(cli: Cli): Command {
         const shown = { ...json({ ...erased, tenant, erasedAt }), gone_from_file: remains === 'nowhere' }
         print(cli, shown, () => renderFields(shown))
         if (remains !== 'nowhere') warn(cli, STILL_THERE[remains])
-        note(cli, 'Backups and replicas made before keep what was erased until they expire.')
+        note(
+          cli,
+          'Backups and replicas made before keep what was erased until they expire; a restore erases it again.',
+        )
       })
     })
 

@@ -1,12 +1,14 @@
 // Partners, keys and users on a server, where a file differs: how a partner's schedules are updated, how a call finds
 // its key, and what remains of an erased e-mail.
 
+import type { Erasure } from '../erasures.ts'
 import { type SeenKeyRow, seenKeyOf } from '../rows/accounts.ts'
 import type { Following } from '../shared/accounts.ts'
 import { SELECT_SEEN_KEY } from '../sql/accounts.ts'
 import { IS_AWAKE, leastInstructionOf } from '../sql/ledger.ts'
 import { query } from '../statement.ts'
 import type { KeyStore, Remains } from '../store.ts'
+import type { Step, Tx as Steps } from '../transaction.ts'
 import { askTogether } from '../writes.ts'
 import { lockSchedules } from './plans.ts'
 import type { Connection } from './server/connection.ts'
@@ -122,3 +124,11 @@ export const createKeyFinder = ({ look, clock }: Connection): KeyStore['findKey'
  * anyway. So nothing says 'nowhere'.
  */
 export const overwriteNothing = async (): Promise<Remains> => 'server'
+
+const REMEMBER = query(
+  'insert into tranche_erasures.erasures (sha256, at) values (:sha256, :at) on conflict do nothing',
+)
+
+/** In a schema of another name, which stays when that of the database gives way to a copy. */
+export const rememberOnServer = (tx: Steps, erasures: readonly Erasure[]): Step<unknown> =>
+  tx.together(...erasures.map((erasure) => tx.run(REMEMBER, erasure)))

@@ -11,13 +11,15 @@ import {
   type FileHistory,
   type HeldSource,
   type HoldOptions,
+  type Mended,
   type NewTarget,
-  type Restoring,
   type Rows,
   selectAll,
   type TargetOptions,
   withOurNumbers,
 } from '../copying.ts'
+import type { Erasure } from '../erasures.ts'
+import { type AskBoth, type Told, tellReplaced } from '../replaced.ts'
 import type { Seal } from '../seal.ts'
 import { restoredIn, type StandstillRow } from '../standstill.ts'
 import { instant } from '../statement.ts'
@@ -195,9 +197,15 @@ export async function newOnServer(
         await client.query('analyze')
       }),
     openStore: async () => openMade(url, MAKING, clock),
-    publish: (restore) =>
+    tellReplaced: () =>
       explaining(server, async () => {
-        const replaced = await takeName(client, { server, now, replace, clock, restore })
+        // Until it has given way, nothing may stop there that the copy is not told of.
+        await client.query('begin')
+        return tell(client)
+      }),
+    publish: (mended) =>
+      explaining(server, async () => {
+        const replaced = await takeName(client, { server, now, replace, clock, mended })
         isPublished = true
         return { replaced, bytes: null }
       }),
@@ -269,15 +277,10 @@ async function keepHistory(client: Client, { migrations }: FileHistory): Promise
 /** Throws database_exists and database_in_use: the name then stays with the old database. */
 async function takeName(
   client: Client,
-  {
-    server,
-    now,
-    replace,
-    clock,
-    restore,
-  }: Where & { clock: (() => Instant) | null; restore: Restoring | null },
+  { server, now, replace, clock, mended }: Where & { clock: (() => Instant) | null; mended: Mended | null },
 ): Promise<string | null> {
-  await client.query('begin')
+  // Of one that is restored, the transaction in which the one that gives way was read.
+  if (!mended) await client.query('begin')
   await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
   // A process that is still connected would go on in the new database with what it remembers of the old one.
   await takeFromUsers(client, server)
@@ -287,9 +290,11 @@ async function takeName(
     kept = await freeName(client, `${SCHEMA}_replaced_${formatInstant(now).replaceAll(/\D/g, '')}`)
     await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
   }
-  if (restore) {
-    const replaced = kept === null ? [] : [kept, ...(await replacedBefore(client, kept))]
-    await noteRestored(client, { copy: restore.copy, replaced, audits: [restore.audit] }, clock)
+  if (mended) {
+    const { copy, audits, seal } = mended
+    const replaced = kept === null ? [] : [kept, ...(mended.told?.names.slice(1) ?? [])]
+    await noteRestored(client, { copy, replaced, audits }, clock)
+    if (seal) await setSeal(client, seal)
   }
   // An empty schema was made for us. One that is not empty is somebody else's, and the statement fails.
   await client.query(`drop schema if exists ${SCHEMA}`)
@@ -298,13 +303,40 @@ async function takeName(
   return kept
 }
 
+/** Compared with what the connection uses, with all writers kept out of it. Null where there is nothing to give way. */
+async function tell(client: Client): Promise<Told | null> {
+  if (await isEmpty(client, SCHEMA)) return null
+  const tables = await tablesOf(client, SCHEMA)
+  await client.query(`lock table ${tables.map((name) => `${SCHEMA}.${name}`).join(', ')} in share mode`)
+  const names = [SCHEMA, ...(await replacedBefore(client, SCHEMA))]
+  return tellReplaced(names.map((name) => ({ name, ask: askerOf(client, name) })))
+}
+
+const askerOf =
+  (client: Client, schema: string): AskBoth =>
+  async (sql) => {
+    await client.query('savepoint told')
+    try {
+      const { rows } = await client.query(sql.replaceAll('old.', `${schema}.`))
+      return { rows, failure: null }
+    } catch (error) {
+      await client.query('rollback to savepoint told')
+      return { rows: [], failure: (error as Error).message }
+    }
+  }
+
 /** A database that stands still has itself replaced one, of which it does not know what has stopped there. */
 async function replacedBefore(client: Client, schema: string): Promise<string[]> {
   const table = `${schema}.standstill`
   const { rows } = await client.query('select to_regclass($1) is not null as there', [table])
   if (!(rows as { there: boolean }[])[0]?.there) return []
   const found = await client.query(`select at, copy, replaced from ${table}`)
-  return [...(restoredIn((found.rows as StandstillRow[])[0])?.replaced ?? [])]
+  const names = restoredIn((found.rows as StandstillRow[])[0])?.replaced ?? []
+  const there = await client.query('select nspname::text as name from pg_namespace where nspname = any($1)', [
+    names,
+  ])
+  const kept = new Set((there.rows as { name: string }[]).map(({ name }) => name))
+  return names.filter((name) => kept.has(name))
 }
 
 /** The name itself, or the first free name that begins with it. */
@@ -484,6 +516,34 @@ export const unseal = (
     await auditThroughSeal(client, audit(seal), clock)
     await commitAlone(client)
     return seal
+  })
+
+// What is remembered of erasures, in a schema of its own.
+
+const ERASURES = 'tranche_erasures.erasures'
+
+/** Also where there is no database of ours, or none any more. */
+export const readErasures = (url: string): Promise<Erasure[]> =>
+  onServer(url, async (client) => {
+    const { rows } = await client.query('select to_regclass($1) is not null as there', [ERASURES])
+    if (!(rows as { there: boolean }[])[0]?.there) return []
+    const found = await client.query(`select sha256, at from ${ERASURES} order by at, sha256`)
+    return (found.rows as { sha256: string; at: bigint }[]).map(({ sha256, at }) => ({
+      sha256,
+      at: instant(at),
+    }))
+  })
+
+/** For a server that has a database of ours. */
+export const addErasures = (url: string, erasures: readonly Erasure[]): Promise<void> =>
+  onServer(url, async (client) => {
+    if (erasures.length === 0) return
+    await client.query('begin')
+    await client.query(
+      `insert into ${ERASURES} select * from unnest($1::text[], $2::bigint[]) on conflict do nothing`,
+      [erasures.map(({ sha256 }) => sha256), erasures.map(({ at }) => at)],
+    )
+    await commitAlone(client)
   })
 
 async function onServer<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {

@@ -28,6 +28,14 @@ export function serverDatabase(url: string, clock: (() => Instant) | null): Data
       const { unseal } = await import('./copying.ts')
       return unseal(url, { clock, audit })
     },
+    async erasures() {
+      const { readErasures } = await import('./copying.ts')
+      return readErasures(url)
+    },
+    async rememberErasures(erasures) {
+      const { addErasures } = await import('./copying.ts')
+      await addErasures(url, erasures)
+    },
     async hold(options) {
       const { holdServer } = await import('./copying.ts')
       return holdServer(url, clock, options)

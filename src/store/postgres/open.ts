@@ -17,7 +17,7 @@ import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
 import type { Store } from '../store.ts'
 import { waitAtClose } from '../writes.ts'
-import { createFollowing, createKeyFinder, overwriteNothing } from './accounts.ts'
+import { createFollowing, createKeyFinder, overwriteNothing, rememberOnServer } from './accounts.ts'
 import { createCheckStore } from './check.ts'
 import { createDriver } from './driver.ts'
 import { createExecutionStore, pollNotesOf } from './executions.ts'
@@ -99,7 +99,7 @@ function assemble(connection: Connection): Store {
     ...createPartnerStore(driver, { following: createFollowing(connection), ...NOTHING_REMEMBERED }),
     ...createKeyStore(driver, NOTHING_REMEMBERED),
     ...createTierStore(driver),
-    ...createUserStore(driver, { overwrite: overwriteNothing }),
+    ...createUserStore(driver, { overwrite: overwriteNothing, remember: rememberOnServer }),
     ...createPlanReader(driver),
     ...createWindowStore(driver),
     ...createLevers(driver),

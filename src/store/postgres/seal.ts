@@ -101,11 +101,12 @@ async function serverClock(client: Asking): Promise<Instant> {
   return instant((rows as [{ now: bigint }])[0].now)
 }
 
-/** Every table of the schema that the connection uses. */
-export async function tablesOf(client: Asking): Promise<string[]> {
+/** Every table of a schema: of the one that the connection uses, unless another one is named. */
+export async function tablesOf(client: Asking, schema: string | null = null): Promise<string[]> {
   const { rows } = await client.query(
     `select c.relname::text as name from pg_class c
-     where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') order by c.oid`,
+     where c.relnamespace = coalesce($1, current_schema())::regnamespace and c.relkind in ('r', 'p') order by c.oid`,
+    [schema],
   )
   return (rows as { name: string }[]).map(({ name }) => name)
 }

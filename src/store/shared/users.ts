@@ -3,8 +3,9 @@
 
 import type { Caller, Tenant } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, later } from '../../core/time.ts'
 import type { User } from '../../core/user.ts'
+import { type Erasure, erasureHash } from '../erasures.ts'
 import {
   type ConsentRow,
   consentOf,
@@ -12,6 +13,8 @@ import {
   erasedParams,
   type ListedUserRow,
   listedUserOf,
+  type TenantRow,
+  tenantOf,
   type UserRow,
   userOf,
   userParams,
@@ -20,9 +23,18 @@ import { type PlanRow, planOf } from '../rows/ledger.ts'
 import { SELECT_USER, UNDER_WAY } from '../sql/accounts.ts'
 import { AWAKE } from '../sql/ledger.ts'
 import { query } from '../statement.ts'
-import type { Remains, UserStore } from '../store.ts'
+import type { AuditEntry, Remains, UserStore } from '../store.ts'
 import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
-import { type Base, callOf, ofTenant, type Step, type Steps, type Tx, type WriteTx } from '../transaction.ts'
+import {
+  type Base,
+  callOf,
+  NOTHING,
+  ofTenant,
+  type Step,
+  type Steps,
+  type Tx,
+  type WriteTx,
+} from '../transaction.ts'
 import { PLANS_PER_PAGE } from '../writes.ts'
 import { addAudit } from './audit.ts'
 import { cancelOpen, LOCK_USER, lockSchedules } from './ledger.ts'
@@ -55,19 +67,31 @@ const ERASE = query(
      digest = :digest
    where tenant_id = :tenant_id and partner_user_id = :partner_user_id`,
 )
+const USERS_PER_PAGE = 1_000
+const WITH_DATA = query<{ user_id: bigint; partner_user_id: string; updated_at: bigint }>(
+  `select user_id, partner_user_id, updated_at from users
+   where tenant_id = :tenant and user_id > :after and (email is not null or auth_provider is not null)
+   order by user_id limit :limit`,
+)
+const KEYS = query<{ key_sha256: string }>(
+  'select key_sha256 from api_keys where tenant_id = :tenant order by created_at, key_id',
+)
+const TENANTS = query<TenantRow>('select * from tenants order by tenant_id')
 const ELSEWHERE = query<{ one: bigint }>(
   `select 1 as one from users
    where email = :text or replace(partner_user_id, :text, '') <> partner_user_id limit 1`,
 )
 
+type OwnErasing = {
+  overwrite: (text: string | null) => Promise<Remains>
+  remember: (tx: Tx, erasures: readonly Erasure[]) => Step<unknown>
+}
+
 /**
- * `overwrite` removes, as far as a store can, the bytes of an erased e-mail that is in no other row (null for none),
- * and returns where they may remain.
+ * `remember` keeps the erasure of a user outside the database, before it is committed. `overwrite` removes, as far as a
+ * store can, the bytes of an erased e-mail that is in no other row (null for none), and returns where they may remain.
  */
-export function createUserStore(
-  base: Base,
-  { overwrite }: { overwrite: (text: string | null) => Promise<Remains> },
-): UserStore {
+export function createUserStore(base: Base, { overwrite, remember }: OwnErasing): UserStore {
   const { look, read, write } = base
   return {
     async changeUser(tenant, partnerUserId, decide) {
@@ -99,21 +123,66 @@ export function createUserStore(
         return { ...listedUserOf(row), consents: consents.map(consentOf), plans: plans.map(planOf) }
       }),
 
-    async eraseUser(tenant, partnerUserId, entry) {
-      const named = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
-      const { before, now } = await write(function* (tx) {
-        const [, row, { real }] = yield* tx.together(tx.lock(LOCK_USER, named), tx.get(USER, named), tx.times)
-        if (!row) throw notFound('user', partnerUserId)
-        yield* tx.together(tx.run(ERASE, erasedParams(row, real)), addAudit(tx, entry, real))
-        return { before: userOf(row), now: real }
-      }, ofTenant(tenant))
-      const text = before.email
-      // A text that another row has as well stays on the disk in any case.
-      const elsewhere = text !== null && (await look((tx) => tx.get(ELSEWHERE, { text }))) !== undefined
-      const remains = await overwrite(elsewhere ? null : text)
-      const user = { ...before, email: null, authProvider: null, updatedAt: now }
-      return { user, erasedAt: now, remains: elsewhere ? 'other_row' : remains }
+    eraseUser: (tenant, partnerUserId, entry) => erase(tenant, partnerUserId, entry, remember),
+
+    async eraseAgain(remembered, entryOf) {
+      if (remembered.size === 0) return 0
+      let erased = 0
+      for (const row of await look((tx) => tx.all(TENANTS))) {
+        const tenant = tenantOf(row)
+        const hash = await hashesOf(tenant)
+        for (let after = 0n; ; ) {
+          const page = { tenant: tenant.tenantId, after, limit: USERS_PER_PAGE }
+          const rows = await look((tx) => tx.all(WITH_DATA, page))
+          for (const { partner_user_id: user, updated_at: updatedAt } of rows) {
+            const at = Math.max(
+              ...hash(user).map((sha256) => remembered.get(sha256) ?? Number.NEGATIVE_INFINITY),
+            )
+            if (at < Number(updatedAt)) continue
+            await erase(tenant, user, entryOf(user, tenant), () => NOTHING)
+            erased += 1
+          }
+          const last = rows.at(-1)
+          if (!last || rows.length < USERS_PER_PAGE) break
+          after = last.user_id
+        }
+      }
+      return erased
     },
+  }
+
+  /** Under each key of the tenant: which of them a copy has, nobody knows beforehand. */
+  async function hashesOf(tenant: Tenant): Promise<(partnerUserId: string) => string[]> {
+    const keys = await look((tx) => tx.all(KEYS, { tenant: tenant.tenantId }))
+    return (user) => keys.map(({ key_sha256 }) => erasureHash(key_sha256, tenant, user))
+  }
+
+  async function erase(
+    tenant: Tenant,
+    partnerUserId: string,
+    entry: AuditEntry,
+    keep: OwnErasing['remember'],
+  ): ReturnType<UserStore['eraseUser']> {
+    const named = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
+    const hashes = (await hashesOf(tenant))(partnerUserId)
+    const { before, now } = await write(function* (tx) {
+      const [, row, times] = yield* tx.together(tx.lock(LOCK_USER, named), tx.get(USER, named), tx.times)
+      if (!row) throw notFound('user', partnerUserId)
+      const [{ real }, before] = [times, userOf(row)]
+      const at = later(times.of(tenant.tenantId), before.updatedAt)
+      yield* keep(
+        tx,
+        hashes.map((sha256) => ({ sha256, at })),
+      )
+      yield* tx.together(tx.run(ERASE, erasedParams(row, real)), addAudit(tx, entry, real))
+      return { before, now: real }
+    }, ofTenant(tenant))
+    const text = before.email
+    // A text that another row has as well stays on the disk in any case.
+    const elsewhere = text !== null && (await look((tx) => tx.get(ELSEWHERE, { text }))) !== undefined
+    const remains = await overwrite(elsewhere ? null : text)
+    const user = { ...before, email: null, authProvider: null, updatedAt: now }
+    return { user, erasedAt: now, remains: elsewhere ? 'other_row' : remains }
   }
 }
 

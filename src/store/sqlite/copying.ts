@@ -188,9 +188,15 @@ export async function newFile(
     blocks: (table) => reading().blocks(table),
     // Never the packed file: opening a file through a store changes it.
     openStore: () => openStore(loading, { clock, create: false }),
-    async publish(restore) {
-      if (result && restore)
-        noteRestored(result, { at: now, copy: restore.copy, replaced: [] }, [restore.audit])
+    // What takes the place of a file is restored as a file (file/restore.ts): a copy takes a free name.
+    tellReplaced: async () => null,
+    async publish(mended) {
+      if (result && mended) {
+        const { copy, audits, seal } = mended
+        noteRestored(result, { at: now, copy, replaced: [] }, audits)
+        const made = result
+        if (seal) made.transaction(() => setSeal(made, seal))()
+      }
       result?.close()
       if (!replace) refuseTaken(file)
       giveName(packed, file, { replace: replace || existsSync(file) })

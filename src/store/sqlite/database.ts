@@ -26,9 +26,9 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
       await backUp(file, copy, options)
       return { bytes: statSync(copy).size }
     },
-    async restore(copy, options) {
+    async restore(restoring, options) {
       const { restore } = await import('./file/restore.ts')
-      return restore(copy, file, options)
+      return restore(restoring, file, { ...options, clock })
     },
   },
   async seal() {
@@ -38,6 +38,14 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
   async unseal(options) {
     const { unseal } = await import('./copying.ts')
     return unseal(file, options)
+  },
+  async erasures() {
+    const { readErasures } = await import('./file/erasures.ts')
+    return readErasures(file)
+  },
+  async rememberErasures(erasures) {
+    const { appendErasures } = await import('./file/erasures.ts')
+    appendErasures(file, erasures)
   },
   async hold(options) {
     const { holdFile } = await import('./copying.ts')

@@ -21,7 +21,7 @@ import type { Base } from '../transaction.ts'
 import { waitAtClose } from '../writes.ts'
 import { createKeyFinder, createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
 import { createCheckStore } from './check.ts'
-import { createDriver } from './driver.ts'
+import { byHand, createDriver } from './driver.ts'
 import { createExecutionStore, pollNotesOf } from './executions.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
 import {
@@ -35,6 +35,7 @@ import {
   watchSchema,
   whenFree,
 } from './file/connection.ts'
+import { appendErasures } from './file/erasures.ts'
 import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
 import { isMissing, realName, refuseNetworkFile, watchFileName } from './file/files.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
@@ -110,7 +111,10 @@ function assemble(
     ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
     ...createKeyStore(driver, memory),
     ...createTierStore(driver),
-    ...createUserStore(driver, { overwrite: createOverwriter(connection, parts) }),
+    ...createUserStore(driver, {
+      overwrite: createOverwriter(connection, parts),
+      remember: (_, erasures) => byHand(() => appendErasures(file, erasures)),
+    }),
     ...createPlanReader(driver),
     ...createWindowStore(driver),
     ...createLevers(driver),

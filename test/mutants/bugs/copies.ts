@@ -182,4 +182,38 @@ export const COPIES: readonly Row[] = [
     find: "await insertRow(client, 'standstill', standstillParams({ at: now, copy, replaced }))",
     replace: '',
   },
+  {
+    name: 'earlier-stops-forgotten',
+    by: ['copy'],
+    breaks:
+      'Of two restores in a row, the second knows nothing of what had stopped before the first. A plan cancelled on Monday fires on Wednesday.',
+    find: 'const files = [{ name: first, read }, ...earlier.filter(existsSync).map((name) => ({ name, read: name }))]',
+    replace:
+      'const files = [{ name: first, read }, ...earlier.slice(earlier.length).map((name) => ({ name, read: name }))]',
+  },
+  {
+    name: 'erased-again-whatever-came-since',
+    by: ['copy'],
+    breaks:
+      'An e-mail that a partner has given anew after an erasure is erased by the next restore, and is lost.',
+    find: 'if (at < Number(updatedAt)) continue',
+    replace: 'if (at === Number.NEGATIVE_INFINITY) continue',
+  },
+  {
+    name: 'erasures-not-done-again',
+    by: ['copy'],
+    breaks:
+      'A restore brings back the e-mail of a user who was erased since the backup: personal data that was to be gone.',
+    find: 'let erasedAgain = await store.eraseAgain(latestErasures(erasures), entryOf)',
+    replace:
+      'let erasedAgain = await store.eraseAgain(latestErasures(erasures.slice(erasures.length)), entryOf)',
+  },
+  {
+    name: 'executions-not-carried',
+    by: ['copy'],
+    breaks:
+      'An instruction that an operator has cancelled since the backup is handed out again, though stops were to be carried over.',
+    find: "where o.cancelled_at is not null and n.status in ('pending', 'sent')",
+    replace: "where o.cancelled_at is null and n.status in ('pending', 'sent')",
+  },
 ]

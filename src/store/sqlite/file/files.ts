@@ -23,6 +23,8 @@ const LOCK_SUFFIX = { pass: '-tick', import: '-import', advance: '-advance' } as
 
 /** Where it is noted which file the log belongs to (wal.ts). */
 const OWNER_SUFFIX = '-owner'
+/** Where erasures are remembered: a database that gives way leaves it to the next one. */
+const ERASURES_SUFFIX = '.erasures'
 
 /**
  * The name of the file itself, whatever links lead there: SQLite puts its log beside it, as we do our locks, and a link
@@ -67,6 +69,8 @@ export const indexFile = (database: string): string => `${realName(database)}-sh
 
 export const ownerNote = (database: string): string => realName(database) + OWNER_SUFFIX
 
+export const erasuresFile = (database: string): string => realName(database) + ERASURES_SUFFIX
+
 export const lockFile = (database: string, lock: keyof typeof LOCK_SUFFIX): string =>
   realName(database) + LOCK_SUFFIX[lock]
 
@@ -102,7 +106,9 @@ export function handOver(file: string, { uid, gid }: Owner, mode?: number): void
 
 /** Whose a file of ours may be, beside root's and this user's own: the folder's owner, or that of its database. */
 export function ownersBeside(file: string): number[] {
-  const beside = [OWNER_SUFFIX, ...Object.values(LOCK_SUFFIX)].find((suffix) => file.endsWith(suffix))
+  const beside = [OWNER_SUFFIX, ERASURES_SUFFIX, ...Object.values(LOCK_SUFFIX)].find((suffix) =>
+    file.endsWith(suffix),
+  )
   const database = beside === undefined ? file : file.slice(0, -beside.length)
   return [dirname(file), database].flatMap((name) => statSync(name, { throwIfNoEntry: false })?.uid ?? [])
 }
@@ -117,7 +123,7 @@ export function giveToFolderOwner(file: string): void {
 
 /** Throws a usage Problem for an output that is the database, its log or one of its locks, forced or not. */
 export function refuseDatabaseFile(output: string, database: string): void {
-  for (const suffix of ['', OWNER_SUFFIX, ...Object.values(LOCK_SUFFIX), ...BESIDE]) {
+  for (const suffix of ['', OWNER_SUFFIX, ERASURES_SUFFIX, ...Object.values(LOCK_SUFFIX), ...BESIDE]) {
     const own = realName(database) + suffix
     if (resolve(output) !== resolve(own) && !isSameFile(output, own)) continue
     throw new Problem('usage', `${output} belongs to the database itself: give another name.`)

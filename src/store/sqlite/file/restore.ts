@@ -8,13 +8,19 @@ import { noFile } from '../../../core/text.ts'
 import { formatInstant, type Instant } from '../../../core/time.ts'
 import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
+import type { Restoring } from '../../copying.ts'
 import { isPending, type Replaced } from '../../database.ts'
+import { type AskBoth, type Told, tellReplaced } from '../../replaced.ts'
+import type { Seal } from '../../seal.ts'
 import { restoredIn, SELECT_STANDSTILL, type StandstillRow } from '../../standstill.ts'
 import type { AuditEntry } from '../../store.ts'
 import { seenSeal } from '../copying.ts'
+import { openStore } from '../open.ts'
 import { breakSeal, noteRestored, sealOf, setSeal } from '../seal.ts'
 import { type Database, openFile } from './connection.ts'
+import { appendErasures, readErasures } from './erasures.ts'
 import {
+  inOneLine,
   isBusy,
   isUnreadable,
   refuseClosedFolder,
@@ -28,7 +34,7 @@ import { migrate, migrationStates } from './migrate.ts'
 import { damagedLog, hasForeignLog, noteLogOwner, refuseDoubtfulLog } from './wal.ts'
 import { assertWhole } from './whole-copy.ts'
 
-export type RestoreOptions = { now: Instant; audit: AuditEntry; force: boolean }
+type Options = { now: Instant; force: boolean; clock: () => Instant }
 
 /**
  * Puts a copy in place of `file`. The copy is verified first and not touched; what it replaces is kept. At every
@@ -37,10 +43,11 @@ export type RestoreOptions = { now: Instant; audit: AuditEntry; force: boolean }
  * file with second names, and database_in_use while another process has the database open.
  */
 export async function restore(
-  copyName: string,
+  restoring: Restoring,
   fileName: string,
-  { now, audit, force }: RestoreOptions,
+  { now, force, clock }: Options,
 ): Promise<Replaced> {
+  const { copy: copyName, audit } = restoring
   refuseNetworkFile(fileName)
   refuseUnreachable(fileName)
   refuseUnreadable(copyName)
@@ -58,9 +65,19 @@ export async function restore(
     const playedIn = fetchCopy(copy, aside)
     verify(aside, copy)
     const finish = async (replaced: Database | 'unread' | null): Promise<void> => {
+      const seal = await bringUp(aside, now)
+      const names = keptNames(replaced, kept)
+      const told = replaced === null ? null : await tell(aside, names, replaced)
+      const store = await openStore(aside, { clock, create: false })
+      const more = await restoring.mend(store, told).finally(() => store.close())
+      appendErasures(file, readErasures(aside))
       const detail = { ...audit.detail, ...(playedIn.length > 0 && { played_in: playedIn }) }
-      const entry = { ...audit, detail }
-      await makeReady(aside, { at: now, copy: copyName, replaced: keptNames(replaced, kept) }, entry)
+      leaveStanding(
+        aside,
+        { at: now, copy: copyName, replaced: names },
+        [{ ...audit, detail }, ...more],
+        seal,
+      )
       takeOverRights(aside, file)
       sync(aside)
     }
@@ -79,7 +96,8 @@ export async function restore(
       `The restore failed (${message}): ${then}. Until then ${file} is either the old database or all of the restored one.`,
     )
   } finally {
-    for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
+    for (const name of [aside, `${aside}-old`])
+      for (const suffix of ['', ...BESIDE, '-owner', '.erasures']) rmSync(name + suffix, { force: true })
   }
 }
 
@@ -121,23 +139,102 @@ function fetchCopy(copy: string, aside: string): string[] {
     .map((suffix) => copy + suffix)
 }
 
-/**
- * Brings the restored database up to this program's schema, makes it stand still and records the restore in it, and
- * leaves all of it in one file. All this before it has its name: there is no moment at which it could fire. One that is
- * sealed stays so.
- */
-async function makeReady(aside: string, restored: Restored, audit: AuditEntry): Promise<void> {
+/** Brings the restored database up to this program's schema, and takes off its seal until it is mended. */
+async function bringUp(aside: string, now: Instant): Promise<Seal | null> {
   const db = openFile(aside)
   try {
     db.pragma('journal_mode = delete')
     const seal = sealOf(db)
     if (seal) db.transaction(() => breakSeal(db))()
     // Under its temporary name, there are no locks to take and there is nothing to back up.
-    await migrate(db, ':memory:', () => restored.at)
-    if (seal) db.transaction(() => setSeal(db, seal))()
-    noteRestored(db, restored, [audit])
+    await migrate(db, ':memory:', () => now)
+    return seal
   } finally {
     db.close()
+  }
+}
+
+/**
+ * Makes it stand still, records the restore in it, and leaves all of it in one file. All this before it has its name:
+ * there is no moment at which it could fire. One that was sealed is again.
+ */
+function leaveStanding(
+  aside: string,
+  restored: Restored,
+  audits: readonly AuditEntry[],
+  seal: Seal | null,
+): void {
+  const db = openFile(aside)
+  try {
+    db.pragma('journal_mode = delete')
+    noteRestored(db, restored, audits)
+    if (seal) db.transaction(() => setSeal(db, seal))()
+  } finally {
+    db.close()
+  }
+}
+
+/**
+ * What the replaced databases tell, compared with the copy: the one just kept, and those that it had replaced itself,
+ * if it stood still.
+ */
+async function tell(aside: string, names: readonly string[], latest: Database | 'unread'): Promise<Told> {
+  const [first = '', ...earlier] = names
+  const db = openFile(aside)
+  try {
+    db.pragma('journal_mode = delete')
+    const isCurrent = latest !== 'unread' && isOfThisSchema(latest)
+    const read = isCurrent ? first : await readableCopy(first, `${aside}-old`)
+    const files = [{ name: first, read }, ...earlier.filter(existsSync).map((name) => ({ name, read: name }))]
+    return await tellReplaced(files.map(({ name, read }) => ({ name, ask: askerOf(db, read) })))
+  } finally {
+    db.close()
+  }
+}
+
+const isOfThisSchema = (db: Database): boolean => {
+  try {
+    return !migrationStates(db).some(isPending)
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Never the kept file itself: what cannot be read, or is of an earlier schema, is brought up in a copy if it can be.
+ */
+async function readableCopy(kept: string, copy: string): Promise<string> {
+  withPlain(kept, {}, (held) => copyAside(held, copy))
+  let db: Database | null = null
+  try {
+    db = openFile(copy)
+    db.pragma('journal_mode = delete')
+    if (sealOf(db)) breakSeal(db)
+    await migrate(db, ':memory:', () => 0 as Instant)
+  } catch {
+    // Then as much is told as can be read of it.
+  }
+  db?.close()
+  return copy
+}
+
+/** Reads as far as it gets: a damaged page ends a listing, and not all of them. */
+function askerOf(db: Database, file: string): AskBoth {
+  return async (sql) => {
+    const rows: Record<string, unknown>[] = []
+    try {
+      db.prepare('attach database ? as old').run(file)
+      for (const row of db.prepare<[], Record<string, unknown>>(sql).iterate()) rows.push(row)
+      return { rows, failure: null }
+    } catch (error) {
+      return { rows, failure: inOneLine((error as Error).message) }
+    } finally {
+      try {
+        db.exec('detach database old')
+      } catch {
+        // It could not be attached.
+      }
+    }
   }
 }
 

@@ -1,0 +1,324 @@
+// What a database that gave way to a copy still tells: what stopped something since the copy was made, and what was
+// bought. A stop can be carried over into the copy; a start never is.
+
+import { cancelByHand } from '../core/confirmation.ts'
+import { revoke } from '../core/key.ts'
+import type { Environment, Tenant } from '../core/partner.ts'
+import { setHeld, setPartnerStatus } from '../core/partner.ts'
+import { writePlan } from '../core/plan.ts'
+import { Problem } from '../core/problem.ts'
+import { earlier, type Instant } from '../core/time.ts'
+import { setUserStatus } from '../core/user.ts'
+import { type Erasure, latestErasures } from './erasures.ts'
+import type { AuditEntry, Store } from './store.ts'
+
+const STOP_KINDS = [
+  'partner_disabled',
+  'partner_held',
+  'key_ended',
+  'plan_cancelled',
+  'plan_paused',
+  'plan_untimed',
+  'user_disabled',
+  'execution_cancelled',
+  'user_erased',
+] as const
+type StopKind = (typeof STOP_KINDS)[number]
+
+/** Something that was stopped since the copy was made. Null where it is about a partner as a whole. */
+export type Stop = {
+  kind: StopKind
+  partnerSlug: string
+  environment: Environment | null
+  /** What was stopped: a partner, a key, a user, a plan or an execution. */
+  subject: string
+  /** Of a plan. */
+  partnerUserId: string | null
+  /** When a key ended, or will. */
+  endsAt: Instant | null
+}
+
+/** A purchase that the copy knows nothing of. */
+export type UnknownTrade = {
+  partnerSlug: string
+  environment: Environment
+  partnerPlanId: string
+  executionId: string
+  partnerOrderId: string
+  usd: bigint
+  btc: bigint
+  recordedAt: Instant
+}
+
+export type Told = {
+  /** The names under which the replaced databases are kept, the latest first. */
+  names: readonly string[]
+  stops: Stop[]
+  /** The first of them; `trades` in `counts` says how many there are. */
+  trades: UnknownTrade[]
+  /** How many of each the copy lacks, and how many executions are open in it that had ended. */
+  counts: Record<keyof typeof COUNTS, number>
+  /** What could not be read, and why. */
+  unread: string[]
+}
+
+/** How many purchases are listed. */
+export const TRADES_TOLD_MAX = 10_000
+
+/**
+ * Asks the copy, with the replaced database under the name `old`. Returns as many rows as could be read, and why not
+ * all.
+ */
+export type AskBoth = (sql: string) => Promise<{ rows: Record<string, unknown>[]; failure: string | null }>
+
+// The two are of one lineage, but are matched by the names that partners know: those never change.
+const IN_COPY = `join old.tenants ot on ot.tenant_id = o.tenant_id
+  join tenants t on t.partner_slug = ot.partner_slug and t.environment = ot.environment`
+const PLANS = `old.plans o ${IN_COPY}
+  join plans n on n.tenant_id = t.tenant_id and n.partner_plan_id = o.partner_plan_id
+  join users u on u.user_id = n.user_id`
+const USERS = `old.users o ${IN_COPY}
+  join users n on n.tenant_id = t.tenant_id and n.partner_user_id = o.partner_user_id`
+
+const planStop = (condition: string): string =>
+  `select t.partner_slug, t.environment, o.partner_plan_id as subject, u.partner_user_id from ${PLANS}
+   where ${condition} order by o.plan_id`
+const userStop = (condition: string): string =>
+  `select t.partner_slug, t.environment, o.partner_user_id as subject from ${USERS}
+   where ${condition} order by o.user_id`
+const partnerStop = (condition: string): string =>
+  `select o.partner_slug, o.partner_slug as subject from old.partners o
+   join partners n on n.partner_slug = o.partner_slug where ${condition} order by o.partner_slug`
+
+const STOPS: Record<StopKind, string> = {
+  partner_disabled: partnerStop(`o.status = 'disabled' and n.status <> 'disabled'`),
+  partner_held: partnerStop('o.held = 1 and n.held = 0'),
+  key_ended: `select t.partner_slug, t.environment, o.key_id as subject, o.revoked_at, o.expires_at as ends_at
+    from old.api_keys o join api_keys n on n.key_id = o.key_id join tenants t on t.tenant_id = n.tenant_id
+    where (o.revoked_at is not null and n.revoked_at is null)
+      or (n.revoked_at is null and o.expires_at is not null and (n.expires_at is null or o.expires_at < n.expires_at))
+    order by o.key_id`,
+  plan_cancelled: planStop(`o.status = 'cancelled' and n.status <> 'cancelled'`),
+  plan_paused: planStop(`o.status = 'paused' and n.status = 'active'`),
+  plan_untimed: planStop(
+    `o.smart_timing_enabled = 0 and n.smart_timing_enabled = 1 and o.status <> 'cancelled' and n.status <> 'cancelled'`,
+  ),
+  user_disabled: userStop(`o.status = 'disabled' and n.status <> 'disabled'`),
+  execution_cancelled: `select t.partner_slug, t.environment, o.execution_id as subject
+    from old.executions o join executions n on n.execution_id = o.execution_id join tenants t on t.tenant_id = n.tenant_id
+    where o.cancelled_at is not null and n.status in ('pending', 'sent') order by o.execution_id`,
+  user_erased: userStop(
+    'o.erased_at is not null and o.email is null and (n.email is not null or n.auth_provider is not null)',
+  ),
+}
+
+const lacking = (table: string, key: string, condition = 'true'): string =>
+  `select count(*) as n from old.${table} o
+   where ${condition} and not exists (select 1 from ${table} n where n.${key} = o.${key})`
+const IS_PURCHASE = 'o.usd_amount is not null'
+const COUNTS = {
+  executions: lacking('executions', 'execution_id'),
+  trades: lacking('trades', 'execution_id', IS_PURCHASE),
+  executions_ended: `select count(*) as n from old.executions o join executions n on n.execution_id = o.execution_id
+    where n.status in ('pending', 'sent') and o.status not in ('pending', 'sent')`,
+  users: lacking('users', 'user_id'),
+  plans: lacking('plans', 'plan_id'),
+  keys: lacking('api_keys', 'key_id'),
+}
+
+const TRADES = `select t.partner_slug, t.environment, p.partner_plan_id, o.execution_id, o.partner_order_id, o.usd_amount,
+    o.btc_amount, o.recorded_at
+  from old.trades o join old.tenants t on t.tenant_id = o.tenant_id join old.plans p on p.plan_id = o.plan_id
+  where ${IS_PURCHASE} and not exists (select 1 from trades n where n.execution_id = o.execution_id)
+  order by o.recorded_at, o.execution_id limit ${TRADES_TOLD_MAX}`
+
+/** What the databases that gave way tell, each asked under its name, the latest first. */
+export async function tellReplaced(replaced: readonly { name: string; ask: AskBoth }[]): Promise<Told> {
+  const told: Told = {
+    names: replaced.map(({ name }) => name),
+    stops: [],
+    trades: [],
+    counts: { executions: 0, trades: 0, executions_ended: 0, users: 0, plans: 0, keys: 0 },
+    unread: [],
+  }
+  const known = new Set<string>()
+  const trades = new Map<string, UnknownTrade>()
+  for (const { name, ask } of replaced) {
+    const failures = new Map<string, string[]>()
+    const rowsOf = async (what: string, sql: string): Promise<Record<string, unknown>[]> => {
+      const { rows, failure } = await ask(sql)
+      if (failure !== null) failures.set(failure, [...(failures.get(failure) ?? []), what])
+      return rows
+    }
+    for (const kind of STOP_KINDS)
+      for (const row of await rowsOf(kind, STOPS[kind])) {
+        const stop = stopOf(kind, row)
+        const key = JSON.stringify([kind, stop.partnerSlug, stop.environment, stop.subject])
+        if (!known.has(key)) told.stops.push(stop)
+        known.add(key)
+      }
+    // Several may know of the same: each has begun with a part of what the one before it had.
+    for (const [what, sql] of Object.entries(COUNTS))
+      for (const { n } of await rowsOf(what, sql)) {
+        const count = what as keyof typeof COUNTS
+        told.counts[count] = Math.max(told.counts[count], Number(n))
+      }
+    for (const row of await rowsOf('trades', TRADES)) trades.set(String(row.execution_id), tradeOf(row))
+    for (const [failure, what] of failures) told.unread.push(`${what.join(', ')} of ${name} (${failure})`)
+  }
+  told.trades = [...trades.values()]
+  told.stops.sort((a, b) => STOP_KINDS.indexOf(a.kind) - STOP_KINDS.indexOf(b.kind))
+  return told
+}
+
+const textOrNull = (value: unknown): string | null =>
+  value === null || value === undefined ? null : String(value)
+
+function stopOf(kind: StopKind, row: Record<string, unknown>): Stop {
+  const ends = row.ends_at ?? null
+  return {
+    kind,
+    partnerSlug: String(row.partner_slug),
+    environment: textOrNull(row.environment) as Environment | null,
+    subject: String(row.subject),
+    partnerUserId: textOrNull(row.partner_user_id),
+    // Null for one that was revoked: it ends at once.
+    endsAt: ends === null || (row.revoked_at ?? null) !== null ? null : (Number(ends) as Instant),
+  }
+}
+
+const tradeOf = (row: Record<string, unknown>): UnknownTrade => ({
+  partnerSlug: String(row.partner_slug),
+  environment: String(row.environment) as Environment,
+  partnerPlanId: String(row.partner_plan_id),
+  executionId: String(row.execution_id),
+  partnerOrderId: String(row.partner_order_id),
+  usd: BigInt(row.usd_amount as bigint),
+  btc: BigInt((row.btc_amount as bigint | null) ?? 0n),
+  recordedAt: Number(row.recorded_at) as Instant,
+})
+
+// What is done to a copy before it has its name, and so before anything can fire: erasures are done again, whatever
+// else, and stops are carried over when that was asked for.
+
+export type Mending = {
+  /** What is remembered of erasures. */
+  erasures: readonly Erasure[]
+  carriesStops: boolean
+  /** The entry of the restore itself, whose author all others have. */
+  audit: AuditEntry
+}
+export type Mended = { erasedAgain: number; carried: Stop[]; audits: AuditEntry[] }
+
+/** Safe to repeat: what has stopped already stays as it is. */
+export async function mend(store: Store, told: Told | null, mending: Mending): Promise<Mended> {
+  const { erasures, carriesStops, audit } = mending
+  const stops = told?.stops ?? []
+  const erased = stops.filter(({ kind }) => kind === 'user_erased')
+  const others = carriesStops ? stops.filter(({ kind }) => kind !== 'user_erased') : []
+  const entryOf = (partnerUserId: string, { partnerSlug, environment }: Tenant): AuditEntry => ({
+    ...audit,
+    action: 'user.erase',
+    subject: partnerUserId,
+    detail: { partner_slug: partnerSlug, environment, again: true },
+  })
+  let erasedAgain = await store.eraseAgain(latestErasures(erasures), entryOf)
+  for (const stop of erased) {
+    const tenant = await tenantOf(store, stop)
+    if (!tenant || !(await hasPersonalData(store, tenant, stop.subject))) continue
+    await store.eraseUser(tenant, stop.subject, entryOf(stop.subject, tenant))
+    erasedAgain += 1
+  }
+  for (const stop of others) await carry(store, stop, entryFor(stop, told, audit))
+  // What goes through a partner's own call leaves no entry of its own.
+  const audits = others.filter(({ kind }) => !OWN_ENTRY.has(kind)).map((stop) => entryFor(stop, told, audit))
+  return { erasedAgain, carried: others, audits }
+}
+
+const OWN_ENTRY: ReadonlySet<StopKind> = new Set([
+  'partner_disabled',
+  'partner_held',
+  'key_ended',
+  'execution_cancelled',
+])
+
+async function tenantOf(store: Store, { partnerSlug, environment }: Stop): Promise<Tenant | null> {
+  return environment === null ? null : store.findTenant(partnerSlug, environment)
+}
+
+async function hasPersonalData(store: Store, tenant: Tenant, partnerUserId: string): Promise<boolean> {
+  const user = await store.findUser(tenant, partnerUserId)
+  return user !== null && (user.email !== null || user.authProvider !== null)
+}
+
+const entryFor = (
+  { kind, partnerSlug, environment, subject }: Stop,
+  told: Told | null,
+  audit: AuditEntry,
+): AuditEntry => ({
+  ...audit,
+  action: 'database.carry_stop',
+  subject,
+  detail: { stop: kind, partner_slug: partnerSlug, environment, from: told?.names.at(0) ?? null },
+})
+
+const CARRIED = 'carried over from the database that was replaced'
+
+async function carry(store: Store, stop: Stop, audit: AuditEntry): Promise<void> {
+  const { kind, partnerSlug, subject, endsAt } = stop
+  if (kind === 'partner_disabled')
+    await store.changePartner(partnerSlug, (now, at) => setPartnerStatus(now, 'disabled', at), audit)
+  if (kind === 'partner_held')
+    await store.changePartner(partnerSlug, (now, at) => setHeld(now, true, at), audit)
+  if (kind === 'key_ended')
+    await store.changeKey(
+      subject,
+      (key, time) => ({
+        key:
+          endsAt === null
+            ? revoke(key, time)
+            : { ...key, expiresAt: key.expiresAt === null ? endsAt : earlier(key.expiresAt, endsAt) },
+        successor: null,
+      }),
+      audit,
+    )
+  if (kind === 'execution_cancelled')
+    await unless('execution_cancelled', () =>
+      store.cancelExecution(subject, (facts, now) => cancelByHand(facts, CARRIED, now), audit),
+    )
+  const tenant = await tenantOf(store, stop)
+  if (!tenant) return
+  if (kind === 'user_disabled')
+    await store.changeUser(tenant, subject, (user, now) => setUserStatus(user, 'disabled', now))
+  if (kind === 'plan_cancelled' || kind === 'plan_paused' || kind === 'plan_untimed')
+    await carryToPlan(store, tenant, stop)
+}
+
+/** Only what stops: the terms stay as they were in the copy. */
+async function carryToPlan(
+  store: Store,
+  tenant: Tenant,
+  { kind, subject, partnerUserId }: Stop,
+): Promise<void> {
+  const ids = { partnerUserId: partnerUserId ?? '', partnerPlanId: subject }
+  // A plan of a user who is disabled fires nothing.
+  await unless('user_not_linked', () =>
+    store.changePlan(tenant, ids, (facts, now) => {
+      if (!facts.plan) throw new Error(`plan ${subject} has gone`)
+      const { amount, frequency } = facts.plan
+      const change =
+        kind === 'plan_untimed'
+          ? { smartTimingEnabled: false }
+          : { status: kind === 'plan_cancelled' ? ('cancelled' as const) : ('paused' as const) }
+      return writePlan(facts, { ...ids, amount, frequency, ...change }, now)
+    }),
+  )
+}
+
+async function unless(code: string, work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    if (!(error instanceof Problem && error.code === code)) throw error
+  }
+}

@@ -1,0 +1,260 @@
+// What a database that gave way to a copy still tells, and what is carried over from it: on a file and on a server.
+
+import assert from 'node:assert/strict'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { databaseOf } from '../../src/cli/context.ts'
+import { cancelByHand } from '../../src/core/confirmation.ts'
+import { revoke } from '../../src/core/key.ts'
+import { usd } from '../../src/core/money.ts'
+import { setHeld, setPartnerStatus, type Tenant } from '../../src/core/partner.ts'
+import { HOUR_MS } from '../../src/core/time.ts'
+import { linkUser } from '../../src/core/user.ts'
+import type { Store } from '../../src/store/store.ts'
+import {
+  AUDIT,
+  allPlans,
+  filled,
+  keyFor,
+  poll,
+  populate,
+  report,
+  sendPlan,
+  setUser,
+  tick,
+} from '../store/world.ts'
+import { emptyDatabase, ourServer } from '../support/postgres-server.ts'
+import { errorOf, openShell, type Shell, succeed, T0 } from '../support/service.ts'
+import { hasTool } from '../support/tools.ts'
+
+type Place = {
+  shell: Shell
+  db: string
+  copy: string
+  on: (...argv: string[]) => Promise<string>
+  restore: (...argv: string[]) => Promise<Told>
+  within: <T>(work: (store: Store, live: Tenant) => Promise<T>) => Promise<T>
+}
+type Told = {
+  erased_again: number
+  since_copy: {
+    stops: { stop: string; subject: string; carried: boolean }[]
+    lacking: Record<string, number>
+    trades: { partner_order_id: string; usd_amount: string }[]
+    unread: string[]
+  } | null
+  replaced: string
+  next: { command: string }[]
+}
+
+async function placeOf(t: TestContext, kind: 'file' | 'server'): Promise<Place> {
+  const shell = openShell(t)
+  if (kind === 'server') await ourServer()
+  const db = kind === 'file' ? shell.file : emptyDatabase(join(dirname(shell.file), 'stops'))
+  const copy = join(dirname(shell.file), 'copy.db')
+  const on: Place['on'] = (...argv) => succeed(shell, '--db', db, ...argv)
+  return {
+    shell,
+    db,
+    copy,
+    on,
+    restore: async (...argv) => JSON.parse(await on('restore', copy, '--force', '--json', ...argv)),
+    async within(work) {
+      const store = await (await databaseOf(db, shell.machine)).open({ create: true })
+      try {
+        const live = (await store.findTenant('acme', 'live')) ?? (await populate(store)).acmeLive
+        return await work(store, live)
+      } finally {
+        await store.close()
+      }
+    },
+  }
+}
+
+const linkWithMail = (store: Store, tenant: Tenant, partnerUserId: string, email = 'ann@example.org') =>
+  store.changeUser(tenant, partnerUserId, (seen, now) =>
+    linkUser(
+      seen,
+      { partnerUserId, email, consentAccepted: true, consentVersion: 'v1', consentTimestamp: T0 },
+      now,
+    ),
+  )
+
+const USERS = ['u1', 'u2', 'u3', 'u4', 'u5', 'u6']
+
+/** Every kind of thing that can be stopped, each of a user of its own, in a copy. */
+async function copied(place: Place): Promise<void> {
+  await place.within(async (store, live) => {
+    await store.addKey({ ...keyFor(live), keyId: 'key_leaked' }, AUDIT)
+    await store.addKey({ ...keyFor(live), keyId: 'key_ending' }, AUDIT)
+    for (const user of USERS) {
+      await linkWithMail(store, live, user)
+      await sendPlan(store, live, { partnerUserId: user, partnerPlanId: `plan-${user}` })
+    }
+    await tick({ store, machine: place.shell.machine }, '60000')
+    await poll(store, live)
+  })
+  await place.on('backup', place.copy)
+  place.shell.advance(HOUR_MS)
+}
+
+type Stopping = (store: Store, live: Tenant) => Promise<unknown>
+
+const openOf = async (store: Store, user: string): Promise<string> => {
+  const all = await store.listExecutions(
+    { slug: 'acme', environment: 'live', status: null, stuck: false },
+    { after: null, limit: 100 },
+  )
+  return all.find(({ partnerUserId }) => partnerUserId === user)?.executionId ?? assert.fail(user)
+}
+
+const STOPS: Record<string, Stopping> = {
+  partner_disabled: (store) =>
+    store.changePartner('bolt', (now, at) => setPartnerStatus(now, 'disabled', at), AUDIT),
+  partner_held: (store) => store.changePartner('acme', (now, at) => setHeld(now, true, at), AUDIT),
+  key_ended: (store) =>
+    store.changeKey('key_leaked', (key, time) => ({ key: revoke(key, time), successor: null }), AUDIT),
+  plan_cancelled: (store, live) =>
+    sendPlan(store, live, { partnerUserId: 'u1', partnerPlanId: 'plan-u1', status: 'cancelled' }),
+  plan_paused: (store, live) =>
+    sendPlan(store, live, { partnerUserId: 'u2', partnerPlanId: 'plan-u2', status: 'paused' }),
+  plan_untimed: (store, live) =>
+    sendPlan(store, live, { partnerUserId: 'u3', partnerPlanId: 'plan-u3', smartTimingEnabled: false }),
+  user_disabled: (store, live) => setUser(store, live, 'u4', 'disabled'),
+  execution_cancelled: async (store) =>
+    store.cancelExecution(await openOf(store, 'u5'), (seen, now) => cancelByHand(seen, 'no', now), AUDIT),
+  user_erased: (store, live) => store.eraseUser(live, 'u6', AUDIT),
+}
+
+/** What each of them comes to, as an operator sees it. */
+const stateOf = (place: Place) =>
+  place.within(async (store, live) => {
+    const plans = (await allPlans(store)).filter(({ tenant }) => tenant.partnerSlug === 'acme')
+    const planOf = (id: string) => plans.find(({ partnerPlanId }) => partnerPlanId === id)
+    const held = await store.findPartner('acme')
+    const key = (await store.listKeys('acme')).find(({ keyId }) => keyId === 'key_leaked')
+    const execution = await store.findExecution(await openOf(store, 'u5'))
+    const user = await store.findUser(live, 'u6')
+    assert.deepEqual(await store.findFaults(), [])
+    return {
+      partner_disabled: (await store.findPartner('bolt'))?.status === 'disabled',
+      partner_held: held?.held === true,
+      key_ended: key?.revokedAt !== null,
+      plan_cancelled: planOf('plan-u1')?.status === 'cancelled',
+      plan_paused: planOf('plan-u2')?.status === 'paused',
+      plan_untimed: planOf('plan-u3')?.smartTimingEnabled === false,
+      user_disabled: (await store.findUser(live, 'u4'))?.status === 'disabled',
+      execution_cancelled: execution?.execution.status === 'cancelled',
+      user_erased: user?.email === null,
+    }
+  })
+
+const only = (...kinds: string[]) =>
+  Object.fromEntries(Object.keys(STOPS).map((kind) => [kind, kinds.includes(kind)]))
+
+const kindsOf = (told: Told): string[] => [...new Set(told.since_copy?.stops.map(({ stop }) => stop))].sort()
+
+for (const kind of ['file', 'server'] as const) {
+  test(`on a ${kind} each stop since the copy is told and carried over by itself, and nothing is started`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const place = await placeOf(t, kind)
+    await copied(place)
+    assert.deepEqual(kindsOf(await place.restore('--carry-stops')), [])
+    for (const [stop, make] of Object.entries(STOPS)) {
+      await place.on('restore', place.copy, '--force')
+      await place.on('restore', '--resume')
+      await place.within(make)
+      const told = await place.restore('--carry-stops')
+      assert.ok(kindsOf(told).includes(stop), stop)
+      assert.equal(new Map(Object.entries(await stateOf(place))).get(stop), true, stop)
+      const audits = JSON.parse(await place.on('audit', '--json')) as {
+        action: string
+        detail: { stop?: string }
+      }[]
+      const said = audits.filter(
+        ({ action, detail }) => action === 'database.carry_stop' && detail.stop === stop,
+      )
+      assert.equal(said.length, stop === 'user_erased' ? 0 : 1, stop)
+      place.shell.advance(1_000)
+    }
+  })
+
+  test(`on a ${kind} all stops are carried over at once, safe to repeat, and erasures without being asked`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const place = await placeOf(t, kind)
+    await copied(place)
+    for (const make of Object.values(STOPS)) await place.within(make)
+    await place.within(async (store, live) => {
+      await report(store, live, await openOf(store, 'u2'), filled(usd('1'), 'order-1'))
+      await tick({ store, machine: place.shell.machine }, '60000')
+    })
+    const told = await place.restore()
+    assert.deepEqual(kindsOf(told), Object.keys(STOPS).sort())
+    assert.deepEqual(await stateOf(place), only('user_erased'))
+    assert.deepEqual(
+      told.since_copy?.trades.map(({ partner_order_id, usd_amount }) => [partner_order_id, usd_amount]),
+      [['order-1', '1.00']],
+    )
+    assert.equal(told.since_copy?.lacking.trades, 1)
+    assert.deepEqual(told.since_copy?.unread, [])
+    assert.match(told.next[0]?.command ?? '', /--carry-stops$/)
+    // The one that gave way now knows nothing of the stops; what it had replaced does.
+    place.shell.advance(1_000)
+    const again = await place.restore('--carry-stops')
+    assert.deepEqual(kindsOf(again), Object.keys(STOPS).sort())
+    const all = only(...Object.keys(STOPS))
+    assert.deepEqual(await stateOf(place), all)
+    place.shell.advance(1_000)
+    await place.restore('--carry-stops')
+    assert.deepEqual(await stateOf(place), all)
+    const tickHere = await place.shell.tranche(['--db', place.db, 'tick', '--price', '60000', '--json'])
+    assert.equal(errorOf(tickHere.err).code, 'database_restored')
+    await place.on('restore', '--resume')
+    await place.on('tick', '--price', '60000')
+    assert.deepEqual(await stateOf(place), all)
+  })
+
+  test(`on a ${kind} what was erased is erased again from whatever backup, until it is given anew`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const place = await placeOf(t, kind)
+    await copied(place)
+    await place.within((store, live) => store.eraseUser(live, 'u6', AUDIT))
+    if (kind === 'file') {
+      const notes = `${place.db}.erasures`
+      assert.equal(statSync(notes).mode & 0o777, 0o600)
+      assert.match(readFileSync(notes, 'utf8'), /^([0-9a-f]{64} \S+Z\n){2}$/)
+      // A machine that is set up anew has the copy and the notes.
+      rmSync(place.db)
+      writeFileSync(notes, `${readFileSync(notes, 'utf8')}0123 cut o`)
+    }
+    assert.equal((await place.restore()).erased_again, 1)
+    const email = () => place.within(async (store, live) => (await store.findUser(live, 'u6'))?.email)
+    assert.equal(await email(), null)
+    await place.on('restore', '--resume')
+    place.shell.advance(HOUR_MS)
+    await place.within((store, live) => linkWithMail(store, live, 'u6', 'new@example.org'))
+    rmSync(place.copy)
+    await place.on('backup', place.copy)
+    assert.equal((await place.restore()).erased_again, 0)
+    assert.equal(await email(), 'new@example.org')
+  })
+}
+
+test('of a damaged database as much is told as can be read, and it is said', async (t) => {
+  const place = await placeOf(t, 'file')
+  await copied(place)
+  await place.within((store) => STOPS.partner_held?.(store, null as never) as Promise<unknown>)
+  const bytes = readFileSync(place.db)
+  writeFileSync(
+    place.db,
+    Buffer.concat([bytes.subarray(0, bytes.length - 3 * 4096), Buffer.alloc(3 * 4096, 7)]),
+  )
+  const told = await place.restore('--carry-stops')
+  assert.ok(told.since_copy)
+  rmSync(place.db)
+  writeFileSync(place.db, 'no database at all '.repeat(1_000))
+  const nothing = await place.restore('--carry-stops')
+  assert.ok((nothing.since_copy?.unread.length ?? 0) > 0)
+  assert.deepEqual(nothing.since_copy?.stops, [])
+})

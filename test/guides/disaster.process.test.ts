@@ -1,0 +1,112 @@
+// docs/disaster.md, block by block, as somebody would paste it on the morning after; and what a service answers
+// meanwhile.
+
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { formatInstant } from '../../src/core/time.ts'
+import { machine } from '../../src/machine.ts'
+import { blocksOf } from '../support/code-blocks.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { paste, startServe, WITH_OPS } from '../support/process.ts'
+import { fill, PLAN, USER } from '../support/service.ts'
+
+const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/disaster.md'), 'utf8')
+const BLOCKS = blocksOf(GUIDE, 'sh')
+
+type Said = { detail?: string; replayed?: boolean }
+type Due = { execution_id: string; partner_plan_id: string }
+
+test('every block of the guide does what it says, and a service on the restored database stands still', async (t) => {
+  const cwd = temporaryFolder(t)
+  const env = {
+    TRANCHE_DB: join(cwd, 'tranche.db'),
+    COPY: join(cwd, 'last-night.db'),
+    ORDERS: join(cwd, 'orders.csv'),
+    MONTH: formatInstant(machine.clock()).slice(0, 7),
+  }
+  const run = async (script: string): Promise<string> => {
+    const { code, out, err } = await paste(t, script, { cwd, env })
+    assert.equal(code, 0, `${script}: ${err}`)
+    return out
+  }
+  const key = await run('tranche partner create acme --name Acme >&2; tranche key create acme --env live')
+  const serving = async () => {
+    const serve = await startServe(t, [...WITH_OPS], { cwd, env })
+    const call = async (method: string, path: string, body?: object) => {
+      const answer = await fetch(`${serve.url}/partner/v1/${path}`, {
+        method,
+        headers: { authorization: `Bearer ${key.trim()}`, connection: 'close' },
+        ...(body && { body: JSON.stringify(body) }),
+      })
+      return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Said }
+    }
+    const stop = async () => {
+      serve.child.kill('SIGTERM')
+      await serve.ended
+    }
+    return { ...serve, call, stop }
+  }
+
+  const first = await serving()
+  await first.call('POST', 'users', { ...USER, email: 'ann@example.org' })
+  for (const partner_plan_id of ['p1', 'p2']) await first.call('POST', 'plans', { ...PLAN, partner_plan_id })
+  await run(
+    'tranche tick --price 60000; tranche billing export --month "$MONTH" --report trades --output "$ORDERS"',
+  )
+  const due = (await first.call('GET', 'executions/due')).body as unknown as Due[]
+  assert.equal(due.length, 2)
+  await run('tranche backup "$COPY"')
+  const [cancelled, kept] = ['p1', 'p2'].map((id) => due.find((one) => one.partner_plan_id === id))
+  assert.equal((await first.call('POST', 'plans', { ...PLAN, status: 'cancelled' })).status, 200)
+  await first.stop()
+  await run('tranche user erase acme u1 --env live --yes')
+
+  const isResume = (block: string) => block.includes('restore --resume')
+  const before = BLOCKS.slice(0, BLOCKS.findIndex(isResume))
+  assert.ok(before.length >= 4)
+  const out = await run(before.join('\n'))
+  assert.match(out, /NOT carried over/)
+  assert.match(out, /plan_cancelled acme live p1/)
+  assert.match(out, /Stopped since the copy, and carried over/)
+  assert.match(out, /1 user erased again/)
+  assert.match(out, /stands still +since \S+Z, until tranche restore --resume/)
+  assert.match(out, /database\.carry_stop/)
+
+  const still = await serving()
+  for (const [method, path, body] of [
+    ['GET', 'executions/due', undefined],
+    ['POST', 'users', USER],
+    ['POST', 'plans', { ...PLAN, partner_plan_id: 'p3' }],
+    ['DELETE', 'webhooks', undefined],
+  ] as const) {
+    const { status, headers, body: said } = await still.call(method, path, body)
+    assert.deepEqual([status, headers.get('retry-after')], [503, '60'], path)
+    assert.match(said.detail ?? '', /restored from a backup and stands still until its operator resumes it/)
+  }
+  assert.equal((await still.call('GET', 'plans')).status, 200)
+  assert.equal((await still.call('GET', 'me')).status, 200)
+  const confirm = (id: string, order: string) =>
+    still.call('POST', `executions/${id}/confirm`, fill(order, '1.00'))
+  const confirmed = await confirm(kept?.execution_id ?? '', 'o2')
+  assert.equal(confirmed.status, 200, JSON.stringify(confirmed.body))
+  assert.equal((await confirm(kept?.execution_id ?? '', 'o2')).body.replayed, true)
+  assert.equal((await confirm(cancelled?.execution_id ?? '', 'o1')).status, 409)
+  const readyz = await fetch(`${still.opsUrl}/readyz`)
+  assert.equal(readyz.status, 503)
+  assert.match(await readyz.text(), /stands still since/)
+  assert.match(await (await fetch(`${still.opsUrl}/metrics`)).text(), /^tranche_stands_still 1$/m)
+  assert.match(await (await fetch(`${still.opsUrl}/ops`)).text(), /database_restored/)
+  const { code, err } = await paste(t, 'tranche tick --price 60000', { cwd, env })
+  assert.equal(code, 5)
+  assert.match(err, /stands still/)
+
+  const after = await run(BLOCKS.slice(BLOCKS.findIndex(isResume) - 1).join('\n'))
+  assert.match(after, /goes on; \d+ plans? will be due at the next tick/)
+  assert.equal((await still.call('GET', 'executions/due')).status, 200)
+  assert.match(await (await fetch(`${still.opsUrl}/metrics`)).text(), /^tranche_stands_still 0$/m)
+  assert.equal((await still.call('POST', 'users', USER)).status, 200)
+  await still.stop()
+  assert.match(await run('tranche execution late-fills'), /o1/)
+})
