@@ -63,6 +63,9 @@ const GAPS_SEEN = 8
 /** Passes to read for `latestAt`: one more than the gaps between them. */
 export const LATENESS_PASSES = GAPS_SEEN + 1
 
+/** A pass that is this many of its usual gaps old did not come when it should have. */
+const GAPS_OVERDUE = 3
+
 export type SchedulerFacts = {
   /** When the latest passes began, the newest first; LATENESS_PASSES of them are enough. */
   latestAt: readonly Instant[]
@@ -96,6 +99,15 @@ export function schedulerLateness(facts: SchedulerFacts, now: Instant): Schedule
   const since = lastFinishedAt === null ? waitingSince : Math.max(waitingSince, lastFinishedAt)
   const waitedMs = Math.max(0, now - since)
   return { isLate: waitedMs > allowedMs, waitedMs, allowedMs, usualGapMs }
+}
+
+/**
+ * Whether a pass is overdue by the usual gap alone: no finding yet, because one slow pass is none, but nothing that an
+ * operator who looks should see as good.
+ */
+export function isOverdue({ latestAt, lastFinishedAt }: SchedulerFacts, now: Instant): boolean {
+  const gap = usualGap(latestAt)
+  return gap !== null && lastFinishedAt !== null && now - lastFinishedAt > GAPS_OVERDUE * gap
 }
 
 /** Why the scheduler is late, as part of a sentence: "the last finished tick began 3 h ago; 1 h is usual". */

@@ -184,8 +184,33 @@ test('what is found is told with the command to run next, and how much more ther
   assert.equal(lines[first + 1], '  > tranche tick')
   // The urgent ones come first, so what can wait until the morning is among those that are only counted.
   assert.match(lines[first + 2] ?? '', /^▲ disk_low \/srv\/deep/)
-  assert.match(lines[first + 3] ?? '', /^ {2}> df -h \/srv\/deep/)
+  assert.ok(lines.some((line) => /^ {2}> df -h \/srv\/deep/.test(line)))
   assert.ok(lines.some((line) => /^ {2}\d+ more warnings: tranche check$/.test(line)))
+})
+
+test('on a small screen what is found comes first, whole, and its command can be pasted', () => {
+  const folder = `/srv/${'a very long name/'.repeat(6)}`
+  const disk = { folder, freeBytes: 1, totalBytes: 40 * 2 ** 30, dayGrowthBytes: 0 }
+  const lines = drawScreen(seenAt(T0, { disk }), { columns: 80, rows: 24, paint: plain, trouble: null })
+  assert.match(lines[2] ?? '', /^▲ disk_low /)
+  const until = lines.indexOf('')
+  const found = lines.slice(2, until)
+  assert.ok(found.every((line) => line.length < 80))
+  const at = found.findIndex((line) => line.startsWith('  > '))
+  assert.doesNotMatch(found.slice(0, at).join(' '), /…/)
+  const command = found.slice(at).map((line) => line.replace(/^ {2}(> | {2})/, ''))
+  assert.equal(command.join('\n').replaceAll(' \\\n', ' '), `df -h '${folder}'`)
+})
+
+test('a tick that is five minutes old is none to be content with where one came each minute', () => {
+  const tickAged = (ageMs: number): string => {
+    const latestAt = Array.from({ length: 9 }, (_, i) => plus(T0, -ageMs - i * 60_000))
+    const scheduler = { latestAt, lastFinishedAt: plus(T0, -ageMs), waitingSince: plus(T0, -DAY_MS) }
+    const screen = { columns: 80, rows: 24, paint: plain, trouble: null }
+    return drawScreen(seenAt(T0, { scheduler }), screen).find((line) => line.includes('last tick')) ?? ''
+  }
+  assert.match(tickAged(179_000), /^●/)
+  assert.match(tickAged(300_000), /^▲ last tick +5 min ago +1 min is usual$/)
 })
 
 test('a partner and a plan are beside each other as they are, and what hides in a name is spelled out', () => {
@@ -217,7 +242,7 @@ test('a look that failed is told below, and the last one that worked stays', () 
     trouble: 'The database is locked.',
   })
   assert.equal(lines.at(-1), 'The database is locked.')
-  assert.match(lines[2] ?? '', /last tick/)
+  assert.match(lines[2] ?? '', /^▲ ticks_stopped/)
 })
 
 test('colours are on a terminal, and nowhere else', () => {

@@ -4,11 +4,13 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { renameSync } from 'node:fs'
 import { test } from 'node:test'
-import { HOUR_MS } from '../../src/core/time.ts'
+import { type Price, price, usd } from '../../src/core/money.ts'
+import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
 import { advanceSandbox } from '../../src/engine/sandbox.ts'
 import { COOKIE, WRONG_TOKENS_MAX } from '../../src/http/ops/access.ts'
-import { html } from '../../src/http/ops/html.ts'
+import { drawPrices, html, shownPrice, shownUsd } from '../../src/http/ops/html.ts'
 import { machineAt } from '../../src/machine.ts'
+import { T0 } from '../store/world.ts'
 import { isOnServer } from '../support/database.ts'
 import { AUDIT, fill, PLAN, runHere, USER } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
@@ -63,6 +65,31 @@ test('on every page nothing but its own sheet is let in, and whatever partners w
   }
   const shown = await (await fetch(`${opsUrl}/ops`)).text()
   assert.ok(shown.includes('&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;\\u202e'))
+})
+
+test('the prices of a young service fill the drawing, and one alone is a line', () => {
+  const to = plus(T0, 7 * DAY_MS)
+  const pathOf = (points: { at: typeof T0; price: Price }[]): string =>
+    /class="line" d="([^"]*)"/.exec(String(drawPrices({ points, tranches: [], from: T0, to })))?.[1] ?? ''
+  const young = [2, 1].map((hours) => ({ at: plus(to, -hours * HOUR_MS), price: price(String(hours)) }))
+  assert.equal(pathOf(young), 'M0.0 8.0L500.0 182.0L1000.0 182.0')
+  assert.equal(pathOf(young.slice(1)), 'M0.0 95.0L1000.0 95.0')
+})
+
+test('money is shown to the cent, with the exact amount beside it, and more where a cent would be much', () => {
+  assert.deepEqual(
+    ['64250.12345678', '0.00012345', '64250.1'].map((text) => shownPrice(price(text))),
+    ['64250.12', '0.00012345', '64250.10'],
+  )
+  const shown = ['12.50', '12.34567891', '-0.12600000', '0.00400000'].map((text) =>
+    String(shownUsd(usd(text))),
+  )
+  assert.deepEqual(shown, [
+    '12.50',
+    '<span title="12.34567891">12.35</span>',
+    '<span title="-0.126">-0.13</span>',
+    '0.004',
+  ])
 })
 
 test('a template escapes whatever is put into it, in text and in attributes', () => {

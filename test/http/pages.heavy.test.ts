@@ -158,11 +158,34 @@ test('the page of the operator in a browser', async (t) => {
           await page.evaluate('document.documentElement.scrollWidth <= innerWidth'),
           `${name} scrolls sideways`,
         )
-        // Tables scroll by themselves; what one comes for is there without that.
+        // What one comes for is in sight; on a phone nothing at all is cut, and no time is broken over two lines.
         const inSight = (title: string) =>
-          `[...document.querySelectorAll('th')].find((th) => th.innerText === '${title}').getBoundingClientRect().right <= innerWidth`
-        for (const title of ['USD', 'Left USD', 'Last poll'])
+          `[...document.querySelectorAll('td[data-of="${title}"] > span')].every((one) => one.getBoundingClientRect().right <= innerWidth)`
+        for (const title of [
+          'USD',
+          'Left USD',
+          'Last poll',
+          ...(name === 'phone' ? ['Status', 'Failed in 24 h'] : []),
+        ])
           assert.ok(await page.evaluate(inSight(title)), `${name} hides ${title}`)
+        if (name === 'phone') {
+          assert.deepEqual(
+            await page.evaluate(
+              `[...document.querySelectorAll('main *')].filter((one) => one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1).map((one) => one.outerHTML.slice(0, 200))`,
+            ),
+            [],
+          )
+          assert.deepEqual(
+            await page.evaluate(
+              `[...document.querySelectorAll('td[data-of="Fired"] > span, figcaption span')].filter((one) => one.getBoundingClientRect().height > 30).map((one) => one.innerText)`,
+            ),
+            [],
+          )
+          assert.doesNotMatch(
+            text.replaceAll(/\d\.\d{8} ?BTC|BTC\s+[\d.]+/g, ''),
+            /\d\.\d{3,} USD|Average price\s+\d+\.\d{3}/,
+          )
+        }
         await picture(page, name)
         if (name !== 'phone') continue
         const drawn = join(temporaryFolder(t), 'phone.png')

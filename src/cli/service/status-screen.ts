@@ -1,12 +1,12 @@
 // The live screen of status: what needs a look first, then the numbers, then what happened last.
 
 import { setTimeout as wait } from 'node:timers/promises'
-import { latenessInWords, schedulerLateness } from '../../core/clock.ts'
+import { isOverdue, latenessInWords, schedulerLateness } from '../../core/clock.ts'
 import { type Finding, UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../core/findings.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import { tenantName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
-import { counted, cut, grouped, spellBytes, visibleCell } from '../../core/text.ts'
+import { counted, cut, grouped, spellBytes, visible, visibleCell } from '../../core/text.ts'
 import { formatInstant, type Instant, spellBriefSpan, spellInstant, spellSpan } from '../../core/time.ts'
 import type { PartnerVitals, Vitals } from '../../core/vitals.ts'
 import type { Recent } from '../../store/monitoring.ts'
@@ -54,7 +54,7 @@ export function drawScreen(view: StatusView, { columns, rows, paint, trouble }: 
   const findings = findingsIn(view)
   const state = [...lights(view, findings, frame), '', ...numbers(view, frame), '']
   const found = findings.length > 0 ? [...findingLines(findings, rows - state.length - 4, frame), ''] : []
-  const top = [title(view, width, paint), rule, ...state, ...found]
+  const top = [title(view, width, paint), rule, ...found, ...state]
   const chart = passBars(view.recent, width, paint)
   const footer = paint('dim', `q quits; looks every ${view.everyMs / 1000} s`)
   const last = trouble === null ? footer : paint('red', clipped(trouble, width))
@@ -76,15 +76,15 @@ function lights(view: StatusView, findings: readonly Finding[], frame: Frame): s
   const { at, vitals, backlog, recent, walBytes } = view
   const { scheduler, partners, feed, disk } = vitals
   const lastAt = scheduler.lastFinishedAt
-  const { usualGapMs } = schedulerLateness(scheduler, at)
   const found = (...kinds: Finding['kind'][]) => findings.some(({ kind }) => kinds.includes(kind))
   const mark = (...kinds: Finding['kind'][]): Mark => (found(...kinds) ? 'look' : 'good')
   const { due, oldestDueAt } = backlog.live
+  const isLate = found('ticks_stopped') || isOverdue(scheduler, at)
   return [
-    light(found('ticks_stopped') ? 'look' : lastAt === null ? 'none' : 'good', frame, [
+    light(isLate ? 'look' : lastAt === null ? 'none' : 'good', frame, [
       'last tick',
       lastAt === null ? 'never' : `${since(at, lastAt)} ago`,
-      found('ticks_stopped') ? latenessInWords(scheduler, at, usualGapMs) : tickWords(recent, at),
+      isLate ? lateWords(scheduler, at) : tickWords(recent, at),
     ]),
     light(found('feed_down', 'price_old') ? 'look' : feed ? 'good' : 'none', frame, [
       'price',
@@ -158,15 +158,48 @@ function numbers({ stock, backlog, vitals }: StatusView, frame: Frame): string[]
   ]
 }
 
-/** As many findings as there is room for, each with the command to run next. */
+/**
+ * As many findings as there is room for, whole, each with the command to run next; the first of them whatever the room.
+ */
 function findingLines(findings: readonly Finding[], room: number, { self, width, paint }: Frame): string[] {
-  const shown = findings.slice(0, Math.max(1, Math.floor((room - 1) / 2)))
-  const lines = shown.flatMap((finding) => [
-    `${paint('yellow', '▲')} ${clipped(`${finding.kind} ${finding.subject}: ${finding.message}`, width - 2)}`,
-    `  ${paint('dim', clipped(`> ${commandLine(self, finding.next)}`, width - 2))}`,
-  ])
-  const more = findings.length - shown.length
-  return more > 0 ? [...lines, `  ${counted(more, 'more warning')}: tranche check`] : lines
+  const lines: string[] = []
+  let shown = 0
+  for (const finding of findings) {
+    const text = visible(`${finding.kind} ${finding.subject}: ${finding.message}`)
+    const [first = '', ...rest] = wrapped(text, width - 2)
+    const block = [
+      `${paint('yellow', '▲')} ${first}`,
+      ...rest.map((line) => `  ${line}`),
+      ...commandLines(commandLine(self, finding.next), width - 4).map((line) => `  ${paint('dim', line)}`),
+    ]
+    if (shown > 0 && lines.length + block.length + 1 > room) break
+    lines.push(...block)
+    shown += 1
+  }
+  const more = findings.length - shown
+  return more > 0 ? [...lines, `  ${counted(more, 'more warning')}: ${self} check`] : lines
+}
+
+/** A text in lines of so many columns, broken between words where there are any. */
+function wrapped(text: string, width: number): string[] {
+  const lines: string[] = []
+  let rest = text
+  while (clipped(rest, width) !== rest) {
+    const most = clipped(rest, width).length - 1
+    const space = rest.lastIndexOf(' ', most)
+    // A long path is broken anywhere.
+    const isBetween = space > most / 2
+    const end = isBetween ? space : Math.max(1, most)
+    lines.push(rest.slice(0, end))
+    rest = rest.slice(isBetween ? end + 1 : end)
+  }
+  return [...lines, rest]
+}
+
+/** The same of a command, which stays one to the shell that it is pasted into. */
+const commandLines = (command: string, width: number): string[] => {
+  const lines = wrapped(command, width - 2)
+  return lines.map((line, at) => `${at === 0 ? '> ' : '  '}${line}${at < lines.length - 1 ? ' \\' : ''}`)
 }
 
 function light(mark: Mark, { width, paint }: Frame, [name, value, words]: [string, string, string]): string {
@@ -175,6 +208,13 @@ function light(mark: Mark, { width, paint }: Frame, [name, value, words]: [strin
   const start = `${paint(style, glyph)} ${paint('dim', name.padEnd(NAME_WIDTH))}`
   const room = Math.max(0, width - 2 - NAME_WIDTH - padded.length - 2)
   return `${start}${mark === 'look' ? paint(style, padded) : padded}  ${clipped(words, room)}`.trimEnd()
+}
+
+/** In short: beside it is how long ago the last one was. */
+function lateWords(scheduler: Vitals['scheduler'], at: Instant): string {
+  const { usualGapMs } = schedulerLateness(scheduler, at)
+  const isKnown = usualGapMs !== null && scheduler.lastFinishedAt !== null
+  return isKnown ? `${spellSpan(usualGapMs)} is usual` : latenessInWords(scheduler, at, usualGapMs)
 }
 
 /** What the newest ticks did. */

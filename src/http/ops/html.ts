@@ -2,7 +2,15 @@
 
 import { createHash } from 'node:crypto'
 import type { Statement } from '../../core/fees.ts'
-import { formatBtc, formatPrice, formatUsd, type Price, priceAsNumber } from '../../core/money.ts'
+import {
+  CENT,
+  formatBtc,
+  formatPrice,
+  formatUsd,
+  type Price,
+  priceAsNumber,
+  type Usd,
+} from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { htmlText } from '../../core/text.ts'
 import { formatInstant, type Instant, spellInstant, spellSpan } from '../../core/time.ts'
@@ -62,7 +70,7 @@ export function tableOf(
   if (rows.length === 0) return html`<p class="quiet">${otherwise}</p>`
   const side = (at: number): Part => titles[at]?.startsWith('>') && 'right'
   return html`<div class="wide"><table><thead><tr>${titles.map((title, at) => html`<th class="${side(at)}">${title.replace('>', '')}</th>`)}</tr></thead>
-<tbody>${rows.map((row) => html`<tr>${row.map((cell, at) => html`<td class="${side(at)}">${cell}</td>`)}</tr>\n`)}</tbody></table></div>`
+<tbody>${rows.map((row) => html`<tr>${row.map((cell, at) => html`<td class="${side(at)}" data-of="${titles[at]?.replace('>', '') ?? ''}"><span>${cell}</span></td>`)}</tr>\n`)}</tbody></table></div>`
 }
 
 export const partnerLink = (slug: string): Html =>
@@ -75,7 +83,7 @@ export const trancheRow = ({ createdAt, tenant, partnerPlanId, amount, status }:
   spellInstant(createdAt),
   partnerLink(tenant.partnerSlug),
   planLink(tenant, partnerPlanId),
-  formatUsd(amount),
+  shownUsd(amount),
   html`<span class="${status}">${status}</span>`,
 ]
 
@@ -83,11 +91,11 @@ export const billingRow = ({ tenant, period, activity, tier, tierSource, fees }:
   partnerLink(tenant.partnerSlug),
   activity.executionsFilled + activity.executionsPartial,
   activity.activeUsers,
-  formatUsd(activity.volume),
+  shownUsd(activity.volume),
   formatBtc(activity.btc),
   `${tier.name} (${tierSource})`,
   tier.rateBps,
-  formatUsd(fees.total),
+  shownUsd(fees.total),
   html`<a href="${link('/ops/export', { month: period.month, report: 'trades', partner: tenant.partnerSlug })}">trades.csv</a> <a href="${link('/ops/invoice', { month: period.month, partner: tenant.partnerSlug })}">invoice</a>`,
 ]
 
@@ -100,30 +108,38 @@ type Point = { at: Instant; price: Price }
 type Drawing = { points: readonly Point[]; tranches: readonly FiredTranche[]; from: Instant; to: Instant }
 
 export function drawPrices({ points, tranches, from, to }: Drawing): Html {
-  const first = points[0]
+  const [first] = points
   if (!first) return html`<p class="quiet">There are no prices of this time: the schedule is a clock.</p>`
   const shown = tranches
     .filter(({ createdAt }) => createdAt >= from && createdAt <= to)
     .map((tranche) => ({ tranche, price: tranche.price ?? priceAt(points, tranche.createdAt) }))
+  // A young service has a few hours of prices: they fill the width, and one alone is a line.
+  const begin = [first, ...shown.map(({ tranche }) => ({ at: tranche.createdAt }))].reduce(
+    (earliest, { at }) => (at < earliest ? at : earliest),
+    first.at,
+  )
   const prices = [...points, ...shown].map(({ price }) => price)
   const [low, high] = [least(prices), -least(prices.map((price) => -price))]
   const [bottom, top] = [priceAsNumber(low as Price), priceAsNumber(high as Price)]
-  const x = (at: Instant): string => ((WIDTH * (at - from)) / Math.max(1, to - from)).toFixed(1)
+  const x = (at: Instant): string => ((WIDTH * (at - begin)) / Math.max(1, to - begin)).toFixed(1)
   const y = (price: Price): string =>
     (top === bottom
       ? HEIGHT / 2
       : 8 + ((HEIGHT - 16) * (top - priceAsNumber(price))) / (top - bottom)
     ).toFixed(1)
-  const line = points.map(({ at, price }) => `${x(at)} ${y(price)}`).join('L')
+  const end = points.at(-1) ?? first
+  const line = [...points, { at: to, price: end.price }]
+    .map(({ at, price }) => `${x(at)} ${y(price)}`)
+    .join('L')
   return html`<figure>
-<figcaption><span>${formatPrice(high as Price)} USD</span><span>${shown.length} ${shown.length === 1 ? 'tranche' : 'tranches'} on the line</span></figcaption>
+<figcaption><span>${shownPrice(high as Price)} USD</span><span>${shown.length} ${shown.length === 1 ? 'tranche' : 'tranches'} on the line</span></figcaption>
 <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Prices and tranches">
 <path class="grid" d="M0 8H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT - 8}H${WIDTH}"/>
 <path class="line" d="M${line}"/>
 ${shown.map(({ tranche, price }) => dot(tranche, `M${x(tranche.createdAt)} ${y(price)}h0`))}
 </svg>
-<figcaption><span>${formatPrice(low as Price)} USD</span></figcaption>
-<figcaption><span>${clock(from)}</span><span>${clock(to)}</span></figcaption>
+<figcaption><span>${shownPrice(low as Price)} USD</span></figcaption>
+<figcaption><span>${clock(begin)}</span><span>${clock(to)}</span></figcaption>
 </figure>`
 }
 
@@ -137,6 +153,17 @@ const priceAt = (points: readonly Point[], at: Instant): Price =>
   (points.findLast((point) => point.at <= at) ?? points[0])?.price ?? (0n as Price)
 
 const least = (values: readonly bigint[]): bigint => values.reduce((a, b) => (b < a ? b : a))
+
+/** A price to the cent, where a cent is little of it. */
+export const shownPrice = (price: Price): string =>
+  formatPrice(price < 100n * CENT ? price : ((((price + CENT / 2n) / CENT) * CENT) as Price))
+
+/** Dollars to the cent; the exact amount is beside it for who points at it. */
+export function shownUsd(amount: Usd): Part {
+  const cents = (((amount + (amount < 0n ? -CENT : CENT) / 2n) / CENT) * CENT) as Usd
+  if (cents === amount || cents === 0n) return formatUsd(amount)
+  return html`<span title="${formatUsd(amount)}">${formatUsd(cents)}</span>`
+}
 
 const clock = (at: Instant): string => `${formatInstant(at).slice(0, 16).replace('T', ' ')} UTC`
 
@@ -174,7 +201,7 @@ code { font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospa
 summary { cursor: pointer; margin: 4px 0 8px; }
 dl { display: flex; flex-wrap: wrap; gap: 8px 32px; margin: 0; }
 dt { color: var(--quiet); font-size: 13px; } dd { margin: 0; font-size: 19px; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
-figure { margin: 0; } figcaption { display: flex; justify-content: space-between; gap: 8px; }
+figure { margin: 0; } figcaption { display: flex; justify-content: space-between; gap: 8px; } figcaption span { white-space: nowrap; }
 svg { display: block; width: 100%; height: 190px; overflow: visible; }
 svg path { fill: none; vector-effect: non-scaling-stroke; }
 .line { stroke: var(--price); stroke-width: 1.5; }
@@ -185,8 +212,11 @@ input, button { font: inherit; color: inherit; background: var(--page); border: 
 button { cursor: pointer; }
 form.signin { max-width: 380px; } form.signin input { width: 100%; margin: 4px 0 10px; }
 nav { margin-top: 8px; display: flex; gap: 16px; }
-@media (max-width: 600px) { th, td { padding-right: 6px; font-size: 13px; } .right { padding-right: 6px; }
-  .name { min-width: 4em; } .aside { display: block; } }
+@media (max-width: 600px) { thead { display: none; } table, tbody, tr { display: block; }
+  tr { border-top: 1px solid var(--line); padding: 6px 0; }
+  td, .right { display: flex; justify-content: space-between; gap: 16px; padding: 1px 0; border: 0; text-align: right; white-space: normal; }
+  td::before { content: attr(data-of); color: var(--quiet); font-size: 13px; text-align: left; white-space: nowrap; }
+  td > span { overflow-wrap: anywhere; } .name { min-width: 0; } .aside { display: block; } }
 `
 
 export const STYLE = html`<style>${SHEET}</style>`

@@ -1,7 +1,7 @@
 // The operator's page, put together from its parts: the overview, a partner, a plan, a month, and the sign-in form.
 
 import type { Finding } from '../../core/findings.ts'
-import { averagePrice, formatBtc, formatPrice, formatUsd, ZERO_USD } from '../../core/money.ts'
+import { averagePrice, formatBtc, ZERO_USD } from '../../core/money.ts'
 import type { Partner } from '../../core/partner.ts'
 import { quoted } from '../../core/text.ts'
 import { DAY_MS, spellInstant, spellSpan } from '../../core/time.ts'
@@ -19,6 +19,8 @@ import {
   partnerLink,
   planLink,
   STYLE,
+  shownPrice,
+  shownUsd,
   tableOf,
   trancheRow,
 } from './html.ts'
@@ -95,8 +97,8 @@ ${tableOf(
     html`${spellInstant(end)} <span class="aside">(in ${spellSpan(Math.max(0, end - overview.now))})</span>`,
     partnerLink(tenant.partnerSlug),
     planLink(tenant, partnerPlanId),
-    formatUsd(left),
-    formatUsd(budget),
+    shownUsd(left),
+    shownUsd(budget),
   ]),
   'No window has money left to fire.',
 )}</section>`,
@@ -122,9 +124,9 @@ function today({ day: { total, since } }: Overview): Html {
 <div><dt>Since</dt><dd>${spellInstant(since)}</dd></div>
 <div><dt>Filled</dt><dd>${total.filled}</dd></div>
 <div><dt>Failed</dt><dd class="${total.failed > 0 && 'bad'}">${total.failed}</dd></div>
-<div><dt>USD</dt><dd>${formatUsd(total.usd)}</dd></div>
+<div><dt>USD</dt><dd>${shownUsd(total.usd)}</dd></div>
 <div><dt>BTC</dt><dd>${formatBtc(total.btc)}</dd></div>
-<div><dt>Average price</dt><dd>${average === null ? 'none' : formatPrice(average)}</dd></div>
+<div><dt>Average price</dt><dd>${average === null ? 'none' : shownPrice(average)}</dd></div>
 </dl></section>`
 }
 
@@ -144,7 +146,7 @@ ${tableOf(
     ago(vitalsOf.get(slug)?.polledAt ?? null, now),
     vitalsOf.get(slug)?.due ?? 0,
     bought.get(slug)?.filled ?? 0,
-    formatUsd(bought.get(slug)?.usd ?? ZERO_USD),
+    shownUsd(bought.get(slug)?.usd ?? ZERO_USD),
     failures(vitalsOf.get(slug)),
   ]),
   partners.length === 0
@@ -201,9 +203,9 @@ ${tableOf(
     html`<span class="name">${plan.partnerUserId}</span>`,
     plan.status,
     plan.frequency,
-    formatUsd(plan.amount),
+    shownUsd(plan.amount),
     plan.window === null ? '' : spellInstant(plan.window.end),
-    plan.window === null ? '' : formatUsd(plan.window.spent),
+    plan.window === null ? '' : shownUsd(plan.window.spent),
   ]),
   'No plans here.',
 )}
@@ -220,7 +222,7 @@ export function planParts({ plan, ...drawing }: PlanView): Part[] {
 <div><dt>Partner</dt><dd>${partnerLink(plan.tenant.partnerSlug)} ${plan.tenant.environment}</dd></div>
 <div><dt>User</dt><dd>${plan.partnerUserId}</dd></div>
 <div><dt>Status</dt><dd>${plan.status}</dd></div>
-<div><dt>Amount</dt><dd>${formatUsd(plan.amount)} USD ${plan.frequency}</dd></div>
+<div><dt>Amount</dt><dd>${shownUsd(plan.amount)} USD ${plan.frequency}</dd></div>
 <div><dt>Waits for</dt><dd>${schedule === null ? 'nothing' : waitsFor(schedule)}</dd></div></dl></section>`,
     html`<section><h2>${window === null ? 'No open window' : `The window until ${spellInstant(window.end)}`}</h2>
 ${drawPrices(drawing)}
@@ -233,7 +235,7 @@ ${tableOf(
     .map((one) => [
       spellInstant(one.start),
       spellInstant(one.end),
-      ...[one.budget, one.spent, one.reserved, one.released].map(formatUsd),
+      ...[one.budget, one.spent, one.reserved, one.released].map(shownUsd),
       one.closed?.reason ?? 'open',
     ]),
   'None yet.',
@@ -257,7 +259,7 @@ ${pageLinks({ page, pages, of: (at) => link('/ops', { month: period.month, page:
 /** A price, or while there is none the instant at which it goes by the clock. */
 function waitsFor(schedule: Schedule): string {
   const price = awaitedPrice(schedule)
-  return price === null ? spellInstant(schedule.clockAt ?? schedule.nextRunAt) : `${formatPrice(price)} USD`
+  return price === null ? spellInstant(schedule.clockAt ?? schedule.nextRunAt) : `${shownPrice(price)} USD`
 }
 
 type Pages = { page: number; pages: number; of: (page: string) => string }
