@@ -11,7 +11,6 @@ import {
   authenticate,
   createDoor,
   createJudge,
-  createRateLimit,
   createUseNotes,
   type Door,
   isUseStale,
@@ -47,7 +46,7 @@ import {
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
 import { type SandboxDesk, sandboxRoutes } from './sandbox.ts'
-import { CALLS_PER_KEY_MAX, createOneAtATime, createTurns, type Turn } from './turns.ts'
+import { CALLS_PER_KEY_MAX, createOneAtATime, createRateLimit, createTurns, type Turn } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
   /** Without it, the routes of the sandbox are not there. */

@@ -1,5 +1,4 @@
-// Who calls, and how often: from the Authorization header to a partner and its environment, the limit of a key, and
-// calls whose key opens nothing.
+// Who calls: from the Authorization header to a partner and its environment, and calls whose key opens nothing.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
@@ -101,24 +100,6 @@ export function createUseNotes(log: Log): (store: Pick<KeyStore, 'markKeyUsed'>,
         log.warn({ key_id: keyId, error: String(error) }, 'key use not noted')
         setTimeout(() => beingNoted.delete(keyId), NOTE_AGAIN_MS).unref()
       })
-  }
-}
-
-// The rate limit: how many requests a second each key may make.
-
-/** A token bucket per key: `perSecond` requests a second, and as many at once. Throws a Refusal: 429. */
-export function createRateLimit(perSecond: number): (keyId: string, now: Instant) => void {
-  const buckets = new Map<string, { tokens: number; at: Instant }>()
-  return (keyId, now) => {
-    const bucket = buckets.get(keyId) ?? { tokens: perSecond, at: now }
-    const elapsed = Math.max(0, now - bucket.at) / 1000
-    const tokens = Math.min(perSecond, bucket.tokens + elapsed * perSecond)
-    if (tokens < 1) {
-      buckets.set(keyId, { tokens, at: now })
-      const wait = Math.max(1, Math.ceil((1 - tokens) / perSecond))
-      throw new Refusal('rate_limited', 'Too many requests.', { 'retry-after': String(wait) })
-    }
-    buckets.set(keyId, { tokens: tokens - 1, at: now })
   }
 }
 

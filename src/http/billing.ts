@@ -7,7 +7,7 @@ import { type FixedPeriod, isMonth, periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
 import { earlier, type Instant, MONTH_PATTERN } from '../core/time.ts'
 import type { LinePlace } from '../store/store.ts'
-import { monthlyAnswer, monthlyUsersAnswer, tradeAnswer, tradesAnswer } from './answers.ts'
+import { monthlyAnswer, monthlyUsersAnswer, tradeAnswer, tradesAnswer } from './answer-schemas.ts'
 import {
   cursor,
   describe,

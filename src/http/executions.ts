@@ -27,7 +27,7 @@ import {
   duePageAnswer,
   type ExecutionJson,
   executionsAnswer,
-} from './answers.ts'
+} from './answer-schemas.ts'
 import {
   cursor,
   DUE_PAGE_MAX,

@@ -12,7 +12,7 @@ import {
 } from '../core/plan.ts'
 import { notFound } from '../core/problem.ts'
 import { DAY_MS, FREQUENCIES, WINDOW_MS } from '../core/time.ts'
-import { planAnswer, planStateAnswer, plansAnswer } from './answers.ts'
+import { planAnswer, planStateAnswer, plansAnswer } from './answer-schemas.ts'
 import {
   bool,
   cursor,

@@ -8,7 +8,7 @@ import { formatInstant } from '../core/time.ts'
 import type { User } from '../core/user.ts'
 import type { Webhook } from '../core/webhook.ts'
 import { leftOf, type Window } from '../core/window.ts'
-import type { PlanJson, PlanStateJson, UserJson, WebhookJson } from './answers.ts'
+import type { PlanJson, PlanStateJson, UserJson, WebhookJson } from './answer-schemas.ts'
 
 export const userJson = (user: User): UserJson => ({
   partner_user_id: user.partnerUserId,

@@ -7,6 +7,8 @@
 //   test/attack/wrong-keys.heavy.test.ts.
 // - Turns (here): 10 ms of handling in a turn of the event loop; keys take turns, with 1,024 calls each at most.
 //   Against one key at full speed. test/http/turns.test.ts, test/attack/flood.ts.
+// - The rate limit (here): calls a second for each key, where the operator wants one. It makes nobody wait: a call too
+//   many is refused. test/clock/comparisons.test.ts.
 // - Slow work (here): one long read or name look-up of a tenant at a time. Against a partner that asks for a year of
 //   reports at once. test/attack/crowds.long.test.ts.
 // - The write queue of a file (src/store/sqlite/file/connection.ts): one writer, and 64 writes or 50 ms in a commit;
@@ -22,6 +24,7 @@
 // Gates, turns and the write queue are lanes (src/lanes.ts). The places at a server are not: who goes next depends
 // there on what each holds, and a lane that stands still is refused.
 
+import type { Instant } from '../core/time.ts'
 import { createLanes } from '../lanes.ts'
 import { Refusal } from './refusal.ts'
 
@@ -166,5 +169,23 @@ export function createGates(): () => (begin: () => void) => void {
       if (waiting.size === 0 && begun < CALLS_PER_TURN) enter(begin)
       else wait(begin)
     }
+  }
+}
+
+// The rate limit: how many requests a second each key may make.
+
+/** A token bucket per key: `perSecond` requests a second, and as many at once. Throws a Refusal: 429. */
+export function createRateLimit(perSecond: number): (keyId: string, now: Instant) => void {
+  const buckets = new Map<string, { tokens: number; at: Instant }>()
+  return (keyId, now) => {
+    const bucket = buckets.get(keyId) ?? { tokens: perSecond, at: now }
+    const elapsed = Math.max(0, now - bucket.at) / 1000
+    const tokens = Math.min(perSecond, bucket.tokens + elapsed * perSecond)
+    if (tokens < 1) {
+      buckets.set(keyId, { tokens, at: now })
+      const wait = Math.max(1, Math.ceil((1 - tokens) / perSecond))
+      throw new Refusal('rate_limited', 'Too many requests.', { 'retry-after': String(wait) })
+    }
+    buckets.set(keyId, { tokens: tokens - 1, at: now })
   }
 }

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
-import { meAnswer, userAnswer, userChangedAnswer } from './answers.ts'
+import { meAnswer, userAnswer, userChangedAnswer } from './answer-schemas.ts'
 import { bool, datetime, describe, oneOf, pathId, text } from './fields.ts'
 import { userJson } from './resource-json.ts'
 import { route } from './route.ts'

@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { EVENT_NAME, register, SECRET_BYTES, secretOf, WEBHOOK_URL_MAX } from '../core/webhook.ts'
-import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answers.ts'
+import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answer-schemas.ts'
 import {
   describe,
   describeAnswer,

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { csvHeader, csvRow, SUM_COLUMNS, SUMMARY_COLUMNS } from '../../src/billing/columns.ts'
 import { EXPORTS } from '../../src/billing/export.ts'
-import { monthlyAnswer, monthlyUsersAnswer } from '../../src/http/answers.ts'
+import { monthlyAnswer, monthlyUsersAnswer } from '../../src/http/answer-schemas.ts'
 import { type Office, openOffice, utc } from './books.ts'
 import { openNasty } from './nasty.ts'
 
