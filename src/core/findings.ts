@@ -35,6 +35,8 @@ export const VITAL_FINDINGS = {
   windows_unspent: 'ticket',
   check_found: 'ticket',
   check_old: 'ticket',
+  backup_failed: 'ticket',
+  backup_old: 'ticket',
   certificate_old: 'ticket',
 } as const satisfies Record<string, Severity>
 
@@ -305,7 +307,7 @@ function findingsOfResult(result: JobResult, now: Instant): (Vital | null)[] {
     case 'certificate':
       return [certificateEnds(result, now)]
     case 'backup':
-      return []
+      return [backupFailed(result), backupOld(result, now)]
     default:
       return result.job satisfies never
   }
@@ -324,6 +326,33 @@ function checkOld({ at, endsAt }: JobResult, now: Instant): Vital | null {
   if (endsAt === null || now <= endsAt) return null
   const message = `the newest is of ${formatInstant(at)}, though one is due every day; does its job still run?`
   return { kind: 'check_old', subject: 'check', message, next: CHECK }
+}
+
+/** Its message begins with the place of the backups. */
+const placeOf = ({ message }: JobResult): string => message.split(': ')[0] ?? ''
+
+function backupFailed(result: JobResult): Vital | null {
+  const { at, ok, wellAt, message } = result
+  if (ok) return null
+  const newest =
+    wellAt === null ? 'none has been made yet' : `the newest good one is of ${formatInstant(wellAt)}`
+  return {
+    kind: 'backup_failed',
+    subject: 'backup',
+    message: `on ${formatInstant(at)} it failed, and ${newest} (${message})`,
+    next: ['tranche', 'backup', placeOf(result)],
+  }
+}
+
+function backupOld(result: JobResult, now: Instant): Vital | null {
+  const { ok, wellAt, endsAt } = result
+  if (!ok || endsAt === null || wellAt === null || now <= endsAt) return null
+  return {
+    kind: 'backup_old',
+    subject: 'backup',
+    message: `the newest is of ${formatInstant(wellAt)}, though one is due every day; does its job still run?`,
+    next: ['tranche', 'backup', placeOf(result)],
+  }
 }
 
 /** A service says now and then what it shows. One that is silent has stopped, and shows nothing. */

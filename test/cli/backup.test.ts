@@ -65,6 +65,37 @@ test('--keep removes the oldest of its own, and nothing else, once the new one i
     assert.equal((await backup(...wrong)).code, 2, wrong.join(' '))
 })
 
+test('status remembers how the backups of a job went, with a command that mends it as it is printed', async (t) => {
+  const { file, backups, backup, machine, setClock } = await setUp(t)
+  const status = async () => {
+    const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
+    const { jobs } = JSON.parse(out)
+    return { job: jobs.find((one: { job: string }) => one.job === 'backup') }
+  }
+  assert.equal((await backup(backups)).code, 0)
+  assert.equal((await status()).job, undefined)
+  setClock(plus(T0, DAY_MS))
+  assert.equal((await backup(backups, '--keep', '2')).code, 0)
+  const { job } = await status()
+  assert.deepEqual([job.ok, job.well_at, job.message], [true, '2026-01-06T00:00:00.000Z', backups])
+  // The name is taken: it fails.
+  assert.equal((await backup(backups, '--keep', '2')).code, 5)
+  const failed = await status()
+  assert.deepEqual([failed.job.ok, failed.job.well_at], [false, '2026-01-06T00:00:00.000Z'])
+  assert.match(failed.job.message, /^\/.*backups: .* already exists/)
+  const checked = await runHere(['--db', file, 'status'], { machine })
+  assert.match(checked.out, /backup_failed/)
+  const [, mend = ''] = /> tranche .*?(backup \S+)/.exec(checked.out) ?? []
+  setClock(plus(T0, 2 * DAY_MS))
+  assert.equal((await runHere(['--db', file, ...mend.split(' ')], { machine })).code, 0)
+  assert.equal((await backup(`${backups}`, '--keep', '2', '--json')).code, 5)
+  setClock(plus(T0, 3 * DAY_MS))
+  assert.equal((await backup(backups, '--keep', '2')).code, 0)
+  assert.doesNotMatch((await runHere(['--db', file, 'status'], { machine })).out, /backup_/)
+  setClock(plus(T0, 6 * DAY_MS))
+  assert.match((await runHere(['--db', file, 'status'], { machine })).out, /backup_old/)
+})
+
 test('a monitor is told of a backup that was made, and why one was not', async (t) => {
   const { folder, backups, backup } = await setUp(t)
   const calls: string[] = []

@@ -76,6 +76,15 @@ test('a check is told until another one follows, and missed only where one is du
   ])
 })
 
+test('a backup is told when it failed, and missed where one is due; the next good one ends both', () => {
+  const backup: JobResult = { ...check, job: 'backup', endsAt: NOW, message: '/var/backups' }
+  assert.deepEqual(kinds({ results: [backup] }), [])
+  assert.deepEqual(kinds({ results: [{ ...backup, endsAt: ago(1) }] }), ['backup_old'])
+  const failed = { ...backup, ok: false, endsAt: ago(1), message: '/var/backups: no room' }
+  assert.deepEqual(kinds({ results: [failed] }), ['backup_failed'])
+  assert.deepEqual(kinds({ results: [{ ...failed, wellAt: null }] }), ['backup_failed'])
+})
+
 test('a certificate is told two weeks and three days before its end, unless its service has stopped', () => {
   const endingIn = (ms: number, at = NOW): string[] =>
     kinds({ results: [{ ...certificate, at, endsAt: plus(NOW, ms) }] })
@@ -252,6 +261,8 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
       { ...check, message: '1 warning (trade_price)', endsAt: ago(1) },
       { ...certificate, endsAt: plus(NOW, 4 * DAY_MS) },
       { ...certificate, endsAt: NOW },
+      { ...check, job: 'backup', ok: false, message: '/var/backups: no room' },
+      { ...check, job: 'backup', endsAt: ago(1), message: '/var/backups' },
     ],
   })
   // A price is old of itself only while its feed is not known to be down.

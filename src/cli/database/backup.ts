@@ -1,16 +1,17 @@
 // backup: a copy of the database, made while it is in use, under the name that is given or a dated one in a folder.
 
 import { existsSync, lstatSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
 import { counted, unreadable, visible } from '../../core/text.ts'
-import { formatInstant, type Instant } from '../../core/time.ts'
+import { formatInstant, type Instant, plus } from '../../core/time.ts'
 import type { Database } from '../../store/database.ts'
 import { nameTaken } from '../../whole-file.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { failureOf } from '../exit-codes.ts'
 import { wholeNumber } from '../options.ts'
+import { DUE_AGAIN_MS } from '../service/check.ts'
 import { createPing, pingUrl } from '../service/tick.ts'
 import { note, print, warn } from '../terminal.ts'
 import { copyWatched } from './copy.ts'
@@ -25,7 +26,10 @@ export function backupCommand(cli: Cli): Command {
     .argument('<file>', 'the file to write, or a folder for a file named by the date')
     .option('--force', 'replace the file if it exists')
     .addOption(
-      new Option('--keep <number>', 'in a folder: keep the newest so many backups, and remove older ones')
+      new Option(
+        '--keep <number>',
+        'in a folder: keep the newest so many, remove older ones, and let status watch them',
+      )
         .argParser(wholeNumber(1, 100_000))
         .conflicts('force'),
     )
@@ -39,11 +43,35 @@ export function backupCommand(cli: Cli): Command {
       try {
         await backUp(cli, place, options)
       } catch (error) {
-        await ping(failureOf(error).message)
+        const { message } = failureOf(error)
+        if (isJob(options)) await remember(cli, place, message)
+        await ping(message)
         throw error
       }
+      if (isJob(options)) await remember(cli, place, null)
       await ping(null)
     })
+}
+
+/** A person who makes a backup by hand has promised no other one. */
+const isJob = ({ keep }: Options): boolean => keep !== undefined
+
+/** Lets `status` and the metrics know, as a daily check does. A backup that cannot is still a backup. */
+async function remember(cli: Cli, place: string, failure: string | null): Promise<void> {
+  const folder = resolve(place)
+  const noted = cli.withStore(async (store) =>
+    store.noteResult({
+      job: 'backup',
+      host: '',
+      ok: failure === null,
+      endsAt: plus((await store.readClock()).now, DUE_AGAIN_MS),
+      message: failure === null ? folder : `${folder}: ${failure}`,
+    }),
+  )
+  await noted.catch((error) => {
+    if (!(error instanceof Problem && error.code === 'database_sealed'))
+      warn(cli, `status does not learn of this backup: ${(error as Error).message}`)
+  })
 }
 
 async function backUp(cli: Cli, place: string, { force = false, keep }: Options): Promise<void> {

@@ -94,7 +94,7 @@ async function look(cli: Cli, { env, daily }: CheckOptions): Promise<Seen> {
 const OF_CHECKS = ['check_failed', 'check_found', 'check_old']
 
 /** When the next daily check is overdue: a machine may have been off for a night. */
-const DUE_AGAIN_MS = 2 * DAY_MS + 2 * HOUR_MS
+export const DUE_AGAIN_MS = 2 * DAY_MS + 2 * HOUR_MS
 
 type Found = Pick<Seen, 'faults' | 'warnings'> & { daily: true | undefined }
 

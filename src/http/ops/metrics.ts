@@ -246,6 +246,10 @@ function createGauges() {
       gauges.jobOk.set({ job, host }, ok ? 1 : 0)
       gauges.jobAge.set({ job, host }, since(at, now))
     }
+    const backups = results.flatMap(({ job, wellAt }) =>
+      job === 'backup' && wellAt !== null ? [wellAt] : [],
+    )
+    setOrDrop(gauges.lastBackup, backups.length > 0 ? Math.max(...backups) / SECOND_MS : null)
     gauges.paused.set(partners.filter(({ webhook }) => webhook?.paused).length)
   }
 
@@ -278,6 +282,10 @@ const addGauges = (add: AddGauge) => ({
   dayGrowth: add('database_day_growth_bytes', 'By how much the database grew in a day.'),
   jobOk: add('job_ok', '1 if the job went well when it ended last, else 0.', ['job', 'host']),
   jobAge: add('job_last_age_seconds', 'Time since the job ended last.', ['job', 'host']),
+  lastBackup: add(
+    'backup_last_success_timestamp_seconds',
+    'When the last good backup with --keep was made, as a Unix time.',
+  ),
   open: add('executions_open', 'Executions that await a confirmation.', ['environment']),
   due: add('executions_due', 'Executions that a poll would hand out now.', ['environment']),
   oldestDue: add(
