@@ -180,6 +180,21 @@ export const listingContract: Contract = {
     )
   },
 
+  'a plan is listed with its current window, and one that was cancelled with none': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme)
+    for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId: id })
+    world.advance(DAY_MS)
+    await tick(world, '60000')
+    await sendPlan(store, acme, { partnerPlanId: 'p2', status: 'cancelled' })
+    const windows = (await store.listPlans(EVERYBODY, { after: null, limit: 10 })).map(({ window }) => window)
+    assert.deepEqual(
+      windows.map((window) => window && [window.start, window.closed]),
+      [[plus(T0, DAY_MS), null], null, [plus(T0, DAY_MS), null]],
+    )
+  },
+
   'executions are listed by their status': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme } = world
