@@ -18,7 +18,8 @@ const BLOCKS = blocksOf(GUIDE, 'sh')
 const NEXT_SECOND = 'then=$(date +%s); while [ "$(date +%s)" = "$then" ]; do sleep 0.1; done'
 
 test('the shell blocks work by copy and paste, in their order', async (t) => {
-  if (!hasOwnMachine(t) || !hasTool(t, 'cron') || !hasTool(t, 'rsyslogd')) return
+  const tools = ['cron', 'rsyslogd', 'restic'] as const
+  if (!hasOwnMachine(t) || !tools.every((tool) => hasTool(t, tool))) return
   const again = BLOCKS.filter((block) => /-(before-upgrade|move)\.db/.test(block))
   assert.equal(again.length, 2)
   const copied = 'mkdir /mnt/copied; cd /mnt/copied; ln -s "$TRANCHE" tranche'

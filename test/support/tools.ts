@@ -21,6 +21,7 @@ export const TOOLS = [
   'pgbouncer',
   'postgres',
   'promtool',
+  'restic',
   'rsyslogd',
   'sslscan',
   'systemd-analyze',
