@@ -7,11 +7,19 @@ import { ofTenant, showPlan, type Tenant, tenantName } from './partner.ts'
 import { BY_HAND, fillEarly, IMPORTED, PRICE_LIVE_MS } from './price.ts'
 import { counted, spellBytes, spellFree } from './text.ts'
 import { DAY_MS, formatInstant, type Instant, later, MINUTE_MS, spellSpan } from './time.ts'
-import type { DiskVitals, FeedVitals, JobResult, PartnerVitals, UnspentWindows, Vitals } from './vitals.ts'
+import type {
+  DiskVitals,
+  FeedVitals,
+  Finding,
+  JobResult,
+  PartnerVitals,
+  Severity,
+  UnspentWindows,
+  Vitals,
+} from './vitals.ts'
 import { FAILURES_TO_PAUSE } from './webhook.ts'
 
-/** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
-type Severity = 'page' | 'ticket'
+export type { Finding } from './vitals.ts'
 
 /** Every finding that follows from the vitals, and how urgent it is. The codes are stable: alert rules name them. */
 export const VITAL_FINDINGS = {
@@ -25,6 +33,8 @@ export const VITAL_FINDINGS = {
   partner_failing: 'page',
   check_failed: 'page',
   certificate_ends: 'page',
+  standby_away: 'page',
+  clock_back: 'page',
   feed_down: 'ticket',
   price_old: 'ticket',
   executions_stuck: 'ticket',
@@ -38,21 +48,10 @@ export const VITAL_FINDINGS = {
   backup_failed: 'ticket',
   backup_old: 'ticket',
   certificate_old: 'ticket',
+  key_ends: 'ticket',
+  file_open: 'ticket',
+  folder_open: 'ticket',
 } as const satisfies Record<string, Severity>
-
-export type Finding = {
-  /** The code, which never changes. */
-  kind: string
-  severity: Severity
-  /** The tenant it is about; null for a finding about the whole service. */
-  tenant: Tenant | null
-  subject: string
-  message: string
-  /**
-   * The command to run next, word by word; `tranche` as the first word stands for the program, however it is called.
-   */
-  next: readonly string[]
-}
 
 type Vital = Omit<Finding, 'severity' | 'tenant'> & { kind: keyof typeof VITAL_FINDINGS; tenant?: Tenant }
 
@@ -80,11 +79,16 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
   ]
   return found
     .filter((one) => one !== null)
-    .map(({ tenant = null, ...one }) => ({ ...one, severity: VITAL_FINDINGS[one.kind], tenant }))
+    .map(({ tenant = null, ...one }): Finding => ({ ...one, severity: VITAL_FINDINGS[one.kind], tenant }))
+    .concat(vitals.also)
     .toSorted((a, b) => URGENCY.indexOf(a.severity) - URGENCY.indexOf(b.severity))
 }
 
 const URGENCY: readonly Severity[] = ['page', 'ticket']
+
+/** Why no write of a server ends: `names` are the standbys that it waits for. */
+export const standbyWords = (names: string): string =>
+  `waits for a standby (synchronous_standby_names = ${names}), and none that counts is connected: no commit ends`
 
 /** A finding that only `check` looks for, because it needs more than the vitals. */
 export const ticket = (

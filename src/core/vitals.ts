@@ -87,6 +87,23 @@ export type JobResult = {
   message: string
 }
 
+/** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
+export type Severity = 'page' | 'ticket'
+
+export type Finding = {
+  /** The code, which never changes. */
+  kind: string
+  severity: Severity
+  /** The tenant it is about; null for a finding about the whole service. */
+  tenant: Tenant | null
+  subject: string
+  message: string
+  /**
+   * The command to run next, word by word; `tranche` as the first word stands for the program, however it is called.
+   */
+  next: readonly string[]
+}
+
 type SealVitals = { at: Instant; movedTo: string }
 
 export type Vitals = {
@@ -105,6 +122,8 @@ export type Vitals = {
   /** The newest first. */
   earlyFills: EarlyFill[]
   results: JobResult[]
+  /** What the looks have found that say it in words of their own. */
+  also: Finding[]
   /** Null for a database in memory, and on a server, whose disk is not visible from here. */
   disk: DiskVitals | null
 }

@@ -58,6 +58,8 @@ export interface MonitoringStore {
    * its own log: the check finds what holds that up.
    */
   walBytes(): Promise<number | null>
+  /** The standbys that a server waits for, while none of them is connected; null when a write can end. */
+  readStandbyAway(): Promise<string | null>
 }
 
 // Reads for the operator's page alone: a few rows each, however much data there is.

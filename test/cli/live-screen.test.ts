@@ -46,6 +46,7 @@ const seenAt = (at: Instant, vitals: Partial<StatusView['vitals']> = {}): Status
     unspent: [],
     earlyFills: [],
     results: [],
+    also: [],
     disk: {
       folder: '/var/lib/tranche',
       freeBytes: 20 * 2 ** 30,

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { createReadiness } from '../../src/http/ops/readiness.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
@@ -137,7 +138,7 @@ test('the check warns of a slot nobody reads, of long transactions, and of a sta
   if (!hasTool(t, 'postgres')) return
   const server = await startServer({ max_wal_size: '32MB', min_wal_size: '32MB' })
   t.after(server.stop)
-  const { found, setAhead } = await openOn(t, server)
+  const { store, found, setAhead } = await openOn(t, server)
 
   assert.deepEqual(await found('slot_behind'), [])
   await server.ask(`select pg_create_physical_replication_slot('gone', true)`)
@@ -194,6 +195,15 @@ test('the check warns of a slot nobody reads, of long transactions, and of a sta
     (await found('standby_away'))[0]?.message ?? '',
     /synchronous_standby_names = b.*no commit ends$/,
   )
+  // A write that waits for it is not one behind a lock.
+  const reasons = await createReadiness()(store)
+  assert.equal(reasons.length, 1)
+  assert.match(
+    reasons[0] ?? '',
+    /^The server of the database waits for a standby \(.* = b\).*no commit ends\.$/,
+  )
+  await server.ask(`alter system reset synchronous_standby_names`)
+  await server.ask('select pg_reload_conf()')
 })
 
 test('the check warns before the numbers of transactions run out, and finds pages that came back changed', async (t) => {

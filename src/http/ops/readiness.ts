@@ -8,6 +8,7 @@ import {
   standsStill,
   writesLost,
 } from '../../core/clock.ts'
+import { standbyWords } from '../../core/findings.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Instant, MINUTE_MS } from '../../core/time.ts'
 import type { MonitoringStore, Stock } from '../../store/monitoring.ts'
@@ -17,7 +18,7 @@ import type { ClockStore, StandstillStore } from '../../store/store.ts'
 export const PROBE_TIMEOUT_MS = 2_000
 
 /** What readiness reads from the database. */
-type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler'> &
+type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler' | 'readStandbyAway'> &
   Pick<ClockStore, 'readClock'> &
   Pick<StandstillStore, 'readRestored' | 'readLostWrites'>
 
@@ -25,14 +26,21 @@ type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler'> &
 export function createReadiness(): (store: Probed | null) => Promise<string[]> {
   const probe = shared(async (open: Probed) => open.probeWrite())
   const doubt = shared(doubtOrLateness)
+  const standby = shared(async (open: Probed) => open.readStandbyAway())
 
   return async (store) => {
     if (!store) return ['The database is not open yet.']
     // In parallel, so that both together take no longer than one may.
+    const away = within(PROBE_TIMEOUT_MS, standby(store), '').catch(() => null)
     const reasons = await Promise.all([
       within(PROBE_TIMEOUT_MS, probe(store), 'it is locked').then(
         () => null,
-        (error: Error) => worded(error, 'The database cannot be written: '),
+        async (error: Error) => {
+          const names = await away
+          return names === null
+            ? worded(error, 'The database cannot be written: ')
+            : `The server of the database ${standbyWords(names)}.`
+        },
       ),
       within(PROBE_TIMEOUT_MS, doubt(store), 'it has not answered').catch((error: Error) =>
         worded(error, 'The database cannot be read: '),

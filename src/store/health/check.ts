@@ -1,7 +1,7 @@
 // Faults: rows that break a rule, and rows that were changed after they were recorded. Also warnings, which are not
 // wrong yet.
 
-import { type Finding, findingsOf, KEY_ENDS_WITHIN_DAYS, ticket } from '../../core/findings.ts'
+import { type Finding, findingsOf, ticket } from '../../core/findings.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Price, type Usd } from '../../core/money.ts'
 import { type Environment, tenantName } from '../../core/partner.ts'
 import {
@@ -15,7 +15,7 @@ import {
 } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
-import { DAY_MS, formatInstant, plus, spellSpan } from '../../core/time.ts'
+import { formatInstant } from '../../core/time.ts'
 import {
   adjustmentDigest,
   DIGESTED,
@@ -29,12 +29,13 @@ import type { CheckStore, Fault, Look } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type AdjustmentRow, adjustmentOf, type TradeRow, tradeOf } from '../rows/ledger.ts'
 import { createWindowStore } from '../shared/plans.ts'
-import { IS_LIVE, ROTATED } from '../sql/accounts.ts'
+import { IS_LIVE } from '../sql/accounts.ts'
 import { LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
-import { breathe, instant, instantOrNull, type Query, query } from '../statement.ts'
+import { breathe, instant, type Query, query } from '../statement.ts'
 import type { PlanAhead, WindowStore } from '../store.ts'
 import { TABLES } from '../tables.ts'
 import type { Base } from '../transaction.ts'
+import { noneIfDamaged } from './looks.ts'
 import { earlyFillsReader, type OwnVitals, stockTaker, vitalsReader } from './vitals.ts'
 
 /** The most findings of a rule: more would add nothing. */
@@ -196,7 +197,7 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
 }
 
 // Warnings: what is not wrong yet but may become so. To the findings from the vitals (core/findings.ts), the check adds
-// those that take more reading: keys that end, figures that contradict each other, traces of a wrong clock, and the
+// those that take more reading: figures that contradict each other, traces of a wrong clock, and the
 // warnings of one store alone.
 
 type WarningParts = {
@@ -210,9 +211,7 @@ export function warningsOf(base: Base, parts: WarningParts): CheckStore['findWar
   const looks: Record<Environment, readonly Look[]> = {
     live: [
       glance(base, parts.vitals),
-      keysThatEnd(base),
       mispricedTrades(base, 'live'),
-      setBack(base),
       rolledAhead(createWindowStore(base)),
       ...parts.looks,
     ],
@@ -223,12 +222,6 @@ export function warningsOf(base: Base, parts: WarningParts): CheckStore['findWar
     for (const look of looks[environment]) found.push(...(await look(clock).catch(noneIfDamaged)))
     return found
   }
-}
-
-/** What cannot be read is a fault, which the check has reported already. */
-function noneIfDamaged(error: unknown): Finding[] {
-  if (error instanceof Problem && error.code === 'database_damaged') return []
-  throw error
 }
 
 function glance(base: Base, parts: OwnVitals): Look {
@@ -257,28 +250,6 @@ export function importLeft(rows: bigint): Finding {
 // Warnings about the clock: traces of a time when it was wrong.
 
 const LIVE = { slug: null, environment: 'live' } as const
-
-/** Only live business counts: a test environment may be advanced faster than the clock. */
-const LATEST_RECORD = query<{ at: bigint | null }>(
-  `select max(x.at) as at from (
-     select max(at) as at from ticks union all select max(at) from audit
-     union all select max(at) from reported_until
-     union all select (select max(created_at) from executions e where e.tenant_id = t.tenant_id)
-       from tenants t where environment = 'live'
-     union all select (select max(recorded_at) from trades d where d.tenant_id = t.tenant_id)
-       from tenants t where environment = 'live') x`,
-)
-
-const setBack =
-  (base: Base): Look =>
-  async (clock) => {
-    const latest = instantOrNull((await base.look((tx) => tx.get(LATEST_RECORD)))?.at ?? null)
-    // The clock is read afterwards; otherwise a record written meanwhile would lie ahead of it.
-    const now = await clock()
-    if (latest === null || latest <= now) return []
-    const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later`
-    return [ticket('clock_back', 'clock', message, { severity: 'page', next: ['timedatectl', 'status'] })]
-  }
 
 const PLANS_PER_READ = 1_000
 
@@ -317,42 +288,6 @@ const rolledAhead =
         tenant.environment,
       ]
       return ticket('windows_ahead', `${place} plan ${partnerPlanId}`, message, { tenant, next })
-    })
-  }
-
-// Warnings about keys that end soon.
-
-type KeyRow = TenantRow & { key_id: string; expires_at: bigint; last: bigint | null; rotated: bigint }
-/** A key needs no warning once its partner has switched to one that lasts longer. */
-const KEYS_THAT_END = query<KeyRow>(
-  `select t.*, k.key_id, k.expires_at, k.last_used_at as last,
-     case when ${ROTATED('k.key_id')} then 1 else 0 end as rotated
-   from api_keys k join tenants t on t.tenant_id = k.tenant_id join partners p on p.partner_slug = t.partner_slug
-   where ${IS_LIVE} and k.revoked_at is null and k.expires_at > :now and k.expires_at <= :soon and p.status = 'active'
-     and not exists (
-       select 1 from api_keys n where n.tenant_id = k.tenant_id and n.revoked_at is null
-         and (n.expires_at is null or n.expires_at > :soon) and n.last_used_at >= coalesce(k.last_used_at, 0))
-   order by k.expires_at, k.key_id`,
-)
-
-const keysThatEnd =
-  (base: Base): Look =>
-  async (clock) => {
-    const now = await clock()
-    const rows = await base.look((tx) =>
-      tx.all(KEYS_THAT_END, { now, soon: plus(now, KEY_ENDS_WITHIN_DAYS * DAY_MS) }),
-    )
-    return rows.map(({ key_id, expires_at, last, rotated, ...row }) => {
-      const tenant = tenantOf(row)
-      const used = last === null ? 'it was never used' : `it was last used ${formatInstant(instant(last))}`
-      const isRotated = Number(rotated) === 1
-      const instead = isRotated ? 'its successor is not in use' : 'no key that lasts longer is in use'
-      const message = `ends ${formatInstant(instant(expires_at))}, and ${instead}; ${used}`
-      const next = isRotated ? ['list', tenant.partnerSlug] : ['rotate', key_id]
-      return ticket('key_ends', `${tenantName(tenant)} key ${key_id}`, message, {
-        tenant,
-        next: ['tranche', 'key', ...next],
-      })
     })
   }
 

@@ -22,7 +22,7 @@ import type {
   PartnerVitals,
   UnspentWindows,
 } from '../../core/vitals.ts'
-import type { Backlog, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
+import type { Backlog, Look, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/prices.ts'
 import { SEAL, sealIn } from '../seal.ts'
@@ -32,6 +32,7 @@ import { restoredIn, STANDSTILL } from '../standstill.ts'
 import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
 import type { RowOf } from '../tables.ts'
 import type { Base } from '../transaction.ts'
+import { keysThatEnd, noneIfDamaged, setBack } from './looks.ts'
 
 type ResultRow = RowOf<'last_results'>
 const RESULTS = query<ResultRow>('select * from last_results order by job, host')
@@ -66,16 +67,20 @@ export type OwnVitals = {
   firstAwake: Query<{ created_at: bigint }>
   partners: PartnerSql
   readLost: () => Promise<LostWrites | null>
+  /** Looks at what only this store has. */
+  looks: readonly Look[]
   readDisk: (now: Instant) => Promise<DiskVitals | null>
 }
 
 export function vitalsReader(
   base: Base,
-  { firstAwake, partners, readLost, readDisk }: OwnVitals,
+  { firstAwake, partners, readLost, looks: own, readDisk }: OwnVitals,
 ): MonitoringStore['readVitals'] {
   const readScheduler = schedulerReader(base, firstAwake)
   const readPartners = partnersReader(base, partners)
   const readEarlyFills = earlyFillsReader(base)
+  const looks = [setBack(base), keysThatEnd(base), ...own]
+  const clock = () => base.look((tx) => tx.clock)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
     const [dispute, seal, restored, asked, price, results] = await base.read((tx) =>
@@ -102,6 +107,7 @@ export function vitalsReader(
       unspent: stock.unspent,
       earlyFills: await readEarlyFills('live', now),
       results: results.map(resultOf),
+      also: (await Promise.all(looks.map((look) => look(clock).catch(noneIfDamaged)))).flat(),
       disk: await readDisk(now),
     }
   }
@@ -530,7 +536,10 @@ const WEBHOOKS = query<Omit<WebhookCount, 'count'> & { count: bigint }>(
    from webhooks h join tenants t on t.tenant_id = h.tenant_id group by 1, 2, 3`,
 )
 
-type Read = Omit<MonitoringStore, 'probeWrite' | 'readMarks' | 'countExecutionsAfter' | 'walBytes'>
+type Read = Omit<
+  MonitoringStore,
+  'probeWrite' | 'readMarks' | 'countExecutionsAfter' | 'walBytes' | 'readStandbyAway'
+>
 
 export const monitoringReader = (base: Base, own: OwnVitals): Read => ({
   readScheduler: schedulerReader(base, own.firstAwake),

@@ -81,14 +81,6 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
         { next: psql('show data_checksums') },
       ),
     ),
-    asking(AWAY, {}, ({ names }) =>
-      ticket(
-        'standby_away',
-        'server',
-        `waits for a standby (synchronous_standby_names = ${names}), and none that counts is connected: no commit ends`,
-        { next: psql('table pg_stat_replication') },
-      ),
-    ),
     asking(WRAPAROUND, { most: AGE_MAX }, ({ name, age }) =>
       ticket(
         'wraparound_near',
@@ -129,12 +121,6 @@ const UNREPLICATED = query<{ names: string }>(
    where current_setting('synchronous_standby_names') = ''`,
 )
 const UNSUMMED = query(`select 1 where current_setting('data_checksums') <> 'on'`)
-/** Only a superuser and members of pg_read_all_stats can see which standby counts. */
-const AWAY = query<{ names: string }>(
-  `select current_setting('synchronous_standby_names') as names
-   where current_setting('synchronous_standby_names') <> '' and pg_has_role('pg_read_all_stats', 'usage')
-     and not exists (select 1 from pg_stat_replication where sync_state in ('sync', 'quorum'))`,
-)
 const WRAPAROUND = query<{ name: string; age: bigint }>(
   `select datname::text as name, greatest(age(datfrozenxid), mxid_age(datminmxid))::bigint as age from pg_database
    where datname = current_database() and greatest(age(datfrozenxid), mxid_age(datminmxid)) > :most`,

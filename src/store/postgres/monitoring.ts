@@ -2,7 +2,9 @@
 
 import type { LostWrites } from '../../core/clock.ts'
 import type { ExecutionId } from '../../core/execution.ts'
+import { standbyWords, ticket } from '../../core/findings.ts'
 import { HOUR_MS } from '../../core/time.ts'
+import { namedInCommand } from '../address.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
   firstAwake,
@@ -13,7 +15,7 @@ import {
   type PartnerSql,
   partnersPage,
 } from '../health/vitals.ts'
-import type { MonitoringStore } from '../monitoring.ts'
+import type { Look, MonitoringStore } from '../monitoring.ts'
 import { IS_OPEN, OWN_NOW, unleasedAt } from '../sql/ledger.ts'
 import { goOn, readRestored } from '../standstill.ts'
 import { instant, query } from '../statement.ts'
@@ -41,12 +43,14 @@ export const createMonitoringStore = (connection: Connection, base: Base): Monit
   ...monitoringReader(base, ownVitals(connection)),
   // A server looks after its log itself, and keeps more of it than would alarm anybody on a file.
   walBytes: async () => null,
+  readStandbyAway: () => standbyAway(connection),
 })
 
 export const ownVitals = (connection: Connection): OwnVitals => ({
   firstAwake: FIRST_AWAKE,
   partners: PARTNER_SQL,
   readLost: () => recordedLoss(connection),
+  looks: [standbyLook(connection)],
   // A server's disk is watched by the server's own monitoring.
   readDisk: async () => null,
 })
@@ -208,3 +212,26 @@ function inAll(rows: readonly Row[]): LostWrites | null {
 }
 
 const least = (numbers: readonly bigint[]): bigint => numbers.reduce((a, b) => (a < b ? a : b))
+
+// A synchronous standby that is away: every write waits for it, and nothing says so but the server.
+
+/** Only a superuser and members of pg_read_all_stats can see which standby counts. */
+const AWAY = query<{ names: string }>(
+  `select current_setting('synchronous_standby_names') as names
+   where current_setting('synchronous_standby_names') <> '' and pg_has_role('pg_read_all_stats', 'usage')
+     and not exists (select 1 from pg_stat_replication where sync_state in ('sync', 'quorum'))`,
+)
+
+async function standbyAway({ look }: Connection): Promise<string | null> {
+  const [row] = await look((tx) => tx.all(AWAY))
+  return row?.names ?? null
+}
+
+const standbyLook =
+  (connection: Connection): Look =>
+  async () => {
+    const names = await standbyAway(connection)
+    if (names === null) return []
+    const next = ['psql', namedInCommand(connection.server), '-c', 'table pg_stat_replication']
+    return [ticket('standby_away', 'server', standbyWords(names), { severity: 'page', next })]
+  }

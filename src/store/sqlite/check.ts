@@ -1,8 +1,6 @@
 // The check: what SQLite says of the file, every rule of the ledger, and rows that were changed after they were
 // recorded.
 
-import { statSync } from 'node:fs'
-import { dirname } from 'node:path'
 import { ticket, WAL_LARGE_BYTES } from '../../core/findings.ts'
 import { spellBytes } from '../../core/text.ts'
 import {
@@ -20,7 +18,7 @@ import { IS_OPEN } from '../sql/ledger.ts'
 import type { Base } from '../transaction.ts'
 import type { Connection, Database } from './file/connection.ts'
 import { inOneLine } from './file/errors.ts'
-import { lockFile, realName, walBytes, walFile } from './file/files.ts'
+import { lockFile, walBytes, walFile } from './file/files.ts'
 import { acquireLock } from './file/locks.ts'
 import { ownVitals } from './monitoring.ts'
 
@@ -62,13 +60,12 @@ export const createCheckStore = (connection: Connection, base: Base): CheckStore
     }),
     findWarnings: warningsOf(base, {
       vitals: ownVitals(connection),
-      looks: db.memory ? [] : [largeLog(db), openFiles(db), openFolder(db), leftImport(db, base)],
+      looks: db.memory ? [] : [largeLog(db), leftImport(db, base)],
     }),
   }
 }
 
-// What the check warns of on SQLite alone: a log that grows, files that others can open, an import that was
-// interrupted.
+// What the check warns of on SQLite alone: a log that grows, and an import that was interrupted.
 
 function largeLog(db: Database): Look {
   return async () => {
@@ -77,35 +74,6 @@ function largeLog(db: Database): Look {
     const message = `has ${spellBytes(bytes)}: a process that reads without end keeps it from being folded in`
     const log = walFile(db.name)
     return [ticket('wal_large', log, message, { next: ['lsof', log] })]
-  }
-}
-
-/** What lies beside it takes its mode when it is made, and may be gone soon: named only where the file is closed. */
-function openFiles(db: Database): Look {
-  return async () => {
-    const open = ['', '-wal', '-shm'].flatMap((suffix) => {
-      const file = realName(db.name) + suffix
-      const mode = (statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & 0o777
-      if ((mode & 0o077) === 0) return []
-      const message = `has mode 0${mode.toString(8)}: others on this machine can get at it, and it holds webhook secrets`
-      return [{ suffix, found: ticket('file_open', file, message, { next: ['chmod', '600', file] }) }]
-    })
-    return (open[0]?.suffix === '' ? open.slice(0, 1) : open).map(({ found }) => found)
-  }
-}
-
-/**
- * A group-writable folder counts unless the group is the owner's alone, as far as its number tells: many systems give
- * each user such a group, and an umask that goes with it.
- */
-function openFolder(db: Database): Look {
-  return async () => {
-    const folder = dirname(realName(db.name))
-    const { uid, gid, mode } = statSync(folder)
-    const isOpen = (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== uid)
-    if (!isOpen) return []
-    const message = `has mode 0${(mode & 0o7777).toString(8)}: other users of the machine can put files beside the database, and remove or replace it; end that with chmod go-w, or move the database into a folder of its own`
-    return [ticket('folder_open', folder, message, { next: ['chmod', 'go-w', folder] })]
   }
 }
 

@@ -1,9 +1,10 @@
 // Monitoring's reads. Each goes along an index or a range of the primary key, in pages: between two pages, other
 // requests get their turn, however many rows there are.
 
-import { statfsSync } from 'node:fs'
+import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import { ticket } from '../../core/findings.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import type { DiskVitals } from '../../core/vitals.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
@@ -16,11 +17,11 @@ import {
   type PartnerSql,
   partnersPage,
 } from '../health/vitals.ts'
-import type { MonitoringStore } from '../monitoring.ts'
+import type { Look, MonitoringStore } from '../monitoring.ts'
 import { IS_OPEN, OWN_NOW } from '../sql/ledger.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
-import { type Connection, databaseBytes } from './file/connection.ts'
+import { type Connection, type Database, databaseBytes } from './file/connection.ts'
 import { realName, walBytes } from './file/files.ts'
 
 export function createMonitoringStore(connection: Connection, base: Base): MonitoringStore {
@@ -46,6 +47,7 @@ export function createMonitoringStore(connection: Connection, base: Base): Monit
     ...marksReader(base, async () => (await base.look((tx) => tx.get(NEWEST_EXECUTION)))?.newest ?? null),
     ...monitoringReader(base, ownVitals(connection)),
     walBytes: async () => walBytes(db.name),
+    readStandbyAway: async () => null,
   }
 }
 
@@ -53,6 +55,7 @@ export const ownVitals = (connection: Connection): OwnVitals => ({
   firstAwake: FIRST_AWAKE,
   partners: PARTNER_SQL,
   readLost: async () => null,
+  looks: connection.db.memory ? [] : [openFiles(connection.db), openFolder(connection.db)],
   readDisk: diskReader(connection),
 })
 
@@ -125,5 +128,36 @@ function diskReader({ db, read }: Connection): (now: Instant) => Promise<DiskVit
       totalBytes: (blocks - bfree + bavail) * bsize,
       dayGrowthBytes,
     }
+  }
+}
+
+// Files and a folder that others can get at.
+
+/** What lies beside it takes its mode when it is made, and may be gone soon: named only where the file is closed. */
+function openFiles(db: Database): Look {
+  return async () => {
+    const open = ['', '-wal', '-shm'].flatMap((suffix) => {
+      const file = realName(db.name) + suffix
+      const mode = (statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & 0o777
+      if ((mode & 0o077) === 0) return []
+      const message = `has mode 0${mode.toString(8)}: others on this machine can get at it, and it holds webhook secrets`
+      return [{ suffix, found: ticket('file_open', file, message, { next: ['chmod', '600', file] }) }]
+    })
+    return (open[0]?.suffix === '' ? open.slice(0, 1) : open).map(({ found }) => found)
+  }
+}
+
+/**
+ * A group-writable folder counts unless the group is the owner's alone, as far as its number tells: many systems give
+ * each user such a group, and an umask that goes with it.
+ */
+function openFolder(db: Database): Look {
+  return async () => {
+    const folder = dirname(realName(db.name))
+    const { uid, gid, mode } = statSync(folder)
+    const isOpen = (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== uid)
+    if (!isOpen) return []
+    const message = `has mode 0${(mode & 0o7777).toString(8)}: other users of the machine can put files beside the database, and remove or replace it; end that with chmod go-w, or move the database into a folder of its own`
+    return [ticket('folder_open', folder, message, { next: ['chmod', 'go-w', folder] })]
   }
 }
