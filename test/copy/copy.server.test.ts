@@ -283,8 +283,9 @@ test('a process that holds the lock counts as a user, by whatever name, and writ
   await user.connect()
   try {
     await user.query(`select pg_advisory_lock_shared(${LOCK.use}, 0)`)
-    const { exit, code } = await refused(url, 'restore', beside('before.db'), '--force')
+    const { exit, code, message } = await refused(url, 'restore', beside('before.db'), '--force')
     assert.deepEqual([exit, code], [11, 'database_in_use'])
+    assert.match(message, /in use by host-x \(tranche, from this machine, process \d+ of the server\): stop/)
   } finally {
     await user.end()
   }

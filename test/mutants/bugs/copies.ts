@@ -131,7 +131,7 @@ export const COPIES: readonly Row[] = [
     by: ['copy'],
     breaks:
       'A restore replaces a database under the services that use it. They go on with what they remember of the old one.',
-    find: 'if (performance.now() > until) throw inUse(server)',
+    find: 'if (performance.now() > until) throw inUse(server, await usersOf(client))',
     replace: 'if (performance.now() > until) return',
   },
   {

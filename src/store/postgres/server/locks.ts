@@ -84,7 +84,7 @@ export async function takeFromUsers(client: Asking, server: string): Promise<voi
   const until = performance.now() + ENDING_MAX_MS
   // It does not wait for the lock: that would keep out new sessions of the processes that hold it.
   while (!(await isFree(client))) {
-    if (performance.now() > until) throw inUse(server)
+    if (performance.now() > until) throw inUse(server, await usersOf(client))
     await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
   }
 }
@@ -94,5 +94,29 @@ async function isFree(client: Asking): Promise<boolean> {
   return (rows[0] as { free: boolean }).free
 }
 
-const inUse = (server: string): Problem =>
-  new Problem('database_in_use', `${server} is in use by other processes: stop serve and tick first.`)
+/** Who has the database in use, each as the server knows it: more of them say nothing new. */
+const USERS_NAMED = 5
+
+type User = { name: string; role: string; host: string | null; pid: bigint }
+
+async function usersOf(client: Asking): Promise<string[]> {
+  const { rows } = await client.query(
+    `select distinct coalesce(nullif(a.application_name, ''), 'a program') as name, a.usename::text as role,
+       host(a.client_addr) as host, a.pid::int8 as pid
+     from pg_locks l join pg_stat_activity a on a.pid = l.pid
+     where l.locktype = 'advisory' and l.granted and l.classid = ${LOCK.use} and l.objid = 0
+       and l.database = (select oid from pg_database where datname = current_database()) and a.pid <> pg_backend_pid()
+     order by pid`,
+  )
+  return (rows as User[]).map(
+    ({ name, role, host, pid }) =>
+      `${name} (${role}, from ${host ?? 'this machine'}, process ${pid} of the server)`,
+  )
+}
+
+function inUse(server: string, users: readonly string[]): Problem {
+  const more = users.length - USERS_NAMED
+  const named = [...users.slice(0, USERS_NAMED), ...(more > 0 ? [`${more} more`] : [])].join(', ')
+  const who = users.length === 0 ? 'other processes' : named
+  return new Problem('database_in_use', `${server} is in use by ${who}: stop serve and tick first.`)
+}
