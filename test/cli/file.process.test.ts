@@ -154,7 +154,7 @@ test('a folder, and a file that is something else, are named', async (t) => {
   for (const argv of [['status'], ['tick', '--price', '60000'], ['check'], ['migrate']]) {
     const { code, err } = await trancheHere(letter, ...argv)
     assert.deepEqual([code, err.split('\n').length], [1, 2], err)
-    assert.match(err, /letter\.txt is not a database, .*--db.*`tranche docs operations`/)
+    assert.match(err, /letter\.txt is not a database, .*--db.*`tranche docs reference`/)
   }
 })
 

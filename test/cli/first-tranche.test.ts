@@ -1,4 +1,4 @@
-// When the first tranche of a plan fires without a price feed, as init and docs/operations.md promise it.
+// When the first tranche of a plan fires without a price feed, as init and docs/reference.md promise it.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { feedWords } from '../../src/cli/init/dialogue.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { PLAN, startService, USER } from '../support/service.ts'
 
-const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8')
+const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/reference.md'), 'utf8')
 const PROMISED: [frequency: string, amount: string, hours: number, words: RegExp][] = [
   ['daily', '30.00', 2, /two\s+hours after a daily plan of 30\.00 USD or\s+more begins/],
   ['weekly', '140.00', 3, /three hours after a weekly plan of\s+140\.00/],

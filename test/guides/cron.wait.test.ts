@@ -61,10 +61,10 @@ test('cron runs every line that init installs, and what the jobs say is in the l
 })
 
 test('the guides show the lines of deploy/, and send what each one says to the log', () => {
-  const [crontab = ''] = blocksOf(read('docs/operations.md'), 'crontab')
+  const [crontab = ''] = blocksOf(read('docs/reference.md'), 'crontab')
   assert.deepEqual(linesOf(crontab), TABLE)
   assert.equal(TABLE.length, 3)
-  for (const guide of ['README.md', 'docs/operations.md', 'deploy/README.md']) {
+  for (const guide of ['README.md', 'docs/reference.md', 'deploy/README.md']) {
     const shown = read(guide)
       .split('\n')
       .filter((line) => /^(\*|\d+) (\*|\d+) \* \* \* /.test(line))

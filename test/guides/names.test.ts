@@ -8,6 +8,8 @@ import { blocksOf } from '../support/code-blocks.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
+/** Of a guide that is read in the order of the work, its blocks of code included. */
+const WORDS_MAX = 2_500
 const GUIDES = globSync(['README.md', 'docs/*.md', 'deploy/README.md'], { cwd: ROOT }).sort()
 
 test('a unit that a guide gives to systemctl is one that comes with the program', () => {
@@ -37,6 +39,13 @@ test('what operations does as root, it does not do with tranche itself', () => {
     lines.filter((line) => line.startsWith('tranche ')),
     [],
   )
+})
+
+test('a guide of the work is read in a quarter of an hour: what is looked up is in the reference', () => {
+  for (const guide of ['docs/operations.md']) {
+    const words = read(guide).trim().split(/\s+/).length
+    assert.ok(words <= WORDS_MAX, `${guide} has ${words} words, and may have ${WORDS_MAX}`)
+  }
 })
 
 test('every script of npm is in a guide, and every one in a guide exists', () => {

@@ -75,9 +75,9 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/`body_too_large` \| 413 \| send at most (\S+) KiB/g, BODY_BYTES_MAX / 1024, ['api']],
   [/At the (\S+) failure in a row/g, FAILURES_TO_WARN, ['webhooks']],
   [/(?<!At the )\b(\w+) failures? in a row/g, FAILURES_TO_PAUSE, ['monitoring', 'webhooks']],
-  [/webhook failed (\S+) times/gi, FAILURES_TO_PAUSE, ['monitoring', 'operations']],
-  [/key expires within (\S+) days/gi, KEY_ENDS_WITHIN_DAYS, ['operations']],
-  [/delivered (\S+) times/gi, STUCK_DELIVERIES, ['levers', 'operations']],
+  [/webhook failed (\S+) times/gi, FAILURES_TO_PAUSE, ['monitoring', 'reference']],
+  [/key expires within (\S+) days/gi, KEY_ENDS_WITHIN_DAYS, ['reference']],
+  [/delivered (\S+) times/gi, STUCK_DELIVERIES, ['levers', 'reference']],
   [/at most (\S+) characters long, without a user name/g, WEBHOOK_URL_MAX, ['webhooks']],
   [/You have (\S+) seconds in all/g, TOTAL_TIMEOUT_MS / SECOND_MS, ['webhooks']],
   [/takes its (\S+) seconds/g, TOTAL_TIMEOUT_MS / SECOND_MS, ['webhooks']],
@@ -101,20 +101,20 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/more than (\S+) % off/g, OUTLIER_SHARE * 100, ['engine']],
   [/Each source has (\S+) seconds/g, FETCH_TIMEOUT_MS / SECOND_MS, ['engine']],
   [/minimum tranche \((\S+) USD unless set/g, Number(formatUsd(MIN_TRANCHE_DEFAULT)), ['engine']],
-  [/more than (\S+) minutes plus/g, GRACE_MS / MINUTE_MS, ['monitoring', 'operations']],
-  [/plus (\S+) of its usual gaps/g, GAPS_ALLOWED, ['monitoring', 'operations']],
-  [/due for more than (\S+) minutes/g, DUE_LATE_MS / MINUTE_MS, ['levers', 'operations']],
-  [/not polled for (\S+) minutes although/g, DUE_LATE_MS / MINUTE_MS, ['operations']],
-  [/or for (\S+) hours although its plans/g, SILENT_MAX_MS / HOUR_MS, ['operations']],
-  [/(\S+) or more of a partner's orders failed/g, FAILED_ORDERS_MIN, ['operations']],
-  [/orders failed in the last (\S+) hours/g, ORDERS_SEEN_MS / HOUR_MS, ['operations']],
-  [/Less than (\S+) % of the disk/g, DISK_FREE_MIN * 100, ['operations']],
-  [/newest price is (?:younger than )?(\S+) minutes/g, PRICE_LIVE_MS / MINUTE_MS, ['levers', 'operations']],
+  [/more than (\S+) minutes plus/g, GRACE_MS / MINUTE_MS, ['monitoring', 'reference']],
+  [/plus (\S+) of its usual gaps/g, GAPS_ALLOWED, ['monitoring', 'reference']],
+  [/due for more than (\S+) minutes/g, DUE_LATE_MS / MINUTE_MS, ['levers', 'reference']],
+  [/not polled for (\S+) minutes although/g, DUE_LATE_MS / MINUTE_MS, ['reference']],
+  [/or for (\S+) hours although its plans/g, SILENT_MAX_MS / HOUR_MS, ['reference']],
+  [/(\S+) or more of a partner's orders failed/g, FAILED_ORDERS_MIN, ['reference']],
+  [/orders failed in the last (\S+) hours/g, ORDERS_SEEN_MS / HOUR_MS, ['reference']],
+  [/Less than (\S+) % of the disk/g, DISK_FREE_MIN * 100, ['reference']],
+  [/newest price is (?:younger than )?(\S+) minutes/g, PRICE_LIVE_MS / MINUTE_MS, ['levers', 'reference']],
   [/; (\S+) ticks later the finding is gone/g, FEED_PASSES_SEEN, ['levers']],
   [/At most (\S+) partners have them/g, PARTNERS_NAMED, ['monitoring']],
   [/wal_bytes > (\d+) \* 1024 \* 1024/g, WAL_LARGE_BYTES / 2 ** 20, ['monitoring']],
-  [/log is larger than (\S+) MiB/g, WAL_LARGE_BYTES / 2 ** 20, ['operations']],
-  [/in the last (\S+) days with money/g, UNSPENT_DAYS, ['operations']],
+  [/log is larger than (\S+) MiB/g, WAL_LARGE_BYTES / 2 ** 20, ['reference']],
+  [/in the last (\S+) days with money/g, UNSPENT_DAYS, ['reference']],
   [/holds the lock for more than (\S+) seconds/g, PROBE_TIMEOUT_MS / SECOND_MS, ['monitoring']],
   [/the demo: (\S+) weeks/g, WEEKS, ['README']],
 ]
@@ -167,7 +167,7 @@ test('the formula of the reservation price is the one that is played, with m fro
 
 test('the limit on connections is the one that is kept', () => {
   const most = `minus ${DESCRIPTORS_KEPT}, which are kept for the database and for outgoing calls, ${CONNECTIONS_MAX.toLocaleString('en')} at most`
-  assert.ok(GUIDES.get('docs/operations.md')?.includes(most), most)
+  assert.ok(GUIDES.get('docs/reference.md')?.includes(most), most)
 })
 
 test('all texts say the same of a new column: a report keeps its own, and the column is in a new version', () => {

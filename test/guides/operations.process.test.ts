@@ -1,4 +1,4 @@
-// docs/operations.md, run as an operator would paste it, and held against what the program says of itself.
+// docs/operations.md, run as an operator would paste it, and docs/reference.md against what the program says of itself.
 
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
@@ -12,6 +12,7 @@ import { hasTool } from '../support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
+const REFERENCE = readFileSync(join(ROOT, 'docs/reference.md'), 'utf8')
 const BLOCKS = blocksOf(GUIDE, 'sh')
 
 /** The names of copies have the second in them: a block that is pasted again needs another one. */
@@ -58,7 +59,7 @@ test('every kind of finding is explained, and no other', () => {
   const kinds = new Set(
     [...source.matchAll(/(?:\bkind: |\bticket\(\s*)'([a-z_]+)'/g)].map((match) => match[1]),
   )
-  const section = GUIDE.split('## What check finds')[1]?.split('\n## ')[0] ?? ''
+  const section = REFERENCE.split('## What check finds')[1]?.split('\n## ')[0] ?? ''
   const named = [...section.matchAll(/^\| (`[^|]*) \|/gm)].flatMap(([, cell = '']) =>
     [...cell.matchAll(/`([a-z_]+)`/g)].map((match) => match[1]),
   )
@@ -67,14 +68,14 @@ test('every kind of finding is explained, and no other', () => {
 })
 
 test('the findings that status shows come first in the table of warnings, up to the one the guide names', () => {
-  const last = /in the table from the first to\s+`([a-z_]+)` are also in `status`/.exec(GUIDE)?.[1]
-  const warnings = GUIDE.split('| warning |')[1]?.split('\n\n')[0] ?? ''
+  const last = /in the table from the first to\s+`([a-z_]+)` are also in `status`/.exec(REFERENCE)?.[1]
+  const warnings = REFERENCE.split('| warning |')[1]?.split('\n\n')[0] ?? ''
   const kinds = [...warnings.matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, kind]) => kind)
   assert.deepEqual(kinds.slice(0, kinds.indexOf(last) + 1).sort(), Object.keys(VITAL_FINDINGS).sort())
 })
 
 test('the exit codes are those of the program', () => {
-  const section = GUIDE.split('## Exit codes')[1] ?? ''
+  const section = REFERENCE.split('## Exit codes')[1] ?? ''
   const codes = [...section.matchAll(/^\| (\d+) \|/gm)].map((match) => Number(match[1]))
   assert.deepEqual(codes, Object.values(EXIT))
 })

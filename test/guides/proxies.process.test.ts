@@ -1,4 +1,4 @@
-// The proxies of docs/operations.md, as written there but for places and names, in front of the service.
+// The proxies of docs/reference.md, as written there but for places and names, in front of the service.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -23,7 +23,7 @@ import { startService, USER } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { freePort } from '../support/within.ts'
 
-const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8')
+const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/reference.md'), 'utf8')
 const [NGINX = '', ...moreOfNginx] = blocksOf(GUIDE, 'nginx')
 const [CADDY = '', ...moreOfCaddy] = blocksOf(GUIDE, 'caddyfile')
 const TOKEN = 'opensesame-opensesame'

@@ -180,10 +180,10 @@ export function explained(error: unknown, file: string): unknown {
   if (kind === 'SQLITE_CORRUPT')
     return new Problem(
       'database_damaged',
-      `${file} is damaged: keep it, and see "When the database file is damaged" in \`tranche docs operations\`.`,
+      `${file} is damaged: keep it, and see "When the database file is damaged" in \`tranche docs reference\`.`,
     )
   const sentence = {
-    SQLITE_NOTADB: `${file} is not a database, or its beginning is damaged: name the right file with --db, or see "When the database file is damaged" in \`tranche docs operations\`.`,
+    SQLITE_NOTADB: `${file} is not a database, or its beginning is damaged: name the right file with --db, or see "When the database file is damaged" in \`tranche docs reference\`.`,
     SQLITE_FULL: unusable(file, folder),
     SQLITE_IOERR: unusable(file, folder),
     SQLITE_READONLY: unwritable(file, folder),

@@ -184,7 +184,7 @@ const goneFrom = (name: string): Problem =>
   new Problem(
     'database_gone',
     `${name} was removed or replaced while it was open, so nothing more is stored: ` +
-      'see "When the database is gone" in `tranche docs operations` before you stop this process.',
+      'see "When the database is gone" in `tranche docs reference` before you stop this process.',
   )
 
 // Where a database may live: on a disk of this machine.

@@ -76,7 +76,7 @@ function refuseDamagedLog(database: string): void {
   const removed = (cut ? [index] : [wal, index]).map(quoted).join(' ')
   throw new Problem(
     'bad_file',
-    `${flaw} keep copies of all three files and see "When the log is damaged" in \`tranche docs operations\`. To go on without ` +
+    `${flaw} keep copies of all three files and see "When the log is damaged" in \`tranche docs reference\`. To go on without ` +
       `those commits, run \`${cut}rm -f ${removed}\`.`,
   )
 }
@@ -187,7 +187,7 @@ function refuseMissingLog(database: string): void {
   throw new Problem(
     'database_gone',
     `${walFile(database)}, or the -shm beside it, was removed or replaced while another process had it open, ` +
-      'so nothing is read or stored: see "When the database is gone" in `tranche docs operations` before you stop that process.',
+      'so nothing is read or stored: see "When the database is gone" in `tranche docs reference` before you stop that process.',
   )
 }
 
@@ -227,7 +227,7 @@ function refuseForeignLog(database: string): void {
   throw new Problem(
     'bad_file',
     `${database} was replaced, emptied or removed, and the log beside it (${walFile(database)}) belongs to the previous file. ` +
-      'Opening them together would damage both. See "When the database is gone" in `tranche docs operations`. If the two do ' +
+      'Opening them together would damage both. See "When the database is gone" in `tranche docs reference`. If the two do ' +
       `belong together, remove ${ownerNote(database)}.`,
   )
 }
