@@ -83,6 +83,7 @@ const ROWS: Record<string, Row> = {
   'serve --max-connections': whole(1, 1_000_000),
   'serve --max-connections-per-address': whole(1, 1_000_000),
   'serve --log-format': oneOf('json', 'pretty'),
+  'serve --sandbox-api': oneOf('on', 'off'),
   'serve --log-level': oneOf('debug', 'info', 'warn', 'error'),
   'serve --tls-cert': anyWords('cert.pem'),
   'serve --tls-key': anyWords('key.pem'),

@@ -58,8 +58,8 @@ export const CONFIRMATIONS: readonly Row[] = [
         replace: "if (keeping !== 'counted') sql.keep.run(",
       },
       {
-        find: "`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`",
-        replace: "insertInto('late_reports')",
+        find: "keep: db.prepare(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`)",
+        replace: "keep: db.prepare(insertInto('late_reports'))",
       },
     ],
   },
@@ -82,8 +82,8 @@ export const CONFIRMATIONS: readonly Row[] = [
     name: 'accept-late-not-audited',
     by: ['contract'],
     breaks: 'Accepting a late fill leaves no audit entry. Money was moved, and nobody knows by whom.',
-    find: 'yield* addAudit(tx, entryOf(made, late), times.real)',
-    replace: 'entryOf(made, late)',
+    find: ['yield* addAudit(tx, entryOf(made, late), times.real)', 'return { ...made, waiting'],
+    replace: ['entryOf(made, late)', 'return { ...made, waiting'],
   },
   {
     name: 'dismiss-all-for-one',

@@ -96,15 +96,15 @@ export const HEALTH: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A late fill whose amount the disk has changed is accepted. The partner is billed for what nobody bought.',
-    find: 'yield* refuseDamaged(tx, late)',
-    replace: '',
+    find: ['yield* refuseDamaged(tx, late)', 'const asked = { executionId,'],
+    replace: 'const asked = { executionId,',
   },
   {
     name: 'retry-of-a-damaged-late-fill',
     by: ['contract'],
     breaks: 'The retry of a report whose stored copy is damaged fails with 500 for ever.',
-    find: "`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`",
-    replace: "insertInto('late_reports')",
+    find: "keep: db.prepare(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`)",
+    replace: "keep: db.prepare(insertInto('late_reports'))",
   },
   {
     name: 'damaged-key-lets-in',
