@@ -31,8 +31,9 @@ const HELP: Record<string, Help> = {
       'init',
       'init --dry-run',
       'init --yes --price-feed median --partner acme --name "Acme Exchange"',
+      'init --undo --dry-run',
     ],
-    exits: '0 everything is in place, 1 a step failed: it prints what was done, and how to undo it.',
+    exits: '0 everything is in place, 1 a step failed: it prints what was done.',
   },
   serve: {
     examples: [

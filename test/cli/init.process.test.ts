@@ -1,4 +1,4 @@
-// tranche init, on a fresh machine: what it makes, that it says how to undo it, and that it may be run again.
+// tranche init, on a fresh machine: what it makes, that it may be run again, and that --undo takes it back.
 
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,6 @@ const STATE = `state() {
     sort
   getent passwd tranche || true
 }
-undo() { sed -n 's/^  \\(rm\\|userdel\\|systemctl disable\\|chown\\|cp\\|crontab\\)/\\1/p' "$1" > /mnt/undo; bash -eu /mnt/undo; }
 `
 
 test('root has a user, folders, settings, a database, jobs and a partner made, once', async (t) => {
@@ -43,8 +42,22 @@ test('root has a user, folders, settings, a database, jobs and a partner made, o
     runuser -u tranche -- tranche check
     echo ---
     cat /mnt/second
-    undo /mnt/first
-    state | diff /mnt/before - && echo "everything is undone"`
+    state > /mnt/after
+    tranche init --undo 2>&1 > /mnt/refused && exit 9
+    tranche init --undo --yes --partner acme 2>&1 > /mnt/refused && exit 9
+    tranche init --undo --dry-run > /mnt/dry
+    state | diff /mnt/after - && echo "nothing is undone without a yes"
+    echo '5 5 * * * root true' >> /etc/cron.d/tranche
+    sqlite3 /var/lib/tranche/tranche.db 'select count(*) from partners'
+    tranche init --undo --yes > /mnt/undone
+    sed 's/^would/done /' /mnt/dry | diff - /mnt/undone | grep '^[<>]' || true
+    cat /etc/cron.d/tranche | grep -v '^#'
+    sqlite3 /var/lib/tranche/tranche.db 'select count(*) from partners'
+    rm /etc/cron.d/tranche
+    "$TRANCHE" init --undo --yes --json
+    sed -n 's/^  \\(rm\\|userdel\\)/\\1/p' /mnt/undone > /mnt/rest; bash -eu /mnt/rest
+    state | diff /mnt/before - && echo "everything is gone"
+    "$TRANCHE" init --undo --yes`
   const { code, out, err } = await onOwnMachine(t, script)
   assert.deepEqual([code, err], [0, ''], out)
   const [first = '', modes, settings, second = ''] = out.split('---\n')
@@ -69,12 +82,39 @@ test('root has a user, folders, settings, a database, jobs and a partner made, o
   )
   assert.match(settings ?? '', /^TRANCHE_PRICE_FEED=static:60000$/m)
   assert.match(settings ?? '', /the second run changed nothing\nok\n$/)
-  const [json = '', undone] = second.split('\n')
+  const [json = '', ...undone] = second.split('\n')
   const again = JSON.parse(json)
   assert.deepEqual([...new Set(again.steps.map(({ state }: { state: string }) => state))], ['already'])
   assert.deepEqual([again.partner, again.key, again.feed.price_usd], ['acme', null, '60000.00'])
-  assert.equal(undone, 'everything is undone')
+  assert.deepEqual(undone, UNDONE)
 })
+
+const UNDONE = [
+  'to do    /etc/cron.d/tranche removed',
+  'to do    /var/cache/tranche/ removed',
+  'to do    /usr/local/bin/tranche removed',
+  'error: This stops the service and its jobs: where nobody can be asked, add --yes.',
+  'error: --undo goes with --yes or --dry-run, and with nothing else of init.',
+  'nothing is undone without a yes',
+  '1',
+  '< done     /etc/cron.d/tranche removed',
+  '> done     the jobs in /etc/cron.d/tranche removed; its other lines stay',
+  'SHELL=/bin/sh',
+  '',
+  '5 5 * * * root true',
+  '1',
+  JSON.stringify({
+    steps: [],
+    left: [
+      { what: '/etc/tranche/, the settings', remedy: 'rm -r /etc/tranche' },
+      { what: '/var/lib/tranche/, the database and its backups', remedy: 'rm -r /var/lib/tranche' },
+      { what: 'the user tranche, who owns them', remedy: 'userdel tranche' },
+    ],
+  }),
+  'everything is gone',
+  'Nothing of init is on this machine.',
+  '',
+]
 
 test('what is in the way is told with the way out, before anything is done', async (t) => {
   if (!hasOwnMachine(t)) return
@@ -115,8 +155,6 @@ test('what is in the way is told with the way out, before anything is done', asy
     /^error: \/etc\/tranche\/tranche\.env belongs to another user \(uid \d+\): look at it/,
     /^error: \/etc\/tranche\/tranche\.env is a link or not a plain file: move it away/,
     /^done {5}\/usr\/local\/bin\/tranche, the program$/,
-    /^To undo this/,
-    /^ {2}rm \/usr\/local\/bin\/tranche$/,
     /^error: useradd .*: useradd: group tranche exists/,
     /^error: \/var\/lib\/tranche\/tranche\.db belongs to another user \(uid 0\): run `chown -R tranche: /,
     /^error: A crontab cannot hold \/mnt\/a b\/x\.db/,
@@ -138,7 +176,7 @@ crontab -l > before; "$TRANCHE" init --yes --scheduler cron > second 2> second.e
 grep -c ^already second
 grep -c ^done second || true
 echo ---
-sed -n 's/^  \\(rm\\|crontab\\|cp\\)/\\1/p' first > undo; sh -eu undo; crontab -l; cat .local/share/tranche/tranche.env
+"$TRANCHE" init --undo --yes; crontab -l; ls .local/share/tranche | grep -v 'db-'
 `
 
 test('a user has a folder of their own, and a crontab that keeps what it had', async (t) => {
@@ -165,8 +203,10 @@ END
   assert.match(installed, /^TRANCHE_PING_URL='http:\/\/127\.0\.0\.1:1\/x\?y=1&z=2'$/m)
   assert.match(installed, /tranche ops 700\n.*tranche\.db ops 600\n[\s\S]*tranche\.env ops 600\n/)
   assert.match(installed, /\n5\n0\n$/)
-  // The settings are as the first run made them, before a monitor was named.
-  assert.match(undone, /^7 7 7 7 \* true\n# The settings of every job[\s\S]*\n#TRANCHE_PING_URL=/)
+  assert.match(
+    undone,
+    /^done {5}the jobs in your crontab removed; .*\n[\s\S]*\n7 7 7 7 \* true\nbackups\ntranche.db\ntranche.env\ntranche.env.before-init\n$/,
+  )
 })
 
 /** Takes what must be on the terminal before an answer is given, and the answer, in turns; shows the terminal. */
@@ -231,14 +271,18 @@ test('what another init finds is kept beside the copies that are there: the firs
   const init = async (text: string) => {
     const step = fileStep(file, text, { mode: 0o600, owner })
     await step.perform()
-    return step.undo
+    return step.what
   }
   writeFileSync(file, 'mine')
-  assert.equal(await init('first'), `cp ${file}.before-init ${file}`)
+  assert.equal(await init('first'), `${file}; the old one is kept as ${file}.before-init`)
   writeFileSync(file, 'edited')
-  assert.equal(await init('second'), `cp ${file}.before-init-2 ${file}`)
+  assert.equal(await init('second'), `${file}; the old one is kept as ${file}.before-init-2`)
   writeFileSync(file, 'mine')
-  assert.equal(await init('third'), `cp ${file}.before-init ${file}`, 'the same text is kept once')
+  assert.equal(
+    await init('third'),
+    `${file}; the old one is kept as ${file}.before-init`,
+    'the same text is kept once',
+  )
   assert.deepEqual(
     ['', '-2', '-3'].map(
       (end) => existsSync(`${file}.before-init${end}`) && readFileSync(`${file}.before-init${end}`, 'utf8'),

@@ -199,3 +199,50 @@ END
     '"kind":"check_failed"',
   ])
 })
+
+test('init --undo ends the service and its jobs, leaves nothing to systemd, and keeps the money', async (t) => {
+  const machine = await bootedMachine(t)
+  if (!machine) return
+  const out = await machine.run(`${SHOWN}
+    ours() { find /etc/systemd /var/lib/systemd /run/systemd/system /usr/local /var/cache /etc/cron* -path '*tranche*' | sort; }
+    ours > before
+    ${INIT} > first
+    ${INIT} > second
+    grep -E '^  (systemctl|rm|userdel)' second || echo 'a second init says nothing that would end it'
+    mkdir /etc/systemd/system/tranche.service.d /etc/systemd/system/tranche-backup.timer.d
+    printf '[Service]\nNice=5\n' > /etc/systemd/system/tranche.service.d/mine.conf
+    printf '[Timer]\nRandomizedDelaySec=1\n' > /etc/systemd/system/tranche-backup.timer.d/mine.conf
+    systemctl daemon-reload; systemctl start tranche-tick.service tranche-backup.service
+    ls /var/lib/systemd/timers | grep -c tranche
+    runuser -u tranche -- tranche --db /var/lib/tranche/tranche.db backup /var/lib/tranche/backups/tranche-mine.db > rest
+    tranche init --undo --dry-run > dry
+    shown tranche ActiveState
+    tranche init --undo --yes > undone
+    sed 's/^would/done /' dry | cmp - undone && echo 'it did what it had shown'
+    ours | diff before - && echo 'nothing of it is on the machine'
+    systemctl list-units --all 'tranche*' --no-legend --plain; systemctl list-unit-files 'tranche*' --no-legend || true
+    ! curl -s http://127.0.0.1:8080/healthz && echo 'nobody answers'
+    sed -n '/^left/p' undone
+    ls /var/lib/tranche/tranche.db /var/lib/tranche/backups/tranche-mine.db
+    # Put back, it goes on with what was left.
+    ${INIT} > third
+    grep -c ^sse_ third || true
+    runuser -u tranche -- tranche --db /var/lib/tranche/tranche.db partner list --json | grep -o '"partner_slug":"acme"'
+    shown tranche ActiveState`)
+  assert.deepEqual(out.trim().split('\n'), [
+    'a second init says nothing that would end it',
+    '2',
+    'active',
+    'it did what it had shown',
+    'nothing of it is on the machine',
+    'nobody answers',
+    'left     /etc/tranche/, the settings',
+    'left     /var/lib/tranche/, the database and its backups',
+    'left     the user tranche, who owns them',
+    '/var/lib/tranche/backups/tranche-mine.db',
+    '/var/lib/tranche/tranche.db',
+    '0',
+    '"partner_slug":"acme"',
+    'active',
+  ])
+})

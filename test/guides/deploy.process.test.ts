@@ -100,7 +100,7 @@ test('the shell blocks put the service on a machine, with the units as systemd u
     out,
     /^tranche: OK\n\d+\.\d+\.\d+\nerror: systemd does not run this machine: .*\nalready {2}\/usr\/local\/bin\/tranche/,
   )
-  assert.match(out, /^ {2}rm \/etc\/systemd\/system\/tranche\.service\n/m)
+  assert.match(out, /^done {5}\/etc\/systemd\/system\/tranche\.service\n/m)
   assert.match(out, /^error: systemctl daemon-reload: .*\nunderstood\n/m)
   assert.match(out, /sse_test_\w+\nok\n$/)
 })

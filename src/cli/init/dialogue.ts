@@ -132,7 +132,7 @@ export function feedWords({ feed, price_usd, complaints }: Trial): string {
   return `The feed ${feed} says ${price_usd} USD. The first tranche of a plan fires at the next tick.`
 }
 
-// What init prints: what it did, how to undo it, what comes next and, last of all, the key.
+// What init prints: what it did, what comes next and, last of all, the key.
 
 export type Outcome = {
   place: Place
@@ -147,16 +147,11 @@ export type Outcome = {
   isDry: boolean
 }
 
-/** The steps, and the commands that undo those that were done, the last one first. */
-export function stepLines(taken: readonly Taken[]): string[] {
-  const undo = taken.flatMap((step) => step.undo ?? []).reverse()
-  return [
-    ...taken.map(({ state, what }) => `${state.padEnd(8)} ${what}`),
-    ...(undo.length > 0 ? ['', 'To undo this, run from top to bottom:', ...undo.map(indented)] : []),
-  ]
-}
+/** A step on each line. How to undo them is not said here: pasted a year later, it would end the service. */
+export const stepLines = (taken: readonly Taken[]): string[] =>
+  taken.map(({ state, what }) => `${state.padEnd(8)} ${what}`)
 
-const indented = (line: string): string => `  ${line}`
+export const indented = (line: string): string => `  ${line}`
 
 /** Everything, as a person reads it; the key alone on the last line. */
 export function reportLines(outcome: Outcome): string[] {
@@ -170,6 +165,7 @@ export function reportLines(outcome: Outcome): string[] {
     'For every other command, first load the settings into the shell:',
     indented(`set -a; . ${place.settings}; set +a`),
     indented(`${asUser(place)}${place.program} status`),
+    `To see how this machine is rid of all this: ${place.program} init --undo --dry-run`,
     ...(partner ? ['', isDry ? dryWords(partner) : partnerWords(partner, key)] : []),
     ...(key ? [key.key] : []),
   ]

@@ -7,7 +7,7 @@ import { isServer, shownAddress } from '../../store/address.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { environmentOption, priceFeedOption, slug } from '../options.ts'
 import { pingOption } from '../service/tick.ts'
-import { confirmOnTerminal, mayAsk, note, print, warn } from '../terminal.ts'
+import { confirmForGood, confirmOnTerminal, mayAsk, note, print, warn } from '../terminal.ts'
 import type { Outcome } from './dialogue.ts'
 import type { InitOptions, Place } from './places.ts'
 import type { FirstPartner, Step, Taken } from './steps.ts'
@@ -17,6 +17,7 @@ export function initCommand(cli: Cli): Command {
     .description('set this machine up: user, folders, settings, database, jobs, first partner and key')
     .option('--yes', 'ask nothing')
     .option('--dry-run', 'say what it would do; do nothing')
+    .option('--undo', 'take the jobs and the program off this machine; the database and its backups stay')
     .addOption(
       new Option('--scheduler <how>', 'what runs the jobs; for root by default what the machine has').choices(
         ['systemd', 'cron', 'none'],
@@ -27,10 +28,31 @@ export function initCommand(cli: Cli): Command {
     .addOption(new Option('--partner <slug>', 'the first partner').argParser(slug))
     .option('--name <text>', 'its name as shown')
     .addOption(environmentOption().default(undefined, 'test'))
-    .action(async (given: InitOptions, { parent }: Command) => {
+    .action(async (given: InitOptions, command: Command) => {
+      const { parent } = command
       const isNamed = parent?.getOptionValueSource('db') !== 'default'
-      await init(cli, await placeOf(isNamed ? cli.globals().db : null), given)
+      const place = await placeOf(isNamed ? cli.globals().db : null)
+      if (!given.undo) return init(cli, place, given)
+      // The settings, which may be loaded into the shell, name options of init as well.
+      const named = Object.keys(given).filter((name) => command.getOptionValueSource(name) === 'cli')
+      if (named.some((name) => !['undo', 'yes', 'dryRun'].includes(name)))
+        throw new Problem('usage', '--undo goes with --yes or --dry-run, and with nothing else of init.')
+      await undoInit(cli, place, given)
     })
+}
+
+/** Shows what it would do, and does it after a yes. */
+async function undoInit(cli: Cli, place: Place, { yes, dryRun }: InitOptions): Promise<void> {
+  const { leftBehind, undoLines, undoSteps } = await import('./undo.ts')
+  const steps = undoSteps(place)
+  if (!dryRun && !yes) {
+    for (const { what } of steps) note(cli, `to do    ${what}`)
+    await confirmForGood(cli, { yes: false, what: 'This stops the service and its jobs', question: 'Go on?' })
+  }
+  if (!dryRun) for (const { perform } of steps) await perform()
+  const taken = steps.map(({ what }) => ({ state: dryRun ? ('would' as const) : ('done' as const), what }))
+  const left = leftBehind(place)
+  print(cli, { steps: taken, left }, () => undoLines(taken, left).join('\n'))
 }
 
 /** Anything that is not named stays where this machine's jobs have it. */
@@ -85,14 +107,14 @@ function partnerOf({ partner, name, env }: InitOptions): FirstPartner | null {
   return { slug: partner, name, environment: env ?? 'test' }
 }
 
-/** Takes the steps that are not taken yet. When one fails, says which were taken before it and how to undo them. */
+/** Takes the steps that are not taken yet. When one fails, says which were taken before it. */
 async function takeAll(
   cli: Cli,
   steps: readonly (Step & { isTaken: boolean })[],
   dryRun: boolean,
 ): Promise<Taken[]> {
   const taken: Taken[] = []
-  for (const { what, undo, isTaken, perform } of steps) {
+  for (const { what, isTaken, perform } of steps) {
     try {
       if (!isTaken && !dryRun) await perform()
     } catch (error) {
@@ -101,7 +123,7 @@ async function takeAll(
       throw error
     }
     const state = isTaken ? 'already' : dryRun ? 'would' : 'done'
-    taken.push({ state, what, undo: isTaken ? null : undo })
+    taken.push({ state, what })
   }
   return taken
 }

@@ -136,6 +136,7 @@ export const isOnPath = (name: string): boolean =>
 export type InitOptions = {
   yes?: true
   dryRun?: true
+  undo?: true
   scheduler?: Scheduler
   priceFeed?: string
   ping?: URL

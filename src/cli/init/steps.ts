@@ -1,4 +1,4 @@
-// The steps of init. Each knows whether it is done, how to do it and how to undo it.
+// The steps of init. Each knows whether it is done and how to do it; undo.ts takes back what they have done.
 
 import { spawn, spawnSync } from 'node:child_process'
 import {
@@ -56,7 +56,6 @@ function programStep({ program }: Place): Step {
       chmodSync(aside, 0o755)
       giveName(aside, program, { replace: true })
     },
-    undo: `rm ${program}`,
   }
 }
 
@@ -67,27 +66,20 @@ const userStep = (user: string): Step => ({
     const home = ['--home-dir', SYSTEM.folder, '--no-create-home', '--shell', '/usr/sbin/nologin']
     run('useradd', ['--system', '--user-group', ...home, user])
   },
-  undo: `userdel ${user}`,
 })
 
-/** What else is removed with the folder. */
-const lostWith = ({ database }: Place): string =>
-  isServer(database)
-    ? '   # with the backups; the database stays on its server'
-    : '   # with the database and its backups'
-
 function folderSteps(place: Place): Step[] {
-  if (place.user === null) return [ownFolderStep(place.folder, lostWith(place)), ownFolderStep(place.backups)]
+  if (place.user === null) return [ownFolderStep(place.folder), ownFolderStep(place.backups)]
   const own = { mode: 0o700, owner: () => idsOf(place) }
   return [
     folderStep(dirname(place.settings), { mode: 0o750, owner: () => readableBy(place) }),
-    folderStep(place.folder, own, lostWith(place)),
+    folderStep(place.folder, own),
     folderStep(place.backups, own),
     folderStep(place.cache, own),
   ]
 }
 
-// One step of init: its result, how to do it, and how to undo it.
+// One step of init: its result, and how to do it.
 
 export type Step = {
   /** What exists once it is done. */
@@ -95,16 +87,13 @@ export type Step = {
   /** Throws when something is in the way that only a person can decide about. */
   isDone: () => boolean
   perform: () => void | Promise<void>
-  /** A command line that undoes it; null when that of another step does. */
-  undo: string | null
 }
 
 /** What became of a step. */
-export type Taken = { state: 'already' | 'done' | 'would'; what: string; undo: string | null }
+export type Taken = { state: 'already' | 'done' | 'would'; what: string }
 
 // The database of the jobs: made and migrated by the installed program, as their user.
 
-/** Its schema is not undone: its data is on another machine, and others may use it too. */
 function schemaStep(place: Place): Step {
   return {
     what: `${shownAddress(place.database)}, the database`,
@@ -112,7 +101,6 @@ function schemaStep(place: Place): Step {
     async perform() {
       await runWriting(place, ['migrate'])
     },
-    undo: null,
   }
 }
 
@@ -124,7 +112,8 @@ function databaseStep(place: Place): Step {
     isDone() {
       if (!existsSync(database)) return false
       const owner = lstatSync(database).uid
-      if (owner === idsOf(place)?.uid) return isMigrated(place)
+      // After --undo the database is there, and the program is not.
+      if (owner === idsOf(place)?.uid) return existsSync(place.program) && isMigrated(place)
       const mend =
         user === null ? 'run init as that user' : `run \`chown -R ${user}: ${folder}\`, then init again`
       throw new Problem('bad_file', `${database} belongs to another user (uid ${owner}): ${mend}.`)
@@ -132,7 +121,6 @@ function databaseStep(place: Place): Step {
     async perform() {
       await runWriting(place, ['migrate'])
     },
-    undo: existsSync(database) ? null : undoOf(database, `rm ${database}*`),
   }
 }
 
@@ -160,21 +148,22 @@ export const crontabLines = (place: Place): string =>
 
 function crontabStep(place: Place): Step {
   const block = `${BEGIN}\n${crontabLines(place)}\n${END}\n`
-  const others = (text: string): string => {
-    const left = text.replace(new RegExp(`${BEGIN}\n[\\s\\S]*?${END}\n`), '')
-    return left === '' || left.endsWith('\n') ? left : `${left}\n`
-  }
   return {
     what: 'the jobs in your crontab',
     isDone: () => currentCrontab().includes(block),
     perform() {
-      run('crontab', ['-'], others(currentCrontab()) + block)
+      run('crontab', ['-'], withoutJobs(currentCrontab()) + block)
     },
-    undo: `crontab -l | sed '/^${BEGIN}$/,/^${END}$/d' | crontab -`,
   }
 }
 
-function currentCrontab(): string {
+/** A crontab without the lines between the marks. */
+export function withoutJobs(crontab: string): string {
+  const left = crontab.replace(new RegExp(`${BEGIN}\n[\\s\\S]*?${END}\n`), '')
+  return left === '' || left.endsWith('\n') ? left : `${left}\n`
+}
+
+export function currentCrontab(): string {
   try {
     return run('crontab', ['-l'])
   } catch (error) {
@@ -186,14 +175,14 @@ function currentCrontab(): string {
 
 // Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab.
 
-const UNITS = '/etc/systemd/system'
-const CRON_TABLE = '/etc/cron.d/tranche'
+export const UNITS = '/etc/systemd/system'
+export const CRON_TABLE = '/etc/cron.d/tranche'
 /** Where the units say that their guide is. */
-const UNIT_GUIDE = '/usr/local/share/tranche'
+export const UNIT_GUIDE = '/usr/local/share/tranche'
 const TIMED = ['tranche-tick', 'tranche-check', 'tranche-backup']
-const STARTED = ['tranche.service', ...TIMED.map((name) => `${name}.timer`)]
+export const STARTED = ['tranche.service', ...TIMED.map((name) => `${name}.timer`)]
 const TICK_TIMER = 'tranche-tick.timer'
-const UNIT_NAMES = [...STARTED, ...TIMED.map((name) => `${name}.service`)]
+export const UNIT_NAMES = [...STARTED, ...TIMED.map((name) => `${name}.service`)]
 
 /** A file that is kept gets a name that neither systemd nor cron reads. */
 function jobSteps(place: Place, scheduler: Scheduler): Step[] {
@@ -225,7 +214,6 @@ function startStep(place: Place): Step {
       run('systemctl', ['enable', '--now', ...now])
       if (now !== STARTED) run('systemctl', ['enable', TICK_TIMER])
     },
-    undo: `systemctl disable --now ${STARTED.join(' ')}`,
   }
 }
 
@@ -234,8 +222,7 @@ function startStep(place: Place): Step {
 /** `owner` may not exist yet: an earlier step creates the user. */
 type Access = { mode: number; owner: () => Ids | null }
 
-/** `lost` says what else goes when the folder is removed. */
-function folderStep(folder: string, access: Access, lost = ''): Step {
+function folderStep(folder: string, access: Access): Step {
   const seen = statOf(folder)
   return {
     what: `${folder}/, mode ${octal(access.mode)}`,
@@ -248,15 +235,12 @@ function folderStep(folder: string, access: Access, lost = ''): Step {
       mkdirSync(folder, { recursive: true, mode: access.mode })
       giveAccess(folder, access)
     },
-    undo: seen
-      ? `chown ${seen.uid}:${seen.gid} ${folder} && chmod ${octal(seen.mode & 0o7777)} ${folder}`
-      : undoOf(folder, `rm -r ${folder}${lost}`),
   }
 }
 
 /** A folder of the user's own stays as it is when it exists: it may hold anything. */
-function ownFolderStep(folder: string, lost = ''): Step {
-  const step = folderStep(folder, { mode: 0o700, owner: () => null }, lost)
+function ownFolderStep(folder: string): Step {
+  const step = folderStep(folder, { mode: 0o700, owner: () => null })
   return { ...step, isDone: () => existsSync(folder) }
 }
 
@@ -276,7 +260,6 @@ export function fileStep(file: string, text: string, access: Access): Step {
       if (seen !== text) await writeFileWhole(file, toChunks(text), { replace: true })
       giveAccess(file, access)
     },
-    undo: isOther ? `cp ${kept} ${file}` : undoOf(file, `rm ${file}`),
   }
 }
 
@@ -289,10 +272,7 @@ function nameForKept(file: string, text: string): string {
   }
 }
 
-/** None for what is removed with its folder, which was not there before. */
-const undoOf = (path: string, undo: string): string | null => (existsSync(dirname(path)) ? undo : null)
-
-const statOf = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false })
+export const statOf = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false })
 
 const octal = (mode: number): string => mode.toString(8).padStart(4, '0')
 
@@ -343,7 +323,7 @@ function onPlace<T>(path: string, work: (place: number) => T): T {
 const notPlain = (path: string): Problem =>
   new Problem('bad_file', `${path} is a link or not a plain file: move it away, then run init again.`)
 
-async function* toChunks(text: string): AsyncIterable<string> {
+export async function* toChunks(text: string): AsyncIterable<string> {
   yield text
 }
 
@@ -418,16 +398,17 @@ export type IssuedKey = { key_id: string; key: string }
 
 const partnerStep = (place: Place, { slug, name }: FirstPartner): Step => ({
   what: `the partner ${slug}`,
-  isDone() {
-    if (!existsSync(place.program) || !isMigrated(place)) return false
-    const partners = runInstalled(place, ['partner', 'list']) as { partner_slug: string }[]
-    return partners.some((partner) => partner.partner_slug === slug)
-  },
+  isDone: () => existsSync(place.program) && isMigrated(place) && hasPartner(place, slug),
   async perform() {
-    await runWriting(place, ['partner', 'create', slug, '--name', name])
+    // After --undo only the program that was just installed can tell that it is there.
+    if (!hasPartner(place, slug)) await runWriting(place, ['partner', 'create', slug, '--name', name])
   },
-  undo: null,
 })
+
+function hasPartner(place: Place, slug: string): boolean {
+  const partners = runInstalled(place, ['partner', 'list']) as { partner_slug: string }[]
+  return partners.some((partner) => partner.partner_slug === slug)
+}
 
 /** Null while a key of the partner works. Made when all else is done, because it cannot be shown a second time. */
 export async function firstKey(place: Place, { slug, environment }: FirstPartner): Promise<IssuedKey | null> {
@@ -519,7 +500,7 @@ function readableBy(place: Place): Ids | null {
 // Runs the installed program as the user of its jobs, and other programs of the machine.
 
 /** Runs another program. Throws when it is not there or fails, with what it said. */
-function run(file: string, argv: readonly string[], input = ''): string {
+export function run(file: string, argv: readonly string[], input = ''): string {
   const { error, status, stdout, stderr } = spawnSync(file, argv, { input, encoding: 'utf8' })
   if (error || status !== 0) {
     const why = error ? error.message : stderr.trim() || `exit code ${status}`
@@ -531,7 +512,7 @@ function run(file: string, argv: readonly string[], input = ''): string {
 type Ids = { uid: number; gid: number }
 
 /** The ids of the user that the jobs run as; null while there is none. */
-function idsOf({ user }: Place): Ids | null {
+export function idsOf({ user }: Place): Ids | null {
   if (user === null) return { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 }
   const { stdout } = spawnSync('getent', ['passwd', user], { encoding: 'utf8' })
   const [, , uid, gid] = (stdout ?? '').split(':')
