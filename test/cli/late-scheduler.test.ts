@@ -12,6 +12,7 @@ import { createMetrics, EXPOSITION_TYPE } from '../../src/http/ops/metrics.ts'
 import { createStockTaker } from '../../src/http/ops/readiness.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import { PAGE_ROWS } from '../../src/store/statement.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { PLAN, runHere, type Service, startService, T0, USER } from '../support/service.ts'
@@ -159,6 +160,20 @@ test('the first plan awake is found behind many that sleep', async (t) => {
   assert.equal((await service.store.readScheduler()).waitingSince, T0 + 12_000)
   db.exec('update schedules set awake = 0')
   assert.equal((await service.store.readScheduler()).waitingSince, null)
+})
+
+test('windows that ended unspent are counted to the last, however many reads it takes', async (t) => {
+  const service = await startWatched(t)
+  await service.addPlan('p')
+  const db = new SQLite(service.file)
+  t.after(() => db.close())
+  // More than two reads, each window closed at another time.
+  const windows = 2 * PAGE_ROWS + 1
+  db.exec(`with recursive n(i) as (select 1 union all select i + 1 from n where i < ${windows})
+    insert into windows (plan_id, window_start, window_end, budget, released, closed_at, close_reason)
+    select 1, i, i + 1, 7, 7, ${T0} - i * 10, 'ended' from n`)
+  const [unspent] = (await service.store.takeStock(T0)).unspent
+  assert.deepEqual([unspent?.windows, unspent?.released], [windows, BigInt(7 * windows)])
 })
 
 test('the size of the log is the same through a symbolic link', async (t) => {
