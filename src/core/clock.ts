@@ -184,5 +184,5 @@ export const writesLost = (): Problem =>
     'writes_lost',
     'The database stands still: its server came back without writes that had been answered. Nothing fires and nothing ' +
       `is handed out until an operator has compared the books and run \`${RESUME.join(' ')}\`; see "When answered writes are lost" in ` +
-      '`tranche docs postgres`.',
+      '`tranche docs reference`.',
   )

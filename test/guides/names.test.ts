@@ -42,7 +42,7 @@ test('what operations does as root, it does not do with tranche itself', () => {
 })
 
 test('a guide of the work is read in a quarter of an hour: what is looked up is in the reference', () => {
-  for (const guide of ['docs/operations.md']) {
+  for (const guide of ['docs/operations.md', 'docs/postgres.md']) {
     const words = read(guide).trim().split(/\s+/).length
     assert.ok(words <= WORDS_MAX, `${guide} has ${words} words, and may have ${WORDS_MAX}`)
   }

@@ -1,5 +1,5 @@
-// docs/postgres.md, run as an operator would paste it, and the figures on paper in docs/performance.md, worked out
-// again. The failover has a test of its own.
+// docs/postgres.md and what docs/reference.md says of a server, run as an operator would paste it, and the figures on
+// paper in docs/performance.md, worked out again. The failover has a test of its own.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -11,10 +11,11 @@ import { hasTool } from '../support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE = readFileSync(join(ROOT, 'docs/postgres.md'), 'utf8')
+const REFERENCE = readFileSync(join(ROOT, 'docs/reference.md'), 'utf8')
 const FIGURES = readFileSync(join(ROOT, 'docs/performance.md'), 'utf8')
 
-const sectionOf = (title: string): string => {
-  const found = GUIDE.split(`\n## ${title}\n`)[1]?.split('\n## ')[0]
+const sectionOf = (title: string, page = GUIDE): string => {
+  const found = page.split(`\n## ${title}\n`)[1]?.split('\n## ')[0]
   assert.ok(found, title)
   return found
 }
@@ -34,9 +35,9 @@ mkdir /mnt/copied && cd /mnt/copied && ln -s "$TRANCHE" tranche
 test('the five-minute start works by copy and paste, and so does what a monitor asks', async (t) => {
   if (!hasTool(t, 'postgres') || !hasTool(t, 'ip') || !hasTool(t, 'rsyslogd') || !hasOwnMachine(t)) return
   const start = blocksOf(sectionOf('A five-minute start'), 'sh').join('\n')
-  const asked = blocksOf(sectionOf('Monitoring'), 'sql')
+  const asked = blocksOf(sectionOf('What to ask a server', REFERENCE), 'sql')
   assert.equal(asked.length, 6)
-  const [reader = ''] = blocksOf(sectionOf('Rights, passwords and TLS'), 'sql')
+  const [reader = ''] = blocksOf(sectionOf('Rights, passwords and TLS', REFERENCE), 'sql')
   const { code, out, err } = await onOwnMachine(
     t,
     `${PACKAGE}
@@ -140,7 +141,7 @@ test('the figures on paper follow from those that were measured', () => {
 
 test('the settings of the tables are those of the schema', () => {
   const schema = readFileSync(join(ROOT, 'sql/postgres/0001_start.sql'), 'utf8')
-  const said = sectionOf('Settings and vacuum')
+  const said = sectionOf('Settings and vacuum', REFERENCE)
     .split('\n')
     .flatMap((row) => {
       const [, tables = '', setting = ''] = /^\| (.*?) \| `(.*?)` \|/.exec(row) ?? []

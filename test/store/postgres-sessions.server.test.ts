@@ -206,7 +206,7 @@ test('what the server logs of statements holds no key, and no value where it is 
   for (const key of [kept, logged]) assert.ok(!log().includes(key.slice(9)))
   const hash = (key: string) => createHash('sha256').update(key).digest('hex')
   assert.ok(!log().includes(hash(kept)))
-  // What docs/postgres.md warns of.
+  // What docs/reference.md warns of.
   assert.ok(log().includes(hash(logged)))
 })
 
