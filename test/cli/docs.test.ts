@@ -112,6 +112,24 @@ test('every link of every page leads to a topic and a section of it, or to a fil
   assert.deepEqual(leadsTo('../fixtures/x.json'), { kind: 'source', name: 'fixtures/x.json' })
 })
 
+test('every section that the program, a page or an alert rule gives to `tranche docs` exists', () => {
+  const texts = globSync(['src/**/*.ts', 'docs/**/*.md', 'deploy/**/*.*', 'README.md'], { cwd: ROOT })
+    .map((file) => readFileSync(join(ROOT, file), 'utf8'))
+    .join('\n')
+  const topics = GUIDES.join('|')
+  const given = new Set(
+    [...texts.matchAll(new RegExp(`(?<=docs |['\`])(?:${topics})#[a-z0-9_-]+`, 'g'))].map(([name]) => name),
+  )
+  assert.ok(given.size > 3, [...given].join())
+  for (const name of given) assert.ok(findTopic(PAGES, name), name)
+  const quoted = [...texts.matchAll(/see "([^"]+)" in[\s'`+]*\\?`tranche docs (\w+)/g)]
+  assert.ok(quoted.length > 5, `${quoted.length} sections by their title`)
+  for (const [, title = '', topic = ''] of quoted) {
+    const titles = anchors(findTopic(PAGES, topic).text).map(({ anchor }) => anchor)
+    assert.ok(titles.includes(title.toLowerCase().replaceAll(' ', '-')), `${topic}: ${title}`)
+  }
+})
+
 test('a page on a terminal has every word of the source, fits the width, and has none of the marks', () => {
   for (const columns of [60, 80, 200]) {
     for (const page of PAGES) {
