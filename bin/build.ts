@@ -19,7 +19,15 @@ import {
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
-import { findPages, HASHES_ASSET, PAGES_ASSET, VIEWER, VIEWER_FILES, viewerAsset } from '../src/resources.ts'
+import {
+  findDeployed,
+  findPages,
+  HASHES_ASSET,
+  PAGES_ASSET,
+  VIEWER,
+  VIEWER_FILES,
+  viewerAsset,
+} from '../src/resources.ts'
 import { ADDON_ASSET } from '../src/store/sqlite/file/addon.ts'
 import { type Bundle, bundle } from './bundle.ts'
 import { licenceNotice } from './licences.ts'
@@ -62,7 +70,7 @@ function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): st
   const executable = join(scratch, 'executable')
   const pages = join(scratch, PAGES_ASSET)
   writeFileSync(pages, brotliCompressSync(JSON.stringify(findPages(ROOT)), { params: PACKED }))
-  const texts = globSync(['sql/**/*.sql', 'deploy/tranche*.{cron,env,service,timer}'], { cwd: ROOT }).sort()
+  const texts = [...globSync('sql/**/*.sql', { cwd: ROOT }), ...findDeployed(ROOT)].sort()
   const files: Record<string, string> = {
     ...Object.fromEntries(texts.map((name) => [name, join(ROOT, name)])),
     ...others,

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { globSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { getAsset, getAssetKeys, getRawAsset, isSea } from 'node:sea'
 import { brotliDecompressSync } from 'node:zlib'
 import manifest from '../package.json' with { type: 'json' }
@@ -72,6 +72,20 @@ export const readDeployed = (name: string): string =>
   isSea()
     ? getAsset(DEPLOY + name, 'utf8')
     : readFileSync(join(import.meta.dirname, '..', DEPLOY, name), 'utf8')
+
+/** The names of all files in deploy/, its page and what is in folders included. */
+export function deployedNames(): string[] {
+  const paths = isSea()
+    ? getAssetKeys().filter((key) => key.startsWith(DEPLOY))
+    : findDeployed(join(import.meta.dirname, '..'))
+  return paths.map((path) => path.slice(DEPLOY.length)).sort()
+}
+
+/** The paths of all files in deploy/ of the checkout in `root`; the executable is built with these. */
+export const findDeployed = (root: string): string[] =>
+  globSync(`${DEPLOY}**/*`, { cwd: root, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)).replaceAll('\\', '/'))
 
 /** A file embedded in the executable, read-only; null when running from a checkout. */
 export const embedded = (name: string): { bytes: Uint8Array; sha256: string } | null =>

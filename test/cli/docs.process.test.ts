@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
+  existsSync,
   globSync,
   lstatSync,
   mkdirSync,
@@ -12,7 +13,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { test } from 'node:test'
 import { stripVTControlCharacters, styleText } from 'node:util'
 import { everyCommand } from '../../src/cli/help.ts'
@@ -82,6 +83,46 @@ test('samples are not written through a link among the folders, nor in part', as
     assert.deepEqual(readdirSync(join(cwd, 'elsewhere')), [])
     rmSync(join(cwd, 'mine/python'))
   }
+})
+
+/** The texts of all files in a folder, by their paths in it. */
+const textsIn = (folder: string): Record<string, string> =>
+  Object.fromEntries(
+    globSync('**/*', { cwd: folder, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => join(parentPath, name))
+      .map((file) => [relative(folder, file), readFileSync(file, 'utf8')])
+      .sort(),
+  )
+
+test('the executable alone has all of deploy/: written whole, through no link, over nothing without --force', async (t) => {
+  const cwd = temporaryFolder(t)
+  const source = textsIn(join(import.meta.dirname, '../../deploy'))
+  for (const name of ['Dockerfile', 'compose.yaml', 'tranche-tick.timer', 'postgres/haproxy.cfg'])
+    assert.ok(name in source, name)
+  const deploy = (...more: string[]) => finish(t, ['docs', '--deploy', 'mine', ...more], { cwd })
+  const said = await deploy()
+  const count = Object.keys(source).length
+  const words = `${count} files are in mine; mine/README.md says what each is for.\n`
+  assert.deepEqual(said, { code: 0, out: words, err: '' })
+  assert.deepEqual(textsIn(join(cwd, 'mine')), source)
+  rmSync(join(cwd, 'mine/README.md'))
+  rmSync(join(cwd, 'mine/compose.yaml'))
+  writeFileSync(join(cwd, 'precious'), 'precious')
+  symlinkSync(join(cwd, 'precious'), join(cwd, 'mine/compose.yaml'))
+  const again = await deploy()
+  assert.deepEqual([again.code, again.out], [5, ''])
+  assert.match(again.err, /^error: mine\/\S+ already exists, and nothing was written: .*add --force\.$/m)
+  assert.ok(!existsSync(join(cwd, 'mine/README.md')))
+  assert.equal((await deploy('--force')).out, words)
+  assert.deepEqual(textsIn(join(cwd, 'mine')), source)
+  assert.equal(readFileSync(join(cwd, 'precious'), 'utf8'), 'precious')
+  rmSync(join(cwd, 'mine/postgres'), { recursive: true })
+  symlinkSync(cwd, join(cwd, 'mine/postgres'))
+  const linked = await deploy('--force')
+  assert.equal(linked.code, 1)
+  assert.match(linked.err, /mine\/postgres is a link, not a folder, and nothing was written/)
+  assert.ok(!existsSync(join(cwd, 'haproxy.cfg')))
 })
 
 test('a man page takes the place of a link and is not written through it', async (t) => {

@@ -69,6 +69,8 @@ test('a sample program is a topic: found by its path, shown as it is, and linked
   for (const options of [
     [name, '--examples', 'x'],
     ['--man', 'x', '--examples', 'x'],
+    ['--examples', 'x', '--deploy', 'x'],
+    ['--examples', 'x', '--force'],
   ])
     assert.equal((await runHere(['docs', ...options])).code, 2)
 })

@@ -153,6 +153,7 @@ const ROWS: Record<string, Row> = {
   'docs --pager': anyWords('less', 'cat'),
   'docs --man': anyWords('man'),
   'docs --examples': anyWords('examples'),
+  'docs --deploy': anyWords('deploy'),
   'health --url': anyWords('http://127.0.0.1:8080'),
   'health --port': whole(1, 65_535),
 }

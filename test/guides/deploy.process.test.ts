@@ -220,6 +220,13 @@ test('the image runs the executable alone, as nobody in particular, and asks it 
   assert.match(only('HEALTHCHECK'), /CMD \["tranche", "health"\]$/)
   assert.equal(only('ENTRYPOINT'), 'ENTRYPOINT ["tranche"]')
   only('FROM')
+  // Podman drops the image's, so each compose file has the same.
+  const [, every, within, start, times] =
+    /--interval=(\w+) --timeout=(\w+) --start-period=(\w+) --retries=(\d+) /.exec(only('HEALTHCHECK')) ?? []
+  const check = [`interval: ${every}`, `timeout: ${within}`, `start_period: ${start}`, `retries: ${times}`]
+  for (const name of ['compose.yaml', 'compose.postgres.yaml'])
+    for (const setting of ['test: [CMD, tranche, health]', ...check])
+      assert.ok(read(name).includes(setting), `${name}: ${setting}`)
 })
 
 test('the guide names every file there is', () => {

@@ -236,7 +236,7 @@ const DEBIAN = [
 const DEBIAN_FOLDER = join(dirname(EXECUTABLE), '.debian')
 
 /** Makes its files, if nobody has; of the test processes that ask at the same time, one does. */
-async function ensureDebian(): Promise<string> {
+export async function debianFolder(): Promise<string> {
   const name = createHash('sha256').update(DEBIAN.join()).digest('hex').slice(0, 8)
   const tree = join(DEBIAN_FOLDER, name)
   mkdirSync(DEBIAN_FOLDER, { recursive: true })
@@ -267,7 +267,7 @@ export async function bootedMachine(t: TestContext): Promise<Pick<Machine, 'run'
     'systemd-nspawn',
     [
       '--quiet',
-      `--directory=${await ensureDebian()}`,
+      `--directory=${await debianFolder()}`,
       '--volatile=overlay',
       '--boot',
       '--private-network',

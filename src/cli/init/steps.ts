@@ -21,7 +21,7 @@ import { text } from 'node:stream/consumers'
 import { Problem } from '../../core/problem.ts'
 import { quoted } from '../../core/text.ts'
 import { isLinkRefused, openNamed, openUnlinked } from '../../plain-file.ts'
-import { readDeployed, readPages } from '../../resources.ts'
+import { readDeployed } from '../../resources.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside, writeFileWhole } from '../../whole-file.ts'
 import { type Place, type Scheduler, SYSTEM } from './places.ts'
@@ -190,10 +190,9 @@ function jobSteps(place: Place, scheduler: Scheduler): Step[] {
   if (scheduler === 'cron' && place.user === null) return [crontabStep(place)]
   const root = { mode: 0o644, owner: () => ({ uid: 0, gid: 0 }) }
   if (scheduler === 'cron') return [fileStep(CRON_TABLE, jobText('tranche.cron', place), root)]
-  const guide = readPages()['deploy/README.md'] ?? ''
   return [
     folderStep(UNIT_GUIDE, { ...root, mode: 0o755 }),
-    fileStep(`${UNIT_GUIDE}/README.md`, guide, root),
+    fileStep(`${UNIT_GUIDE}/README.md`, readDeployed('README.md'), root),
     ...UNIT_NAMES.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)),
     startStep(place),
   ]

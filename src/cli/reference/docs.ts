@@ -7,7 +7,7 @@ import { Argument, Command, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
 import { quoted } from '../../core/text.ts'
 import { kindOf } from '../../plain-file.ts'
-import { VERSION } from '../../resources.ts'
+import { deployedNames, readDeployed, VERSION } from '../../resources.ts'
 import type { Cli } from '../context.ts'
 import { HELP_COLUMNS } from '../help.ts'
 import { createPaint, note, print, renderFields, page as throughPager } from '../terminal.ts'
@@ -25,16 +25,23 @@ export function docsCommand(cli: Cli, program: Command): Command {
     )
     .option('--man <folder>', 'write the guides and the help of all commands into it, as man pages')
     .option('--examples <folder>', 'write the sample programs of the guides into it')
-    .action((asked: string | undefined, { pager, man, examples }: Options) => {
-      if ([asked, man, examples].filter((given) => given !== undefined).length > 1)
-        throw new Problem('usage', 'Name a topic, --man or --examples, and only one of them.')
+    .option(
+      '--deploy <folder>',
+      'write the Dockerfile, the compose files, the units and the settings of servers into it',
+    )
+    .option('--force', 'let --deploy replace files of the same names')
+    .action((asked: string | undefined, { pager, man, examples, deploy, force = false }: Options) => {
+      if ([asked, man, examples, deploy].filter((given) => given !== undefined).length > 1)
+        throw new Problem('usage', 'Name a topic, --man, --examples or --deploy, and only one of them.')
+      if (force && deploy === undefined) throw new Problem('usage', '--force belongs to --deploy.')
+      if (deploy !== undefined) return writeDeployed(cli, deploy, force)
       if (man !== undefined) return writeManPages(cli, program, man)
       if (examples !== undefined) return writeExamples(cli, examples)
       return asked === undefined ? list(cli) : show(cli, asked, pager)
     })
 }
 
-type Options = { pager: string; man?: string; examples?: string }
+type Options = { pager: string; man?: string; examples?: string; deploy?: string; force?: boolean }
 
 function list(cli: Cli): void {
   const topics = findPages()
@@ -75,19 +82,42 @@ async function writeManPages(cli: Cli, program: Command, folder: string): Promis
 
 /** They are meant to be changed, so none that exists is replaced. */
 function writeExamples(cli: Cli, folder: string): void {
-  const samples = sampleFiles().map(({ name, text }) => ({ file: join(folder, name), text }))
-  for (const { file } of samples) {
-    refuseStrangeFolders(folder, dirname(file))
-    if (lstatSync(file, { throwIfNoEntry: false })) throw taken(file)
-  }
-  for (const { file, text } of samples) writeNew(file, text, { replace: false })
-  const files = samples.map(({ file }) => file)
+  const files = writeAll(folder, sampleFiles(), { replace: false, mend: 'name another folder' })
   const readme = quoted(join(folder, 'README.md'))
   print(
     cli,
     { folder, files },
     () => `${files.length} files are in ${quoted(folder)}; ${readme} says how to start them.`,
   )
+}
+
+/** What is in deploy/ of the source. A release is only the executable, and a container or a second host need more. */
+function writeDeployed(cli: Cli, folder: string, replace: boolean): void {
+  const texts = deployedNames().map((name) => ({ name, text: readDeployed(name) }))
+  const files = writeAll(folder, texts, { replace, mend: 'name another folder, or add --force' })
+  const readme = quoted(join(folder, 'README.md'))
+  print(
+    cli,
+    { folder, files },
+    () => `${files.length} files are in ${quoted(folder)}; ${readme} says what each is for.`,
+  )
+}
+
+/** Writes all of them or, where something is in the way, none. */
+function writeAll(
+  folder: string,
+  texts: readonly { name: string; text: string }[],
+  { replace, mend }: { replace: boolean; mend: string },
+): string[] {
+  const named = texts.map(({ name, text }) => ({ file: join(folder, name), text }))
+  for (const { file } of named) {
+    refuseStrangeFolders(folder, dirname(file))
+    const found = lstatSync(file, { throwIfNoEntry: false })
+    if (found && !(replace && !found.isDirectory()))
+      throw new Problem('file_exists', `${file} already exists, and nothing was written: ${mend}.`)
+  }
+  for (const { file, text } of named) writeNew(file, text, { replace })
+  return named.map(({ file }) => file)
 }
 
 /** The folder that was named may be a link; below it, a link would lead the files elsewhere. */
@@ -102,9 +132,7 @@ function refuseStrangeFolders(named: string, folder: string): void {
   }
 }
 
-const taken = (file: string): Problem =>
-  new Problem('file_exists', `${file} already exists, and nothing was written: name another folder.`)
-
+/** What has the name is replaced, not written into: it may be a link. */
 function writeNew(file: string, text: string, { replace }: { replace: boolean }): void {
   try {
     mkdirSync(dirname(file), { recursive: true })
