@@ -27,7 +27,8 @@ test('cron runs every line that init installs, and what the jobs say is in the l
     echo ---
     ${SYSLOG}
     "$TRANCHE" ${init} > /dev/null 2>&1
-    touch -d '15 days ago' /var/lib/tranche/backups/tranche-old.db /var/lib/tranche/backups/another.db
+    for day in {01..14}; do touch /var/lib/tranche/backups/tranche-202001\${day}T000000Z.db; done
+    touch /var/lib/tranche/backups/another.db
     ${NOW}
     useradd --create-home ops
     runuser -u ops -- env HOME=/home/ops sh -c 'echo "7 7 7 7 * true" | crontab -'
@@ -56,7 +57,9 @@ test('cron runs every line that init installs, and what the jobs say is in the l
   // Nothing was left to a mail server that is not there.
   assert.doesNotMatch(log, /No MTA installed/)
   // On a slow machine a second minute begins meanwhile.
-  assert.match(backups, /^another\.db\n(tranche-\d{8}T\d{6}Z\.db\n)+$/)
+  assert.match(backups, /^another\.db\n(tranche-\d{8}T\d{6}Z\.db\n){14}$/)
+  assert.match(backups, /tranche-20200114T/)
+  assert.doesNotMatch(backups, /tranche-20200101T/)
   for (const status of statuses.trim().split('\n')) assert.notEqual(JSON.parse(status).last_tick_at, null)
 })
 
