@@ -117,6 +117,17 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['price', 'import', file('prices.csv')], null],
     [['price', 'list'], null],
     [['backtest', file('prices.csv')], null],
+    [
+      ['trade', 'record', '--partner', 'acme', '--plan', mark('no plan'), '--order', mark('o9')].concat([
+        '--usd',
+        '9',
+        '--btc',
+        '0.00015',
+        '--reason',
+        mark('because'),
+      ]),
+      null,
+    ],
     [['backup', file('copy.db'), '--force'], mark('copy.db')],
     [['copy', '--to', file('copied.db')], null],
     [['restore', file('no-copy.db')], null],

@@ -40,6 +40,7 @@ test('what the contract leaves out: the page of the operator, a move to another 
   await store.listTranches(1, 1)
   await store.samplePrices(0 as Instant, 1)
   await store.schemaVersion()
+  await store.eraseAgain(new Map([['no user has this hash', T0]]), () => AUDIT)
   const executions = { slug: null, environment: null, status: null, stuck: false }
   await store.listExecutions({ ...executions, since: T0 }, { after: null, limit: 1 })
   await store.cursorOfNewest(executions, 1)
