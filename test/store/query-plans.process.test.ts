@@ -141,11 +141,10 @@ function statements(): string[] {
 }
 
 const ROOT = join(import.meta.dirname, '../..')
-/**
- * What is not run on a file: locks, which one needs none of, and scripts, which are not prepared. Nor is what compares
- * the database that a restore replaces, once and from end to end.
- */
-const ELSEWHERE = /for no key update|^select from|;|\bold\.|as subject from$|, u\.partner_user_id from$/
+/** What is not run on a file: locks, which one needs none of, and scripts, which are not prepared. */
+const ELSEWHERE = /for no key update|^select from|;/
+/** What compares the two databases of a restore, once and from end to end. */
+const COMPARES = 'src/store/replaced.ts'
 
 /** The longest piece between two `${}` of each statement that is written in a file. */
 function written(file: string): string[] {
@@ -175,7 +174,9 @@ function written(file: string): string[] {
 
 test('no statement that is written in the store is left out', () => {
   const all = statements().map(flat)
-  const files = globSync('src/store/**/*.ts', { cwd: ROOT }).filter((file) => !file.includes('/postgres/'))
+  const files = globSync('src/store/**/*.ts', { cwd: ROOT }).filter(
+    (file) => !file.includes('/postgres/') && file !== COMPARES,
+  )
   const texts = files.flatMap((file) => written(file).map((text) => `${file}: ${text}`))
   assert.ok(texts.length > 150, `${texts.length}`)
   assert.deepEqual(

@@ -11,7 +11,7 @@ import { fileDatabase } from '../../src/store/sqlite/database.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { storeContract } from './contract.ts'
 import { open } from './sqlite.ts'
-import { AUDIT, T0 } from './world.ts'
+import { AUDIT, populate, T0 } from './world.ts'
 
 /** The second frame of a stack: who called `prepare`. */
 const CALLER = /^.*\n.*\n(.*)/
@@ -40,6 +40,7 @@ test('what the contract leaves out: the page of the operator, a move to another 
   await store.listTranches(1, 1)
   await store.samplePrices(0 as Instant, 1)
   await store.schemaVersion()
+  await populate(store)
   await store.eraseAgain(new Map([['no user has this hash', T0]]), () => AUDIT)
   const executions = { slug: null, environment: null, status: null, stuck: false }
   await store.listExecutions({ ...executions, since: T0 }, { after: null, limit: 1 })

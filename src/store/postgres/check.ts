@@ -1,5 +1,5 @@
-// The check on a server: damage that it knows of, dangling rows, every rule of the ledger, and rows that were changed
-// after they were recorded.
+// The check on a server: damage that it knows of, dangling rows, and what only a server can have. The rest is in
+// ../health/check.ts.
 
 import type { ClientBase } from 'pg'
 import { type Finding, ticket } from '../../core/findings.ts'

@@ -1,4 +1,5 @@
-// Executions: polled, and listed. Confirmations of a tenant share a transaction (confirmations.ts).
+// Executions as partners poll them on a server: a twin of ../sqlite/executions.ts, because every purchase goes this
+// way. Confirmations of a tenant share a transaction (confirmations.ts).
 
 import { standsStill, writesLost } from '../../core/clock.ts'
 import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'

@@ -1,4 +1,5 @@
-// Monitoring's reads, each along an index, and none of them a lock.
+// What monitoring asks of a server alone, which keeps no counts as a file does (../sqlite/monitoring.ts); what is made
+// of the answers is in ../health/. Each read goes along an index, and none takes a lock.
 
 import type { LostWrites } from '../../core/clock.ts'
 import type { ExecutionId } from '../../core/execution.ts'

@@ -1,4 +1,6 @@
-// Passes: recorded, shared out in pages, and deleted after a week; and what a pass would do now.
+// Passes on a server: which plans are due, and their pages, which several processes share out among them. A twin of
+// ../sqlite/pass.ts, because everything that is bought goes this way; how a pass is noted is shared
+// (../shared/passes.ts).
 
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Instant } from '../../core/time.ts'

@@ -1,5 +1,4 @@
-// The check: what SQLite says of the file, every rule of the ledger, and rows that were changed after they were
-// recorded.
+// The check of a file: what SQLite says of it, and what only a file can have. The rest is in ../health/check.ts.
 
 import { ticket, WAL_LARGE_BYTES } from '../../core/findings.ts'
 import { spellBytes } from '../../core/text.ts'

@@ -1,4 +1,5 @@
-// Executions: polled, confirmed, cancelled, listed.
+// Executions as partners poll and confirm them on a file: a twin of ../postgres/executions.ts, because every purchase
+// goes this way.
 
 import { type ExecutionFacts, RECORDED_SINCE, type Recorded, type Refused } from '../../core/confirmation.ts'
 import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'

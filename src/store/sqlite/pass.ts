@@ -1,4 +1,5 @@
-// Passes: recorded, done page by page, and deleted after a week; and what a pass would do now.
+// Passes on a file: which plans are due, and their pages, which belong to one process. A twin of ../postgres/pass.ts,
+// because everything that is bought goes this way; how a pass is noted is shared (../shared/passes.ts).
 
 import SQLite from 'better-sqlite3'
 import type { ExecutionId } from '../../core/execution.ts'
