@@ -12,7 +12,7 @@ import { converse, head, statuses } from '../http/raw.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { startServe, WITH_OPS } from '../support/process.ts'
-import { startService } from '../support/service.ts'
+import { startService, USER } from '../support/service.ts'
 
 const DESCRIPTION = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'
 const ATTACKERS = 10
@@ -89,17 +89,23 @@ test('of the calls sent ahead on one connection so many are answered at a time, 
   const listener = await listenOn(counted, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
   t.after(() => listener.close())
   const client = await converse(listener.url)
-  const ids = Array.from({ length: 220 }, (_, at) => `call-${at}`)
-  const send = (some: string[]) =>
-    client.socket.write(
-      some.map((id) => head('GET', '/partner/v1/me', key, [`X-Request-Id: ${id}`])).join(''),
-    )
-  send(ids.slice(0, 200))
-  await client.until(/call-199[\s\S]*\}/)
-  // It is read from again, though it was not while those waited.
-  send(ids.slice(200))
-  await client.until(/call-219[\s\S]*\}/)
-  assert.deepEqual(statuses(client.received()), Array(220).fill(200))
+  const ids = Array.from({ length: 260 }, (_, at) => `call-${at}`)
+  const body = JSON.stringify(USER)
+  const calls = ids.map((id, at) => {
+    const named = `X-Request-Id: ${id}`
+    if (at < 200 || at >= 240) return head('GET', '/partner/v1/me', key, [named])
+    return head('POST', '/partner/v1/users', key, [named, `Content-Length: ${body.length}`]) + body
+  })
+  // It is read from again after some had to wait, be their bodies read by us or dropped by Node.
+  for (const [from, to] of [
+    [0, 200],
+    [200, 240],
+    [240, 260],
+  ] as const) {
+    client.socket.write(calls.slice(from, to).join(''))
+    await client.until(new RegExp(`${ids[to - 1]}[\\s\\S]*\\}`))
+  }
+  assert.deepEqual(statuses(client.received()), Array(260).fill(200))
   assert.deepEqual(
     [...client.received().matchAll(/^x-request-id: (.*)\r$/gim)].map(([, id]) => id),
     ids,

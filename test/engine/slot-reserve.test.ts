@@ -120,6 +120,10 @@ const PATHS: Record<string, Step[]> = {
     [17 * HOUR_MS, dollars(90_000), 'catch_up', 4],
     [18 * HOUR_MS, dollars(90_000), null],
   ],
+  'a whole slot without a price is made up for at its deadline': [
+    [0, null, null],
+    [8 * HOUR_MS, dollars(60_000), 'deadline', 3],
+  ],
   'slots slept through without a price are one tranche too': [[19 * HOUR_MS, null, 'catch_up', 5]],
   'near the end everything fires at once': [
     [0, dollars(60_000), 'slot_start'],
