@@ -1,5 +1,5 @@
-// What monitoring asks of a file alone, where a server plans other SQL well (../postgres/monitoring.ts); the answers are
-// read in ../health/. Each read goes along an index or a range of the primary key, in pages: between two pages, other
+// What monitoring asks of a file alone, where a server plans other SQL well (../postgres/monitoring.ts); ../health/
+// reads the answers. Each read goes along an index or a range of the primary key, in pages: between two pages, other
 // requests get their turn, however many rows there are.
 
 import { statfsSync, statSync } from 'node:fs'
