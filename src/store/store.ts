@@ -436,9 +436,9 @@ export interface SandboxStore {
   ): Promise<{ fired: Fired; wakeUpId: number }>
   /**
    * Removes everything a test tenant has except its keys, its webhook and its clock, in one transaction. Throws
-   * sandbox_refused.
+   * sandbox_refused; for a caller with a key, also database_restored and writes_lost.
    */
-  resetSandbox(tenant: Tenant, audit: AuditEntry): Promise<Wiped>
+  resetSandbox(tenant: Caller, audit: AuditEntry): Promise<Wiped>
 }
 
 // Pricing tiers, and overrides, which give a partner a tier whatever its volume.

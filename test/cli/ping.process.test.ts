@@ -4,9 +4,10 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { type TestContext, test } from 'node:test'
+import { damageAt } from '../store/damage.ts'
 import { addressIn, temporaryFolder } from '../support/database.ts'
 import { finish, startServe } from '../support/process.ts'
-import { listen, runHere } from '../support/service.ts'
+import { listen, runHere, T0 } from '../support/service.ts'
 
 type Call = { line: string; body: string }
 type Answer = (response: ServerResponse) => void
@@ -48,6 +49,40 @@ test('a tick that went well calls the address, and one that failed its /fail wit
     { line: 'GET /ping/secret/?rid=1&x=%20', body: '' },
   ])
   assert.match(calls[0]?.body ?? '', /There is no (tranche )?database/)
+})
+
+test('a tick on a database that stands still is silent, exits 0, and calls /fail', async (t) => {
+  const cwd = temporaryFolder(t)
+  const { calls, origin } = await monitor(t)
+  const db = addressIn(cwd)
+  const tick = async (...more: string[]) => {
+    const surroundings = more.length > 0 ? {} : { terminals: ['stdout'] as const }
+    return runHere(
+      ['--db', db, 'tick', '--price', '60000', '--ping', `${origin}/ping`, ...more],
+      surroundings,
+    )
+  }
+  await runHere(['--db', db, 'migrate'])
+  await damageAt(db, `insert into standstill values (1, ${T0}, 'last-night.db', '[]')`)
+  assert.deepEqual(
+    await finish(t, ['tick', '--price', '60000', '--ping', `${origin}/ping`, '--db', db], { cwd }),
+    { code: 0, out: '', err: '' },
+  )
+  const said = await tick('--json')
+  assert.equal(said.code, 0)
+  const { skipped, stands_still, plans_evaluated } = JSON.parse(said.out)
+  assert.deepEqual([skipped, stands_still, plans_evaluated], [true, true, 0])
+  const seen = await tick()
+  assert.equal(seen.code, 0)
+  assert.match(seen.out, /restored from last-night\.db .* `tranche restore --resume`/)
+  assert.deepEqual(
+    calls.map(({ line }) => line),
+    Array(3).fill('POST /ping/fail'),
+  )
+  assert.match(calls[0]?.body ?? '', /stands still since/)
+  await runHere(['--db', db, 'restore', '--resume'])
+  assert.equal('skipped' in JSON.parse((await tick('--json')).out), false)
+  assert.equal(calls.at(-1)?.line, 'GET /ping')
 })
 
 test('a monitor that refuses, is gone or never answers is a warning, without what is secret of its address', async (t) => {

@@ -1,9 +1,10 @@
 // What a database that gave way to a copy still tells, and what is carried over from it: on a file and on a server.
 
 import assert from 'node:assert/strict'
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
 import { databaseOf } from '../../src/cli/context.ts'
 import { cancelByHand } from '../../src/core/confirmation.ts'
 import { revoke } from '../../src/core/key.ts'
@@ -12,6 +13,7 @@ import { setHeld, setPartnerStatus, type Tenant } from '../../src/core/partner.t
 import { HOUR_MS } from '../../src/core/time.ts'
 import { linkUser } from '../../src/core/user.ts'
 import type { Store } from '../../src/store/store.ts'
+import { lay } from '../releases/release.ts'
 import {
   AUDIT,
   allPlans,
@@ -208,8 +210,7 @@ for (const kind of ['file', 'server'] as const) {
     place.shell.advance(1_000)
     await place.restore('--carry-stops')
     assert.deepEqual(await stateOf(place), all)
-    const tickHere = await place.shell.tranche(['--db', place.db, 'tick', '--price', '60000', '--json'])
-    assert.equal(errorOf(tickHere.err).code, 'database_restored')
+    assert.equal(JSON.parse(await place.on('tick', '--price', '60000', '--json')).stands_still, true)
     await place.on('restore', '--resume')
     await place.on('tick', '--price', '60000')
     assert.deepEqual(await stateOf(place), all)
@@ -240,6 +241,107 @@ for (const kind of ['file', 'server'] as const) {
     assert.equal(await email(), 'new@example.org')
   })
 }
+
+const RELEASE = join(import.meta.dirname, '../../fixtures/releases/0.1.0')
+
+for (const kind of ['file', 'server'] as const) {
+  test(`on a ${kind} stops are carried over into a backup that an earlier release has made`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const place = await placeOf(t, kind)
+    const { file } = place.shell
+    lay(RELEASE, place.shell)
+    copyFileSync(file, place.copy)
+    await succeed(place.shell, 'migrate')
+    if (kind === 'server') await succeed(place.shell, 'copy', '--to', place.db)
+    const activeOf = () =>
+      place.within(async (store) =>
+        (await allPlans(store)).filter(
+          ({ tenant, status }) =>
+            tenant.partnerSlug === 'acme' && tenant.environment === 'live' && status === 'active',
+        ),
+      )
+    const [plan, ...others] = await activeOf()
+    assert.ok(plan && others.length > 0)
+    const { partnerUserId, partnerPlanId } = plan
+    await place.within(async (store, live) => {
+      await sendPlan(store, live, { partnerUserId, partnerPlanId, status: 'cancelled' })
+      await STOPS.partner_held?.(store, live)
+    })
+    if (kind === 'server') {
+      const argv = ['--db', place.db, 'restore', place.copy, '--force', '--json']
+      const { code, message } = errorOf((await place.shell.tranche(argv)).err)
+      assert.deepEqual([code, message.includes('`tranche --db COPY migrate`')], ['usage', true])
+      await succeed(place.shell, '--db', place.copy, 'migrate')
+    }
+    const told = await place.restore('--carry-stops')
+    assert.deepEqual(told.since_copy?.unread, [])
+    // What the plan had open is cancelled with it.
+    const [held, cancelled, ...more] =
+      told.since_copy?.stops.map(({ stop, subject }) => [stop, subject]) ?? []
+    assert.deepEqual(
+      [held, cancelled],
+      [
+        ['partner_held', 'acme'],
+        ['plan_cancelled', partnerPlanId],
+      ],
+    )
+    assert.ok(more.every(([stop]) => stop === 'execution_cancelled'))
+    assert.deepEqual(
+      (await activeOf()).map((one) => one.partnerPlanId),
+      others.map((one) => one.partnerPlanId),
+    )
+    assert.equal(await place.within(async (store) => (await store.findPartner('acme'))?.held), true)
+    assert.equal(JSON.parse(await place.on('tick', '--price', '60000', '--json')).stands_still, true)
+  })
+
+  test(`a copy of a ${kind} that stands still does so too, until it is itself let go on`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const place = await placeOf(t, kind)
+    await copied(place)
+    await place.restore()
+    const beside = (name: string) => join(dirname(place.shell.file), name)
+    await ourServer()
+    const other = kind === 'file' ? emptyDatabase(beside('other')) : beside('other.db')
+    await place.on('copy', '--to', other)
+    await place.on('backup', beside('backup.db'))
+    const restored = await place.within((store) => store.readRestored())
+    assert.ok(restored)
+    const stillIn = async (db: string) =>
+      JSON.parse(await succeed(place.shell, '--db', db, 'tick', '--price', '60000', '--json')).stands_still
+    for (const db of [other, beside('backup.db')]) {
+      const store = await (await databaseOf(db, place.shell.machine)).open({ create: false })
+      assert.deepEqual(await store.readRestored(), restored)
+      await store.close()
+      assert.equal(await stillIn(db), true)
+      await succeed(place.shell, '--db', db, 'restore', '--resume')
+      assert.equal(await stillIn(db), undefined)
+    }
+    assert.equal(await stillIn(place.db), true)
+  })
+}
+
+test('a database of an earlier release that gives way tells what it has stopped, and is kept as it was', async (t) => {
+  const place = await placeOf(t, 'file')
+  lay(RELEASE, place.shell)
+  copyFileSync(place.db, place.copy)
+  const old = new SQLite(place.db)
+  old.exec("update partners set status = 'disabled' where partner_slug = 'acme'")
+  const migrations = old.prepare('select count(*) from migrations').pluck()
+  const before = migrations.get()
+  old.close()
+  const told = await place.restore('--carry-stops')
+  assert.deepEqual([kindsOf(told), told.since_copy?.unread], [['partner_disabled'], []])
+  const status = await place.within(async (store) => (await store.findPartner('acme'))?.status)
+  assert.equal(status, 'disabled')
+  const kept = new SQLite(told.replaced, { readonly: true })
+  assert.equal(kept.prepare('select count(*) from migrations').pluck().get(), before)
+  kept.close()
+  // Neither has been copied into the folder that somebody was in: a copy knows what was erased since.
+  assert.deepEqual(
+    readdirSync('.').filter((name) => name.includes('before-migration')),
+    [],
+  )
+})
 
 test('of a damaged database as much is told as can be read, and it is said', async (t) => {
   const place = await placeOf(t, 'file')

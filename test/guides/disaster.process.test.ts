@@ -98,9 +98,8 @@ test('every block of the guide does what it says, and a service on the restored 
   assert.match(await readyz.text(), /stands still since/)
   assert.match(await (await fetch(`${still.opsUrl}/metrics`)).text(), /^tranche_stands_still 1$/m)
   assert.match(await (await fetch(`${still.opsUrl}/ops`)).text(), /database_restored/)
-  const { code, err } = await paste(t, 'tranche tick --price 60000', { cwd, env })
-  assert.equal(code, 5)
-  assert.match(err, /stands still/)
+  // Cron would mail each line of it, every minute.
+  assert.deepEqual(await paste(t, 'tranche tick --price 60000', { cwd, env }), { code: 0, out: '', err: '' })
 
   const after = await run(BLOCKS.slice(BLOCKS.findIndex(isResume) - 1).join('\n'))
   assert.match(after, /goes on; \d+ plans? will be due at the next tick/)

@@ -9,6 +9,7 @@ import { keyHash } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
 import { machineAt } from '../../src/machine.ts'
 import { link, plan, poll, succeed } from '../http/steps.ts'
+import { damageAt } from '../store/damage.ts'
 import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
 
 const SANDBOX = '/partner/v1/sandbox'
@@ -85,6 +86,29 @@ test('a live key is refused on all four, whatever it sends, and changes nothing'
     (await service.store.listPlans({ slug: 'acme', environment: 'live' }, { after: null, limit: 9 })).length,
     1,
   )
+})
+
+test('in a database that stands still its time can be read, and nothing else is done', async (t) => {
+  const service = await withPlan(await startService(t))
+  await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '12h' })
+  const before = [await succeed(service, 'GET', '/partner/v1/plans'), await lookAt(service)]
+  await damageAt(service.file, `insert into standstill values (1, ${T0}, 'last-night.db', '[]')`)
+  for (const [path, body] of [
+    ['/advance', DAY],
+    ['/fire', { partner_plan_id: 'p1' }],
+    ['/reset', {}],
+  ] as const) {
+    const { status, headers } = await service.call('POST', `${SANDBOX}${path}`, body)
+    assert.deepEqual(
+      [status, headers.get('x-error-code'), headers.get('retry-after')],
+      [503, 'service_stands_still', '60'],
+      path,
+    )
+  }
+  assert.deepEqual([await succeed(service, 'GET', '/partner/v1/plans'), await lookAt(service)], before)
+  await service.store.resume(AUDIT)
+  await succeed(service, 'POST', `${SANDBOX}/fire`, { partner_plan_id: 'p1' })
+  assert.equal((await succeed(service, 'POST', `${SANDBOX}/reset`, {})).plans, 1)
 })
 
 test('where it is switched off, the routes are not there, for any key', async (t) => {

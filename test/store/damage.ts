@@ -8,13 +8,18 @@ import pg from 'pg'
 /** Runs a statement on the data of a place (sqlite.ts and postgres.ts), on a connection of its own. */
 export async function damage(place: string, sql: string): Promise<void> {
   const note = join(place, 'address')
-  if (!existsSync(note)) {
-    const db = new SQLite(join(place, 'tranche.db'))
+  await damageAt(existsSync(note) ? readFileSync(note, 'utf8') : join(place, 'tranche.db'), sql)
+}
+
+/** The same for what --db names. */
+export async function damageAt(address: string, sql: string): Promise<void> {
+  if (!address.startsWith('postgres')) {
+    const db = new SQLite(address)
     db.exec(sql)
     db.close()
     return
   }
-  const client = new pg.Client({ connectionString: readFileSync(note, 'utf8') })
+  const client = new pg.Client({ connectionString: address })
   await client.connect()
   await client.query(sql)
   await client.end()

@@ -181,7 +181,6 @@ export const CRON_TABLE = '/etc/cron.d/tranche'
 export const UNIT_GUIDE = '/usr/local/share/tranche'
 const TIMED = ['tranche-tick', 'tranche-check', 'tranche-backup']
 export const STARTED = ['tranche.service', ...TIMED.map((name) => `${name}.timer`)]
-const TICK_TIMER = 'tranche-tick.timer'
 export const UNIT_NAMES = [...STARTED, ...TIMED.map((name) => `${name}.service`)]
 
 /** A file that is kept gets a name that neither systemd nor cron reads. */
@@ -194,24 +193,17 @@ function jobSteps(place: Place, scheduler: Scheduler): Step[] {
     folderStep(UNIT_GUIDE, { ...root, mode: 0o755 }),
     fileStep(`${UNIT_GUIDE}/README.md`, readDeployed('README.md'), root),
     ...UNIT_NAMES.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)),
-    startStep(place),
+    startStep(),
   ]
 }
 
-/** No tick is begun on a database that stands still: it would fail every minute until somebody lets it go on. */
-function startStep(place: Place): Step {
-  const isStill = () => statusOf(place)?.findings.some(({ kind }) => kind === 'database_restored') ?? false
-  const but = isStill()
-    ? `; not ${TICK_TIMER}, because the database stands still: after \`tranche restore --resume\`, \`systemctl start ${TICK_TIMER}\``
-    : ''
+function startStep(): Step {
   return {
-    what: `${STARTED.join(', ')}, started now and at each boot${but}`,
+    what: `${STARTED.join(', ')}, started now and at each boot`,
     isDone: () => false,
     perform() {
       run('systemctl', ['daemon-reload'])
-      const now = isStill() ? STARTED.filter((name) => name !== TICK_TIMER) : STARTED
-      run('systemctl', ['enable', '--now', ...now])
-      if (now !== STARTED) run('systemctl', ['enable', TICK_TIMER])
+      run('systemctl', ['enable', '--now', ...STARTED])
     },
   }
 }

@@ -7,7 +7,7 @@ import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import { failsafeStart } from '../../core/window.ts'
-import type { FailedPlan, PassReport, Rehearsal } from '../../engine/pass.ts'
+import type { FailedPlan, PassOptions, PassReport, Rehearsal } from '../../engine/pass.ts'
 import type { Feed } from '../../price/feed.ts'
 import type { Preview, Store } from '../../store/store.ts'
 import { type Woken, wakePartners } from '../../webhook/wake-partners.ts'
@@ -64,22 +64,43 @@ async function rehearse(cli: Cli, store: Store, options: TickCommandOptions): Pr
 
 type Ended = { failure: string | null }
 
-/** Runs the pass and prints what it did. Resolves with what failed, if anything; with null when another pass runs. */
+/**
+ * Runs the pass and prints what it did. Resolves with what failed, or what the heartbeat monitor should hear of, if
+ * anything; with null when another pass runs.
+ */
 async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promise<Ended | null> {
-  const { runPass } = await import('../../engine/pass.ts')
   const { machine } = cli
   const observe = await feedOf(cli, options)
   const webhooks = await lazyWebhooks(options)
   const started = performance.now()
-  const report = await runPass({ store, machine, observe })
+  const { report, still } = await passUnlessStill({ store, machine, observe })
   const woken = report?.whole && (await wake(cli, { store, webhooks }, report.whole))
-  const json = passJson({ report, woken, now: machine.clock(), durationMs: performance.now() - started })
+  const now = machine.clock()
+  const json = passJson({ report, still, woken, now, durationMs: performance.now() - started })
   const failures = await nameFailures(store, report?.failed ?? [])
   for (const failure of failures) warn(cli, failure)
   if (json.plans_failed) cli.exitWith(EXIT.found)
   if (cli.globals().json) cli.streams.out.write(`${JSON.stringify(json)}\n`)
-  else if (cli.streams.out.isTTY) cli.streams.out.write(`${passInWords(json)}\n`)
+  else if (cli.streams.out.isTTY) cli.streams.out.write(`${still ?? passInWords(json)}\n`)
+  if (still !== null) return { failure: still }
   return report && { failure: failures.length > 0 ? failures.join('\n') : null }
+}
+
+/**
+ * A database that was put back and waits for its operator fails no job: cron would mail that every minute, for days.
+ * `still` says why nothing was done.
+ */
+async function passUnlessStill(
+  options: PassOptions,
+): Promise<{ report: PassReport | null; still: string | null }> {
+  const { runPass } = await import('../../engine/pass.ts')
+  try {
+    return { report: await runPass(options), still: null }
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'database_restored')
+      return { report: null, still: error.message }
+    throw error
+  }
 }
 
 /** The price of one pass: as given, else from the feed. */
@@ -117,8 +138,8 @@ export async function nameFailures(store: Store, failed: readonly FailedPlan[]):
 
 // What a pass did, as tick prints it and serve logs it.
 
-/** What a pass did; a pass that found another one running did nothing, and says so. */
-export const passJson = ({ report, woken, now, durationMs }: PassOutcome) => ({
+/** What a pass did; one that found another one running, or a database that stands still, did nothing, and says so. */
+export const passJson = ({ report, still = null, woken, now, durationMs }: PassOutcome) => ({
   at: formatInstant(report?.at ?? now),
   price_usd: report?.price ? formatPrice(report.price) : null,
   plans_evaluated: report?.plansEvaluated ?? 0,
@@ -128,12 +149,15 @@ export const passJson = ({ report, woken, now, durationMs }: PassOutcome) => ({
   webhooks_failed: woken?.failed ?? 0,
   duration_ms: Math.round(durationMs),
   ...(report === null && { skipped: true }),
+  ...(still !== null && { stands_still: true }),
   ...(report && report.failed.length > 0 && { plans_failed: report.failed.length }),
 })
 
 type PassOutcome = {
-  /** Null when another pass was running. */
+  /** Null when another pass was running, or the database stands still. */
   report: PassReport | null
+  /** Why the database stands still, if it does. */
+  still?: string | null
   /** Nothing for one whose partners another process wakes. */
   woken: { sent: number; failed: number } | null | undefined
   now: PassReport['at']

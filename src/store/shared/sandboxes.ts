@@ -3,6 +3,7 @@
 import {
   advanceUnderWay,
   asleep,
+  type Caller,
   notToWipe,
   refuseLive,
   refuseTooFar,
@@ -85,6 +86,12 @@ export type OwnSandboxes = {
 
 /** Nothing fires in a database that stands still, not even here: a sandbox plays what the service does. */
 const firing = (tenant: Tenant): Scope => ({ ...ofTenant(tenant), stopsWhenStill: true })
+/** Then a partner wipes nothing either; an operator may. */
+const wiping = (caller: Caller): Scope => ({
+  ...ofTenant(caller),
+  alone: 'tenants',
+  stopsWhenStill: caller.keyId !== undefined,
+})
 
 export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxes): SandboxStore {
   return {
@@ -170,16 +177,13 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
 
     async resetSandbox(tenant, entry) {
       refuseLive(tenant)
-      return own.wipe(
-        function* (tx) {
-          const { real } = yield* tx.times
-          yield* open(tx, tenant, real)
-          const wiped = yield* wipe(tx, tenant, { real, also: own.alsoWiped })
-          yield* addAudit(tx, entry, real)
-          return wiped
-        },
-        { ...ofTenant(tenant), alone: 'tenants' },
-      )
+      return own.wipe(function* (tx) {
+        const { real } = yield* tx.times
+        yield* open(tx, tenant, real)
+        const wiped = yield* wipe(tx, tenant, { real, also: own.alsoWiped })
+        yield* addAudit(tx, entry, real)
+        return wiped
+      }, wiping(tenant))
     },
   }
 }

@@ -73,7 +73,11 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
       tally.waiting = waiting
       return value
     },
-    unreferenced: (work) => alone(() => runAt(present(), work)),
+    unreferenced: (work, { stopsWhenStill = false } = {}) =>
+      alone(() => {
+        if (stopsWhenStill) refuseWhenStill()
+        return runAt(present(), work)
+      }),
   }
 }
 

@@ -235,8 +235,16 @@ export const DELIVERY: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A partner changes users and plans of a database that was put back, before anybody has compared it with the partner.',
-    find: 'if (stopsWhenStill) refuseWhenStill()',
-    replace: '',
+    find: ['write((now) => {', '  if (stopsWhenStill) refuseWhenStill()'],
+    replace: 'write((now) => {',
+  },
+  {
+    name: 'partner-wipes-while-standing-still',
+    by: ['contract'],
+    breaks:
+      'A partner wipes its test environment in a database that was put back, and nobody can compare what was in it.',
+    find: ["alone: 'tenants',", 'stopsWhenStill: caller.keyId !== undefined,'],
+    replace: "alone: 'tenants',",
   },
   {
     name: 'server-goes-on-after-a-restore',

@@ -94,7 +94,7 @@ export const standstillContract: Contract = {
     assert.equal(await store.findWebhook(acme), null)
   },
 
-  'a sandbox is neither moved on nor fired in, and can be wiped': async (t, open) => {
+  'a sandbox is neither moved on nor fired in, and wiped by an operator alone': async (t, open) => {
     const world = await standing(t, open)
     const { store, machine, acme } = world
     const options = { store, machine, tenant: acme, price: null, audit: AUDIT }
@@ -103,6 +103,8 @@ export const standstillContract: Contract = {
     const page = { wakeUpId: -1, planIds: [1], decisions: await decided(world) }
     await assert.rejects(store.moveSandbox(acme, HOUR_MS, page), STILL)
     assert.equal((await allExecutions(store)).length, 1)
+    const { keyId } = await store.addKey(keyFor(acme), AUDIT)
+    await assert.rejects(store.resetSandbox({ ...acme, keyId }, AUDIT), STILL)
     assert.equal((await store.resetSandbox(acme, AUDIT)).executions, 1)
   },
 

@@ -15,7 +15,7 @@ import { copyTo } from './whole-copy.ts'
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
 const APPLICATION_ID = 0x74726e63
 
-/** Brings the schema up to this program's. Returns the names of the migrations it applied. */
+/** Brings the schema up to this program's. Returns the names of the migrations it applied. `:memory:` keeps no copy. */
 export async function migrate(db: Database, file: string, clock: () => Instant): Promise<string[]> {
   const isBehind = () => whenFree(() => migrationStates(db).some(isPending))
   if (!(await isBehind())) return []
@@ -25,7 +25,7 @@ export async function migrate(db: Database, file: string, clock: () => Instant):
   try {
     // Another process may have been first: then there is nothing left to do, and its copy must not be replaced.
     if (!(await isBehind())) return []
-    if (readApplied(db).size > 0) await whenFree(() => backUp(db, file))
+    if (file !== ':memory:' && readApplied(db).size > 0) await whenFree(() => backUp(db, file))
     return await whenFree(() => applyPending(db, clock()))
   } finally {
     release()
