@@ -1,5 +1,5 @@
 // A copy that is killed: its target is as if it had never begun, its source takes writes or has moved, and the next
-// copy does all of it.
+// copy does all of it. A restore that is killed leaves what stands still as it is.
 
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
@@ -13,16 +13,23 @@ import { type Ends, ends } from './ends.ts'
 const MIGRATING = 8
 
 /** Starts a copy in a process of its own and kills it as soon as `isTime`. False when it was done before that. */
-async function killed(
+const killed = (
+  t: TestContext,
+  all: Ends,
+  { from, to, isTime }: { from: string; to: string; isTime: () => Promise<boolean> },
+): Promise<boolean> => killedIn(t, all, ['copy', '--from', from, '--to', to, '--seal'], isTime)
+
+async function killedIn(
   t: TestContext,
   { shell }: Ends,
-  { from, to, isTime }: { from: string; to: string; isTime: () => Promise<boolean> },
+  argv: readonly string[],
+  isTime: () => Promise<boolean>,
 ): Promise<boolean> {
-  const copy = start(t, ['copy', '--from', from, '--to', to, '--seal'], { cwd: shell.folder })
-  while (!copy.hasEnded() && !(await isTime())) await pause(1)
-  if (copy.hasEnded()) assert.equal(await copy.ended, 0, copy.err())
-  copy.child.kill('SIGKILL')
-  return (await copy.ended) === 'SIGKILL'
+  const command = start(t, argv, { cwd: shell.folder })
+  while (!command.hasEnded() && !(await isTime())) await pause(1)
+  if (command.hasEnded()) assert.equal(await command.ended, 0, command.err())
+  command.child.kill('SIGKILL')
+  return (await command.ended) === 'SIGKILL'
 }
 
 async function connected(t: TestContext, url: string): Promise<(sql: string) => Promise<boolean>> {
@@ -71,4 +78,66 @@ test('killed between the seal and the name, the source is sealed, and the same c
   assert.equal((await refused(file, 'copy', '--to', beside('other.db'))).code, 'database_sealed')
   await on(file, 'copy', '--to', url, '--seal')
   await on(url, 'tick', '--price', '60000')
+})
+
+/** One that stands still, and the hold that its backup knows nothing of. */
+async function heldSince({ shell, on, beside }: Ends, db: string): Promise<string> {
+  const copy = beside('last-night.db')
+  await on(db, 'backup', copy)
+  await on(db, 'partner', 'hold', 'acme')
+  await on(db, 'restore', copy, '--force')
+  // What is replaced is kept under a name with the time.
+  shell.advance(1_000)
+  return copy
+}
+
+const standsStill = async ({ on }: Ends, db: string): Promise<boolean> =>
+  JSON.parse(await on(db, 'tick', '--price', '60000', '--json')).stands_still === true
+
+async function assertCarriedNext(all: Ends, db: string, copy: string): Promise<void> {
+  assert.ok(await standsStill(all, db))
+  await all.on(db, 'restore', copy, '--force', '--carry-stops')
+  assert.ok(await standsStill(all, db))
+  const partners = JSON.parse(await all.on(db, 'partner', 'list', '--json')) as {
+    partner_slug: string
+    held: boolean
+  }[]
+  assert.equal(partners.find(({ partner_slug }) => partner_slug === 'acme')?.held, true)
+}
+
+test('a restore of a file that is killed while it carries stops over leaves a database that stands still', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const all = await ends(t)
+  const { file, beside } = all
+  const copy = await heldSince(all, file)
+  const kept = () => readdirSync(beside('.')).filter((name) => /\.replaced-[^.]+\.\d+Z$/.test(name)).length
+  let kills = 0
+  for (let round = 0; kills === 0 && round < 5; round += 1) {
+    const before = kept()
+    const argv = ['restore', copy, '--db', file, '--carry-stops']
+    if (await killedIn(t, all, argv, async () => kept() > before)) kills += 1
+    assert.ok(await standsStill(all, file))
+  }
+  assert.equal(kills, 1)
+  await assertCarriedNext(all, file, copy)
+})
+
+test('a restore on a server that is killed before its copy has the name leaves one that stands still', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const all = await ends(t)
+  const url = all.onServer('standing')
+  await all.on(all.file, 'copy', '--to', url)
+  const copy = await heldSince(all, url)
+  const asks = await connected(t, url)
+  await asks(`select pg_advisory_lock(${MIGRATING}, 0)`)
+  const isNaming = () =>
+    asks(`select 1 from pg_locks where locktype = 'advisory' and classid = ${MIGRATING} and not granted`)
+  const argv = ['restore', copy, '--db', url, '--force', '--carry-stops']
+  assert.ok(await killedIn(t, all, argv, isNaming))
+  await asks(`select pg_advisory_unlock(${MIGRATING}, 0)`)
+  // Its server learns that it is gone when it next speaks to it.
+  const isThere = () =>
+    asks(`select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`)
+  while (await isThere()) await pause(10)
+  await assertCarriedNext(all, url, copy)
 })
