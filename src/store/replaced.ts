@@ -108,7 +108,9 @@ const STOPS: Record<StopKind, string> = {
     from old.executions o join executions n on n.execution_id = o.execution_id join tenants t on t.tenant_id = n.tenant_id
     where o.cancelled_at is not null and n.status in ('pending', 'sent') order by o.execution_id`,
   user_erased: userStop(
-    'o.erased_at is not null and o.email is null and (n.email is not null or n.auth_provider is not null)',
+    // What a copy has of a user whose erasure it knows was given after that.
+    `o.erased_at is not null and o.email is null and (n.email is not null or n.auth_provider is not null)
+      and n.erased_at is distinct from o.erased_at`,
   ),
 }
 

@@ -240,6 +240,27 @@ for (const kind of ['file', 'server'] as const) {
     assert.equal((await place.restore()).erased_again, 0)
     assert.equal(await email(), 'new@example.org')
   })
+
+  test(`on a ${kind} a provider that was given after the erasure stays, though no e-mail was`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const place = await placeOf(t, kind)
+    await copied(place)
+    await place.within((store, live) => store.eraseUser(live, 'u6', AUDIT))
+    place.shell.advance(HOUR_MS)
+    const terms = { partnerUserId: 'u6', consentAccepted: true, consentVersion: 'v1', consentTimestamp: T0 }
+    await place.within((store, live) =>
+      store.changeUser(live, 'u6', (seen, now) => linkUser(seen, { ...terms, authProvider: 'apple' }, now)),
+    )
+    rmSync(place.copy)
+    await place.on('backup', place.copy)
+    assert.equal((await place.restore()).erased_again, 0)
+    const { authProvider } = await place.within(async (store, live) => {
+      const user = await store.findUser(live, 'u6')
+      assert.ok(user)
+      return user
+    })
+    assert.equal(authProvider, 'apple')
+  })
 }
 
 const RELEASE = join(import.meta.dirname, '../../fixtures/releases/0.1.0')

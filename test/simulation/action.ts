@@ -88,8 +88,10 @@ export type Action =
   | { do: 'rehearse'; price: string | null }
   /** A backup is made, and takes the place of the one before. */
   | { do: 'backup' }
-  /** The backup is put in the place of the data: all that was answered since is gone. */
+  /** The backup is put in the place of the data, which stand still: all that was answered since is gone. */
   | { do: 'restore' }
+  /** Data that were put back go on. */
+  | { do: 'resume' }
   /** Bits of a copy are flipped, one at a time, and `check` is run on it. Each is a part of all bits that may be. */
   | { do: 'flip'; places: readonly number[] }
   | { do: 'killed'; death: Death; action: Interruptible }
@@ -118,7 +120,7 @@ export type Deed =
   | { do: 'clock'; by: number }
   | { do: 'together'; calls: ApiRequest[]; order?: readonly number[] }
   | { do: 'locked'; call: ApiRequest }
-  | Extract<Action, { do: 'export' | 'rehearse' | 'backup' | 'restore' | 'flip' }>
+  | Extract<Action, { do: 'export' | 'rehearse' | 'backup' | 'restore' | 'resume' | 'flip' }>
 
 /** Thrown when an action is about what is not there: in a trace that was cut down. */
 export class Unresolvable extends Error {}

@@ -6,7 +6,7 @@ import type { Action, Call, Pass } from './action.ts'
 import { Difference } from './difference.ts'
 import { isPlannedInReverse, learnIds, learnNumbers, orderOf } from './life.ts'
 import { ANY_TEXT, answer, type Expected, recordOf } from './model/calls.ts'
-import { operate } from './model/levers.ts'
+import { audit, eraseAgain, operate } from './model/levers.ts'
 import { csv } from './model/months.ts'
 import { observedBy, pass, sentTo, takenOver, wake, wakeUpsOf } from './model/pass.ts'
 import type { State, WakeUp } from './model/state.ts'
@@ -55,6 +55,10 @@ function judgeOne(state: State, action: One, seen: Seen): void {
     case 'restore':
       restore(state)
       break
+    case 'resume':
+      if (state.standsStill) audit(state)
+      state.standsStill = false
+      break
     case 'flip':
       if (seen.do !== 'flip' || seen.unseen !== null) throw differ('a flipped bit', null, seen)
       break
@@ -82,11 +86,13 @@ function judgeOne(state: State, action: One, seen: Seen): void {
   }
 }
 
-/** Back to what the backup has; time, and what was bought, do not go back. */
+/** Back to what the backup has; time, what was bought, and who was erased do not go back. */
 function restore(state: State): void {
-  const { clock, saved, venues, restores } = state
+  const { clock, saved, venues, restores, erasures, tenants } = state
   if (!saved) throw new Error('there is no backup')
-  Object.assign(state, deserialize(saved), { clock, saved, venues, restores: restores + 1 })
+  const kept = { clock, saved, venues, erasures, restores: restores + 1, standsStill: true }
+  Object.assign(state, deserialize(saved), kept)
+  eraseAgain(state, tenants)
   // The command leaves a line of its own, dated by the clock.
   state.audits.push(clock)
 }
@@ -154,8 +160,9 @@ async function judgeRace(
   return wasReversed ? [1, 0] : [0, 1]
 }
 
-function matches(expected: Expected, { status, body, dueRemaining }: Answered): boolean {
+function matches(expected: Expected, { status, body, dueRemaining, code, retryAfter }: Answered): boolean {
   if (status !== expected.status) return false
+  if (expected.code !== undefined && (code !== expected.code || retryAfter === null)) return false
   if ('says' in expected) {
     const { detail } = (body ?? {}) as { detail?: unknown }
     return typeof detail === 'string' && expected.says.every((fact) => detail.includes(fact))
@@ -181,6 +188,13 @@ function isLike(expected: unknown, seen: unknown): boolean {
 }
 
 function judgePass(state: State, action: Pass, seen: PassSeen): void {
+  if (state.standsStill) {
+    const { kind } = playPass(state, action)
+    const code = kind === 'disputed' ? 'clock_disputed' : 'database_restored'
+    if (seen.refused !== code || seen.fired.length + seen.payloads.length > 0)
+      throw differ('a pass while the database stands still', code, seen)
+    return
+  }
   if (action.isOverlapped && seen.overlap !== 'skipped')
     throw differ('a second pass', 'skipped', seen.overlap)
   action.meanwhile.forEach((call, i) => {
@@ -188,8 +202,8 @@ function judgePass(state: State, action: Pass, seen: PassSeen): void {
   })
   const before = state.executions.length
   const expected = playPass(state, action)
-  if (expected.kind === 'disputed') {
-    if (seen.report !== null) throw differ('a pass while the clock is in doubt', null, seen.report)
+  if (expected.kind !== 'passed') {
+    if (seen.refused !== 'clock_disputed') throw differ('a pass while the clock is in doubt', null, seen)
     return
   }
   const { kind: _, fired, ...report } = expected
@@ -207,7 +221,8 @@ function judgeRehearsal(state: State, price: string | null, seen: Seen): void {
   if (seen.do !== 'rehearse') throw differ('a rehearsal', 'rehearse', seen.do)
   // It goes by the clock, a pass by what has been reported as well: where these differ it is a guess.
   if (state.reportedUntil > state.clock) return
-  const expected = playPass(structuredClone(state), { price, told: 'none' })
+  // While it stands still too: it says what will fire then.
+  const expected = playPass({ ...structuredClone(state), standsStill: false }, { price, told: 'none' })
   const fired = expected.kind === 'passed' ? expected.fired : []
   const lines = fired.map(({ tenant, plan, amount, trigger }) => `${tenant} ${plan} ${amount} ${trigger}`)
   if (!isDeepStrictEqual(lines.sort(), seen.fired.toSorted())) throw differ('a rehearsal', lines, seen.fired)

@@ -20,7 +20,7 @@ import {
 
 // What the model expects of a call: a status, and a body in full or the facts it has to name.
 
-export type Expected = { status: number; dueRemaining?: number } & (
+export type Expected = { status: number; dueRemaining?: number; code?: string } & (
   | { body: unknown }
   /** An error whose words are free: what its detail must contain. */
   | { says: readonly string[] }
@@ -39,9 +39,14 @@ export function answer(state: State, call: Call): Expected[] {
   if (!key || key.isLost || !isUsable(state, key)) return [refused(401, 'Invalid API key.')]
   const { tenant } = key
   if (tenant.partner.status !== 'active') return [refused(403, 'Partner is not active.')]
+  if (state.standsStill && WAITING.includes(call.route)) return [STANDS_STILL]
   if (call.route === 'users') return userPages(state, tenant, call)
   return call.route === 'trades' ? tradePages(state, tenant, call) : [answerTo(state, tenant, call)]
 }
+
+/** What waits until a database that was put back goes on: what hands out, and what changes what fires. */
+const WAITING: readonly Call['route'][] = ['due', 'user', 'setUser', 'plan', 'hook', 'unhook']
+const STANDS_STILL: Expected = { status: 503, code: 'service_stands_still', says: [] }
 
 type Paged = { month: string; limit: number }
 

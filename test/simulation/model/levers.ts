@@ -13,6 +13,7 @@ import {
   presentOf,
   type State,
   type Tenant,
+  type User,
   units,
   usedBeginnings,
   WINDOW_LENGTH,
@@ -146,10 +147,35 @@ function setOverride(state: State, slug: string, tier: string | null, from: stri
 function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
   const user = tenant.users.get(id)
   if (!user) return 'user_not_found'
+  empty(state, tenant, user)
+  state.erasures.push({ tenant: tenant.name, user: id, at: user.updatedAt })
+  return audit(state)
+}
+
+function empty(state: State, tenant: Tenant, user: User): void {
   user.email = null
   user.provider = null
   user.updatedAt = presentOf(state, tenant)
-  return audit(state)
+  user.erasedAt = user.updatedAt
+}
+
+/**
+ * Erases what a backup still has of users who were erased since: those that are remembered, unless their partner
+ * changed them after that, and those that `replaced` knows to have been erased and to have no address since.
+ */
+export function eraseAgain(state: State, replaced: State['tenants']): void {
+  for (const tenant of state.tenants.values()) {
+    for (const user of tenant.users.values()) {
+      if (user.email === null && user.provider === null) continue
+      const isNamed = (one: State['erasures'][number]) => one.tenant === tenant.name && one.user === user.id
+      const isRemembered = state.erasures.some((one) => isNamed(one) && one.at >= user.updatedAt)
+      const old = replaced.get(tenant.name)?.users.get(user.id)
+      const isErasedThere = old && old.email === null && old.erasedAt !== null
+      if (!isRemembered && (!isErasedThere || old.erasedAt === user.erasedAt)) continue
+      empty(state, tenant, user)
+      audit(state)
+    }
+  }
 }
 
 /**

@@ -33,7 +33,7 @@ import {
 type Observed = { price: bigint | null; told: number | 'silent' | 'none' }
 
 type PassAnswer =
-  | { kind: 'disputed' }
+  | { kind: 'disputed' | 'still' }
   | {
       kind: 'passed'
       at: string
@@ -51,6 +51,7 @@ export function* pass(state: State, observed: Observed): Generator<void, PassAns
     return { kind: 'disputed' }
   }
   yield
+  if (state.standsStill) return { kind: 'still' }
   yield* followAll(state)
   const now = presentOf(state)
   if (observed.price !== null) addPrice(state, now, observed.price)
@@ -500,7 +501,7 @@ export function statesOnTheWay(state: State, action: Interruptible, isOnServer: 
       const steps = pass(after, observedBy(after, action))
       let step = steps.next()
       for (; !step.done; step = steps.next()) states.push(structuredClone(after))
-      if (step.value.kind === 'disputed') return states
+      if (step.value.kind !== 'passed') return states
       const own = wakeUpsOf(after.executions.slice(from))
       const left = leftNow(after)
       for (const wakeUps of left.length > 0 ? [own, [...left, ...own]] : [own]) {

@@ -164,6 +164,7 @@ export function postUser(state: State, tenant: Tenant, body: UserBody): Expected
     consents: new Map(),
     createdAt: now,
     updatedAt: now,
+    erasedAt: null,
   }
   if (body.email !== undefined) user.email = body.email
   if (body.auth_provider !== undefined) user.provider = body.auth_provider

@@ -118,6 +118,8 @@ export type User = {
   consents: Map<string, number>
   createdAt: number
   updatedAt: number
+  /** When it was erased last. */
+  erasedAt: number | null
 }
 
 export type Plan = {
@@ -251,8 +253,13 @@ export type WakeUp = { tenant: Tenant; registration: number; count: number; earl
 
 type Dispute = { clockAt: number; toldAt: number }
 
+/** A user who was erased: remembered outside of the database, so that a backup does not bring the address back. */
+type Erasure = { tenant: string; user: string; at: number }
+
 export type State = {
   clock: number
+  /** It was put back from a backup, and nobody has let it go on. */
+  standsStill: boolean
   /** No write is dated before it. */
   reportedUntil: number
   partners: Map<string, Partner>
@@ -279,9 +286,13 @@ export type State = {
   adjustmentNumbers: number
   /** Every idempotency key that was ever given out, behind its tenant's name: what a reset deletes included. */
   issued: Set<string>
-  /** What is not in the database: the venue of each partner, by its slug, and how often a backup was put back. */
+  /**
+   * What is not in the database: the venue of each partner, by its slug, how often a backup was put back, and who was
+   * erased.
+   */
   venues: Map<string, Venue>
   restores: number
+  erasures: Erasure[]
   /** What the backup that there is has in it, as the judge keeps it. */
   saved: Uint8Array | null
 }
@@ -298,6 +309,7 @@ export function emptyState(clock: number): State {
   })
   return {
     clock,
+    standsStill: false,
     reportedUntil: 0,
     partners: new Map(),
     tenants: new Map(),
@@ -320,6 +332,7 @@ export function emptyState(clock: number): State {
     issued: new Set(),
     venues: new Map(),
     restores: 0,
+    erasures: [],
     saved: null,
   }
 }

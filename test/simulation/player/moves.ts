@@ -307,10 +307,50 @@ function eraseLever({ state, chance }: Scene): Lever {
 // What happens seldom, and costs money when it goes wrong: corrections of a month that is over, reports that come too
 // early, a sandbox begun anew, a backup put back, a bit that flips.
 
+/** What happens to a database that was put back, until it is let go on. */
+function* standingStill(scene: Scene): Generator<Action, void> {
+  const { state, chance, profile } = scene
+  const { happens, pick, between } = chance
+  for (let deeds = between(0, 8); deeds > 0; deeds--) {
+    const tenant = pick([...state.tenants.values()])
+    const key = keyOf(scene, tenant)
+    const out = tenant.executions.filter(({ status }) => status === 'sent')
+    const moves: (() => Action)[] = [
+      () => ({ do: 'clock', by: between(1, 2 * profile.cadence) }),
+      () => STILL_PASS,
+      () => ({ ...STILL_PASS, price: '50000.00', told: pick([0, 'silent', HOUR] as const) }),
+      () => ({ do: 'rehearse', price: pick([null, '50000.00']) }),
+      () => ({ do: 'call', key, route: 'due' }),
+      () => (out.length > 0 ? confirmation(scene, pick(out)) : oddity(scene, tenant)),
+      () => oddity(scene, tenant),
+      () => pick([sendPlan, linkUser, setUser, changeHook])(scene, tenant),
+      () => lever(scene),
+      () => ({ do: 'call', key, route: 'month', month: monthOf(presentOf(state)) }),
+      () => ({ do: 'locked', call: linkUser(scene, tenant) }),
+      ...(profile.isSteady ? [(): Action => ({ do: 'lever', lever: 'reset', tenant: tenant.name })] : []),
+      () => ({ do: happens(0.5) ? 'restore' : 'backup' }),
+    ]
+    yield pick(moves)()
+  }
+  yield { do: 'resume' }
+}
+
+const STILL_PASS: Action = {
+  do: 'pass',
+  price: null,
+  told: 'none',
+  isOverlapped: false,
+  meanwhile: [],
+  receivers: {},
+  hanging: null,
+}
+
 /** Backups, and the way back to one. Nothing that is at hand may be used behind it. */
-export function* keeping({ state, chance, profile }: Scene): Generator<Action, void> {
+export function* keeping(scene: Scene): Generator<Action, void> {
+  const { state, chance, profile } = scene
   const { happens, next } = chance
   if (happens(profile.odds.keeps)) yield { do: state.saved && happens(0.6) ? 'restore' : 'backup' }
+  if (state.standsStill) yield* standingStill(scene)
   if (happens(profile.odds.flips)) yield { do: 'flip', places: Array.from({ length: 5 }, next) }
 }
 

@@ -33,6 +33,10 @@ export const backUp = (keeper: Keeper): Promise<void> =>
 export const restore = (keeper: Keeper): Promise<void> =>
   done(['--db', keeper.address, 'restore', backupOf(keeper), '--force'], keeper.machine)
 
+/** Lets it go on, while the program has it open. */
+export const resume = (keeper: Keeper): Promise<void> =>
+  done(['--db', keeper.address, 'restore', '--resume'], keeper.machine)
+
 /**
  * Flips bits of a copy, each by itself, and runs `check` on it. Answers what was changed that it did not see, in a
  * column that decides something; null when there is no such thing.

@@ -172,6 +172,7 @@ export async function runOnePass(parts: Parts, deed: PassDeed): Promise<PassSeen
   const seen: PassSeen = {
     meanwhile: [],
     report: null,
+    refused: null,
     fired: [],
     woken: null,
     payloads: [],
@@ -182,7 +183,8 @@ export async function runOnePass(parts: Parts, deed: PassDeed): Promise<PassSeen
   const options = { store, machine }
   const told =
     typeof deed.told === 'number' ? { source: 'simulation', at: plus(machine.clock(), deed.told) } : deed.told
-  const report = await refusedAsNull(
+  const report = await unlessRefused(
+    seen,
     runPass({
       ...options,
       observe: async () => {
@@ -215,14 +217,17 @@ export async function runOnePass(parts: Parts, deed: PassDeed): Promise<PassSeen
   return seen
 }
 
-async function refusedAsNull(pass: Promise<PassReport | null>): Promise<PassReport | null> {
+const REFUSALS = ['clock_disputed', 'database_restored']
+
+async function unlessRefused(seen: PassSeen, pass: Promise<PassReport | null>): Promise<PassReport | null> {
   try {
     const report = await pass
     if (report === null) throw new Error('the pass was skipped, though no other ran')
     return report
   } catch (error) {
-    if (error instanceof Problem && error.code === 'clock_disputed') return null
-    throw error
+    if (!(error instanceof Problem && REFUSALS.includes(error.code))) throw error
+    seen.refused = error.code
+    return null
   }
 }
 

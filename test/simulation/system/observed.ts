@@ -1,7 +1,14 @@
 // What the program was seen to do: plain JSON, so that it can come from another process.
 
 /** An answer of the API. */
-export type Answered = { status: number; body: unknown; dueRemaining: string | null }
+export type Answered = {
+  status: number
+  body: unknown
+  dueRemaining: string | null
+  /** Why it was refused, and after how many seconds to ask again. */
+  code: string | null
+  retryAfter: string | null
+}
 
 export type FiredSeen = {
   id: string
@@ -14,8 +21,10 @@ export type FiredSeen = {
 
 export type PassSeen = {
   meanwhile: Answered[]
-  /** What the pass said of itself; null for one that was refused because the clock is in doubt. */
+  /** What the pass said of itself; null for one that was refused. */
   report: Record<string, unknown> | null
+  /** The code that it was refused with. */
+  refused: string | null
   fired: FiredSeen[]
   woken: { sent: number; failed: number } | null
   /** The wake-ups in the order they were sent, as they were on the wire. */
@@ -38,7 +47,7 @@ export type Seen =
   | { do: 'pass'; pass: PassSeen }
   | { do: 'lever'; refused: string | null }
   | { do: 'export'; text: string }
-  | { do: 'clock' | 'backup' | 'restore' }
+  | { do: 'clock' | 'backup' | 'restore' | 'resume' }
   /** What a flipped bit changed that `check` did not see, or null. */
   | { do: 'flip'; unseen: string | null }
   | { do: 'rehearse'; fired: string[] }

@@ -10,7 +10,7 @@ import { silentLog } from '../../../src/log.ts'
 import type { Machine } from '../../../src/machine.ts'
 import type { Store } from '../../../src/store/store.ts'
 import type { ApiRequest, Deed } from '../action.ts'
-import { backUp, restore, unseenFlip } from './copies.ts'
+import { backUp, restore, resume, unseenFlip } from './copies.ts'
 import { createNewsReader, pull, rehearse, runOnePass } from './deeds.ts'
 import { type Answered, NO_NEWS, type Seen } from './observed.ts'
 import { makeDatabase, onPostgres } from './postgres.ts'
@@ -73,6 +73,8 @@ export async function openSystem(options: SystemOptions): Promise<System> {
       status: response.status,
       body: JSON.parse(text),
       dueRemaining: response.headers.get('x-due-remaining'),
+      code: response.headers.get('x-error-code'),
+      retryAfter: response.headers.get('retry-after'),
     }
   }
 
@@ -112,6 +114,9 @@ export async function openSystem(options: SystemOptions): Promise<System> {
         await restore(keeper)
         opened = await open()
         return { do: 'restore' }
+      case 'resume':
+        await resume(keeper)
+        return { do: 'resume' }
       case 'flip':
         return { do: 'flip', unseen: await unseenFlip(keeper, deed.places) }
     }
