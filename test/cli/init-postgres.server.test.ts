@@ -21,6 +21,7 @@ test('root has jobs made that find the server by the settings, which hold the pa
     unset TRANCHE_DB
     ${init} cron --json >> /mnt/said 2> /dev/null
     ${init} none --partner acme --name Acme >> /mnt/said 2>&1
+    tranche init --undo --dry-run >> /mnt/said 2>&1
     cat /mnt/said
     echo ---
     stat -c '%n %U:%G %a' /etc/tranche/tranche.env
@@ -52,7 +53,7 @@ test('root has jobs made that find the server by the settings, which hold the pa
   assert.match(cron, /tranche tick/)
   assert.match(
     said,
-    /^ {2}rm -r \/var\/lib\/tranche {3}# with the backups; the database stays on its server$/m,
+    /^left .*\/var\/lib\/tranche\/, the backups; the database stays on its server, postgres:/m,
   )
   assert.equal(JSON.parse(backedUp)[0].partner_slug, 'acme', 'the job of the night makes a backup')
   assert.equal(folder, 'backups\n')
