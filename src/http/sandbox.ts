@@ -5,7 +5,6 @@ import { z } from 'zod'
 import { TRIGGERS } from '../core/execution.ts'
 import { type Price, price } from '../core/money.ts'
 import type { Caller } from '../core/partner.ts'
-import { TEXT_MAX } from '../core/text.ts'
 import { parseSpan } from '../core/time.ts'
 import { FILL_PRICE_MAX } from '../core/trade.ts'
 import {
@@ -23,7 +22,6 @@ import {
   notText,
   partnerPlanId,
   partnerSlug,
-  prose,
 } from './fields.ts'
 import { type Route, route } from './route.ts'
 
@@ -32,7 +30,13 @@ const sandboxAnswer = z.object({
   environment,
   now: instant('The time of your test environment.', '2026-01-12T09:30:00.000Z'),
   offset_ms: count('How far it is ahead of real time, in milliseconds.', 604_800_000),
-  offset: prose('The same, for a person to read.', '7 d', TEXT_MAX),
+  offset: z
+    .string()
+    .meta({
+      pattern: '^[0-9a-z ]+$',
+      maxLength: 64,
+      ...describeAnswer('The same, for a person to read.', '7 d'),
+    }),
   advancing_to: instant(
     'Where an advance that is under way is going; null when there is none.',
     '2026-02-04T09:30:00.000Z',

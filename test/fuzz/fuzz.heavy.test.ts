@@ -114,13 +114,27 @@ const REQUEST: Request = {
   isPlain: false,
 }
 const HEADERS = { 'cache-control': 'no-store', 'content-type': 'application/json', 'x-request-id': 'call-1' }
+const CODES: Record<number, string> = {
+  400: 'consent_required',
+  401: 'key_invalid',
+  422: 'validation_failed',
+}
 const refusal = (loc: unknown[], msg: string): string =>
   JSON.stringify({ detail: [{ type: 'string_type', loc, msg }] })
 
 /** What the oracle says of an answer, or that it is fine. */
 function judged(status: number, body: string, headers: Record<string, string> = {}): string {
   try {
-    judge(REQUEST, { status, body, headers: new Headers({ ...HEADERS, ...headers }) }, createOwners(), SEAT)
+    judge(
+      REQUEST,
+      {
+        status,
+        body,
+        headers: new Headers({ ...HEADERS, 'x-error-code': CODES[status] ?? 'none', ...headers }),
+      },
+      createOwners(),
+      SEAT,
+    )
     return 'fine'
   } catch (error) {
     return String(error)
@@ -135,6 +149,7 @@ test('the oracle does notice', () => {
     [/which is not described/, 418, '{"detail":"x"}'],
     [/must NOT have additional properties/, 400, '{"detail":"x","stack":"y"}'],
     [/the answer to this call/, 422, fine, { 'x-request-id': 'call-2' }],
+    [/X-Error-Code: order_id_taken/, 422, fine, { 'x-error-code': 'order_id_taken' }],
     [/no-store/, 422, fine, { 'cache-control': 'public' }],
     [/application\/json/, 422, fine, { 'content-type': 'text/html' }],
     [/repeats what was sent/, 422, refusal(['body', 'email'], 'zqx is not an e-mail')],

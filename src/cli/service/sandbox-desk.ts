@@ -2,7 +2,7 @@
 // the same bounds, with the same results and in the same audit log.
 
 import { formatPrice, formatUsd, type Price } from '../../core/money.ts'
-import type { Caller, Tenant } from '../../core/partner.ts'
+import { advanceUnderWay, type Caller, type Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { formatInstant, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
 import { type Advanced, advanceSandbox, fireInSandbox } from '../../engine/sandbox.ts'
@@ -67,6 +67,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
     },
 
     async advance(caller, byMs, price) {
+      if (advancing.size > 0) throw advanceUnderWay()
       const { now, offsetMs } = await store.readSandbox(caller)
       const work = advance(caller, byMs, price)
       const to = formatInstant(plus(now, byMs))
