@@ -30,13 +30,11 @@ const sandboxAnswer = z.object({
   environment,
   now: instant('The time of your test environment.', '2026-01-12T09:30:00.000Z'),
   offset_ms: count('How far it is ahead of real time, in milliseconds.', 604_800_000),
-  offset: z
-    .string()
-    .meta({
-      pattern: '^[0-9a-z ]+$',
-      maxLength: 64,
-      ...describeAnswer('The same, for a person to read.', '7 d'),
-    }),
+  offset: z.string().meta({
+    pattern: '^[0-9a-z ]+$',
+    maxLength: 64,
+    ...describeAnswer('The same, for a person to read.', '7 d'),
+  }),
   advancing_to: instant(
     'Where an advance that is under way is going; null when there is none.',
     '2026-02-04T09:30:00.000Z',
