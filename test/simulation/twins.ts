@@ -71,10 +71,20 @@ function both(postgres: Host, sqlite: Host): Host {
     perform: () => Promise.reject(new Error('done by both in turn')),
     firstFault: () => alike('what check finds', (host) => host.firstFault()),
     firstTaken: () => alike('what the data refuse', (host) => host.firstTaken()),
-    record: () => alike<Lines>('what is on record', (host) => host.record()),
+    async record() {
+      const [here, there] = [await postgres.record(), await sqlite.record()]
+      refuseDifference('what is on record', withoutNumbers(here), withoutNumbers(there))
+      return here
+    },
     close: () => Promise.reject(new Error('closed with the stage')),
   }
 }
+
+/** The numbers of late fills have gaps on a server, where a transaction was undone. */
+const withoutNumbers = (record: Lines): Lines => ({
+  ...record,
+  late: record.late.map((line) => line.replace(/^\d+ /, '')),
+})
 
 function refuseDifference(what: string, postgres: unknown, sqlite: unknown): void {
   if (isDeepStrictEqual(postgres, sqlite)) return
