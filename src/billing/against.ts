@@ -7,7 +7,9 @@ import { Problem } from '../core/problem.ts'
 import { LATEST } from '../core/time.ts'
 import { isFill } from '../core/trade.ts'
 import type { AdjustmentLine, MonthStore, TradeLine } from '../store/store.ts'
+import { adjustmentPages } from './export.ts'
 import { type OrderRow, unguarded } from './partner-orders.ts'
+import { pagesAfter } from './statement.ts'
 
 const LINES_PER_READ = 2_000
 
@@ -71,37 +73,20 @@ export async function compareOrders(
   return { corrections, ...resultOf(book) }
 }
 
-async function* linesOf(
-  store: AgainstStore,
-  tenant: Tenant,
-  period: FixedPeriod,
-): AsyncGenerator<TradeLine[]> {
-  for (let after: TradeLine | null = null; ; ) {
-    const page: TradeLine[] = await store.readTenantLines(tenant, period, { after, limit: LINES_PER_READ })
-    yield page
-    after = page.at(-1) ?? null
-    if (after === null || page.length < LINES_PER_READ) return
-  }
-}
+const linesOf = (store: AgainstStore, tenant: Tenant, period: FixedPeriod): AsyncGenerator<TradeLine[]> =>
+  pagesAfter(LINES_PER_READ, (page) => store.readTenantLines(tenant, period, page))
 
-/** Corrections after a period. There are few: an operator makes each by hand. */
-async function* correctionsAfter(
+/** Corrections after a period. */
+const correctionsAfter = (
   store: AgainstStore,
   { partnerSlug: slug, environment }: Tenant,
   { month, end }: FixedPeriod,
-): AsyncGenerator<AdjustmentLine[]> {
-  const since = { month, start: end, end: LATEST, final: false }
-  for (let after: AdjustmentLine | null = null; ; ) {
-    const page: AdjustmentLine[] = await store.readAdjustmentLines(
-      since,
-      { slug, environment },
-      { after, limit: LINES_PER_READ },
-    )
-    yield page
-    after = page.at(-1) ?? null
-    if (after === null || page.length < LINES_PER_READ) return
-  }
-}
+): AsyncGenerator<AdjustmentLine[]> =>
+  adjustmentPages({
+    store,
+    period: { month, start: end, end: LATEST, final: false },
+    filter: { slug, environment },
+  })
 
 /** Enters a line of the ledger: a correction of an order that was recorded earlier only into `corrections`. */
 function enter(book: Book, { entry, partnerPlanId: plan }: TradeLine, corrections: OrderSums): void {

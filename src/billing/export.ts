@@ -22,7 +22,7 @@ import {
   USER_COLUMNS,
   type UserColumn,
 } from './columns.ts'
-import { type BillingStore, bill, statementJson, userLineJson } from './statement.ts'
+import { type BillingStore, bill, pagesAfter, statementJson, userLineJson } from './statement.ts'
 
 export const REPORTS = ['summary', 'users', 'trades', 'adjustments'] as const
 export type ReportKind = (typeof REPORTS)[number]
@@ -70,32 +70,25 @@ async function* tradePages({
   period,
   filter,
 }: ExportScope): AsyncGenerator<Iterable<Row<TradeColumn>>> {
-  for (let after: TradeLine | null = null; ; ) {
-    const page: TradeLine[] = await store.readTradeLines(period, filter, { after, limit: ROWS_PER_PAGE })
+  const pages = pagesAfter<TradeLine>(ROWS_PER_PAGE, (page) => store.readTradeLines(period, filter, page))
+  for await (const page of pages) {
     yield rowsOf(page, tradeRow)
-    after = page.at(-1) ?? null
-    if (after === null || page.length < ROWS_PER_PAGE) return
     // A turn of the event loop between two reads, so that the log can be checkpointed and other calls answered.
     await new Promise((resolve) => setImmediate(resolve))
   }
 }
 
+type AdjustmentScope = Pick<ExportScope, 'period' | 'filter'> & {
+  store: Pick<BillingStore, 'readAdjustmentLines'>
+}
+
 /** The adjustments of a period, page by page. */
-export async function* adjustmentPages({
+export const adjustmentPages = ({
   store,
   period,
   filter,
-}: ExportScope): AsyncGenerator<AdjustmentLine[]> {
-  for (let after: AdjustmentLine | null = null; ; ) {
-    const page: AdjustmentLine[] = await store.readAdjustmentLines(period, filter, {
-      after,
-      limit: ROWS_PER_PAGE,
-    })
-    yield page
-    after = page.at(-1) ?? null
-    if (after === null || page.length < ROWS_PER_PAGE) return
-  }
-}
+}: AdjustmentScope): AsyncGenerator<AdjustmentLine[]> =>
+  pagesAfter(ROWS_PER_PAGE, (page) => store.readAdjustmentLines(period, filter, page))
 
 async function* adjustmentRowPages(scope: ExportScope): AsyncGenerator<Iterable<Row<AdjustmentColumn>>> {
   for await (const page of adjustmentPages(scope)) yield rowsOf(page, adjustmentLineJson)

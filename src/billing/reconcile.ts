@@ -7,7 +7,7 @@ import type { Tenant } from '../core/partner.ts'
 import { counted } from '../core/text.ts'
 import type { CheckStore, Fault } from '../store/monitoring.ts'
 import type { TenantFilter, TierStore, TradeLine } from '../store/store.ts'
-import { type BillingStore, bill, chargeFaults, type Stored } from './statement.ts'
+import { type BillingStore, bill, chargeFaults, pagesAfter, type Stored } from './statement.ts'
 
 const TRADES_PER_READ = 2_000
 
@@ -157,8 +157,8 @@ async function sumTrades(
   filter: TenantFilter,
 ): Promise<Map<number, Sums>> {
   const sums = new Map<number, Sums>()
-  for (let after: TradeLine | null = null; ; ) {
-    const page: TradeLine[] = await store.readTradeLines(period, filter, { after, limit: TRADES_PER_READ })
+  const pages = pagesAfter<TradeLine>(TRADES_PER_READ, (page) => store.readTradeLines(period, filter, page))
+  for await (const page of pages)
     for (const { tenant, entry } of page) {
       const sum = sums.get(tenant.tenantId) ?? { ...NOTHING }
       if (entry.kind === 'adjustment') {
@@ -176,9 +176,7 @@ async function sumTrades(
       sum.fees += report.partnerFee ?? 0n
       sums.set(tenant.tenantId, sum)
     }
-    after = page.at(-1) ?? null
-    if (after === null || page.length < TRADES_PER_READ) return sums
-  }
+  return sums
 }
 
 const same = (a: Sums, b: Sums): boolean =>

@@ -18,6 +18,19 @@ import type { Fault } from '../store/monitoring.ts'
 import type { MonthStore, OverrideStart, PartnerStore, TierStore, UserLine } from '../store/store.ts'
 import type { Cell, SumColumn, SummaryColumn } from './columns.ts'
 
+/** A listing page by page, each read after the last row of the one before. */
+export async function* pagesAfter<T>(
+  limit: number,
+  read: (page: { after: T | null; limit: number }) => Promise<T[]>,
+): AsyncGenerator<T[]> {
+  for (let after: T | null = null; ; ) {
+    const page: T[] = await read({ after, limit })
+    yield page
+    after = page.at(-1) ?? null
+    if (after === null || page.length < limit) return
+  }
+}
+
 export type BillingStore = MonthStore &
   Pick<TierStore, 'readTerms'> &
   Pick<PartnerStore, 'findPartner' | 'listTenants'>

@@ -6,7 +6,7 @@ import { userInfo } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Problem } from '../core/problem.ts'
 import { withPlain } from '../plain-file.ts'
-import { isServer, shownAddress } from '../store/address.ts'
+import { INSTALLED, isServer, shownAddress } from '../store/address.ts'
 import { DATABASE_DEFAULT } from './options.ts'
 
 export type Installed = {
@@ -19,7 +19,7 @@ export type Installed = {
 }
 
 /** What init sets up for a service that root installs. */
-export const SERVICE = { settings: '/etc/tranche/tranche.env', user: 'tranche' }
+export const SERVICE = { settings: INSTALLED.settings, user: 'tranche' }
 
 /** Commands that open no database, or say themselves which. */
 const OTHERS = [
@@ -83,9 +83,11 @@ function asksForDatabase(argv: readonly string[]): boolean {
   return command !== undefined && !OTHERS.includes(command) && !(command === 'webhook' && verb === 'listen')
 }
 
-/** Where init puts the settings of a service that somebody else than root installs. */
-const ownSettings = ({ XDG_DATA_HOME: data, HOME: home = '' }: NodeJS.ProcessEnv): string =>
-  join(data || join(home, '.local/share'), 'tranche/tranche.env')
+/** Where init puts what somebody else than root installs. */
+export const ownFolder = ({ XDG_DATA_HOME: data, HOME: home = '' }: NodeJS.ProcessEnv): string =>
+  join(data || join(home, '.local/share'), 'tranche')
+
+const ownSettings = (env: NodeJS.ProcessEnv): string => join(ownFolder(env), 'tranche.env')
 
 /** Null where there are none. Throws usage for those that this user may not read, unless a database is at hand. */
 function readSettings(file: string): Record<string, string> | null {

@@ -123,24 +123,9 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
   },
 }
 
-const CODE_OF: Record<CallProblem | SharedProblem, ErrorCode> = {
-  consent_required: 'consent_required',
-  user_not_found: 'user_not_found',
-  user_never_linked: 'user_never_linked',
+/** Problems that are called something else on the wire. All others of a call are called there what they are here. */
+const CALLED: Record<Exclude<CallProblem | SharedProblem, ErrorCode>, ErrorCode> = {
   user_not_linked: 'user_disabled',
-  key_invalid: 'key_invalid',
-  partner_disabled: 'partner_disabled',
-  plan_bound_elsewhere: 'plan_bound_elsewhere',
-  plan_cancelled: 'plan_cancelled',
-  plan_not_found: 'plan_not_found',
-  execution_not_found: 'execution_not_found',
-  execution_pending: 'execution_pending',
-  execution_recorded: 'execution_recorded',
-  execution_cancelled: 'execution_cancelled',
-  order_id_taken: 'order_id_taken',
-  amount_over_reservation: 'amount_over_reservation',
-  webhook_refused: 'webhook_refused',
-  sandbox_refused: 'sandbox_refused',
   database_in_use: 'sandbox_busy',
   database_gone: 'database_unavailable',
   database_locked: 'database_busy',
@@ -153,5 +138,7 @@ const CODE_OF: Record<CallProblem | SharedProblem, ErrorCode> = {
 }
 
 /** What a problem is called on the wire. One that only a command can meet would be a bug here. */
-export const errorCodeOf = (code: ProblemCode): ErrorCode =>
-  Object.hasOwn(CODE_OF, code) ? CODE_OF[code as keyof typeof CODE_OF] : 'internal_error'
+export function errorCodeOf(code: ProblemCode): ErrorCode {
+  if (Object.hasOwn(ERROR_STATUS, code)) return code as ErrorCode
+  return Object.hasOwn(CALLED, code) ? CALLED[code as keyof typeof CALLED] : 'internal_error'
+}

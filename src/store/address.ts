@@ -2,6 +2,9 @@
 
 import { Problem } from '../core/problem.ts'
 
+/** Where init puts the settings of a service that root installs, and its database. */
+export const INSTALLED = { settings: '/etc/tranche/tranche.env', folder: '/var/lib/tranche' }
+
 const SERVER = /^postgres(ql)?:\/\//i
 /** Forms of an address, even inside quotes that a shell would have removed: it may contain a password. */
 const OF_ANY_KIND = [

@@ -201,17 +201,7 @@ test('a kept report is named with the command that accepts it, and a further pur
   const input = `${HEAD}first,10,0.001\nmore,5,0.001\nover,12,0.001\n`
   const { machine } = machineAt(service.now())
   const compare = async (...more: string[]) => {
-    const words = [
-      '--json',
-      'billing',
-      'reconcile',
-      '--partner',
-      'acme',
-      '--month',
-      '2026-01',
-      '--against',
-      '-',
-    ]
+    const words = '--json billing reconcile --partner acme --month 2026-01 --against -'.split(' ')
     const { out } = await runHere(['--db', service.file, ...words, ...more], { machine, input })
     return JSON.parse(out)
   }

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { SYSTEM } from '../../src/cli/init/places.ts'
-import { INSTALLED } from '../../src/store/sqlite/file/errors.ts'
+import { INSTALLED } from '../../src/store/address.ts'
 import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
 
 /** A service as init installs it, its database in another folder than usual, and a person who is no administrator. */

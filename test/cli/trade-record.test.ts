@@ -75,17 +75,7 @@ test('what is missing in the ledger is named with the command that books it, whi
   const input = 'partner_order_id,usd_amount,btc_amount,partner_plan_id\nlost 1,12.50,0.0002,p\n'
   const { machine } = machineAt(T0)
   const compare = async () => {
-    const words = [
-      '--json',
-      'billing',
-      'reconcile',
-      '--partner',
-      'acme',
-      '--month',
-      '2026-01',
-      '--against',
-      '-',
-    ]
+    const words = '--json billing reconcile --partner acme --month 2026-01 --against -'.split(' ')
     return JSON.parse((await runHere(['--db', service.file, ...words], { machine, input })).out)
   }
   const [found] = (await compare()).findings

@@ -6,8 +6,8 @@ import { delimiter, dirname, join, resolve } from 'node:path'
 import { isSea } from 'node:sea'
 import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
-import { isServer, refuseNoAddress } from '../../store/address.ts'
-import { SERVICE } from '../installed.ts'
+import { INSTALLED, isServer, refuseNoAddress } from '../../store/address.ts'
+import { ownFolder, SERVICE } from '../installed.ts'
 
 export type Place = {
   /** The program that the jobs run. */
@@ -26,7 +26,7 @@ export type Place = {
 export const SYSTEM: Place = {
   program: '/usr/local/bin/tranche',
   settings: SERVICE.settings,
-  folder: '/var/lib/tranche',
+  folder: INSTALLED.folder,
   database: '/var/lib/tranche/tranche.db',
   backups: '/var/lib/tranche/backups',
   cache: '/var/cache/tranche',
@@ -40,8 +40,7 @@ export const SYSTEM: Place = {
 export function placeFor(db: string | null): Place {
   if (db !== null) refuseNoAddress(db)
   if (process.getuid?.() === 0) return systemPlace(db)
-  const { XDG_DATA_HOME: data, HOME: home = '' } = process.env
-  const own = join(data || join(home, '.local/share'), 'tranche/tranche.db')
+  const own = join(ownFolder(process.env), 'tranche.db')
   const file = resolve(db === null || isServer(db) ? own : db)
   const folder = dirname(file)
   const place = {

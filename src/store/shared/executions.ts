@@ -302,7 +302,7 @@ const WINDOW_OF = query<WindowRow>(
   `select * from windows
    where window_id = (select window_id from executions where execution_id = :execution_id)`,
 )
-const TRADE = query<TradeRow>('select * from trades where execution_id = :execution_id')
+export const TRADE = query<TradeRow>('select * from trades where execution_id = :execution_id')
 /** In the order they were made. */
 const ADJUSTMENTS = query<AdjustmentRow>(
   'select * from adjustments where execution_id = :execution_id order by adjustment_id',

@@ -26,7 +26,6 @@ import {
   openingParams,
   type PlanRow,
   planOf,
-  type TradeRow,
   tradeOf,
   tradeParams,
   unknownParams,
@@ -37,7 +36,7 @@ import { EXECUTIONS_OF_ORDER, PLAN_BY_NAME } from '../sql/ledger.ts'
 import { query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
-import { type Base, callOf, ofTenant, type Steps, type Tx, type WriteTx } from '../transaction.ts'
+import { type Base, callOf, ofTenant, type Steps, type Times, type Tx, type WriteTx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import {
   accept,
@@ -46,13 +45,13 @@ import {
   latestRecordedAt,
   RECORDED,
   refuseDamaged,
+  TRADE,
   unknownTo,
 } from './executions.ts'
 import { lockPlans, writeWindow } from './ledger.ts'
 
 const PLAN = query<PlanRow & { digest: bigint }>(PLAN_BY_NAME)
 const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
-const TRADE = query<TradeRow>('select * from trades where execution_id = :execution_id')
 const WAITING = query<{ execution_id: string; report_id: bigint }>(
   `select execution_id, report_id from late_reports
    where substr(partner_order_id, 1, 32) = substr(cast(:order as text), 1, 32) and partner_order_id = :order
@@ -90,65 +89,70 @@ const ADD_EXECUTION = query(insertInto('executions'))
 /** What is asked of the ledger about a purchase; without a time, it was made now. */
 type Asked = { partnerPlanId: string; partnerOrderId: string; executedAt: Instant | null }
 
-export const createPurchaseStore = ({ look, write }: Base): PurchaseStore => ({
-  async recordPurchase(tenant, asked, { decide, newExecutionId }, entryOf) {
-    const named = { tenant: tenant.tenantId, partner_plan_id: asked.partnerPlanId }
-    const found = await look((tx) => tx.get(PLAN, named))
-    if (!found) throw planNotFound(tenant, asked.partnerPlanId)
-    return write(
-      function* (tx) {
-        const [times] = yield* tx.together(tx.times, lockPlans(tx, [Number(found.plan_id)]))
-        const now = times.of(tenant.tenantId)
-        const facts = yield* factsOf(tx, tenant, asked, now)
-        const previous = (yield* tx.get(LATEST_ID))?.id ?? null
-        const executionId = newExecutionId(previous as ExecutionId | null, times.real)
-        const booking = decide({ ...facts, executionId }, now)
-        if (booking.kind === 'known') return booking
-        yield* book(tx, tenant, booking)
-        yield* addAudit(tx, entryOf(booking), times.real)
-        return booking
-      },
-      // Orders are compared across trades and adjustments, as where a late fill is accepted.
-      { ...ofTenant(tenant), alone: 'tenants' },
-    )
-  },
+/** Writes what is booked for a plan, with the plan locked. Throws plan_not_found. */
+async function writeForPlan<T>(
+  { look, write }: Base,
+  tenant: Tenant,
+  partnerPlanId: string,
+  work: (tx: WriteTx, times: Times, now: Instant) => Steps<T>,
+): Promise<T> {
+  const named = { tenant: tenant.tenantId, partner_plan_id: partnerPlanId }
+  const found = await look((tx) => tx.get(PLAN, named))
+  if (!found) throw planNotFound(tenant, partnerPlanId)
+  return write(
+    function* (tx) {
+      const [times] = yield* tx.together(tx.times, lockPlans(tx, [Number(found.plan_id)]))
+      return yield* work(tx, times, times.of(tenant.tenantId))
+    },
+    // Orders are compared across trades and adjustments, as where a late fill is accepted.
+    { ...ofTenant(tenant), alone: 'tenants' },
+  )
+}
+
+export const createPurchaseStore = (base: Base): PurchaseStore => ({
+  recordPurchase: (tenant, asked, { decide, newExecutionId }, entryOf) =>
+    writeForPlan(base, tenant, asked.partnerPlanId, function* (tx, times, now) {
+      const facts = yield* factsOf(tx, tenant, asked, now)
+      const previous = (yield* tx.get(LATEST_ID))?.id ?? null
+      const executionId = newExecutionId(previous as ExecutionId | null, times.real)
+      const booking = decide({ ...facts, executionId }, now)
+      if (booking.kind === 'known') return booking
+      yield* book(tx, tenant, booking)
+      yield* addAudit(tx, entryOf(booking), times.real)
+      return booking
+    }),
 
   keepUnknownFill: (tenant, executionId, report) =>
     // A purchase is kept even while the database stands still.
-    write((tx) => keepUnknown(tx, tenant, executionId, report), { ...callOf(tenant), stopsWhenStill: false }),
+    base.write((tx) => keepUnknown(tx, tenant, executionId, report), {
+      ...callOf(tenant),
+      stopsWhenStill: false,
+    }),
 
-  findUnknown: (executionId) => look((tx) => unknownTo(tx, executionId)),
+  findUnknown: (executionId) => base.look((tx) => unknownTo(tx, executionId)),
 
   findUnknownFills: ({ tenantId }, order) =>
-    look(function* (tx) {
+    base.look(function* (tx) {
       const rows = yield* tx.all(KEPT, { tenant: tenantId, order })
       return rows.map((row) => ({ executionId: row.execution_id, late: lateFillOf(row) }))
     }),
 
-  async acceptUnknownFill(tenant, { partnerPlanId, ...ids }, decide, entryOf) {
+  acceptUnknownFill(tenant, { partnerPlanId, ...ids }, decide, entryOf) {
     const { executionId, reason = null } = ids
-    const named = { tenant: tenant.tenantId, partner_plan_id: partnerPlanId }
-    const found = await look((tx) => tx.get(PLAN, named))
-    if (!found) throw planNotFound(tenant, partnerPlanId)
-    return write(
-      function* (tx) {
-        const [times] = yield* tx.together(tx.times, lockPlans(tx, [Number(found.plan_id)]))
-        const now = times.of(tenant.tenantId)
-        const whose = yield* unknownTo(tx, executionId)
-        if (whose.length !== 1 || whose[0]?.tenantId !== tenant.tenantId) throw severalKnow(executionId)
-        const late = chosen(ids, yield* lateFillsOf(tx, executionId))
-        yield* refuseDamaged(tx, late)
-        const { partnerOrderId } = late.report
-        const executedAt = earlier(late.report.executedAt ?? late.receivedAt, now)
-        const facts = yield* factsOf(tx, tenant, { partnerPlanId, partnerOrderId, executedAt }, now)
-        const made = decide({ ...facts, executionId: executionId as ExecutionId }, late, now)
-        yield* book(tx, tenant, made)
-        yield* tx.together(accept(tx, late, { now, reason }), countNoUnknown(tx, tenant))
-        yield* addAudit(tx, entryOf(made, late), times.real)
-        return made
-      },
-      { ...ofTenant(tenant), alone: 'tenants' },
-    )
+    return writeForPlan(base, tenant, partnerPlanId, function* (tx, times, now) {
+      const whose = yield* unknownTo(tx, executionId)
+      if (whose.length !== 1 || whose[0]?.tenantId !== tenant.tenantId) throw severalKnow(executionId)
+      const late = chosen(ids, yield* lateFillsOf(tx, executionId))
+      yield* refuseDamaged(tx, late)
+      const { partnerOrderId } = late.report
+      const executedAt = earlier(late.report.executedAt ?? late.receivedAt, now)
+      const facts = yield* factsOf(tx, tenant, { partnerPlanId, partnerOrderId, executedAt }, now)
+      const made = decide({ ...facts, executionId: executionId as ExecutionId }, late, now)
+      yield* book(tx, tenant, made)
+      yield* tx.together(accept(tx, late, { now, reason }), countNoUnknown(tx, tenant))
+      yield* addAudit(tx, entryOf(made, late), times.real)
+      return made
+    })
   },
 })
 

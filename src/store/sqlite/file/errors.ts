@@ -7,6 +7,7 @@ import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
 import { quoted } from '../../../core/text.ts'
 import { refuseStrange } from '../../../plain-file.ts'
+import { INSTALLED } from '../../address.ts'
 import { isSealedWords } from '../../seal.ts'
 import { freeOn, realName, refusePlantedBeside } from './files.ts'
 
@@ -22,9 +23,6 @@ export function refuseUnreachable(file: string): void {
     )
   refuseStrange(realName(file))
 }
-
-/** Where init puts the settings of a service that root installs, and its database. */
-export const INSTALLED = { settings: '/etc/tranche/tranche.env', folder: '/var/lib/tranche' }
 
 /**
  * For a name at which there is nothing. It gives the full path: a command may run in another folder than its caller

@@ -72,7 +72,7 @@ export async function restore(
       const more = await restoring.mend(store, told).finally(() => store.close())
       appendErasures(file, readErasures(aside))
       const detail = { ...audit.detail, ...(playedIn.length > 0 && { played_in: playedIn }) }
-      leaveStanding(
+      await leaveStanding(
         aside,
         { at: now, copy: copyName, replaced: names },
         [{ ...audit, detail }, ...more],
@@ -139,58 +139,54 @@ function fetchCopy(copy: string, aside: string): string[] {
     .map((suffix) => copy + suffix)
 }
 
-/** Brings the restored database up to this program's schema, and takes off its seal until it is mended. */
-async function bringUp(aside: string, now: Instant): Promise<Seal | null> {
+/** Opens what has no name yet, and leaves all of it in one file. */
+async function inOneFile<T>(aside: string, work: (db: Database) => T | Promise<T>): Promise<T> {
   const db = openFile(aside)
   try {
     db.pragma('journal_mode = delete')
+    return await work(db)
+  } finally {
+    db.close()
+  }
+}
+
+/** Brings the restored database up to this program's schema, and takes off its seal until it is mended. */
+const bringUp = (aside: string, now: Instant): Promise<Seal | null> =>
+  inOneFile(aside, async (db) => {
     const seal = sealOf(db)
     if (seal) db.transaction(() => breakSeal(db))()
     // Under its temporary name, there are no locks to take and there is nothing to back up.
     await migrate(db, ':memory:', () => now)
     return seal
-  } finally {
-    db.close()
-  }
-}
+  })
 
 /**
- * Makes it stand still, records the restore in it, and leaves all of it in one file. All this before it has its name:
- * there is no moment at which it could fire. One that was sealed is again.
+ * Makes it stand still, and records the restore in it, before it has its name: there is no moment at which it could
+ * fire. One that was sealed is again.
  */
-function leaveStanding(
+const leaveStanding = (
   aside: string,
   restored: Restored,
   audits: readonly AuditEntry[],
   seal: Seal | null,
-): void {
-  const db = openFile(aside)
-  try {
-    db.pragma('journal_mode = delete')
+): Promise<void> =>
+  inOneFile(aside, (db) => {
     noteRestored(db, restored, audits)
     if (seal) db.transaction(() => setSeal(db, seal))()
-  } finally {
-    db.close()
-  }
-}
+  })
 
 /**
  * What the replaced databases tell, compared with the copy: the one just kept, and those that it had replaced itself,
  * if it stood still.
  */
-async function tell(aside: string, names: readonly string[], latest: Database | 'unread'): Promise<Told> {
-  const [first = '', ...earlier] = names
-  const db = openFile(aside)
-  try {
-    db.pragma('journal_mode = delete')
+const tell = (aside: string, names: readonly string[], latest: Database | 'unread'): Promise<Told> =>
+  inOneFile(aside, async (db) => {
+    const [first = '', ...earlier] = names
     const isCurrent = latest !== 'unread' && isOfThisSchema(latest)
     const read = isCurrent ? first : await readableCopy(first, `${aside}-old`)
     const files = [{ name: first, read }, ...earlier.filter(existsSync).map((name) => ({ name, read: name }))]
-    return await tellReplaced(files.map(({ name, read }) => ({ name, ask: askerOf(db, read) })))
-  } finally {
-    db.close()
-  }
-}
+    return tellReplaced(files.map(({ name, read }) => ({ name, ask: askerOf(db, read) })))
+  })
 
 const isOfThisSchema = (db: Database): boolean => {
   try {
