@@ -3,11 +3,13 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { REPORTS } from '../../src/billing/export.ts'
+import type { Store } from '../../src/store/store.ts'
 import { type Deed, deedOf } from './action.ts'
 import { Difference } from './difference.ts'
 import { judge } from './judge.ts'
 import { type OpenStage, resolvable } from './life.ts'
 import { monthBounds, monthOf, presentOf } from './model/state.ts'
+import { lateAfter } from './system/deeds.ts'
 import { type Host, hostHere } from './system/host.ts'
 import { type Lines, NO_NEWS, type Seen } from './system/observed.ts'
 import { exportText } from './system/record.ts'
@@ -31,9 +33,10 @@ export const onBoth =
       act: (state, action) =>
         resolvable(async () => {
           const deed = deedOf(state, action)
+          const twin = await renumbered(deed, first.system.store(), second.system.store())
           const seen = await postgres.perform(deed)
           const order = await judge(state, action, { seen, readRecord: postgres.record })
-          const again = await sqlite.perform(inOrder(deed, order))
+          const again = await sqlite.perform(inOrder(twin, order))
           refuseDifference(deed.do, said(seen), said(again))
         }),
       alter: (action) => action,
@@ -73,18 +76,30 @@ function both(postgres: Host, sqlite: Host): Host {
     firstTaken: () => alike('what the data refuse', (host) => host.firstTaken()),
     async record() {
       const [here, there] = [await postgres.record(), await sqlite.record()]
-      refuseDifference('what is on record', withoutNumbers(here), withoutNumbers(there))
+      refuseDifference('what is on record', ranked(here), ranked(there))
       return here
     },
     close: () => Promise.reject(new Error('closed with the stage')),
   }
 }
 
-/** The numbers of late fills have gaps on a server, where a transaction was undone. */
-const withoutNumbers = (record: Lines): Lines => ({
+/** Late fills by their places in the order of their numbers: the numbers themselves have gaps on a server. */
+const ranked = (record: Lines): Lines => ({
   ...record,
-  late: record.late.map((line) => line.replace(/^\d+ /, '')),
+  late: record.late
+    .map((line) => /^(\d+)(.*)$/s.exec(line))
+    .toSorted((a, b) => Number(a?.[1]) - Number(b?.[1]))
+    .map((parts, rank) => `${rank + 1}${parts?.[2]}`),
 })
+
+/** A deed at the first store as it is done at the second: a late fill is named by its number, which may differ. */
+async function renumbered(deed: Deed, first: Store, second: Store): Promise<Deed> {
+  if (deed.do !== 'lever' || !('number' in deed)) return deed
+  const { number } = deed
+  const [here, there] = [await lateAfter(first, null), await lateAfter(second, null)]
+  const same = there[here.findIndex((late) => late.number === number)]
+  return same ? { ...deed, number: same.number } : deed
+}
 
 function refuseDifference(what: string, postgres: unknown, sqlite: unknown): void {
   if (isDeepStrictEqual(postgres, sqlite)) return
