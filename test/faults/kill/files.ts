@@ -92,6 +92,7 @@ export async function beginRestore({ start, run, keys, issueKey, folder, file }:
       assert.ok(isNew || code !== 0, 'a restore that exits 0 has happened')
       if (!isNew) keys.add(key)
       await run(['restore', copy])
+      await run(['restore', '--resume'])
       keys.delete(key)
       assert.deepEqual(partials(file), [], 'what was left aside is gone after the next restore')
       for (const name of readdirSync(folder)) if (name.includes('.replaced-')) rmSync(join(folder, name))
