@@ -38,11 +38,12 @@ export type Stop = {
   endsAt: Instant | null
 }
 
-/** A purchase that the copy knows nothing of. */
+/** A purchase that the copy knows nothing of, as it was recorded or, kept as a late fill, reported. */
 export type UnknownTrade = {
   partnerSlug: string
   environment: Environment
-  partnerPlanId: string
+  /** Null for a late fill of an execution that was not known. */
+  partnerPlanId: string | null
   executionId: string
   partnerOrderId: string
   usd: bigint
@@ -50,19 +51,25 @@ export type UnknownTrade = {
   recordedAt: Instant
 }
 
+/** What an operator did that the copy knows nothing of and that is not a stop, such as a change of a tier. */
+export type UnknownDeed = { at: Instant; action: string; subject: string }
+
 export type Told = {
   /** The names under which the replaced databases are kept, the latest first. */
   names: readonly string[]
   stops: Stop[]
   /** The first of them; `trades` in `counts` says how many there are. */
   trades: UnknownTrade[]
+  /** Late fills that nobody has decided on: the partner was answered, and will not send them again by itself. */
+  lateFills: UnknownTrade[]
+  deeds: UnknownDeed[]
   /** How many of each the copy lacks, and how many executions are open in it that had ended. */
   counts: Record<keyof typeof COUNTS, number>
   /** What could not be read, and why. */
   unread: string[]
 }
 
-/** How many purchases are listed. */
+/** How many purchases are listed, and how many of each of the other lists. */
 export const TRADES_TOLD_MAX = 10_000
 
 /**
@@ -121,6 +128,8 @@ const IS_PURCHASE = 'o.usd_amount is not null'
 const COUNTS = {
   executions: lacking('executions', 'execution_id'),
   trades: lacking('trades', 'execution_id', IS_PURCHASE),
+  adjustments: `select count(*) as n from old.adjustments o where not exists (
+    select 1 from adjustments n where n.execution_id = o.execution_id and n.recorded_at = o.recorded_at)`,
   executions_ended: `select count(*) as n from old.executions o join executions n on n.execution_id = o.execution_id
     where n.status in ('pending', 'sent') and o.status not in ('pending', 'sent')`,
   users: lacking('users', 'user_id'),
@@ -134,17 +143,38 @@ const TRADES = `select t.partner_slug, t.environment, p.partner_plan_id, o.execu
   where ${IS_PURCHASE} and not exists (select 1 from trades n where n.execution_id = o.execution_id)
   order by o.recorded_at, o.execution_id limit ${TRADES_TOLD_MAX}`
 
+const LATE_FILLS = `select t.partner_slug, t.environment, p.partner_plan_id, o.execution_id, o.partner_order_id,
+    o.usd_amount, o.btc_amount, o.received_at as recorded_at
+  from old.late_reports o join old.tenants t on t.tenant_id = o.tenant_id
+  left join old.executions e on e.execution_id = o.execution_id left join old.plans p on p.plan_id = e.plan_id
+  where o.decided_at is null and not exists (
+    select 1 from late_reports n where n.execution_id = o.execution_id and n.fingerprint = o.fingerprint)
+  order by o.received_at, o.report_id limit ${TRADES_TOLD_MAX}`
+
+// Its number alone may be another entry's: each of the two has gone on by itself. What ended something is among the
+// stops, and a sandbox is not missed.
+const DEEDS = `select o.at, o.action, o.subject from old.audit o
+  where o.action not like 'database.%' and o.action not like 'sandbox.%'
+    and o.action not in ('partner.disable', 'partner.hold', 'key.revoke', 'user.erase', 'execution.cancel')
+    and not exists (select 1 from audit n
+      where n.audit_id = o.audit_id and n.at = o.at and n.action = o.action and n.subject = o.subject)
+  order by o.audit_id limit ${TRADES_TOLD_MAX}`
+
 /** What the databases that gave way tell, each asked under its name, the latest first. */
 export async function tellReplaced(replaced: readonly { name: string; ask: AskBoth }[]): Promise<Told> {
   const told: Told = {
     names: replaced.map(({ name }) => name),
     stops: [],
     trades: [],
-    counts: { executions: 0, trades: 0, executions_ended: 0, users: 0, plans: 0, keys: 0 },
+    lateFills: [],
+    deeds: [],
+    counts: { executions: 0, trades: 0, adjustments: 0, executions_ended: 0, users: 0, plans: 0, keys: 0 },
     unread: [],
   }
   const known = new Set<string>()
   const trades = new Map<string, UnknownTrade>()
+  const lateFills = new Map<string, UnknownTrade>()
+  const deeds = new Map<string, UnknownDeed>()
   for (const { name, ask } of replaced) {
     const failures = new Map<string, string[]>()
     const rowsOf = async (what: string, sql: string): Promise<Record<string, unknown>[]> => {
@@ -166,9 +196,19 @@ export async function tellReplaced(replaced: readonly { name: string; ask: AskBo
         told.counts[count] = Math.max(told.counts[count], Number(n))
       }
     for (const row of await rowsOf('trades', TRADES)) trades.set(String(row.execution_id), tradeOf(row))
+    for (const row of await rowsOf('late fills', LATE_FILLS))
+      lateFills.set(`${row.execution_id} ${row.partner_order_id} ${row.recorded_at}`, tradeOf(row))
+    for (const { at, action, subject } of await rowsOf('audit', DEEDS)) {
+      const deed = { at: Number(at) as Instant, action: String(action), subject: String(subject) }
+      deeds.set(JSON.stringify(deed), deed)
+    }
     for (const [failure, what] of failures) told.unread.push(`${what.join(', ')} of ${name} (${failure})`)
   }
   told.trades = [...trades.values()]
+  // What an earlier one had recorded, and was reported again after its restore, is said once.
+  const bought = new Set(told.trades.map(purchaseKey))
+  told.lateFills = [...lateFills.values()].filter((late) => !bought.has(purchaseKey(late)))
+  told.deeds = [...deeds.values()].sort((a, b) => a.at - b.at)
   told.stops.sort((a, b) => STOP_KINDS.indexOf(a.kind) - STOP_KINDS.indexOf(b.kind))
   return told
 }
@@ -192,13 +232,16 @@ function stopOf(kind: StopKind, row: Record<string, unknown>): Stop {
 const tradeOf = (row: Record<string, unknown>): UnknownTrade => ({
   partnerSlug: String(row.partner_slug),
   environment: String(row.environment) as Environment,
-  partnerPlanId: String(row.partner_plan_id),
+  partnerPlanId: textOrNull(row.partner_plan_id),
   executionId: String(row.execution_id),
   partnerOrderId: String(row.partner_order_id),
   usd: BigInt(row.usd_amount as bigint),
   btc: BigInt((row.btc_amount as bigint | null) ?? 0n),
   recordedAt: Number(row.recorded_at) as Instant,
 })
+
+const purchaseKey = ({ partnerSlug, environment, partnerOrderId, usd, btc }: UnknownTrade): string =>
+  JSON.stringify([partnerSlug, environment, partnerOrderId, `${usd}`, `${btc}`])
 
 // What is done to a copy before it has its name, and so before anything can fire: erasures are done again, whatever
 // else, and stops are carried over when that was asked for.

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { databaseOf } from '../../src/cli/context.ts'
 import { cancelByHand } from '../../src/core/confirmation.ts'
+import type { ExecutionId } from '../../src/core/execution.ts'
 import { revoke } from '../../src/core/key.ts'
 import { usd } from '../../src/core/money.ts'
 import { setHeld, setPartnerStatus, type Tenant } from '../../src/core/partner.ts'
@@ -44,6 +45,8 @@ type Told = {
     stops: { stop: string; subject: string; carried: boolean }[]
     lacking: Record<string, number>
     trades: { partner_order_id: string; usd_amount: string }[]
+    late_fills: { partner_order_id: string; usd_amount: string; partner_plan_id: string | null }[]
+    done: { action: string; subject: string }[]
     unread: string[]
   } | null
   replaced: string
@@ -103,7 +106,7 @@ async function copied(place: Place): Promise<void> {
 
 type Stopping = (store: Store, live: Tenant) => Promise<unknown>
 
-const openOf = async (store: Store, user: string): Promise<string> => {
+const openOf = async (store: Store, user: string): Promise<ExecutionId> => {
   const all = await store.listExecutions(
     { slug: 'acme', environment: 'live', status: null, stuck: false },
     { after: null, limit: 100 },
@@ -151,6 +154,8 @@ const stateOf = (place: Place) =>
       user_erased: user?.email === null,
     }
   })
+
+const UNKNOWN = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d' as ExecutionId
 
 const only = (...kinds: string[]) =>
   Object.fromEntries(Object.keys(STOPS).map((kind) => [kind, kinds.includes(kind)]))
@@ -214,6 +219,57 @@ for (const kind of ['file', 'server'] as const) {
     await place.on('restore', '--resume')
     await place.on('tick', '--price', '60000')
     assert.deepEqual(await stateOf(place), all)
+  })
+
+  test(`on a ${kind} a second restore tells what only reports and the audit log of the first one know`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const place = await placeOf(t, kind)
+    await place.within((store, live) => linkWithMail(store, live, 'u1'))
+    await place.within((store, live) =>
+      sendPlan(store, live, { partnerUserId: 'u1', partnerPlanId: 'plan-u1' }),
+    )
+    await place.on('backup', place.copy)
+    const first = await place.within(async (store, live) => {
+      await tick({ store, machine: place.shell.machine }, '60000')
+      await poll(store, live)
+      const executionId = await openOf(store, 'u1')
+      await report(store, live, executionId, filled(usd('1'), 'order-1'))
+      return executionId
+    })
+    place.shell.advance(1_000)
+    const told = await place.restore()
+    assert.deepEqual([told.since_copy?.trades.length, told.since_copy?.late_fills], [1, []])
+    place.shell.advance(1_000)
+    await place.within(async (store, live) => {
+      // The partner sends all again, of which the restored ledger knows nothing.
+      await store.keepUnknownFill(live, first, filled(usd('1'), 'order-1'))
+      await store.keepUnknownFill(live, UNKNOWN, filled(usd('1'), 'order-2'))
+    })
+    await place.on('tier', 'set', 'basic', '--rate-bps', '30')
+    place.shell.advance(1_000)
+    const again = (await place.restore()).since_copy
+    assert.deepEqual(
+      again?.trades.map((one) => one.partner_order_id),
+      ['order-1'],
+    )
+    assert.deepEqual(
+      again?.late_fills.map((one) => [one.partner_order_id, one.partner_plan_id]),
+      [['order-2', null]],
+    )
+    assert.deepEqual(
+      again?.done.map(({ action, subject }) => [action, subject]),
+      [['tier.set', 'basic']],
+    )
+    assert.deepEqual(again?.unread, [])
+    place.shell.advance(1_000)
+    // In words, and of all that were replaced.
+    const words = await place.on('restore', place.copy, '--force')
+    assert.match(words, /The copy lacks 1 execution, 1 purchase\./)
+    assert.match(
+      words,
+      /late fills there alone:\n {2}acme live of an unknown plan, order order-2: 1\.00 USD, \S+ BTC\n/,
+    )
+    assert.match(words, /Done by operators since the copy, and not in it:\n {2}\S+Z tier\.set basic\n/)
   })
 
   test(`on a ${kind} what was erased is erased again from whatever backup, until it is given anew`, async (t) => {

@@ -9,7 +9,7 @@ import { counted, noFile, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import type { Restoring } from '../../store/copying.ts'
 import type { Database, Replaced } from '../../store/database.ts'
-import type { Mended, Stop, Told, UnknownTrade } from '../../store/replaced.ts'
+import type { Mended, Stop, Told, UnknownDeed, UnknownTrade } from '../../store/replaced.ts'
 import { auditEntry, commandLine } from '../command.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { confirmOnTerminal, print, warn } from '../terminal.ts'
@@ -104,6 +104,8 @@ function show(cli: Cli, asked: Asked, old: Replaced, { told, mended }: Outcome):
       stops: told.stops.map((stop) => stopJson(stop, carryStops)),
       lacking: told.counts,
       trades: told.trades.map(tradeJson),
+      late_fills: told.lateFills.map(tradeJson),
+      done: told.deeds.map(({ at, action, subject }) => ({ at: formatInstant(at), action, subject })),
       unread: told.unread,
     },
     next,
@@ -126,7 +128,7 @@ function show(cli: Cli, asked: Asked, old: Replaced, { told, mended }: Outcome):
   )
 }
 
-function toldInWords({ stops, counts, trades }: Told, carryStops: boolean): string[] {
+function toldInWords({ stops, counts, trades, lateFills, deeds }: Told, carryStops: boolean): string[] {
   const lines: string[] = []
   if (stops.length > 0) {
     const fate = carryStops ? 'carried over' : 'NOT carried over (--carry-stops does)'
@@ -135,7 +137,8 @@ function toldInWords({ stops, counts, trades }: Told, carryStops: boolean): stri
   const { executions, trades: bought, executions_ended: ended, users, plans, keys } = counts
   const parts = [
     executions > 0 && counted(executions, 'execution'),
-    bought > 0 && `${counted(bought, 'purchase')}`,
+    bought > 0 && counted(bought, 'purchase'),
+    counts.adjustments > 0 && counted(counts.adjustments, 'adjustment'),
     users > 0 && counted(users, 'user'),
     plans > 0 && counted(plans, 'plan'),
     keys > 0 && counted(keys, 'key'),
@@ -143,6 +146,13 @@ function toldInWords({ stops, counts, trades }: Told, carryStops: boolean): stri
   if (parts.length > 0) lines.push(`The copy lacks ${parts.join(', ')}.`)
   if (ended > 0) lines.push(`${counted(ended, 'execution')} open in the copy had ended.`)
   if (trades.length > 0) lines.push('Bought since the copy:', ...listed(trades, tradeInWords))
+  if (lateFills.length > 0)
+    lines.push(
+      'Reported since the copy, and kept as late fills there alone:',
+      ...listed(lateFills, tradeInWords),
+    )
+  if (deeds.length > 0)
+    lines.push('Done by operators since the copy, and not in it:', ...listed(deeds, deedInWords))
   return lines
 }
 
@@ -178,8 +188,12 @@ const tradeJson = (trade: UnknownTrade) => ({
 const tradeInWords = (trade: UnknownTrade): string => {
   const { partner_slug, environment, partner_plan_id, partner_order_id, usd_amount, btc_amount } =
     tradeJson(trade)
-  return `${partner_slug} ${environment} plan ${partner_plan_id} order ${partner_order_id}: ${usd_amount} USD, ${btc_amount} BTC`
+  const plan = partner_plan_id === null ? 'of an unknown plan,' : `plan ${partner_plan_id}`
+  return `${partner_slug} ${environment} ${plan} order ${partner_order_id}: ${usd_amount} USD, ${btc_amount} BTC`
 }
+
+const deedInWords = ({ at, action, subject }: UnknownDeed): string =>
+  `${formatInstant(at)} ${action} ${subject}`
 
 type NextStep = { command: string; why: string }
 
