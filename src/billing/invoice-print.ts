@@ -198,7 +198,7 @@ export function invoiceJson(invoice: Invoice) {
     pricing_tier_reason: tierReason(statement),
     rate_bps: tier.rateBps,
     per_active_user_usd: formatUsd(tier.perActiveUser),
-    minimum_fee_usd: formatUsd(tier.monthlyMinimum),
+    minimum_fee_usd: formatUsd(fees.minimumFee),
     active_users: activity.activeUsers,
     trade_count: activity.executionsFilled + activity.executionsPartial,
     fills_usd: formatUsd(fillsOf(invoice)),

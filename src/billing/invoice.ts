@@ -323,12 +323,12 @@ function warningOf({ statement, period }: Invoice): string | null {
   return `Provisional: ${period.month} can still change. ${covered}.`
 }
 
-function rates({ statement: { tier } }: Invoice): string {
+function rates({ statement: { tier, fees } }: Invoice): string {
   const percent = `${Math.floor(tier.rateBps / 100)}.${String(tier.rateBps % 100).padStart(2, '0')} %`
   return [
     `${tier.rateBps} basis points (${percent}) of the volume`,
     ...(tier.perActiveUser > 0n ? [`${formatUsd(tier.perActiveUser)} for each active user`] : []),
-    ...(tier.monthlyMinimum > 0n ? [`at least ${formatUsd(tier.monthlyMinimum)} a month`] : []),
+    ...(fees.minimumFee > 0n ? [`at least ${formatUsd(fees.minimumFee)} a month`] : []),
   ].join(', ')
 }
 

@@ -11,7 +11,9 @@ import { type BillingStore, bill, chargeFaults, pagesAfter, type Stored } from '
 
 const TRADES_PER_READ = 2_000
 
-type ReconcileStore = BillingStore & CheckStore & Pick<TierStore, 'listTiers' | 'listTierOverridesAfter'>
+type ReconcileStore = BillingStore &
+  CheckStore &
+  Pick<TierStore, 'listTiers' | 'listTierOverridesAfter' | 'listMinimumEnds'>
 
 type Sums = { trades: number; volume: bigint; btc: bigint; fees: bigint }
 
@@ -146,6 +148,7 @@ async function storedTerms(
   return {
     tiers: await store.listTiers(),
     overrides: await store.listTierOverridesAfter(partnerSlug, BEGINNING),
+    minimumEnds: await store.listMinimumEnds(partnerSlug),
     isDue: since !== undefined && since < own.end && end > own.start,
   }
 }

@@ -15,7 +15,14 @@ import { type FixedPeriod, type Period, periodOf } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
 import { formatInstant } from '../core/time.ts'
 import type { Fault } from '../store/monitoring.ts'
-import type { MonthStore, OverrideStart, PartnerStore, TierStore, UserLine } from '../store/store.ts'
+import type {
+  MinimumEnd,
+  MonthStore,
+  OverrideStart,
+  PartnerStore,
+  TierStore,
+  UserLine,
+} from '../store/store.ts'
 import type { Cell, SumColumn, SummaryColumn } from './columns.ts'
 
 /** A listing page by page, each read after the last row of the one before. */
@@ -44,7 +51,7 @@ export type Billed = { statement: Statement; users: (UserLine & { fee: Usd })[] 
 export async function bill(store: StatementStore, tenant: Tenant, period: FixedPeriod): Promise<Billed> {
   const own: Period = periodOf(period.month)
   const { activity, users } = await store.readActivity(tenant, period)
-  const { tiers, override, partnerSince } = await store.readTerms(tenant, period.month)
+  const { tiers, override, lastMinimum, partnerSince } = await store.readTerms(tenant, period.month)
   const chosen = chooseTier(tiersInForce(tiers, period.month), override, activity.volume)
   const begun = period.end > own.start
   const partnerExisted = begun && partnerSince !== null && partnerSince < own.end
@@ -54,6 +61,7 @@ export async function bill(store: StatementStore, tenant: Tenant, period: FixedP
     final: period.final,
     activity,
     partnerExisted,
+    lastMinimum,
     ...chosen,
   })
   const shares = shareOut(
@@ -173,8 +181,13 @@ export function createListings(): Listings {
 // What a month must cost by the guide, computed from the stored tiers and overrides. It does not use core/fees.ts, on
 // purpose, so that a fault there is not repeated here.
 
-/** `overrides` are all of the partner's, in any order. `isDue` says whether the partner existed in that month. */
-export type Stored = { tiers: readonly Tier[]; overrides: readonly OverrideStart[]; isDue: boolean }
+/** Overrides and ends are all of the partner's, in any order. `isDue` says whether it existed in that month. */
+export type Stored = {
+  tiers: readonly Tier[]
+  overrides: readonly OverrideStart[]
+  minimumEnds: readonly MinimumEnd[]
+  isDue: boolean
+}
 
 /** The tier and the amounts of a statement where they differ from what the stored tiers give. */
 export function chargeFaults(statement: Statement, stored: Stored): Omit<Fault, 'subject'>[] {
@@ -185,7 +198,7 @@ export function chargeFaults(statement: Statement, stored: Stored): Omit<Fault, 
     const message = `is charged by ${statement.tier.name} (${statement.tierSource}), ${volume} leads to ${tier.name} (${source})`
     found.push({ kind: 'tier_differs', message })
   }
-  const total = stored.isDue && statement.billable ? feeByTheGuide(statement, tier) : 0n
+  const total = stored.isDue && statement.billable ? feeByTheGuide(statement, tier, stored.minimumEnds) : 0n
   if (statement.fees.total !== total) {
     const message = `costs ${formatUsd(statement.fees.total)}, by ${tier.name} it comes to ${formatUsd(total as Usd)}`
     found.push({ kind: 'total_fee_differs', message })
@@ -242,12 +255,23 @@ function isBetter(
   return reachesOne ? a > b : a < b
 }
 
-/** The larger of the minimum and volume x bps / 10,000, half-even to the cent, plus the price of the active users. */
-function feeByTheGuide({ activity }: Statement, tier: Tier): bigint {
+/**
+ * The larger of the minimum and volume x bps / 10,000, half-even to the cent, plus the price of the active users; after
+ * the last month with a minimum, only the latter.
+ */
+function feeByTheGuide(
+  { activity, period: { month } }: Statement,
+  tier: Tier,
+  ends: readonly MinimumEnd[],
+): bigint {
   const product = activity.volume < 0n ? 0n : activity.volume * BigInt(tier.rateBps)
   const perCent = 100n * UNITS
   const [cents, rest] = [product / perCent, product % perCent]
   const isUp = rest * 2n > perCent || (rest * 2n === perCent && cents % 2n === 1n)
   const fee = ((isUp ? cents + 1n : cents) * UNITS) / 100n + BigInt(activity.activeUsers) * tier.perActiveUser
-  return fee < tier.monthlyMinimum ? tier.monthlyMinimum : fee
+  let said: MinimumEnd | null = null
+  for (const one of ends)
+    if (one.fromMonth <= month && (said === null || one.fromMonth > said.fromMonth)) said = one
+  const hasEnded = said !== null && said.lastMonth !== null && said.lastMonth < month
+  return hasEnded || fee > tier.monthlyMinimum ? fee : tier.monthlyMinimum
 }

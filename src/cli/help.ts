@@ -53,7 +53,7 @@ const HELP: Record<string, Help> = {
   },
   'partner list': { examples: ['partner list --json'] },
   'partner show': { examples: ['partner show acme'] },
-  'partner disable': { examples: ['partner disable acme'] },
+  'partner disable': { examples: ['partner disable acme', 'partner disable acme --last-minimum 2026-12'] },
   'partner enable': { examples: ['partner enable acme'] },
   'partner hold': { examples: ['partner hold acme'] },
   'partner release': { examples: ['partner release acme'] },

@@ -268,6 +268,22 @@ export async function askLine(cli: Cli, question: string): Promise<string> {
   }
 }
 
+/** How many useless answers are accepted: at the end of the input, every answer is empty. */
+const TRIES = 5
+
+/** Asks until `read` takes the answer, a few times. Throws usage then, with what `read` said last. */
+export async function ask<T>(cli: Cli, question: string, read: (answer: string) => T): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    const answer = await askLine(cli, question)
+    try {
+      return read(answer)
+    } catch (error) {
+      if (tries === TRIES) throw new Problem('usage', `${(error as Error).message} Nothing was changed.`)
+      note(cli, (error as Error).message)
+    }
+  }
+}
+
 /**
  * Asks on a terminal only; a script is taken at its word. Throws usage unless the answer is yes, and Interrupted when
  * Ctrl-C is pressed. The end of the terminal's input is an answer too: not a yes.

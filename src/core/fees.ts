@@ -38,18 +38,19 @@ const NO_FEES: Fees = { volumeFee: ZERO_USD, userFee: ZERO_USD, minimumFee: ZERO
 
 /**
  * fee = max(minimum, round_half_even(volume x bps / 10,000, cents) + active users x per user). A volume that
- * adjustments of earlier months have made negative is charged as zero.
+ * adjustments of earlier months have made negative is charged as zero. After the last month of a partner's minimum,
+ * that minimum is 0.00.
  */
-export function feesOf(tier: Tier, activity: Pick<Activity, 'volume' | 'activeUsers'>): Fees {
+export function feesOf(
+  tier: Tier,
+  activity: Pick<Activity, 'volume' | 'activeUsers'>,
+  isMinimumDue = true,
+): Fees {
   const volumeFee = roundToCents(chargedVolume(activity.volume) * BigInt(tier.rateBps), BPS_ONE)
   const userFee = (BigInt(activity.activeUsers) * tier.perActiveUser) as Usd
   const sum = (volumeFee + userFee) as Usd
-  return {
-    volumeFee,
-    userFee,
-    minimumFee: tier.monthlyMinimum,
-    total: sum > tier.monthlyMinimum ? sum : tier.monthlyMinimum,
-  }
+  const minimumFee = isMinimumDue ? tier.monthlyMinimum : ZERO_USD
+  return { volumeFee, userFee, minimumFee, total: sum > minimumFee ? sum : minimumFee }
 }
 
 /** The volume on which a fee is charged. */
@@ -57,11 +58,13 @@ const chargedVolume = (volume: Usd): Usd => (volume > 0n ? volume : ZERO_USD)
 
 /** Draws up a statement. Nothing is charged in the test environment, nor for a month before the partner existed. */
 export function statementOf(
-  of: Omit<Statement, 'fees' | 'billable'> & { partnerExisted: boolean },
+  of: Omit<Statement, 'fees' | 'billable'> & { partnerExisted: boolean; lastMinimum: string | null },
 ): Statement {
-  const { partnerExisted, ...rest } = of
+  const { partnerExisted, lastMinimum, ...rest } = of
   const billable = of.tenant.environment === 'live'
-  return { ...rest, billable, fees: billable && partnerExisted ? feesOf(of.tier, of.activity) : NO_FEES }
+  if (!billable || !partnerExisted) return { ...rest, billable, fees: NO_FEES }
+  const isMinimumDue = lastMinimum === null || of.period.month <= lastMinimum
+  return { ...rest, billable, fees: feesOf(of.tier, of.activity, isMinimumDue) }
 }
 
 // Each user's share of what a month costs a partner.

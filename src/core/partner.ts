@@ -1,9 +1,10 @@
 // Partners and the tenants they own: every record belongs to one partner in one environment.
 
 import { CENT, formatUsd, type Usd, usd } from './money.ts'
+import { monthBefore } from './month.ts'
 import { Problem } from './problem.ts'
 import { TEXT_MAX } from './text.ts'
-import { DAY_MS, type Instant } from './time.ts'
+import { DAY_MS, type Instant, monthOf } from './time.ts'
 
 export const ENVIRONMENTS = ['test', 'live'] as const
 export type Environment = (typeof ENVIRONMENTS)[number]
@@ -57,12 +58,33 @@ export const newPartner = (named: Pick<Partner, 'partnerSlug' | 'name'>, now: In
   updatedAt: now,
 })
 
-/** Disables a partner, so that its calls are refused and its plans stop firing, or enables it again. */
-export const setPartnerStatus = (current: Partner, status: PartnerStatus, now: Instant): Partner => ({
+/** `lastMinimum` is the last month with a monthly minimum, null for no end; left out, it stays as it is. */
+export type PartnerChange = Partner & { lastMinimum?: string | null }
+
+/**
+ * Disables a partner, so that its calls are refused and its plans stop firing, or enables it again: its minimum is then
+ * due from the present month on.
+ */
+export const setPartnerStatus = (current: Partner, status: PartnerStatus, now: Instant): PartnerChange => ({
   ...current,
   status,
   updatedAt: now,
+  ...(status === 'active' && { lastMinimum: null }),
 })
+
+/** Ends a partner's monthly minimum, or with null takes that back. Throws month_closed for months that are over. */
+export function endMinimum(current: Partner, lastMinimum: string | null, now: Instant): PartnerChange {
+  if (lastMinimum !== null) refusePastMinimum(lastMinimum, monthOf(now))
+  return { ...current, lastMinimum, updatedAt: now }
+}
+
+/** Refuses an end of a minimum that would take it out of a month that is over. */
+function refusePastMinimum(lastMonth: string, currentMonth: string): void {
+  const least = monthBefore(currentMonth)
+  if (lastMonth >= least) return
+  const stays = `${least} is over, and its minimum stays as it was charged`
+  throw new Problem('month_closed', `${stays}: the last month with a minimum is ${least} or later.`)
+}
 
 /** Holds a partner's tranches, or releases them. */
 export const setHeld = (current: Partner, held: boolean, now: Instant): Partner => ({

@@ -20,7 +20,7 @@ import type {
 } from '../core/late-fill.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { FixedPeriod, Period } from '../core/month.ts'
-import type { Caller, Environment, Partner, Tenant } from '../core/partner.ts'
+import type { Caller, Environment, Partner, PartnerChange, Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanFacts, PlanState } from '../core/plan.ts'
 import type { Volatility } from '../core/price.ts'
 import type { Instant } from '../core/time.ts'
@@ -265,7 +265,7 @@ export interface PartnerStore {
   /** Throws partner_not_found. */
   changePartner(
     slug: string,
-    decide: (current: Partner, now: Instant) => Partner,
+    decide: (current: Partner, now: Instant) => PartnerChange,
     audit: AuditEntry,
   ): Promise<Partner>
   findPartner(slug: string): Promise<Partner | null>
@@ -449,11 +449,19 @@ type TierOverride = { partnerSlug: string; fromMonth: string | null; tierName: s
 /** An override, or the end of one, and the month it begins in. */
 export type OverrideStart = { fromMonth: string; tierName: string | null }
 
+/** The last month with a monthly minimum, null for no end, and the month from which on this holds. */
+export type MinimumEnd = { fromMonth: string; lastMonth: string | null }
+
 /**
- * The terms of a partner's month: every version of every tier, the partner's override in that month, and when the
- * partner was added.
+ * The terms of a partner's month: every version of every tier, the partner's override in that month, the last month
+ * with a minimum as that month knows it, and when the partner was added.
  */
-type Terms = { tiers: Tier[]; override: string | null; partnerSince: Instant | null }
+type Terms = {
+  tiers: Tier[]
+  override: string | null
+  lastMinimum: string | null
+  partnerSince: Instant | null
+}
 
 export interface TierStore {
   readTerms(tenant: Tenant, month: string): Promise<Terms>
@@ -469,6 +477,10 @@ export interface TierStore {
   findTierOverride(slug: string, month: string): Promise<string | null>
   /** The overrides that begin after a month, in the order they begin. */
   listTierOverridesAfter(slug: string, month: string): Promise<OverrideStart[]>
+  /** The last month with a monthly minimum, as it holds in a month; null while it has no end. */
+  findLastMinimum(slug: string, month: string): Promise<string | null>
+  /** What was ever said about the end of a partner's minimum, in the order of the months. */
+  listMinimumEnds(slug: string): Promise<MinimumEnd[]>
 }
 
 // Trades after the fact: an operator adjusts one, or decides on a late fill.

@@ -373,6 +373,13 @@ const tables = {
     digest: digest(),
   }),
 
+  minimum_ends: table('partner_slug from_month', 'hashed', {
+    partner_slug: text(),
+    from_month: text<Tier['fromMonth']>(),
+    last_month: orNull(text()),
+    digest: digest(),
+  }),
+
   closed_months: table('month', 'hashed', {
     month: text(),
     period_end: instant(),

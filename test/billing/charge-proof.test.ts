@@ -16,7 +16,7 @@ import { CENT, type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import { seededRandom } from '../../src/engine/backtest.ts'
-import type { OverrideStart } from '../../src/store/store.ts'
+import type { MinimumEnd, OverrideStart } from '../../src/store/store.ts'
 import { confirmPath, sendFirst, succeed } from '../http/steps.ts'
 import { command, shell } from '../levers/steps.ts'
 import { tier } from '../support/samples.ts'
@@ -192,6 +192,9 @@ test('the two ways agree on every tier and fee, over many sets of tiers', () => 
       fromMonth,
       tierName: pick([null, ...inForce.map(({ name }) => name)]),
     }))
+    const minimumEnds: MinimumEnd[] = months
+      .filter(() => random() < 0.4)
+      .map((fromMonth) => ({ fromMonth, lastMonth: pick([null, '1969-11', ...months]) }))
     const override = overrides.findLast(({ fromMonth }) => fromMonth <= month)?.tierName ?? null
     const volume = (BigInt(below(1_200) - 200) * CENT + BigInt(below(3))) as Usd
     const statement: Statement = statementOf({
@@ -200,8 +203,9 @@ test('the two ways agree on every tier and fee, over many sets of tiers', () => 
       final: false,
       activity: { ...QUIET, volume },
       partnerExisted: true,
+      lastMinimum: minimumEnds.findLast(({ fromMonth }) => fromMonth <= month)?.lastMonth ?? null,
       ...chooseTier(inForce, override, volume),
     })
-    assert.deepEqual(chargeFaults(statement, { tiers, overrides, isDue: true }), [], `set ${i}`)
+    assert.deepEqual(chargeFaults(statement, { tiers, overrides, minimumEnds, isDue: true }), [], `set ${i}`)
   }
 })

@@ -56,6 +56,74 @@ test('what a month is charged by, as tiers and overrides change from month to mo
   assert.deepEqual([test.billable, test.pricing_tier, test.total_fee_usd], [false, 'flat', '0.00'])
 })
 
+test('the minimum of a disabled partner ends with the month that is named, and is due again once it is enabled', async (t) => {
+  const office = await openOffice(t, utc(2026, 0), ['acme', 'bolt'])
+  await office.read('tier set starter --monthly-minimum-usd 100.00')
+  const row = async (month: string) => {
+    const { minimum_fee_usd: least, total_fee_usd: total, final } = await statement(office, month)
+    return `${least} ${total}${final ? '' : ' so far'}`
+  }
+  const plain = await office.tranche('partner disable acme')
+  assert.match(
+    plain.err,
+    /acme goes on owing the monthly minimum of its tier; --last-minimum YYYY-MM ends that/,
+  )
+  office.setClock(utc(2026, 3, 10))
+  // A fill that an operator accepts later is charged, with or without a minimum.
+  office.enter('acme', 'live', [{ user: 'a', at: utc(2026, 3, 9), usd: '1000.00', btc: '0.01' }])
+  const past = await office.tranche('partner disable acme --last-minimum 2026-02')
+  assert.deepEqual([past.code, /2026-03 is over, and its minimum stays/.test(past.err)], [5, true])
+  const words = await office.tranche('partner disable acme --last-minimum 2026-03')
+  assert.match(words.out, /^last_minimum +2026-03$/m)
+  assert.match(words.err, /acme owes the monthly minimum of its tier until 2026-03, that month included\./)
+  const months = async (...names: string[]) => {
+    const rows = []
+    for (const name of names) rows.push(await row(name))
+    return rows
+  }
+  assert.deepEqual(await months('2026-03', '2026-04', '2026-05'), [
+    '100.00 100.00',
+    '0.00 5.00 so far',
+    '0.00 0.00 so far',
+  ])
+  assert.equal((await office.tranche('partner disable acme --last-minimum none')).code, 0)
+  assert.deepEqual(await months('2026-04'), ['100.00 100.00 so far'])
+  await office.read('partner disable acme --last-minimum 2026-03')
+  const april = 'billing export --month 2026-04 --report summary --partner acme'
+  office.setClock(utc(2026, 4, 2))
+  const bytes = await office.read(april)
+  assert.match(bytes, /,5\.00,0\.00,0\.00,5\.00\r\n$/)
+  const invoice = 'billing invoice --partner acme --month 2026-04 --format md'
+  const page = await office.read(invoice)
+  assert.doesNotMatch(page, /at least|monthly minimum/)
+  office.setClock(utc(2026, 6, 20))
+  const [listed] = JSON.parse(await office.read('--json partner list'))
+  assert.deepEqual([listed.status, listed.last_minimum], ['disabled', '2026-03'])
+  const enabled = JSON.parse(await office.read('--json partner enable acme'))
+  assert.deepEqual([enabled.status, enabled.last_minimum], ['active', null])
+  office.setClock(utc(2026, 7, 2))
+  assert.deepEqual(await months('2026-03', '2026-04', '2026-06', '2026-07', '2026-08'), [
+    '100.00 100.00',
+    '0.00 5.00',
+    '0.00 0.00',
+    '100.00 100.00',
+    '100.00 100.00 so far',
+  ])
+  assert.equal(await office.read(april), bytes)
+  assert.equal(await office.read(invoice), page)
+  assert.match(await office.read('billing reconcile --from 2026-01 --to 2026-07'), /7 months agree/)
+  const said = JSON.parse(await office.read('--json audit --partner acme'))
+    .filter(({ action }: { action: string }) => /able$/.test(action))
+    .map(({ action, detail }: { action: string; detail: object }) => `${action} ${JSON.stringify(detail)}`)
+  assert.deepEqual(said, [
+    'partner.disable {}',
+    'partner.disable {"last_minimum":"2026-03"}',
+    'partner.disable {"last_minimum":"none"}',
+    'partner.disable {"last_minimum":"2026-03"}',
+    'partner.enable {}',
+  ])
+})
+
 test('an override only names a tier that is in force in its month', async (t) => {
   const office = await withVolume(t)
   await office.read('tier set vip --rate-bps 5 --from 2026-03')

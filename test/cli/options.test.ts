@@ -90,6 +90,7 @@ const ROWS: Record<string, Row> = {
   'serve --ops-token-file': anyWords('token'),
   'serve --ops-listen': PLACE,
   'partner create --name': anyWords('Acme'),
+  'partner disable --last-minimum': { ...MONTH, takes: [...MONTH.takes, ['none', 'none']] },
   'key create --label': anyWords('prod'),
   'key create --expires-in': time(LIFETIME_DAYS),
   'key rotate --overlap': time(LIFETIME_DAYS),

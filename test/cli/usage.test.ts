@@ -177,6 +177,24 @@ for (const [answer, status] of [
   })
 }
 
+test('on a terminal a disable asks for the last month with a minimum, until it is a month or nothing', async (t) => {
+  const shell = await withPartner(t)
+  const disable = async (...answers: string[]) => {
+    const input = Object.assign(new PassThrough(), { isTTY: true })
+    // The next answer is typed once the question before it is done.
+    input.on('pause', () => input.write(`${answers.shift() ?? ''}\n`))
+    input.write('y\n')
+    const { code, err } = await shell.tranche(['partner', 'disable', 'beta'], { terminal: true, input })
+    assert.equal(code, 0, err)
+    const shown = await shell.tranche(['partner', 'show', 'beta', '--json'])
+    return [err.split('in which beta owes').length - 1, JSON.parse(shown.out).last_minimum]
+  }
+  assert.deepEqual(await disable(''), [1, null])
+  assert.deepEqual(await disable('soon', '2026-13', '2026-03'), [3, '2026-03'])
+  assert.deepEqual(await disable(''), [1, '2026-03'])
+  assert.deepEqual(await disable('none'), [1, null])
+})
+
 test('the secret of a key is on stdout once, and nowhere else', async (t) => {
   const shell = await withPartner(t)
   const { out, err } = await shell.tranche(['key', 'create', 'beta', '--env', 'live'])

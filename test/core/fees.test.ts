@@ -108,7 +108,11 @@ test('no fee in the test environment nor before the partner was there', () => {
     btc: 1n as never,
     partnerFees: usd('0.00'),
   }
-  const total = (environment: 'test' | 'live', partnerExisted: boolean) => {
+  const total = (
+    environment: 'test' | 'live',
+    partnerExisted: boolean,
+    lastMinimum: string | null = null,
+  ) => {
     const statement = statementOf({
       tenant: { tenantId: 1, partnerSlug: 'acme', environment },
       period: periodOf('2026-01'),
@@ -117,12 +121,15 @@ test('no fee in the test environment nor before the partner was there', () => {
       tierSource: 'volume',
       activity,
       partnerExisted,
+      lastMinimum,
     })
     return [statement.billable, formatUsd(statement.fees.total), formatUsd(statement.fees.minimumFee)]
   }
   assert.deepEqual(total('live', true), [true, '100.00', '100.00'])
   assert.deepEqual(total('live', false), [true, '0.00', '0.00'])
   assert.deepEqual(total('test', true), [false, '0.00', '0.00'])
+  assert.deepEqual(total('live', true, '2026-01'), [true, '100.00', '100.00'], 'its last month')
+  assert.deepEqual(total('live', true, '2025-12'), [true, '5.00', '0.00'], 'a month after it')
 })
 
 test('a volume that adjustments brought below nothing is charged like none, and weighs nothing', () => {

@@ -16,13 +16,14 @@ import {
 } from '../../src/core/key.ts'
 import { usd } from '../../src/core/money.ts'
 import {
+  endMinimum,
   MIN_TRANCHE_LEAST,
   type Partner,
   setHeld,
   setMinTranche,
   setPartnerStatus,
 } from '../../src/core/partner.ts'
-import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, type Instant, parseInstant, plus } from '../../src/core/time.ts'
 
 const T0 = Date.UTC(2026, 0, 5) as Instant
 const LATER = plus(T0, 1)
@@ -52,8 +53,21 @@ test('each change of a partner changes one thing and when it was changed', () =>
 
 test('a hold outlasts a change of status, and the reverse', () => {
   const both = setPartnerStatus(setHeld(ACME, true, T0), 'disabled', T0)
-  assert.deepEqual(setPartnerStatus(both, 'active', T0), { ...ACME, held: true })
+  assert.deepEqual(setPartnerStatus(both, 'active', T0), { ...ACME, held: true, lastMinimum: null })
   assert.deepEqual(setHeld(both, false, T0), { ...ACME, status: 'disabled' })
+})
+
+test('a minimum ends with the month before the present one at the earliest, so no month that is over changes', () => {
+  const march = parseInstant('2026-03-01T00:00:00Z')
+  const now = march.ok ? march.at : T0
+  for (const last of ['2026-02', '2026-03', '2031-01', null])
+    assert.deepEqual(endMinimum(ACME, last, now), { ...ACME, lastMinimum: last, updatedAt: now })
+  for (const last of ['2026-01', '2025-12', '0001-01'])
+    assert.throws(() => endMinimum(ACME, last, now), {
+      code: 'month_closed',
+      message:
+        '2026-02 is over, and its minimum stays as it was charged: the last month with a minimum is 2026-02 or later.',
+    })
 })
 
 test('the minimum tranche is a cent or more', () => {

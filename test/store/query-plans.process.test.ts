@@ -28,6 +28,7 @@ const SMALL = [
   ],
   ...[
     'last_results',
+    'minimum_ends',
     'sandboxes',
     'sealed',
     'sqlite_schema',

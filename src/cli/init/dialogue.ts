@@ -8,7 +8,7 @@ import { createFeed, FEED_WORDS, feedName } from '../../price/feed.ts'
 import type { Cli } from '../context.ts'
 import { slug } from '../options.ts'
 import { pingUrl } from '../service/tick.ts'
-import { askLine, isYes, note } from '../terminal.ts'
+import { ask, askLine, isYes } from '../terminal.ts'
 import { type InitOptions, isOnPath, type Place, type Scheduler, schedulerOfMachine } from './places.ts'
 import {
   type Answer,
@@ -88,21 +88,6 @@ const askEnvironment = (cli: Cli, partner: string): Promise<Environment> =>
     if (answer === 'test' || answer === 'live') return answer
     throw new Problem('usage', 'Answer test or live.')
   })
-
-/** How many useless answers are accepted: at the end of the input, every answer is empty. */
-const TRIES = 5
-
-async function ask<T>(cli: Cli, question: string, read: (answer: string) => T): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    const answer = await askLine(cli, question)
-    try {
-      return read(answer)
-    } catch (error) {
-      if (tries === TRIES) throw new Problem('usage', `${(error as Error).message} Nothing was changed.`)
-      note(cli, (error as Error).message)
-    }
-  }
-}
 
 // A trial of the chosen feed: asked once, before anything relies on it.
 

@@ -5,9 +5,10 @@ import { NO_TIER } from '../../core/fees.ts'
 import { formatUsd, usd } from '../../core/money.ts'
 import { monthBefore } from '../../core/month.ts'
 import {
+  endMinimum,
   MIN_TRANCHE_LEAST,
   type Partner,
-  type PartnerStatus,
+  type PartnerChange,
   refusePartnerName,
   setHeld,
   setMinTranche,
@@ -19,7 +20,16 @@ import { presentMonth } from '../billing/months.ts'
 import { auditEntry, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { dollars, month, slug } from '../options.ts'
-import { type Column, confirmOnTerminal, note, print, printList, renderFields } from '../terminal.ts'
+import {
+  ask,
+  type Column,
+  confirmOnTerminal,
+  mayAsk,
+  note,
+  print,
+  printList,
+  renderFields,
+} from '../terminal.ts'
 
 export function partnerCommand(cli: Cli): Command {
   const partner = new Command('partner').description('the partners this installation serves')
@@ -51,12 +61,12 @@ export function partnerCommand(cli: Cli): Command {
             return Promise.all(
               partners.map(async (row) => ({
                 row,
-                tier: await store.findTierOverride(row.partnerSlug, thisMonth),
+                terms: await termsOf(store, row.partnerSlug, thisMonth),
               })),
             )
           },
           cursor: ({ row }) => row.partnerSlug,
-          json: ({ row, tier }) => partnerJson(row, tier),
+          json: ({ row, terms }) => partnerJson(row, terms),
           columns: COLUMNS,
         })
       }),
@@ -70,20 +80,30 @@ export function partnerCommand(cli: Cli): Command {
       cli.withStore(async (store) => show(cli, store, await partnerNamed(store, partnerSlug))),
     )
 
-  for (const [verb, status] of [
-    ['disable', 'disabled'],
-    ['enable', 'active'],
-  ] as const) {
-    partner
-      .command(verb)
-      .description(
-        verb === 'disable'
-          ? 'refuse its keys and stop its tranches; nothing is cancelled'
-          : 'accept its keys again and go on with its plans',
-      )
-      .argument('<slug>')
-      .action((partnerSlug: string) => changeStatus(cli, partnerSlug, status))
-  }
+  partner
+    .command('disable')
+    .description('refuse its keys and stop its tranches; nothing is cancelled')
+    .argument('<slug>')
+    .addOption(
+      new Option(
+        '--last-minimum <month>',
+        'the last month with a monthly minimum (YYYY-MM), or none for no end',
+      ).argParser(lastMonth),
+    )
+    .action((partnerSlug: string, { lastMinimum }: { lastMinimum?: string }) =>
+      disable(cli, partnerSlug, lastMinimum),
+    )
+
+  partner
+    .command('enable')
+    .description('accept its keys again and go on with its plans; its monthly minimum is due again')
+    .argument('<slug>')
+    .action((partnerSlug: string) =>
+      change(cli, partnerSlug, {
+        verb: 'enable',
+        decide: (current, now) => setPartnerStatus(current, 'active', now),
+      }),
+    )
 
   for (const [verb, held] of [
     ['hold', true],
@@ -157,15 +177,40 @@ async function chargedWords(
   return `${head}; until ${begins} by ${by(await store.findTierOverride(partnerSlug, monthBefore(begins)))}.`
 }
 
-async function changeStatus(cli: Cli, partnerSlug: string, status: PartnerStatus): Promise<void> {
-  const verb = status === 'disabled' ? 'disable' : 'enable'
-  if (status === 'disabled') {
-    await confirmOnTerminal(cli, `Disable ${partnerSlug}? Its calls are refused and its plans stop firing.`)
-  }
+/** Where a month is expected: no end. */
+const NO_END = 'none'
+const lastMonth = (text: string): string => (text === NO_END ? text : month(text))
+
+async function disable(cli: Cli, partnerSlug: string, given: string | undefined): Promise<void> {
+  await confirmOnTerminal(cli, `Disable ${partnerSlug}? Its calls are refused and its plans stop firing.`)
+  const said = given ?? (mayAsk(cli) ? await askLastMinimum(cli, partnerSlug) : undefined)
+  const lastMinimum = said === NO_END ? null : said
   await change(cli, partnerSlug, {
-    verb,
-    decide: (current, now) => setPartnerStatus(current, status, now),
+    verb: 'disable',
+    ...(said !== undefined && { detail: { last_minimum: said } }),
+    remark: minimumWords,
+    decide(current, now) {
+      const disabled = setPartnerStatus(current, 'disabled', now)
+      return lastMinimum === undefined ? disabled : endMinimum(disabled, lastMinimum, now)
+    },
   })
+}
+
+/** Undefined for an empty answer: nothing changes then. */
+const askLastMinimum = (cli: Cli, partnerSlug: string): Promise<string | undefined> =>
+  ask(
+    cli,
+    `Which is the last month, YYYY-MM, in which ${partnerSlug} owes its monthly minimum? [no change]`,
+    (answer) => (answer === '' ? undefined : lastMonth(answer)),
+  )
+
+/** Billing does not end with the calls, which surprises whoever is not told. */
+async function minimumWords(store: Store, { partnerSlug, status }: Partner): Promise<string | null> {
+  if (status === 'active') return null
+  const last = await store.findLastMinimum(partnerSlug, await presentMonth(store))
+  return last === null
+    ? `${partnerSlug} goes on owing the monthly minimum of its tier; --last-minimum YYYY-MM ends that.`
+    : `${partnerSlug} owes the monthly minimum of its tier until ${last}, that month included.`
 }
 
 async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise<void> {
@@ -182,20 +227,24 @@ async function changeHold(cli: Cli, partnerSlug: string, held: boolean): Promise
 type Change = {
   verb: string
   detail?: AuditEntry['detail']
-  decide: (current: Partner, now: Instant) => Partner
+  decide: (current: Partner, now: Instant) => PartnerChange
+  remark?: (store: Store, changed: Partner) => Promise<string | null>
 }
 
 /** Changes a partner and shows the result. */
-const change = (cli: Cli, partnerSlug: string, { verb, detail, decide }: Change): Promise<void> =>
+const change = (cli: Cli, partnerSlug: string, { verb, detail, decide, remark }: Change): Promise<void> =>
   cli.withStore(async (store) => {
     const audit = auditEntry(cli, `partner.${verb}`, partnerSlug, detail)
-    await show(cli, store, await store.changePartner(partnerSlug, decide, audit))
+    const changed = await store.changePartner(partnerSlug, decide, audit)
+    await show(cli, store, changed)
+    const said = await remark?.(store, changed)
+    if (said) note(cli, said)
   })
 
 async function show(cli: Cli, store: Store, partner: Partner): Promise<void> {
   const { partnerSlug } = partner
   const month = await presentMonth(store)
-  const shown = partnerJson(partner, await store.findTierOverride(partnerSlug, month))
+  const shown = partnerJson(partner, await termsOf(store, partnerSlug, month))
   const pending = await store.listTierOverridesAfter(partnerSlug, month)
   const json = {
     ...shown,
@@ -205,7 +254,14 @@ async function show(cli: Cli, store: Store, partner: Partner): Promise<void> {
   print(cli, json, () => renderFields({ ...shown, pending_overrides: inWords.join(', ') || null }))
 }
 
-const partnerJson = (partner: Partner, tier: string | null) => ({
+type Terms = { tier: string | null; lastMinimum: string | null }
+
+const termsOf = async (store: Store, slug: string, month: string): Promise<Terms> => ({
+  tier: await store.findTierOverride(slug, month),
+  lastMinimum: await store.findLastMinimum(slug, month),
+})
+
+const partnerJson = (partner: Partner, { tier, lastMinimum }: Terms) => ({
   partner_slug: partner.partnerSlug,
   partner_name: partner.name,
   status: partner.status,
@@ -213,6 +269,7 @@ const partnerJson = (partner: Partner, tier: string | null) => ({
   min_tranche_usd: formatUsd(partner.minTranche),
   created_at: formatInstant(partner.createdAt),
   held: partner.held,
+  last_minimum: lastMinimum,
 })
 
 const COLUMNS: Column<ReturnType<typeof partnerJson>>[] = [
@@ -222,5 +279,6 @@ const COLUMNS: Column<ReturnType<typeof partnerJson>>[] = [
   { title: 'HELD', of: (row) => row.held },
   { title: 'TIER', of: (row) => row.pricing_tier_override },
   { title: 'MIN TRANCHE', of: (row) => row.min_tranche_usd, right: true },
+  { title: 'LAST MINIMUM', of: (row) => row.last_minimum },
   { title: 'CREATED', of: (row) => row.created_at },
 ]

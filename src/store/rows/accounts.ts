@@ -176,6 +176,11 @@ export type OverrideRow = RowOf<'tier_overrides'>
 export const overrideOf = (row: OverrideRow | undefined): string | null =>
   row ? intact('tier_overrides', row).tier_name : null
 
+export type MinimumEndRow = RowOf<'minimum_ends'>
+/** The last month with a minimum; null where it has no end. Throws DamagedRow. */
+export const lastMinimumOf = (row: MinimumEndRow | undefined): string | null =>
+  row ? intact('minimum_ends', row).last_month : null
+
 // A webhook: the row and the value, and back.
 
 export type WebhookRow = Omit<RowOf<'webhooks'>, 'tenant_id'>

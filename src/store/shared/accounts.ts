@@ -4,7 +4,7 @@
 import type { ApiKey } from '../../core/key.ts'
 import { ENVIRONMENTS, newPartner, type Partner, type Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, monthOf } from '../../core/time.ts'
 import type { Webhook } from '../../core/webhook.ts'
 import { intact, newRow } from '../digests.ts'
 import {
@@ -12,6 +12,7 @@ import {
   type KeyRow,
   keyOf,
   keyParams,
+  lastMinimumOf,
   type PartnerRow,
   partnerOf,
   partnerParams,
@@ -27,6 +28,7 @@ import type { KeyStore, NewKey, PartnerStore, WebhookStore } from '../store.ts'
 import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import { type Base, callOf, NOTHING, ofTenant, type Step, type Steps, type Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
+import { MINIMUM_END } from './tiers.ts'
 
 const PARTNER = query<PartnerRow>('select * from partners where partner_slug = :slug')
 const PARTNERS = query<PartnerRow>('select * from partners order by created_at, partner_slug')
@@ -34,6 +36,11 @@ const PARTNERS = query<PartnerRow>('select * from partners order by created_at, 
 const INSERT_PARTNER = query<PartnerRow>(`${insertInto('partners')} on conflict do nothing returning *`)
 const UPDATE_PARTNER = query(
   `update partners set ${assigned(columnsToAdd('partners', 'partner_slug'))} where partner_slug = :partner_slug`,
+)
+/** What is said again in a month takes the place of what was said earlier in it. */
+const PUT_MINIMUM_END = query(
+  `${insertInto('minimum_ends')} on conflict (partner_slug, from_month) do update set
+     ${overwritten(['last_month', 'digest'])}`,
 )
 const INSERT_TENANT = query(insertInto('tenants'))
 const TENANT = query<TenantRow>(
@@ -86,7 +93,7 @@ export function createPartnerStore(
           const [{ real }, row] = yield* tx.together(tx.times, tx.get(PARTNER, { slug }))
           if (!row) throw notFound('partner', slug)
           const before = partnerOf(row)
-          const partner = decide(before, real)
+          const { lastMinimum, ...partner } = decide(before, real)
           const reaches =
             partner.status !== before.status ||
             partner.held !== before.held ||
@@ -94,6 +101,7 @@ export function createPartnerStore(
           forget()
           yield* tx.together(
             tx.run(UPDATE_PARTNER, partnerParams(partner, row)),
+            lastMinimum === undefined ? NOTHING : endMinimum(tx, { slug, month: monthOf(real) }, lastMinimum),
             tx.when(reaches, () => following.begin(tx, partner, before)),
             addAudit(tx, entry, real),
           )
@@ -120,6 +128,15 @@ export function createPartnerStore(
     listTenants: async (filter, before) =>
       (await look((tx) => tx.all(TENANTS, { ...filter, before }))).map(tenantOf),
   }
+}
+
+/** Says from a month on which is the last one with a minimum. What holds already is not said again. */
+function* endMinimum(tx: Tx, of: { slug: string; month: string }, lastMonth: string | null): Steps<void> {
+  if (lastMinimumOf(yield* tx.get(MINIMUM_END, of)) === lastMonth) return
+  yield* tx.run(
+    PUT_MINIMUM_END,
+    newRow('minimum_ends', { partner_slug: of.slug, from_month: of.month, last_month: lastMonth }),
+  )
 }
 
 const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (tenant_id)`

@@ -6,6 +6,8 @@ import { monthOf } from '../../core/time.ts'
 import { newRow } from '../digests.ts'
 import {
   intactTier,
+  lastMinimumOf,
+  type MinimumEndRow,
   type OverrideRow,
   overrideOf,
   type TierRow,
@@ -13,7 +15,7 @@ import {
   tierParams,
 } from '../rows/accounts.ts'
 import { instantOrNull, query } from '../statement.ts'
-import type { OverrideStart, TierStore } from '../store.ts'
+import type { MinimumEnd, OverrideStart, TierStore } from '../store.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import { type Base, callOf } from '../transaction.ts'
 import { addAudit } from './audit.ts'
@@ -41,18 +43,29 @@ const OVERRIDES_AFTER = query<OverrideStart>(
   `select from_month as "fromMonth", tier_name as "tierName" from tier_overrides
    where partner_slug = :slug and from_month > :month order by from_month`,
 )
+/** Of a month: what was last said in it or before it. */
+export const MINIMUM_END = query<MinimumEndRow>(
+  `select * from minimum_ends where partner_slug = :slug and from_month <= :month
+   order by from_month desc limit 1`,
+)
+const MINIMUM_ENDS = query<MinimumEnd>(
+  `select from_month as "fromMonth", last_month as "lastMonth" from minimum_ends
+   where partner_slug = :slug order by from_month`,
+)
 
 export const createTierStore = ({ look, read, write }: Base): TierStore => ({
   readTerms: ({ tenantId, partnerSlug: slug }, month) =>
     read(function* (tx) {
-      const [tiers, override, partner] = yield* tx.together(
+      const [tiers, override, end, partner] = yield* tx.together(
         tx.all(LIST),
         tx.get(OVERRIDE, { slug, month }),
+        tx.get(MINIMUM_END, { slug, month }),
         tx.get(PARTNER, { slug }),
       )
       return {
         tiers: tiers.map(intactTier),
         override: overrideOf(override),
+        lastMinimum: lastMinimumOf(end),
         partnerSince: instantOrNull(partner?.created_at ?? null),
       }
     }, callOf({ tenantId })),
@@ -87,4 +100,9 @@ export const createTierStore = ({ look, read, write }: Base): TierStore => ({
   findTierOverride: async (slug, month) => overrideOf(await look((tx) => tx.get(OVERRIDE, { slug, month }))),
 
   listTierOverridesAfter: (slug, month) => look((tx) => tx.all(OVERRIDES_AFTER, { slug, month })),
+
+  findLastMinimum: async (slug, month) =>
+    lastMinimumOf(await look((tx) => tx.get(MINIMUM_END, { slug, month }))),
+
+  listMinimumEnds: (slug) => look((tx) => tx.all(MINIMUM_ENDS, { slug })),
 })

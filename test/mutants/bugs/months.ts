@@ -111,6 +111,15 @@ export const MONTHS: readonly Row[] = [
       'select * from tier_overrides where partner_slug = :slug and substr(from_month, 1, 4) <= substr(:month, 1, 4)',
   },
   {
+    name: 'minimum-due-in-the-past',
+    by: ['contract', 'simulate'],
+    breaks:
+      'The end of a minimum that is taken back was never there. Months that were billed without one change afterwards.',
+    find: 'select * from minimum_ends where partner_slug = :slug and from_month <= :month',
+    replace:
+      'select * from minimum_ends where partner_slug = :slug and substr(from_month, 1, 4) <= substr(:month, 1, 4)',
+  },
+  {
     name: 'sandbox-dates-all-trades',
     by: ['contract'],
     breaks:

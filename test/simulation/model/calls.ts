@@ -4,13 +4,24 @@ import { type Call, executionOf } from '../action.ts'
 import { emptyRecord, type Lines, line } from '../system/observed.ts'
 import { confirm, getDue, place, reportOfOrder } from './ledger.ts'
 import { isUsable } from './levers.ts'
-import { bill, entriesWithin, entryJson, fix, ownerJson, summaryOf, totalsOf, userLineOf } from './months.ts'
+import {
+  bill,
+  entriesWithin,
+  entryJson,
+  fix,
+  lastMinimumOf,
+  ownerJson,
+  summaryOf,
+  totalsOf,
+  userLineOf,
+} from './months.ts'
 import { deleteWebhook, getWebhook, patchUser, postPlan, postUser, postWebhook } from './plans.ts'
 import {
   type Execution,
   idempotencyKey,
   iso,
   isoOrNull,
+  monthOf,
   type Plan,
   presentOf,
   type Report,
@@ -138,7 +149,8 @@ function userPages(state: State, tenant: Tenant, { month, limit }: Paged): Expec
 export function recordOf(state: State): Lines {
   const lines = emptyRecord()
   for (const { slug, status, held, minTranche, createdAt } of state.partners.values()) {
-    lines.partners.push(line(slug, status, held, minTranche, iso(createdAt)))
+    const last = lastMinimumOf(state, slug, monthOf(presentOf(state)))
+    lines.partners.push(line(slug, status, held, minTranche, iso(createdAt), last))
   }
   for (const key of state.keys.values()) {
     const { tenant, createdAt, expiresAt, revokedAt } = key

@@ -8,6 +8,7 @@ import {
   type Execution,
   isOpen,
   type Key,
+  monthBounds,
   monthOf,
   type Partner,
   presentOf,
@@ -48,12 +49,25 @@ function addPartner(state: State, slug: string): Refusal {
   return audit(state)
 }
 
-export type PartnerChange = { status?: 'active' | 'disabled'; held?: boolean; minTranche?: string }
+export type PartnerChange = {
+  status?: 'active' | 'disabled'
+  held?: boolean
+  minTranche?: string
+  /** Null for a minimum without an end. */
+  lastMinimum?: string | null
+}
 
 function changePartner(state: State, slug: string, wanted: PartnerChange, amount: bigint | null): Refusal {
   const partner = state.partners.get(slug)
   if (!partner) return 'partner_not_found'
   const { status, held, minTranche } = partner
+  const present = monthOf(presentOf(state))
+  const { lastMinimum = wanted.status === 'active' ? null : undefined } = wanted
+  if (lastMinimum && nextMonth(lastMinimum) < present) return 'month_closed'
+  if (lastMinimum !== undefined) {
+    state.minimumEnds = state.minimumEnds.filter((one) => one.slug !== slug || one.from !== present)
+    state.minimumEnds.push({ slug, from: present, last: lastMinimum })
+  }
   if (wanted.status) partner.status = wanted.status
   if (wanted.held !== undefined) partner.held = wanted.held
   if (amount !== null) partner.minTranche = amount
@@ -63,6 +77,8 @@ function changePartner(state: State, slug: string, wanted: PartnerChange, amount
     if (reaches && tenant.partner === partner) follow(state, tenant)
   return audit(state)
 }
+
+const nextMonth = (month: string): string => monthOf(monthBounds(month).end)
 
 export const isUsable = (state: State, { revokedAt, expiresAt }: Key): boolean =>
   revokedAt === null && (expiresAt === null || expiresAt > presentOf(state))

@@ -124,18 +124,22 @@ export function bill(state: State, tenant: Tenant, period: Period): Bill {
   const lines = [...users.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
   const of = { slug: tenant.partner.slug, month: period.month, volume: sums.usd }
   const charged = { ...tierFor(state, of), tenant, period, plans: plans.size, created, outcomes, sums }
-  return { ...charged, ...chargedTo(lines, charged) }
+  return { ...charged, ...chargedTo(state, lines, charged) }
 }
 
 /** The fees of a month, and each user's share. A test environment costs nothing, and a month before its partner. */
 function chargedTo(
+  state: State,
   users: UserLine[],
   { tenant, period, tier, sums }: Pick<Bill, 'tenant' | 'period' | 'tier' | 'sums'>,
 ): Pick<Bill, 'fees' | 'users'> {
   const hasBegun = period.until > period.start
   const isThere = tenant.partner.createdAt < monthBounds(period.month).end
   const isBillable = tenant.environment === 'live' && hasBegun && isThere
-  const fees = isBillable ? feesFor(tier, sums.usd, users.filter(({ trades }) => trades > 0).length) : NO_FEES
+  const active = users.filter(({ trades }) => trades > 0).length
+  const last = lastMinimumOf(state, tenant.partner.slug, period.month)
+  const owed = last === null || period.month <= last ? tier : { ...tier, minimum: 0n }
+  const fees = isBillable ? feesFor(owed, sums.usd, active) : NO_FEES
   const parts = users.map(({ usd, trades }) => ({ volume: usd, isActive: trades > 0 }))
   const shares = sharesOf(fees.total, parts, tier)
   for (const [at, user] of users.entries()) user.fee = shares[at] ?? 0n
@@ -287,6 +291,13 @@ function tierFor(
   if (override) return { tier: override, isOverride: true }
   return { tier: byVolume(state, month, volume), isOverride: false }
 }
+
+/** The last month in which a partner owes a minimum, as it was said by a month; null while nobody has said an end. */
+export const lastMinimumOf = ({ minimumEnds }: State, slug: string, month: string): string | null =>
+  newest(
+    minimumEnds.filter((one) => one.slug === slug),
+    month,
+  )?.last ?? null
 
 /** What is in force in a month: the version that begins last before its end. */
 const newest = <T extends { from: string }>(versions: readonly T[], month: string): T | undefined =>

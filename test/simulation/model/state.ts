@@ -269,6 +269,8 @@ export type State = {
   executions: Execution[]
   tiers: Tier[]
   overrides: { slug: string; from: string; tier: string | null }[]
+  /** The last month with a minimum, as said in a month; null takes an end back. */
+  minimumEnds: { slug: string; from: string; last: string | null }[]
   closedMonths: Set<string>
   passes: { at: number; finished: boolean }[]
   /** When operators changed something. */
@@ -318,6 +320,7 @@ export function emptyState(clock: number): State {
     executions: [],
     tiers: [tier(1, 'starter', 0n, 50), tier(2, 'growth', 1_000_000n, 35), tier(3, 'scale', 10_000_000n, 20)],
     overrides: [],
+    minimumEnds: [],
     closedMonths: new Set(),
     passes: [],
     audits: [],

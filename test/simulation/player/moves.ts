@@ -228,11 +228,13 @@ function decide({ chance }: Scene, execution: Execution): Lever {
   return { do: 'lever', lever: happens(0.8) ? 'accept' : 'dismiss', of: refOf(execution), number }
 }
 
-function partnerLever({ chance }: Scene, { slug }: Partner): Lever {
-  const { pick } = chance
+function partnerLever({ state, chance }: Scene, { slug }: Partner): Lever {
+  const { pick, between } = chance
   const to = pick([
     { held: true },
     { status: 'disabled' as const },
+    { status: 'disabled' as const, lastMinimum: monthOf(state.clock + between(-70, 60) * DAY) },
+    { lastMinimum: pick([null, monthOf(state.clock)]) },
     { minTranche: pick(['1.00', '5.00', '10.00', '25.00']) },
   ])
   return { do: 'lever', lever: 'change', slug, to }

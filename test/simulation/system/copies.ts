@@ -220,4 +220,5 @@ const DECIDING: Record<string, readonly string[]> = {
     'monthly_minimum_usd',
   ],
   tier_overrides: ['partner_slug', 'from_month', 'tier_name'],
+  minimum_ends: ['partner_slug', 'from_month', 'last_month'],
 }

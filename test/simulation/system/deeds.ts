@@ -7,6 +7,7 @@ import { revoke, rotate } from '../../../src/core/key.ts'
 import { acceptLate, adjust } from '../../../src/core/late-fill.ts'
 import { btc, formatPrice, price, usd } from '../../../src/core/money.ts'
 import {
+  endMinimum,
   type Partner,
   setHeld,
   setMinTranche,
@@ -144,11 +145,12 @@ async function rotateKey(
 
 function changed(
   seen: Partner,
-  { status, held, minTranche }: Extract<Lever, { lever: 'change' }>['to'],
+  { status, held, minTranche, lastMinimum }: Extract<Lever, { lever: 'change' }>['to'],
   now: Partner['updatedAt'],
 ): Partner {
   let partner = seen
   if (status) partner = setPartnerStatus(partner, status, now)
+  if (lastMinimum !== undefined) partner = endMinimum(partner, lastMinimum, now)
   if (held !== undefined) partner = setHeld(partner, held, now)
   return minTranche === undefined ? partner : setMinTranche(partner, usd(minTranche), now)
 }

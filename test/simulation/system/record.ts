@@ -39,7 +39,8 @@ async function readHouse(store: Store, lines: Lines): Promise<void> {
   const { now, standing } = await store.readClock()
   lines.clock.push(line(iso(now), standing && line(iso(standing.clockAt), iso(standing.witness.at))))
   for (const { partnerSlug, status, held, minTranche, createdAt } of await store.listPartners()) {
-    lines.partners.push(line(partnerSlug, status, held, minTranche, iso(createdAt)))
+    const last = await store.findLastMinimum(partnerSlug, iso(now).slice(0, 7))
+    lines.partners.push(line(partnerSlug, status, held, minTranche, iso(createdAt), last))
     for (const key of await store.listKeys(partnerSlug)) {
       const dates = line(iso(key.createdAt), isoOrNull(key.expiresAt), isoOrNull(key.revokedAt))
       lines.keys.push(line(nameOf(key.tenant), dates, isUsable(key, now)))

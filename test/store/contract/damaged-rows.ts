@@ -242,6 +242,13 @@ export const damagedRowContract: Contract = {
       assert.equal((await store.readTerms(acme, '2026-01')).override, 'growth')
       await damage(place, "update tier_overrides set tier_name = 'scale'")
       await assert.rejects(store.readTerms(acme, '2026-01'), DAMAGED)
+      await store.changePartner('acme', (seen) => ({ ...seen, lastMinimum: '2026-03' }), AUDIT)
+      assert.equal(await store.findLastMinimum('acme', '2026-01'), '2026-03')
+      await damage(place, "update tier_overrides set tier_name = 'growth'")
+      assert.equal((await store.readTerms(acme, '2026-01')).lastMinimum, '2026-03')
+      await damage(place, "update minimum_ends set last_month = '2025-03'")
+      await assert.rejects(store.readTerms(acme, '2026-01'), DAMAGED)
+      await damage(place, "update tier_overrides set tier_name = 'scale'")
       await damage(place, "update tiers set rate_bps = 51 where name = 'starter'")
       await assert.rejects(
         store.putTier(
@@ -260,6 +267,7 @@ export const damagedRowContract: Contract = {
         'users row 1',
         'tiers row starter 1970-01',
         'tier_overrides row acme 2026-01',
+        'minimum_ends row acme 2026-01',
       ])
     },
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { setTier, type TierTerms } from '../../../src/core/fees.ts'
 import { usd } from '../../../src/core/money.ts'
-import type { Partner } from '../../../src/core/partner.ts'
+import { endMinimum, type Partner, setPartnerStatus } from '../../../src/core/partner.ts'
 import { HOUR_MS, plus } from '../../../src/core/time.ts'
 import type { ListedAuditEntry, Store } from '../../../src/store/store.ts'
 import {
@@ -188,6 +188,48 @@ export const partnerContract: Contract = {
     ])
     assert.deepEqual(await store.listTierOverridesAfter('acme', '2027-02'), [])
     assert.deepEqual(await store.listTierOverridesAfter('bolt', '2025-01'), [])
+  },
+
+  'the end of a minimum holds from the month in which it is said, until it is said anew': async (t, open) => {
+    const { store, acmeLive, bolt, advance } = await openWorld(t, open)
+    const month = () => advance(31 * 24 * HOUR_MS)
+    const say = (lastMinimum: string | null) =>
+      store.changePartner('acme', (seen, now) => endMinimum(seen, lastMinimum, now), AUDIT)
+    const billed = async (...months: string[]) =>
+      Promise.all(months.map(async (one) => (await store.readTerms(acmeLive, one)).lastMinimum))
+    const status = (to: 'active' | 'disabled') =>
+      store.changePartner('acme', (seen, now) => setPartnerStatus(seen, to, now), AUDIT)
+    await say(null)
+    await status('disabled')
+    assert.deepEqual(await store.listMinimumEnds('acme'), [], 'no end is what holds anyway')
+    await say('2026-07')
+    await say('2026-02')
+    month()
+    assert.deepEqual(await billed('2025-12', '2026-01', '2026-02', '2026-09'), [
+      null,
+      '2026-02',
+      '2026-02',
+      '2026-02',
+    ])
+    month()
+    await assert.rejects(say('2026-01'), problem('month_closed'))
+    const enabled = await status('active')
+    assert.deepEqual(
+      [enabled.status, 'lastMinimum' in enabled],
+      ['active', false],
+      'it is no part of a partner',
+    )
+    assert.deepEqual(await billed('2026-02', '2026-03', '2026-09'), ['2026-02', null, null])
+    assert.deepEqual(await store.listMinimumEnds('acme'), [
+      { fromMonth: '2026-01', lastMonth: '2026-02' },
+      { fromMonth: '2026-03', lastMonth: null },
+    ])
+    assert.deepEqual(
+      [await store.findLastMinimum('acme', '2026-02'), await store.findLastMinimum('acme', '2026-03')],
+      ['2026-02', null],
+    )
+    assert.equal((await store.readTerms(bolt, '2026-02')).lastMinimum, null)
+    assert.deepEqual(await store.findFaults(), [])
   },
 
   'a disabled partner leaves the due set whole and comes back': async (t, open) => {
