@@ -3,7 +3,9 @@
 
 import { randomUUID } from 'node:crypto'
 import {
+  accessSync,
   closeSync,
+  constants,
   existsSync,
   fsyncSync,
   linkSync,
@@ -13,6 +15,7 @@ import {
   statSync,
 } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { Problem } from './core/problem.ts'
 import { openNamed } from './plain-file.ts'
@@ -145,4 +148,18 @@ export function sync(path: string): void {
   } finally {
     closeSync(descriptor)
   }
+}
+
+/**
+ * Whether a file that was complete is gone, or empty. A folder that is not there, or is closed to this user, tells
+ * nothing: a service may be kept from seeing it, and another host does not have it.
+ */
+export function isLost(file: string, host: string | null): boolean {
+  if (host !== null && host !== hostname()) return false
+  try {
+    accessSync(dirname(file), constants.X_OK)
+  } catch {
+    return false
+  }
+  return (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0
 }

@@ -21,6 +21,9 @@ export type Installed = {
 /** What init sets up for a service that root installs. */
 export const SERVICE = { settings: INSTALLED.settings, user: 'tranche' }
 
+/** Where its units are. */
+export const UNITS = '/etc/systemd/system'
+
 /** Commands that open no database, or say themselves which. */
 const OTHERS = [
   'init',
@@ -73,6 +76,27 @@ export function fromAnyShell(db: string, onDatabase: (program: string, db: strin
     if (named !== undefined && whole(named) === whole(db)) return self
   }
   return onDatabase('tranche', whole(db))
+}
+
+/**
+ * Where the service answers that systemd starts at each boot of this machine, if it is on this database; null where it
+ * does not run one, or where its settings may not be read.
+ */
+export function serviceBooted(db: string): string | null {
+  if (!existsSync('/run/systemd/system') || !existsSync(`${UNITS}/multi-user.target.wants/tranche.service`))
+    return null
+  const settings = settingsOrNull(SERVICE.settings)
+  if (settings?.TRANCHE_DB === undefined || whole(settings.TRANCHE_DB) !== whole(db)) return null
+  return serviceUrl((name) => settings[name])
+}
+
+/** An address that stands for every one of this machine is asked here. */
+export function serviceUrl(settingOf: (name: string) => string | undefined): string {
+  const host = settingOf('TRANCHE_HOST') ?? '127.0.0.1'
+  const asked = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
+  const scheme = settingOf('TRANCHE_TLS_CERT') === undefined ? 'http' : 'https'
+  const port = settingOf('TRANCHE_PORT') ?? '8080'
+  return `${scheme}://${asked.includes(':') ? `[${asked}]` : asked}:${port}`
 }
 
 const whole = (db: string): string => (isServer(db) ? db : resolve(db))

@@ -34,6 +34,7 @@ export const VITAL_FINDINGS = {
   check_failed: 'page',
   certificate_ends: 'page',
   standby_away: 'page',
+  file_closed: 'page',
   clock_back: 'page',
   feed_down: 'ticket',
   price_old: 'ticket',
@@ -47,6 +48,7 @@ export const VITAL_FINDINGS = {
   check_old: 'ticket',
   backup_failed: 'ticket',
   backup_old: 'ticket',
+  backup_gone: 'ticket',
   certificate_old: 'ticket',
   key_ends: 'ticket',
   file_open: 'ticket',
@@ -332,8 +334,33 @@ function checkOld({ at, endsAt }: JobResult, now: Instant): Vital | null {
   return { kind: 'check_old', subject: 'check', message, next: CHECK }
 }
 
-/** Its message begins with the place of the backups. */
-const placeOf = ({ message }: JobResult): string => message.split(': ')[0] ?? ''
+// What the result of a backup says: the file, and on which host if not only this one can see it; or the folder, and why
+// there is none.
+
+export const backupMade = (file: string, host: string | null): string =>
+  host === null ? file : `${file} on ${host}`
+
+export const backupNotMade = (folder: string, reason: string): string => `${folder}: ${reason}`
+
+/** The newest good backup, unless the last one failed. A name that nobody cut: the text of a result has a limit. */
+export function backupIn({ ok, message }: JobResult): { file: string; host: string | null } | null {
+  const [, file, host = null] = /^(.+?\.db)(?: on (\S+))?$/.exec(message) ?? []
+  return ok && file !== undefined ? { file, host } : null
+}
+
+/** The folder of a job's backups. */
+export const backupFolder = (result: JobResult): string => {
+  const file = backupIn(result)?.file
+  return file === undefined
+    ? (result.message.split(': ')[0] ?? '')
+    : file.slice(0, file.lastIndexOf('/')) || '/'
+}
+
+/** Only the machine that has the folder can tell. */
+export const backupGone = (result: JobResult, file: string): Finding =>
+  ticket('backup_gone', 'backup', `${file} is gone or empty, and was the newest; are there others?`, {
+    next: ['tranche', 'backup', backupFolder(result)],
+  })
 
 function backupFailed(result: JobResult): Vital | null {
   const { at, ok, wellAt, message } = result
@@ -344,7 +371,7 @@ function backupFailed(result: JobResult): Vital | null {
     kind: 'backup_failed',
     subject: 'backup',
     message: `on ${formatInstant(at)} it failed, and ${newest} (${message})`,
-    next: ['tranche', 'backup', placeOf(result)],
+    next: ['tranche', 'backup', backupFolder(result)],
   }
 }
 
@@ -355,7 +382,7 @@ function backupOld(result: JobResult, now: Instant): Vital | null {
     kind: 'backup_old',
     subject: 'backup',
     message: `the newest is of ${formatInstant(wellAt)}, though one is due every day; does its job still run?`,
-    next: ['tranche', 'backup', placeOf(result)],
+    next: ['tranche', 'backup', backupFolder(result)],
   }
 }
 

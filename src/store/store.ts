@@ -657,6 +657,8 @@ export type PageRequest = { after: number | string | null; limit: number }
 export interface ResultStore {
   /** Replaces what the job came to before on that host. It is dated by the store's clock. */
   noteResult(result: Omit<JobResult, 'at' | 'wellAt'>): Promise<void>
+  /** Null before the first one. */
+  findResult(job: JobResult['job'], host: string): Promise<JobResult | null>
   forgetResult(job: JobResult['job'], host: string): Promise<void>
 }
 

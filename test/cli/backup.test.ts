@@ -1,8 +1,9 @@
 // backup into a folder: dated names, older ones removed once the new one is there, and a monitor that is told.
 
 import assert from 'node:assert/strict'
-import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { DAY_MS, plus } from '../../src/core/time.ts'
@@ -66,7 +67,7 @@ test('--keep removes the oldest of its own, and nothing else, once the new one i
 })
 
 test('status remembers how the backups of a job went, with a command that mends it as it is printed', async (t) => {
-  const { file, backups, backup, machine, setClock } = await setUp(t)
+  const { folder, file, backups, backup, machine, setClock } = await setUp(t)
   const status = async () => {
     const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
     const { jobs } = JSON.parse(out)
@@ -77,7 +78,9 @@ test('status remembers how the backups of a job went, with a command that mends 
   setClock(plus(T0, DAY_MS))
   assert.equal((await backup(backups, '--keep', '2')).code, 0)
   const { job } = await status()
-  assert.deepEqual([job.ok, job.well_at, job.message], [true, '2026-01-06T00:00:00.000Z', backups])
+  const newest = join(backups, 'tranche-20260106T000000Z.db')
+  const made = [job.ok, job.well_at, job.message.replace(` on ${hostname()}`, '')]
+  assert.deepEqual(made, [true, '2026-01-06T00:00:00.000Z', newest])
   // The name is taken: it fails.
   assert.equal((await backup(backups, '--keep', '2')).code, 5)
   const failed = await status()
@@ -88,10 +91,32 @@ test('status remembers how the backups of a job went, with a command that mends 
   const [, mend = ''] = /> tranche .*?(backup \S+)/.exec(checked.out) ?? []
   setClock(plus(T0, 2 * DAY_MS))
   assert.equal((await runHere(['--db', file, ...mend.split(' ')], { machine })).code, 0)
+  assert.equal((await status()).job.ok, true, 'made by hand where those of the job are')
   assert.equal((await backup(`${backups}`, '--keep', '2', '--json')).code, 5)
   setClock(plus(T0, 3 * DAY_MS))
   assert.equal((await backup(backups, '--keep', '2')).code, 0)
   assert.doesNotMatch((await runHere(['--db', file, 'status'], { machine })).out, /backup_/)
+  // Its file is gone, or nothing is left of it; a folder that cannot be seen tells nothing.
+  const last = join(backups, 'tranche-20260108T000000Z.db')
+  const findings = async () => {
+    const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
+    return JSON.parse(out).findings.map(({ kind }: { kind: string }) => kind)
+  }
+  renameSync(last, `${last}.away`)
+  assert.deepEqual(await findings(), ['backup_gone'])
+  writeFileSync(last, '')
+  assert.deepEqual(await findings(), ['backup_gone'])
+  renameSync(`${last}.away`, last)
+  assert.deepEqual(await findings(), [])
+  renameSync(backups, `${backups}.away`)
+  assert.deepEqual(await findings(), [])
+  renameSync(`${backups}.away`, backups)
+  // One elsewhere is no substitute.
+  rmSync(last)
+  assert.equal((await backup(join(folder, 'tranche-20260108T000000Z.db'))).code, 0)
+  assert.deepEqual(await findings(), ['backup_gone'])
+  assert.equal((await backup(backups)).code, 0)
+  assert.deepEqual(await findings(), [])
   setClock(plus(T0, 6 * DAY_MS))
   assert.match((await runHere(['--db', file, 'status'], { machine })).out, /backup_old/)
 })

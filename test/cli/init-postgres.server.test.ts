@@ -36,6 +36,7 @@ test('root has jobs made that find the server by the settings, which hold the pa
     runuser -u tranche -- tranche --json status
     echo ---
     sed -n 's/\\\\%/%/g; s/^17 3 \\* \\* \\* tranche \\({.*}\\) 2>&1.*/\\1/p' /etc/cron.d/tranche > /mnt/backup.sh
+    rm /var/lib/tranche/backups/*
     runuser -u tranche -- sh /mnt/backup.sh > /dev/null
     tranche --json --db /var/lib/tranche/backups/tranche-*.db partner list`
   const { code, out, err } = await onOwnMachine(t, script)
@@ -91,7 +92,7 @@ END
   assert.match(said, /done {5}postgres:\/\/app:\*\*\*@localhost/)
   assert.equal(
     files,
-    '.local/share/tranche ops 700\n.local/share/tranche/backups ops 700\n.local/share/tranche/tranche.env ops 600\n./.local/share/tranche/tranche.env\n',
+    '.local/share/tranche ops 700\n.local/share/tranche/backups ops 700\n.local/share/tranche/cache ops 700\n.local/share/tranche/tranche.env ops 600\n./.local/share/tranche/tranche.env\n',
   )
   assert.match(crontab, /tranche\.env; .*tick/)
   assert.match(JSON.parse(rest.trimEnd().split('\n').at(-1) ?? '').last_tick_at, /^20/)

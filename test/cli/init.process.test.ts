@@ -202,7 +202,7 @@ END
   )
   assert.match(installed, /^TRANCHE_PING_URL='http:\/\/127\.0\.0\.1:1\/x\?y=1&z=2'$/m)
   assert.match(installed, /tranche ops 700\n.*tranche\.db ops 600\n[\s\S]*tranche\.env ops 600\n/)
-  assert.match(installed, /\n5\n0\n$/)
+  assert.match(installed, /\n6\n0\n$/)
   assert.match(
     undone,
     /^done {5}the jobs in your crontab removed; .*\n[\s\S]*\n7 7 7 7 \* true\nbackups\ntranche.db\ntranche.env\ntranche.env.before-init\n$/,

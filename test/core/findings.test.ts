@@ -267,7 +267,15 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
     ],
   })
   // A price is old of itself only while its feed is not known to be down.
-  const looked = ['standby_away', 'clock_back', 'key_ends', 'file_open', 'folder_open']
+  const looked = [
+    'standby_away',
+    'clock_back',
+    'key_ends',
+    'file_open',
+    'folder_open',
+    'file_closed',
+    'backup_gone',
+  ]
   const others = Object.keys(VITAL_FINDINGS).filter((kind) => kind !== 'price_old' && !looked.includes(kind))
   assert.deepEqual(findings.map(({ kind }) => kind).sort(), others.sort())
   const urgent = findings.filter(({ severity }) => severity === 'page').length

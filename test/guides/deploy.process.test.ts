@@ -53,10 +53,9 @@ test('all services run as one user, on one folder and one database', () => {
 
 test('all services are closed in to the same degree', () => {
   const walls = (name: string): string[] =>
-    settings(name)
-      .filter((line) => /^(NoNew|Protect|Private|Restrict|Lock|Limit|Capability|System|UMask)/.test(line))
-      // The backup needs no network, and has none.
-      .filter((line) => !line.startsWith('RestrictAddressFamilies='))
+    settings(name).filter((line) =>
+      /^(NoNew|Protect|Private|Restrict|Lock|Limit|Capability|System|UMask)/.test(line),
+    )
   const expected = walls('tranche.service')
   for (const wall of ['LimitCORE=0', 'NoNewPrivileges=yes', 'ProtectSystem=strict', 'CapabilityBoundingSet='])
     assert.ok(expected.includes(wall), wall)

@@ -219,7 +219,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   'plain-file': { may: ['core'], packages: ['node:fs'] },
   'whole-file': {
     may: ['core', 'plain-file'],
-    packages: ['node:crypto', 'node:fs', 'node:fs/promises', 'node:path'],
+    packages: ['node:crypto', 'node:fs', 'node:fs/promises', 'node:os', 'node:path'],
   },
 }
 

@@ -1,12 +1,15 @@
 // backup: a copy of the database, made while it is in use, under the name that is given or a dated one in a folder.
 
 import { existsSync, lstatSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { hostname } from 'node:os'
+import { basename, dirname, join, resolve } from 'node:path'
 import { Command, Option } from 'commander'
+import { backupFolder, backupMade, backupNotMade } from '../../core/findings.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted, unreadable, visible } from '../../core/text.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
 import type { Database } from '../../store/database.ts'
+import type { ResultStore } from '../../store/store.ts'
 import { nameTaken } from '../../whole-file.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { failureOf } from '../exit-codes.ts'
@@ -41,14 +44,13 @@ export function backupCommand(cli: Cli): Command {
     .action(async (place: string, options: Options) => {
       const ping = createPing(options.ping, (message) => warn(cli, message))
       try {
-        await backUp(cli, place, options)
+        await rememberMade(cli, await backUp(cli, place, options), options)
       } catch (error) {
         const { message } = failureOf(error)
-        if (isJob(options)) await remember(cli, place, message)
+        if (isJob(options)) await remember(cli, false, () => backupNotMade(resolve(place), message))
         await ping(message)
         throw error
       }
-      if (isJob(options)) await remember(cli, place, null)
       await ping(null)
     })
 }
@@ -56,25 +58,39 @@ export function backupCommand(cli: Cli): Command {
 /** A person who makes a backup by hand has promised no other one. */
 const isJob = ({ keep }: Options): boolean => keep !== undefined
 
-/** Lets `status` and the metrics know, as a daily check does. A backup that cannot is still a backup. */
-async function remember(cli: Cli, place: string, failure: string | null): Promise<void> {
-  const folder = resolve(place)
-  const noted = cli.withStore(async (store) =>
-    store.noteResult({
-      job: 'backup',
-      host: '',
-      ok: failure === null,
-      endsAt: plus((await store.readClock()).now, DUE_AGAIN_MS),
-      message: failure === null ? folder : `${folder}: ${failure}`,
-    }),
+/** One that is made by hand where those of the job are counts as its newest: it is what a finding had asked for. */
+async function rememberMade(cli: Cli, file: string, options: Options): Promise<void> {
+  const made = resolve(file)
+  const host = (await cli.database()).asFile ? null : hostname()
+  const isOfJob = async (store: ResultStore) => {
+    const earlier = await store.findResult('backup', '')
+    return earlier !== null && OWN_NAME.test(basename(made)) && backupFolder(earlier) === dirname(made)
+  }
+  await remember(cli, true, async (store) =>
+    isJob(options) || (await isOfJob(store)) ? backupMade(made, host) : null,
   )
+}
+
+/** Lets `status` and the metrics know, as a daily check does, in the words of `say`. What cannot is still a backup. */
+async function remember(
+  cli: Cli,
+  ok: boolean,
+  say: (store: ResultStore) => Promise<string | null> | string,
+): Promise<void> {
+  const noted = cli.withStore(async (store) => {
+    const message = await say(store)
+    if (message === null) return
+    const endsAt = plus((await store.readClock()).now, DUE_AGAIN_MS)
+    await store.noteResult({ job: 'backup', host: '', ok, endsAt, message })
+  })
   await noted.catch((error) => {
     if (!(error instanceof Problem && error.code === 'database_sealed'))
       warn(cli, `status does not learn of this backup: ${(error as Error).message}`)
   })
 }
 
-async function backUp(cli: Cli, place: string, { force = false, keep }: Options): Promise<void> {
+/** The file that it made. */
+async function backUp(cli: Cli, place: string, { force = false, keep }: Options): Promise<string> {
   const folder = isFolder(place) ? place : null
   if (folder === null && keep !== undefined)
     throw new Problem('usage', `--keep is for a folder, and ${place} is none.`)
@@ -88,6 +104,7 @@ async function backUp(cli: Cli, place: string, { force = false, keep }: Options)
   const json = { file, bytes, ...(keep !== undefined && { removed }) }
   print(cli, json, () => visible(`${json.file} ${json.bytes} bytes`))
   if (removed.length > 0) note(cli, `${counted(removed.length, 'older backup')} removed.`)
+  return file
 }
 
 /** Throws file_not_found for a folder that is named as one and is not there. */

@@ -24,6 +24,8 @@ import { isLinkRefused, openNamed, openUnlinked } from '../../plain-file.ts'
 import { readDeployed } from '../../resources.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside, writeFileWhole } from '../../whole-file.ts'
+import { EXIT } from '../exit-codes.ts'
+import { serviceUrl, UNITS } from '../installed.ts'
 import { type Place, type Scheduler, SYSTEM } from './places.ts'
 
 /** All steps, in their order. When the jobs start there is a first partner, so serve has nothing to warn of. */
@@ -38,6 +40,7 @@ export const stepsFor = (
   databaseStep(place),
   ...(partner ? [partnerStep(place, partner)] : []),
   ...jobSteps(place, scheduler),
+  ...(scheduler === 'none' ? [] : [firstRunStep(place)]),
 ]
 
 function programStep({ program }: Place): Step {
@@ -175,7 +178,6 @@ export function currentCrontab(): string {
 
 // Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab.
 
-export const UNITS = '/etc/systemd/system'
 export const CRON_TABLE = '/etc/cron.d/tranche'
 /** Where the units say that their guide is. */
 export const UNIT_GUIDE = '/usr/local/share/tranche'
@@ -195,6 +197,28 @@ function jobSteps(place: Place, scheduler: Scheduler): Step[] {
     ...UNIT_NAMES.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)),
     startStep(),
   ]
+}
+
+/**
+ * What keeps a nightly job from running shows now. From its first result on another one is due, so one that is never
+ * started is found like one that has stopped.
+ */
+function firstRunStep(place: Place): Step {
+  const jobs = [['check', '--daily'] as const, ['backup', place.backups, '--keep', '14'] as const]
+  const due = () => {
+    const { jobs: ran, findings } = runInstalled(place, ['status']) as Status
+    // One that has moved takes no result.
+    if (findings.some(({ kind }) => kind === 'database_sealed')) return []
+    return jobs.filter(([name]) => ran.every(({ job }) => job !== name))
+  }
+  return {
+    what: 'the first check and the first backup, before those of every night',
+    isDone: () => existsSync(place.program) && isMigrated(place) && due().length === 0,
+    async perform() {
+      // What a check has found is in status.
+      for (const argv of due()) await runWriting(place, argv, [EXIT.done, EXIT.found])
+    },
+  }
 }
 
 function startStep(): Step {
@@ -320,19 +344,11 @@ export async function* toChunks(text: string): AsyncIterable<string> {
 
 // The texts of deploy/ as init installs them: fitted to a file or to a server, and to the paths of the place.
 
-/** A backup of a file needs no network, and gets none; a backup of a server does. */
-const [ALONE, CONNECTED] = [
-  /^RestrictAddressFamilies=AF_UNIX$/m,
-  'RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK',
-]
-
 /** A text of deploy/; for a server, without the conditions that are about the file. */
 const jobText = (name: string, place: Place): string =>
   !isServer(place.database)
     ? readDeployed(name)
-    : readDeployed(name)
-        .replace(/^(# Until the first start.*\n)?ConditionPathExists=.*\n/gm, '')
-        .replace(ALONE, CONNECTED)
+    : readDeployed(name).replace(/^(# Until the first start.*\n)?ConditionPathExists=.*\n/gm, '')
 
 /** A text of deploy/ with the paths of another place. */
 const relocated = (text: string, place: Place): string =>
@@ -411,7 +427,11 @@ export async function firstKey(place: Place, { slug, environment }: FirstPartner
 
 // The database that the jobs have used so far, where init is given one of the other kind: both must never take writes.
 
-type Status = { partners: { active: number; disabled: number }; findings: { kind: string }[] }
+type Status = {
+  partners: { active: number; disabled: number }
+  findings: { kind: string }[]
+  jobs: { job: string }[]
+}
 
 /**
  * What the settings name, if it is a file where the place has a server, or the reverse. Of two addresses nobody can
@@ -520,7 +540,11 @@ function runInstalled(place: Place, argv: readonly string[]): unknown {
 }
 
 /** The same for a command that writes, which a server may hold up: other work goes on meanwhile. */
-async function runWriting(place: Place, argv: readonly string[]): Promise<unknown> {
+async function runWriting(
+  place: Place,
+  argv: readonly string[],
+  done: number[] = [EXIT.done],
+): Promise<unknown> {
   const child = spawn(place.program, [...argv, '--json'], asJobs(place))
   const closed = new Promise<{ error?: Error; status: number | null }>((resolve) => {
     child
@@ -529,7 +553,8 @@ async function runWriting(place: Place, argv: readonly string[]): Promise<unknow
   })
   child.stdin.end()
   const [stdout, stderr, ended] = await Promise.all([text(child.stdout), text(child.stderr), closed])
-  return answerOf(place, argv, { ...ended, stdout, stderr })
+  const isDone = done.some((code) => code === ended.status)
+  return answerOf(place, argv, { ...ended, ...(isDone && { status: EXIT.done }), stdout, stderr })
 }
 
 const asJobs = (place: Place) => ({
@@ -559,22 +584,13 @@ function answerOf(place: Place, argv: readonly string[], { error, status, stdout
 export type Answer = { ok: boolean; url: string; answer: string }
 
 export function askService(place: Place): Answer {
-  const url = serviceUrl(place)
+  const url = serviceUrl((name) => readSetting(place, name))
   const { stdout } = spawnSync(place.program, ['health', '--url', url, '--json'], {
     ...asJobs(place),
     encoding: 'utf8',
   })
   const asked = stdout ? (JSON.parse(stdout) as Answer) : { ok: false, answer: 'tranche health failed' }
   return { ...asked, url }
-}
-
-/** An address that stands for every one of this machine is asked here. */
-function serviceUrl(place: Place): string {
-  const host = readSetting(place, 'TRANCHE_HOST') ?? '127.0.0.1'
-  const asked = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
-  const scheme = readSetting(place, 'TRANCHE_TLS_CERT') === undefined ? 'http' : 'https'
-  const port = readSetting(place, 'TRANCHE_PORT') ?? '8080'
-  return `${scheme}://${asked.includes(':') ? `[${asked}]` : asked}:${port}`
 }
 
 // Reads a setting of the jobs on this machine.

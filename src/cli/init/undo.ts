@@ -5,6 +5,7 @@ import { chmodSync, existsSync, globSync, readdirSync, readFileSync, rmdirSync, 
 import { dirname } from 'node:path'
 import { isServer, shownAddress } from '../../store/address.ts'
 import { writeFileWhole } from '../../whole-file.ts'
+import { UNITS } from '../installed.ts'
 import { indented, stepLines } from './dialogue.ts'
 import { isOnPath, type Place, schedulerOfMachine } from './places.ts'
 import {
@@ -18,7 +19,6 @@ import {
   toChunks,
   UNIT_GUIDE,
   UNIT_NAMES,
-  UNITS,
   withoutJobs,
 } from './steps.ts'
 

@@ -193,7 +193,10 @@ function addressOf({ url, port }: HealthOptions): URL {
 }
 
 /** What a service answers, or why there is no answer, and whether that is good. Nothing secret is sent. */
-async function ask(url: URL, isWell: (status: number) => boolean): Promise<{ ok: boolean; text: string }> {
+export async function ask(
+  url: URL,
+  isWell: (status: number) => boolean,
+): Promise<{ ok: boolean; text: string }> {
   const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
   const options = {
     signal: AbortSignal.timeout(ANSWER_WAIT_MS),
@@ -216,7 +219,7 @@ async function ask(url: URL, isWell: (status: number) => boolean): Promise<{ ok:
 }
 
 /** A refusal is an answer too: from a process that is up, and wants a token for more. */
-const isUp = (status: number): boolean => status >= 200 && status < 500
+export const isUp = (status: number): boolean => status >= 200 && status < 500
 
 const isReady = (status: number): boolean => status >= 200 && status < 300
 

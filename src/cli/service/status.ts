@@ -1,13 +1,16 @@
 // status: how an operator sees whether all is well, once or on a screen that stays.
 
 import { Command, Option } from 'commander'
+import { type Finding, ticket } from '../../core/findings.ts'
 import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { createStockTaker, type TakeStock } from '../../http/ops/readiness.ts'
 import type { Store } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
+import { serviceBooted } from '../installed.ts'
 import { environmentOption, interval } from '../options.ts'
 import { print } from '../terminal.ts'
+import { ask, isUp } from './check.ts'
 import { type Health, statusInWords, statusJson, testStatusInWords, testStatusJson } from './status-text.ts'
 
 export function statusCommand(cli: Cli): Command {
@@ -29,7 +32,10 @@ export function statusCommand(cli: Cli): Command {
 const SAYS_SEAL = { saysSeal: true }
 
 async function lookOnce(cli: Cli): Promise<void> {
-  const json = statusJson(cli, await cli.withStore((store) => look(store, createStockTaker()), SAYS_SEAL))
+  const json = statusJson(
+    cli,
+    await cli.withStore((store) => look(cli, store, createStockTaker()), SAYS_SEAL),
+  )
   const words = cli.globals().json ? '' : await statusInWords(json)
   print(cli, json, () => words)
 }
@@ -37,7 +43,7 @@ async function lookOnce(cli: Cli): Promise<void> {
 async function lookAtTest(cli: Cli): Promise<void> {
   const json = await cli.withStore(
     async (store) =>
-      testStatusJson(cli, await look(store, createStockTaker()), await store.findWarnings('test')),
+      testStatusJson(cli, await look(cli, store, createStockTaker()), await store.findWarnings('test')),
     SAYS_SEAL,
   )
   print(cli, json, () => testStatusInWords(json))
@@ -52,7 +58,7 @@ async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
     everyMs,
     look: () =>
       cli.withStore(async (store) => {
-        const health = await look(store, takeStock)
+        const health = await look(cli, store, takeStock)
         const { shown: db } = await cli.database()
         const more = { recent: await store.readRecent(shown), walBytes: await store.walBytes() }
         return { ...health, ...more, db, self: cli.self(), everyMs }
@@ -65,15 +71,27 @@ async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
   })
 }
 
-async function look(store: Store, takeStock: TakeStock): Promise<Health> {
+async function look(cli: Cli, store: Store, takeStock: TakeStock): Promise<Health> {
   // As passes are dated: on a server that is another host's clock, and this one's may be wrong.
   const { now: at } = await store.readClock()
   const stock = await takeStock(store, at)
+  const vitals = await store.readVitals(at, stock)
   return {
     at,
     stock,
-    vitals: await store.readVitals(at, stock),
+    vitals: { ...vitals, also: [...(await serveStopped(cli)), ...vitals.also] },
     backlog: await store.readBacklog(at),
     sandboxes: await store.listSandboxes(),
   }
+}
+
+/** A service that has stopped cannot say so. Where systemd is to run it, it is asked. */
+async function serveStopped(cli: Cli): Promise<Finding[]> {
+  const url = serviceBooted(cli.globals().db)
+  if (url === null) return []
+  const { ok, text } = await ask(new URL('/healthz', url), isUp)
+  if (ok) return []
+  const message = `does not answer at ${url} (${text}), so no partner gets through; \`journalctl --unit tranche\` says why`
+  const next = ['systemctl', 'restart', 'tranche.service']
+  return [ticket('serve_stopped', 'tranche.service', message, { severity: 'page', next })]
 }

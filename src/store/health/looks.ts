@@ -1,12 +1,13 @@
-// Looks that cost a few steps along indexes, and are therefore not left to the check: a clock that was set back, and
-// keys that end or have ended while nobody has gone over to another one.
+// Looks that cost a few steps along indexes, and are therefore not left to the check: a clock that was set back, keys
+// that end or have ended while nobody has gone over to another one, and whether the newest backup is still there.
 
-import { type Finding, KEY_ENDS_WITHIN_DAYS, ticket } from '../../core/findings.ts'
+import { backupGone, backupIn, type Finding, KEY_ENDS_WITHIN_DAYS, ticket } from '../../core/findings.ts'
 import { tenantName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { DAY_MS, formatInstant, plus, spellSpan } from '../../core/time.ts'
 import type { Look } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
+import { OF_BACKUP, resultOf } from '../shared/audit.ts'
 import { IS_LIVE, ROTATED } from '../sql/accounts.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
@@ -83,4 +84,15 @@ export const keysThatEnd =
         next: ['tranche', 'key', ...next],
       })
     })
+  }
+
+// The file of the newest backup, which the program itself removes only when there is a newer one.
+
+export const backupThere =
+  (base: Base, isLost: (file: string, host: string | null) => boolean): Look =>
+  async () => {
+    const row = await base.look((tx) => tx.get(OF_BACKUP))
+    const result = row && resultOf(row)
+    const made = result && backupIn(result)
+    return made && isLost(made.file, made.host) ? [backupGone(result, made.file)] : []
   }

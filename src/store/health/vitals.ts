@@ -14,37 +14,18 @@ import {
 import type { Usd } from '../../core/money.ts'
 import type { Environment, PartnerStatus } from '../../core/partner.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
-import type {
-  DiskVitals,
-  EarlyFill,
-  FeedVitals,
-  JobResult,
-  PartnerVitals,
-  UnspentWindows,
-} from '../../core/vitals.ts'
+import type { DiskVitals, EarlyFill, FeedVitals, PartnerVitals, UnspentWindows } from '../../core/vitals.ts'
 import type { Backlog, Look, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/prices.ts'
 import { SEAL, sealIn } from '../seal.ts'
+import { RESULTS, resultOf } from '../shared/audit.ts'
 import { IS_LIVE } from '../sql/accounts.ts'
 import { IS_STUCK } from '../sql/ledger.ts'
 import { restoredIn, STANDSTILL } from '../standstill.ts'
 import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
-import type { RowOf } from '../tables.ts'
 import type { Base } from '../transaction.ts'
-import { keysThatEnd, noneIfDamaged, setBack } from './looks.ts'
-
-type ResultRow = RowOf<'last_results'>
-const RESULTS = query<ResultRow>('select * from last_results order by job, host')
-const resultOf = ({ job, host, message, ...row }: ResultRow): JobResult => ({
-  job: job as JobResult['job'],
-  host,
-  at: instant(row.at),
-  ok: row.ok === 1n,
-  wellAt: instantOrNull(row.well_at),
-  endsAt: instantOrNull(row.ends_at),
-  message,
-})
+import { backupThere, keysThatEnd, noneIfDamaged, setBack } from './looks.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
@@ -67,6 +48,8 @@ export type OwnVitals = {
   firstAwake: Query<{ created_at: bigint }>
   partners: PartnerSql
   readLost: () => Promise<LostWrites | null>
+  /** Whether a file of this host, or of the one that is named, was there and is not any more. */
+  isLost: (file: string, host: string | null) => boolean
   /** Looks at what only this store has. */
   looks: readonly Look[]
   readDisk: (now: Instant) => Promise<DiskVitals | null>
@@ -74,12 +57,12 @@ export type OwnVitals = {
 
 export function vitalsReader(
   base: Base,
-  { firstAwake, partners, readLost, looks: own, readDisk }: OwnVitals,
+  { firstAwake, partners, readLost, isLost, looks: own, readDisk }: OwnVitals,
 ): MonitoringStore['readVitals'] {
   const readScheduler = schedulerReader(base, firstAwake)
   const readPartners = partnersReader(base, partners)
   const readEarlyFills = earlyFillsReader(base)
-  const looks = [setBack(base), keysThatEnd(base), ...own]
+  const looks = [setBack(base), keysThatEnd(base), backupThere(base, isLost), ...own]
   const clock = () => base.look((tx) => tx.clock)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()

@@ -5,6 +5,7 @@ import type { LostWrites } from '../../core/clock.ts'
 import type { ExecutionId } from '../../core/execution.ts'
 import { standbyWords, ticket } from '../../core/findings.ts'
 import { HOUR_MS } from '../../core/time.ts'
+import { isLost } from '../../whole-file.ts'
 import { namedInCommand } from '../address.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
@@ -51,6 +52,7 @@ export const ownVitals = (connection: Connection): OwnVitals => ({
   firstAwake: FIRST_AWAKE,
   partners: PARTNER_SQL,
   readLost: () => recordedLoss(connection),
+  isLost,
   looks: [standbyLook(connection)],
   // A server's disk is watched by the server's own monitoring.
   readDisk: async () => null,

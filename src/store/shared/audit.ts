@@ -4,9 +4,9 @@
 import type { Instant } from '../../core/time.ts'
 import type { JobResult } from '../../core/vitals.ts'
 import { type AuditRow, auditEntryOf, auditParams } from '../rows/accounts.ts'
-import { query } from '../statement.ts'
+import { instant, instantOrNull, query } from '../statement.ts'
 import type { AuditEntry, AuditFilter, AuditStore, ResultStore } from '../store.ts'
-import { insertInto, type NewRow } from '../tables.ts'
+import { insertInto, type NewRow, type RowOf } from '../tables.ts'
 import type { Base, Step, Tx } from '../transaction.ts'
 
 export const INSERT_AUDIT = insertInto('audit')
@@ -56,7 +56,20 @@ const PUT_RESULT = query(
      ends_at = excluded.ends_at, message = excluded.message`,
 )
 const FORGET = query('delete from last_results where job = :job and host = :host')
-const THERE = query<{ job: string }>('select job from last_results where job = :job and host = :host')
+const OF_JOB = query<ResultRow>('select * from last_results where job = :job and host = :host')
+
+type ResultRow = RowOf<'last_results'>
+export const OF_BACKUP = query<ResultRow>("select * from last_results where job = 'backup' and host = ''")
+export const RESULTS = query<ResultRow>('select * from last_results order by job, host')
+export const resultOf = ({ job, host, message, ...row }: ResultRow): JobResult => ({
+  job: job as JobResult['job'],
+  host,
+  at: instant(row.at),
+  ok: row.ok === 1n,
+  wellAt: instantOrNull(row.well_at),
+  endsAt: instantOrNull(row.ends_at),
+  message,
+})
 
 /** A list of what was found may be long, and the job says all of it again when it is run by hand. */
 const MESSAGE_MAX = 300
@@ -77,8 +90,13 @@ export const createResultStore = ({ look, write }: Base): ResultStore => ({
       yield* tx.run(PUT_RESULT, row)
     }),
 
+  async findResult(job, host) {
+    const row = await look((tx) => tx.get(OF_JOB, { job, host }))
+    return row ? resultOf(row) : null
+  },
+
   async forgetResult(job: JobResult['job'], host) {
     // Usually there is nothing to forget, and that costs no commit.
-    if (await look((tx) => tx.get(THERE, { job, host }))) await write((tx) => tx.run(FORGET, { job, host }))
+    if (await look((tx) => tx.get(OF_JOB, { job, host }))) await write((tx) => tx.run(FORGET, { job, host }))
   },
 })

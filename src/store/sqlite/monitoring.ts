@@ -2,12 +2,13 @@
 // reads the answers. Each read goes along an index or a range of the primary key, in pages: between two pages, other
 // requests get their turn, however many rows there are.
 
-import { statfsSync, statSync } from 'node:fs'
+import { constants, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import { ticket } from '../../core/findings.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import type { DiskVitals } from '../../core/vitals.ts'
+import { isLost } from '../../whole-file.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
   firstAwake,
@@ -23,6 +24,7 @@ import { IS_OPEN, OWN_NOW } from '../sql/ledger.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import { type Connection, type Database, databaseBytes } from './file/connection.ts'
+import { isDenied, userName } from './file/errors.ts'
 import { realName, walBytes } from './file/files.ts'
 
 export function createMonitoringStore(connection: Connection, base: Base): MonitoringStore {
@@ -56,7 +58,10 @@ export const ownVitals = (connection: Connection): OwnVitals => ({
   firstAwake: FIRST_AWAKE,
   partners: PARTNER_SQL,
   readLost: async () => null,
-  looks: connection.db.memory ? [] : [openFiles(connection.db), openFolder(connection.db)],
+  isLost,
+  looks: connection.db.memory
+    ? []
+    : [openFiles(connection.db), openFolder(connection.db), closedFiles(connection.db)],
   readDisk: diskReader(connection),
 })
 
@@ -161,4 +166,20 @@ function openFolder(db: Database): Look {
     const message = `has mode 0${(mode & 0o7777).toString(8)}: other users of the machine can put files beside the database, and remove or replace it; end that with chmod go-w, or move the database into a folder of its own`
     return [ticket('folder_open', folder, message, { next: ['chmod', 'go-w', folder] })]
   }
+}
+
+/** A process that has them open goes on without noticing. The next one cannot: no tick, and no restart. */
+function closedFiles(db: Database): Look {
+  return async () =>
+    ['', '-wal', '-shm'].flatMap((suffix) => {
+      const file = realName(db.name) + suffix
+      const stats = statSync(file, { throwIfNoEntry: false })
+      if (!stats || !isDenied(file, constants.R_OK | constants.W_OK)) return []
+      const { uid, mode } = stats
+      const [own, group] = [process.geteuid?.() ?? uid, process.getegid?.() ?? stats.gid]
+      const nameOf = (id: number): string => userName(id) ?? `user ${id}`
+      const message = `belongs to ${nameOf(uid)} and has mode 0${(mode & 0o777).toString(8)}: ${nameOf(own)}, who runs this, can open it no more, so whatever starts next fails`
+      const next = uid === own ? ['chmod', '600', file] : ['chown', `${own}:${group}`, file]
+      return [ticket('file_closed', file, message, { severity: 'page', next })]
+    })
 }

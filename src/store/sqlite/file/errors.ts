@@ -93,7 +93,7 @@ function isReachableFolder(name: string): boolean {
 }
 
 /** Whether the file exists, but this user has no right to it. */
-function isDenied(name: string, right: number): boolean {
+export function isDenied(name: string, right: number): boolean {
   try {
     accessSync(name, right)
     return false
