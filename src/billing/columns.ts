@@ -210,9 +210,22 @@ export type CsvColumn<C extends string = string> = {
   name: C
   /** Text from outside: a spreadsheet must not take it for a formula. */
   foreign?: true
+  /** Every text is in quotes, whatever is in it. */
+  inQuotes?: true
   /** Figures, instants and our own words, without a character that has a meaning in CSV. */
   plain?: true
 }
+
+/** `raw` has no guard against formulas, for programs; `quoted` has all texts in quotes, for spreadsheets. */
+export type Texts = 'guarded' | 'raw' | 'quoted'
+
+/** Columns whose texts are written in another way. */
+export const writtenAs = (columns: readonly CsvColumn[], texts: Texts = 'guarded'): readonly CsvColumn[] =>
+  texts === 'guarded'
+    ? columns
+    : columns.map((column) =>
+        !column.foreign ? column : texts === 'raw' ? { name: column.name } : { ...column, inQuotes: true },
+      )
 
 /** The byte order mark by which spreadsheets recognise UTF-8. */
 export const BOM = '\uFEFF'
@@ -223,9 +236,11 @@ export const csvHeader = (columns: readonly CsvColumn[]): string =>
 export function csvRow<C extends string>(columns: readonly CsvColumn<C>[], row: Row<C>): string {
   let line = ''
   let separator = ''
-  for (const { name, foreign, plain } of columns) {
+  for (const { name, foreign, plain, inQuotes } of columns) {
     const value = row[name] ?? ''
-    line += plain || isHarmless(value) ? separator + value : separator + guarded(value, foreign === true)
+    if (inQuotes && value !== '') line += separator + inQuotesAlways(defused(String(value)))
+    else if (plain || isHarmless(value)) line += separator + value
+    else line += separator + guarded(value, foreign === true)
     separator = ','
   }
   return `${line}\r\n`
@@ -237,7 +252,9 @@ const isHarmless = (value: Cell): boolean => typeof value === 'string' && !/^[=+
 const guarded = (value: Cell, isForeign: boolean): string =>
   quoted(isForeign && typeof value === 'string' ? defused(value) : String(value))
 
-const quoted = (cell: string): string => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)
+const inQuotesAlways = (cell: string): string => `"${cell.replaceAll('"', '""')}"`
+
+const quoted = (cell: string): string => (/[",\r\n]/.test(cell) ? inQuotesAlways(cell) : cell)
 
 /** A quote in front of what a spreadsheet would otherwise compute. */
 const defused = (cell: string): string => (/^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell)

@@ -17,10 +17,12 @@ import {
   type Row,
   SUMMARY_COLUMNS,
   type SummaryColumn,
+  type Texts,
   TRADE_COLUMNS,
   type TradeColumn,
   USER_COLUMNS,
   type UserColumn,
+  writtenAs,
 } from './columns.ts'
 import { type BillingStore, bill, pagesAfter, statementJson, userLineJson } from './statement.ts'
 
@@ -101,7 +103,14 @@ function* rowsOf<T, R>(page: readonly T[], rowOf: (of: T) => R): Generator<R> {
 
 // An export as text: the same bytes to a pipe, to a file and over HTTP.
 
-export type Form = { report: ReportKind; format: 'csv' | 'json'; bom?: boolean; totals?: boolean }
+export type Form = {
+  report: ReportKind
+  format: 'csv' | 'json'
+  bom?: boolean
+  totals?: boolean
+  /** How cells of text from outside are written, which a spreadsheet could take for formulas or numbers. */
+  texts?: Texts
+}
 
 /** What an export reads: the months, each as its period was fixed. */
 export type Reading = { store: ExportScope['store']; periods: readonly FixedPeriod[]; filter: TenantFilter }
@@ -111,7 +120,7 @@ const CHUNK_CHARS = 64 * 1024
 
 /** An export as text, in pieces: month after month under one header, and a last row of totals if asked for. */
 export async function* textOf(reading: Reading, form: Form): AsyncGenerator<{ text: string; rows: number }> {
-  const { columns } = EXPORTS[form.report]
+  const columns = writtenAs(EXPORTS[form.report].columns, form.texts)
   const json = form.format === 'json'
   let text = (form.bom ? BOM : '') + (json ? '[' : csvHeader(columns))
   let pending = 0

@@ -1,6 +1,7 @@
 // Invoices: made from the statement of a month, its adjustments and the checksum of its trades, and put into words.
 
 import { createHash } from 'node:crypto'
+import type { Tax } from '../core/fees.ts'
 import { BPS_ONE, type Statement } from '../core/fees.ts'
 import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/late-fill.ts'
 import {
@@ -81,8 +82,20 @@ export async function* pageOf(scope: OrdersScope, invoice: Invoice, layout: Layo
 // never changes once the month is over, and from the given names and addresses.
 
 /** The sender or the recipient of an invoice: lines as they are printed. */
-export type Party = { name: string; address: readonly string[]; taxId: string | null }
-export type Parties = { issuer: Party & { notes: readonly string[] }; partner: Party }
+export type Party = {
+  name: string
+  address: readonly string[]
+  country: string | null
+  taxId: string | null
+}
+export type Parties = {
+  issuer: Party & { notes: readonly string[] }
+  partner: Party
+  /** Null where the settings do not say: then the page says so, too. */
+  tax: Tax | null
+  /** Days from the date to the one on which payment is due. */
+  dueDays: number | null
+}
 
 /** The trades export that the invoice rests on: the command that makes it again, and the result it must have. */
 type Evidence = { command: string; rows: number; sha256: string }

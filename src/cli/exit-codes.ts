@@ -27,6 +27,8 @@ const EXIT_OF: Record<CommandProblem | SharedProblem, number> = {
   partner_exists: EXIT.conflict,
   key_ended: EXIT.conflict,
   month_closed: EXIT.conflict,
+  invoice_not_found: EXIT.notFound,
+  invoice_conflict: EXIT.conflict,
   late_fill_conflict: EXIT.conflict,
   order_id_taken: EXIT.conflict,
   adjustment_conflict: EXIT.conflict,

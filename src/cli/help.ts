@@ -172,6 +172,7 @@ const HELP: Record<string, Help> = {
     examples: [
       'billing export --month 2026-01 --report trades --output trades.csv',
       'billing export --from 2026-01 --to 2026-03 --totals',
+      'billing export --month 2026-01 --format hledger --settings billing.json --output january.journal',
     ],
     exits: '5 the file exists and --force is missing.',
   },

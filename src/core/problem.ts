@@ -21,6 +21,8 @@ export type CommandProblem =
   | 'key_ended'
   | 'tier_not_found'
   | 'month_closed'
+  | 'invoice_not_found'
+  | 'invoice_conflict'
   | 'late_fill_not_found'
   | 'late_fill_conflict'
   | 'adjustment_conflict'
@@ -77,6 +79,7 @@ const NAMED = {
   plan: ['plan_not_found', 'Plan'],
   execution: ['execution_not_found', 'Execution'],
   tier: ['tier_not_found', 'Tier'],
+  invoice: ['invoice_not_found', 'Invoice'],
 } as const satisfies Record<string, readonly [ProblemCode, string]>
 
 /** Nothing has this name or id. A partner is not told the id again, because the request has it. */

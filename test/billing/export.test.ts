@@ -57,6 +57,51 @@ test('columns, their order and the names in JSON are frozen', async (t) => {
   )
 })
 
+test('texts go raw to programs and in quotes to spreadsheets, and nothing else of an export changes', async (t) => {
+  const office = await openOffice(t, utc(2026, 0), ['000123'])
+  office.enter('000123', 'live', [
+    { user: '00042', at: utc(2026, 0, 3), usd: '10.00', order: '=1+1' },
+    { user: 'a,"b"', at: utc(2026, 0, 4), usd: '20.00', order: '-7' },
+  ])
+  office.setClock(utc(2026, 1, 2))
+  const trades = 'billing export --month 2026-01 --report trades'
+  const textsIn = (csv: string) =>
+    csv
+      .trimEnd()
+      .split('\r\n')
+      .slice(1)
+      .map((line) =>
+        line
+          .replace(/^[^,]*,/, '')
+          .replace(/,"?exec_\w+"?/, '')
+          .replace(/,filled.*$/, ''),
+      )
+  const plain = await office.read(trades)
+  assert.deepEqual(textsIn(plain), [
+    "000123,live,00042,plan of 00042,'=1+1",
+    `000123,live,"a,""b""","plan of a,""b""",'-7`,
+  ])
+  const raw = await office.read(`${trades} --raw`)
+  assert.equal(raw, plain.replace("'=1+1", '=1+1').replace("'-7", '-7'))
+  const quoted = await office.read(`${trades} --quote-text --bom`)
+  assert.deepEqual(textsIn(quoted), [
+    `"000123",live,"00042","plan of 00042","'=1+1"`,
+    `"000123",live,"a,""b""","plan of a,""b""","'-7"`,
+  ])
+  assert.match(quoted, /,filled,10\.00,[\d.]+,[\d.]+,,[^,"]+,\r\n/, 'other cells and empty ones are as ever')
+  for (const [options, message] of [
+    ['--raw --bom', /a spreadsheet needs the guard/],
+    ['--raw --quote-text', /a spreadsheet needs the guard/],
+    ['--raw --format json', /JSON has every text as it is/],
+    ['--quote-text --format json', /JSON has every text as it is/],
+    ['--quote-text --json', /JSON has every text as it is/],
+  ] as const) {
+    const { code, out, err } = await office.tranche(`${trades} ${options}`)
+    assert.deepEqual([code, out], [2, ''], options)
+    assert.match(err, message)
+  }
+})
+
 test('the billing answers of the API have the members of the reports, in the same order', () => {
   assert.deepEqual(Object.keys(monthlyAnswer.shape), SUMMARY_COLUMNS)
   const { users, totals } = monthlyUsersAnswer.shape

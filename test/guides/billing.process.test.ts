@@ -75,7 +75,8 @@ async function compareConsole(office: Office, block: Block): Promise<void> {
   assert.ok(commands.length > 0)
   for (const { line, printed } of commands) {
     const [argv = '', ...filter] = line.split(' | ')
-    let out = await office.read(argv)
+    // The settings are in the folder of the office, where the blocks are pasted.
+    let out = await office.read(argv.replace(/(?<=--settings )/, `${office.folder}/`))
     if (filter.length > 0)
       out = execFileSync('bash', ['-c', filter.join(' | ')], { input: out, encoding: 'utf8' })
     assert.equal(shortened(out), printed, line)

@@ -15,6 +15,7 @@ export const TOOLS = [
   'fish',
   'groff',
   'haproxy',
+  'hledger',
   'ip',
   'iptables',
   'mandoc',

@@ -87,7 +87,7 @@ function addReconcile(cli: Cli, billing: Command): void {
 
 function addExport(cli: Cli, billing: Command): void {
   scoped(addMonthOptions(billing.command('export')))
-    .description('write one month or several as CSV or JSON, to stdout or a file')
+    .description('write one month or several as CSV, JSON or a journal, to stdout or a file')
     .addOption(
       new Option('--report <report>', 'what to write')
         .choices(['summary', 'users', 'trades', 'adjustments'])
@@ -97,22 +97,55 @@ function addExport(cli: Cli, billing: Command): void {
       new Option('--format <format>', 'how, by default csv; with --json to stdout, json').choices([
         'csv',
         'json',
+        'hledger',
       ]),
     )
+    .option('--settings <file>', 'JSON with the accounts of the journal, for --format hledger')
     .option('--totals', 'end with a row of totals')
     .option('--output <file>', 'write this file, complete or not at all, readable by you alone; - is stdout')
     .option('--force', 'replace the file if it exists')
     .option('--bom', 'begin with a byte order mark, for spreadsheets')
-    .action((given: Scope & Given<ExportOptions>) => {
+    .option('--quote-text', 'put every text in quotes, for spreadsheets that keep quoted cells as text')
+    .option('--raw', 'write texts as they are, without a guard against formulas: for programs alone')
+    .action((given: Scope & Given<ExportOptions>, command: Command) => {
       requireMonths(given)
+      const options = outputOptions<ExportOptions['format'], Given<ExportOptions>>(cli, given, 'csv')
+      refuseForm(options, command)
       return cli.withStore(async (store) => {
-        const options = outputOptions(cli, given, 'csv')
-        if (given.bom && options.format === 'json')
-          throw new Problem('usage', 'JSON has no byte order mark: --bom goes with --format csv.')
         const { exportMonths } = await import('./reports.ts')
         await exportMonths(cli, { store, ...(await resolved(cli, store, given)), options })
       }, EXPORT_MEMORY)
     })
+}
+
+/** Options of an export that contradict each other. Throws usage. */
+function refuseForm(
+  options: ExportOptions & { env?: Environment; settings?: string; format: ExportOptions['format'] },
+  command: Command,
+): void {
+  const { format, bom, raw, quoteText, totals, settings, env } = options
+  const refuse = (message: string): never => {
+    throw new Problem('usage', message)
+  }
+  if (format === 'json') {
+    if (bom) refuse('JSON has no byte order mark: --bom goes with --format csv.')
+    if (raw || quoteText) refuse('JSON has every text as it is: --raw and --quote-text go with --format csv.')
+  }
+  if (raw && (bom || quoteText))
+    refuse(
+      '--raw is for programs, --bom and --quote-text are for spreadsheets: a spreadsheet needs the guard.',
+    )
+  if (format !== 'hledger') {
+    if (settings !== undefined)
+      refuse('--settings has the accounts of a journal: it goes with --format hledger.')
+    return
+  }
+  if (bom || raw || quoteText || totals)
+    refuse('A journal has no cells: --bom, --raw, --quote-text and --totals go with --format csv.')
+  if (command.getOptionValueSource('report') !== 'default')
+    refuse('A journal is made of statements: --format hledger takes no --report.')
+  if (env !== 'live') refuse('Test environments owe nothing: a journal is of live ones.')
+  if (settings === undefined) refuse('--format hledger needs --settings, with the accounts.')
 }
 
 function addInvoice(cli: Cli, billing: Command): void {

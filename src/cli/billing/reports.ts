@@ -9,6 +9,7 @@ import { type ReconciledMonth, reconcile } from '../../billing/reconcile.ts'
 import { bill, statementJson } from '../../billing/statement.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf, type Stage, stageOf } from '../../core/month.ts'
+import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import type { Fault } from '../../store/monitoring.ts'
@@ -268,7 +269,13 @@ const ADJUSTMENT_COLUMNS: Column<AdjustedOrder>[] = [
 
 /** Where a result goes: null for stdout. */
 export type Target = { output: string | null; force?: boolean }
-export type ExportOptions = Target & Form
+export type ExportOptions = Target &
+  Omit<Form, 'format' | 'texts'> & {
+    format: Form['format'] | 'hledger'
+    settings?: string
+    raw?: boolean
+    quoteText?: boolean
+  }
 
 type Export = { store: Store; months: readonly string[]; filter: TenantFilter; options: ExportOptions }
 
@@ -287,7 +294,7 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
   const progress = watched ? createProgress(cli.streams, () => 'exporting') : null
   let rows = 0
   const chunks = (async function* () {
-    for await (const text of textOf(reading, options)) {
+    for await (const text of await textsOf(reading, options)) {
       rows += text.rows
       if (total > 0) progress?.show(rows / total)
       yield text.text
@@ -302,6 +309,32 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
   // A script reads the result on stdout; a person gets a remark.
   if (cli.globals().json) print(cli, { file: output, rows }, () => '')
   else note(cli, `${counted(rows, 'row')} in ${output}.`)
+}
+
+/** The text of an export, in the form that was asked for. */
+async function textsOf(
+  reading: Reading,
+  options: ExportOptions,
+): Promise<AsyncGenerator<{ text: string; rows: number }>> {
+  const { format, raw, quoteText, settings = '' } = options
+  if (format !== 'hledger')
+    return textOf(reading, { ...options, format, texts: raw ? 'raw' : quoteText ? 'quoted' : 'guarded' })
+  const [{ journalOf }, { readSettings }] = [
+    await import('../../billing/journal.ts'),
+    await import('./settings.ts'),
+  ]
+  const { accounts, tax, wrong } = readSettings(settings)
+  if (accounts === null) throw wrong('accounts are missing: a journal is made with them')
+  const running = reading.periods.find(({ final }) => !final)
+  if (running)
+    throw new Problem(
+      'usage',
+      `${running.month} can still change, and what is booked should not: a journal is of months that are final.`,
+    )
+  const noTaxAccount = (): never => {
+    throw wrong('accounts.tax is missing, and there is tax')
+  }
+  return journalOf({ ...reading, accounts, tax, noTaxAccount })
 }
 
 /** Rows live only for a moment. By default V8 would grow its nursery to many times what they need. */

@@ -1,0 +1,81 @@
+// A month as a journal for plain text accounting, as hledger reads it: what each partner owes, and for what.
+
+import { type Tax, taxOf } from '../core/fees.ts'
+import { formatUsd, type Usd, ZERO_USD } from '../core/money.ts'
+import { type FixedPeriod, periodOf } from '../core/month.ts'
+import { plus, utcDate } from '../core/time.ts'
+import type { TenantFilter } from '../store/store.ts'
+import { feeLines } from './invoice.ts'
+import { type BillingStore, bill } from './statement.ts'
+
+/** In each name, {partner} stands for the slug. */
+export type Accounts = { receivable: string; revenue: string; tax: string | null }
+
+export type JournalScope = {
+  store: BillingStore
+  periods: readonly FixedPeriod[]
+  filter: TenantFilter
+  accounts: Accounts
+  /** The tax of a partner's month. */
+  tax: (of: { month: string; slug: string }) => Tax | null
+  /** Throws: there is tax, and no account for it. */
+  noTaxAccount: () => never
+}
+
+/** The commodity and the decimal mark, so that no reader has to guess them. */
+const HEAD = 'decimal-mark .\ncommodity 1000.00 USD\n'
+
+type Written = { text: string; rows: number }
+
+/** A transaction for each partner of each month that owes something. It is made as a whole, or not at all. */
+export async function* journalOf(scope: JournalScope): AsyncGenerator<Written> {
+  const written: Written[] = [{ text: HEAD, rows: 0 }]
+  for (const period of scope.periods) {
+    for (const tenant of await scope.store.listTenants(scope.filter, periodOf(period.month).end)) {
+      const { statement } = await bill(scope.store, tenant, period)
+      if (statement.fees.total === 0n) continue
+      const slug = tenant.partnerSlug
+      const tax = taxOf(statement.fees.total, scope.tax({ month: period.month, slug }))
+      const lines = feeLines(statement).map(
+        ({ item, amount }): Posting => ({ account: 'revenue', amount: -amount as Usd, note: item }),
+      )
+      const transacted = transaction(scope, {
+        date: utcDate(plus(periodOf(period.month).end, -1)),
+        slug,
+        note: `fees of ${period.month}`,
+        postings: [
+          { account: 'receivable', amount: (statement.fees.total + tax) as Usd },
+          ...lines,
+          { account: 'tax', amount: -tax as Usd },
+        ],
+      })
+      written.push(transacted)
+    }
+  }
+  yield* written
+}
+
+type Posting = { account: keyof Accounts; amount: Usd; note?: string }
+type Transaction = { date: string; slug: string; note: string; postings: readonly Posting[] }
+
+/** Balanced, or a bug: an unbalanced journal would be found by its reader, and be on file by then. */
+function transaction(
+  { accounts, noTaxAccount }: JournalScope,
+  { date, slug, note, postings }: Transaction,
+): Written {
+  const sum = postings.reduce((total, { amount }) => total + amount, 0n)
+  if (sum !== 0n) throw new Error(`the journal of ${slug} is off by ${formatUsd(sum as Usd)}`)
+  const rows = postings
+    .filter(({ amount }) => amount !== ZERO_USD)
+    .map(({ account, amount, note }) => {
+      const name = (accounts[account] ?? noTaxAccount()).replaceAll('{partner}', slug)
+      return { name, amount: `${formatUsd(amount)} USD`, note: note === undefined ? '' : `  ; ${note}` }
+    })
+  const widest = (of: (row: (typeof rows)[number]) => string): number =>
+    Math.max(...rows.map((row) => of(row).length))
+  const [names, amounts] = [widest(({ name }) => name), widest(({ amount }) => amount)]
+  const written = rows.map(
+    ({ name, amount, note }) => `    ${name.padEnd(names)}  ${amount.padStart(amounts)}${note}\n`,
+  )
+  return { text: `\n${date} * ${slug} | ${note}\n${written.join('')}`, rows: 1 }
+}

@@ -1,0 +1,209 @@
+// The settings file of finance: who sends invoices, their numbers, the names, addresses and taxes of the recipients, by
+// the month from which they hold, and the accounts of journals.
+
+import { z } from 'zod'
+import type { Parties, Party } from '../../billing/invoice.ts'
+import type { Accounts } from '../../billing/journal.ts'
+import { COUNTRY_PATTERN, rateBpsOf, type Series, TAX_RATE_PATTERN, type Tax } from '../../core/fees.ts'
+import { isMonth } from '../../core/month.ts'
+import { PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
+import { Problem } from '../../core/problem.ts'
+import { readInput } from '../streams.ts'
+
+const LINE_MAX = 200
+const LINES_MAX = 20
+/** Payment within two years. */
+const DUE_DAYS_MAX = 730
+
+const line = z
+  .string()
+  .min(1)
+  .max(LINE_MAX)
+  .refine((text) => text.trim() !== '' && !/\p{Cc}/u.test(text), 'must be one line of text')
+const lines = z.array(line).max(LINES_MAX)
+const country = z
+  .string()
+  .refine((text) => COUNTRY_PATTERN.test(text), 'must be two capital letters, such as DE')
+const dueDays = z.number().int().min(0).max(DUE_DAYS_MAX)
+
+const party = z.strictObject({
+  /** The first month it holds for. */
+  from: z.string().refine(isMonth, 'must be a month, YYYY-MM').optional(),
+  name: line,
+  address: lines.min(1),
+  country: country.optional(),
+  tax_id: line.optional(),
+  due_days: dueDays.optional(),
+})
+
+const numbers = z.strictObject({
+  prefix: z
+    .string()
+    .max(20)
+    .refine(
+      (text) => /^[A-Za-z0-9/-]*$/.test(text) && !/\d$/.test(text),
+      'must be letters, digits, - and /, and not end with a digit',
+    ),
+  first: z.number().int().min(1).max(999_999_999).optional(),
+  digits: z.number().int().min(1).max(9).optional(),
+})
+const issuer = party.extend({ notes: lines.optional(), numbers: numbers.optional() })
+
+const TAX_WORDS = 'must be "reverse-charge", {"rate": "19"} or {"exempt": "the sentence that says why"}'
+const tax = z.union(
+  [
+    z.literal('reverse-charge'),
+    z.strictObject({
+      rate: z
+        .string()
+        .refine((text) => TAX_RATE_PATTERN.test(text), 'must be percent, such as "19" or "5.5"'),
+    }),
+    z.strictObject({ exempt: line }),
+  ],
+  { error: () => TAX_WORDS },
+)
+const customer = party.extend({ tax: tax.optional() })
+
+/** An account as hledger reads it: two spaces or a semicolon would end it, and a bracket in front make it virtual. */
+const account = line.refine(
+  (text) => /^[^\s;()[\]{}"*!]([^;{}\t]|\{partner\})*$/.test(text) && !/ {2}|\s$/.test(text),
+  'must be the name of an account, such as assets:receivable:{partner}',
+)
+const accounts = z.strictObject({ receivable: account, revenue: account, tax: account.optional() })
+
+/** One entry, or several that take turns: each holds until the month in which the next begins. */
+const versions = <T extends { from?: string | undefined }>(one: z.ZodType<T>) =>
+  z
+    .preprocess((given) => (Array.isArray(given) ? given : [given]), z.array(one).min(1))
+    .refine(
+      (entries) => new Set(entries.map(({ from }) => from)).size === entries.length,
+      'has two entries that begin in the same month',
+    )
+
+const settings = z.strictObject({
+  issuer: versions(issuer),
+  partners: z.record(z.string().regex(PARTNER_SLUG_PATTERN), versions(customer)),
+  accounts: accounts.optional(),
+})
+
+/** A file that was read and is sound. */
+export type Settings = {
+  /** The sender and the recipient of a month's invoice. Throws bad_file where the month has none. */
+  parties: (of: { month: string; slug: string }) => Parties
+  /** How the tax of a partner is set for a month; null where the file does not say. */
+  tax: (of: { month: string; slug: string }) => Tax | null
+  /** The numbers that the issuer of a month gives; null where it gives none. */
+  numbers: (month: string) => Series | null
+  accounts: Accounts | null
+  /** A complaint about the file. */
+  wrong: (what: string) => Problem
+}
+
+const DIGITS = 4
+
+/** Throws file_not_found, and bad_file with the field that is wrong. */
+export function readSettings(file: string): Settings {
+  const wrong = (what: string) => new Problem('bad_file', `${file}: ${what}.`)
+  const given = parsed(file)
+  const read = settings.safeParse(given, { error: wordsOf })
+  if (!read.success) {
+    const complaints = read.error.issues.map(({ path, message }) =>
+      `${placeOf(given, path)} ${message}`.trim(),
+    )
+    throw wrong(complaints.join('; '))
+  }
+  const { data } = read
+  const issuerOf = (month: string) => inForce(data.issuer, month)
+  const customerOf = (slug: string, month: string) => inForce(data.partners[slug] ?? [], month)
+  return {
+    wrong,
+    accounts: data.accounts ? { ...data.accounts, tax: data.accounts.tax ?? null } : null,
+    tax: ({ month, slug }) => taxOf(customerOf(slug, month)?.tax),
+    numbers(month) {
+      const of = issuerOf(month)?.numbers
+      return of ? { prefix: of.prefix, first: of.first ?? 1, digits: of.digits ?? DIGITS } : null
+    },
+    parties({ month, slug }) {
+      const [from, to] = [issuerOf(month), customerOf(slug, month)]
+      if (!from) throw wrong(`issuer has no entry for ${month}`)
+      if (!to) throw wrong(`partners.${slug} has no entry for ${month}`)
+      return {
+        issuer: { ...partyOf(from), notes: from.notes ?? [] },
+        partner: partyOf(to),
+        tax: taxOf(to.tax),
+        dueDays: to.due_days ?? from.due_days ?? null,
+      }
+    },
+  }
+}
+
+function parsed(file: string): unknown {
+  try {
+    return JSON.parse(readInput(file).replace(/^\uFEFF/, ''))
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    throw new Problem('bad_file', `${file} is not JSON: ${error.message}.`)
+  }
+}
+
+/** The entry with the latest beginning that is not after the month. */
+function inForce<T extends { from?: string | undefined }>(
+  entries: readonly T[],
+  month: string,
+): T | undefined {
+  const begin = ({ from }: T): string => from ?? ''
+  const begun = entries.filter((entry) => begin(entry) <= month)
+  return begun.toSorted((a, b) => (begin(a) < begin(b) ? -1 : 1)).at(-1)
+}
+
+const partyOf = ({ name, address, country, tax_id }: z.infer<typeof party>): Party => ({
+  name,
+  address,
+  country: country ?? null,
+  taxId: tax_id ?? null,
+})
+
+function taxOf(given: z.infer<typeof tax> | undefined): Tax | null {
+  if (given === undefined) return null
+  if (given === 'reverse-charge') return { kind: 'reverse-charge' }
+  return 'rate' in given
+    ? { kind: 'rate', rateBps: rateBpsOf(given.rate) }
+    : { kind: 'exempt', why: given.exempt }
+}
+
+/** The name of a field as it is written in the file: a single entry has no number there. */
+function placeOf(given: unknown, path: readonly PropertyKey[]): string {
+  let name = ''
+  let here: unknown = given
+  for (const key of path) {
+    if (typeof key === 'number' && !Array.isArray(here)) continue
+    name += typeof key === 'number' ? `[${key}]` : `${name === '' ? '' : '.'}${String(key)}`
+    here = (here as Record<PropertyKey, unknown> | null | undefined)?.[key]
+  }
+  return name
+}
+
+const KINDS: Record<string, string> = {
+  string: 'text',
+  array: 'a list of lines',
+  object: 'an object',
+  record: 'an object',
+}
+
+/** What is wrong with a field, to follow its name; zod's own message where we have none. */
+function wordsOf(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'is missing' : `must be ${KINDS[issue.expected] ?? issue.expected}`
+    case 'unrecognized_keys':
+      return `has unknown settings: ${issue.keys.join(', ')}`
+    case 'too_small':
+      return 'must not be empty'
+    case 'too_big':
+      return `must be at most ${issue.maximum} ${issue.origin === 'string' ? 'characters' : 'lines'}`
+    case 'invalid_key':
+      return 'is not the slug of a partner'
+    default:
+      return undefined
+  }
+}
