@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { VITAL_FINDINGS } from '../../src/core/findings.ts'
@@ -14,11 +14,7 @@ import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { startService } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
-
-const PAGE = readFileSync(join(import.meta.dirname, '../../docs/monitoring.md'), 'utf8')
-const BLOCKS = [...PAGE.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, text = '']) => text)
-const scrape = BLOCKS.find((text) => text.includes('scrape_configs')) ?? ''
-const rules = BLOCKS.find((text) => text.includes('groups:')) ?? ''
+import { ALERTS, PAGE, RULES as rules, SCRAPE as scrape } from './failures.ts'
 
 test('the table has every metric, with its type', async (t) => {
   const { store } = await startService(t)
@@ -33,9 +29,6 @@ test('the table has every metric, with its type', async (t) => {
   for (const [name] of rules.matchAll(/tranche_\w+/g)) assert.ok(types.has(name), `${name} of a rule exists`)
   assert.ok(types.has('nodejs_eventloop_lag_p99_seconds'))
 })
-
-/** The names of the alerts. */
-const ALERTS = [...rules.matchAll(/alert: (\w+)/g)].map(([, name = '']) => name)
 
 test('the rules have the severity that the findings have', () => {
   const severityOf = (alert: string) =>

@@ -37,10 +37,10 @@ test('the shell blocks work by copy and paste, in their order', async (t) => {
   // Of the two that stand still after a restore, check says so.
   assert.equal(out.match(/^ok$/gm)?.length, 2)
   assert.equal(out.match(/database_restored/g)?.length, 3)
-  // Five copies, and nothing that belongs to root.
+  // Six copies, the first of them by init, and nothing that belongs to root.
   const backups = out.split('---\n')[1]?.trim().split('\n') ?? []
   for (const name of backups) assert.match(name, /^tranche-\d{8}T\d{6}Z(-before-upgrade|-move)?\.db$/)
-  assert.equal(backups.length, 5)
+  assert.equal(backups.length, 6)
 })
 
 test('every kind of finding is explained, and no other', () => {

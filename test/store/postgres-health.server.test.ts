@@ -7,7 +7,9 @@ import { closeSync, existsSync, openSync, writeFileSync, writeSync } from 'node:
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
+import { commandLine } from '../../src/cli/command.ts'
 import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { createMetrics } from '../../src/http/ops/metrics.ts'
 import { createReadiness } from '../../src/http/ops/readiness.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
@@ -16,8 +18,10 @@ import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'
 import { query } from '../../src/store/statement.ts'
 import type { Store } from '../../src/store/store.ts'
 import { ofTenant } from '../../src/store/transaction.ts'
+import { failureNamed, firing, isPrinted, valuesOf } from '../guides/failures.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { ownDatabase, runServer, type Server, startServer, startStandby } from '../support/postgres-server.ts'
+import { runHere } from '../support/service.ts'
 import { hasTool, serverProgram } from '../support/tools.ts'
 import { until } from '../support/within.ts'
 import { firstTranche, link, openWorld, sendPlan, T0, tick, type World } from './world.ts'
@@ -134,11 +138,11 @@ async function openOn(t: TestContext, server: Server, user = 'tranche') {
 const faultsOf = async (store: Store) =>
   (await store.findFaults()).map(({ kind, subject, message }) => `${kind}: ${subject} ${message}`)
 
-test('the check warns of a slot nobody reads, of long transactions, and of a standby that is away', async (t) => {
+test('the check warns of a slot nobody reads, and of long transactions', async (t) => {
   if (!hasTool(t, 'postgres')) return
   const server = await startServer({ max_wal_size: '32MB', min_wal_size: '32MB' })
   t.after(server.stop)
-  const { store, found, setAhead } = await openOn(t, server)
+  const { found, setAhead } = await openOn(t, server)
 
   assert.deepEqual(await found('slot_behind'), [])
   await server.ask(`select pg_create_physical_replication_slot('gone', true)`)
@@ -167,7 +171,13 @@ test('the check warns of a slot nobody reads, of long transactions, and of a sta
   )
   await assert.rejects(work)
   assert.deepEqual(await names(6 * HOUR_MS + MINUTE_MS), [])
+})
 
+test('the standby is away', async (t) => {
+  if (!hasTool(t, 'postgres')) return
+  const server = await startServer()
+  t.after(server.stop)
+  const { store, found } = await openOn(t, server)
   const name = { cluster_name: 'b' }
   const standby = await startStandby(server, name)
   t.after(standby.stop)
@@ -202,8 +212,20 @@ test('the check warns of a slot nobody reads, of long transactions, and of a sta
     reasons[0] ?? '',
     /^The server of the database waits for a standby \(.* = b\).*no commit ends\.$/,
   )
+  const row = failureNamed('the standby is away')
+  const metrics = () => createMetrics().read(store)
+  const promtool = hasTool(t, 'promtool')
+  const text = await metrics()
+  assert.deepEqual(valuesOf(text, row.metric), [1])
+  if (promtool) assert.deepEqual(firing(t, text, [row.alert]), [row.alert])
+  const [finding] = await found(row.code)
+  assert.ok(isPrinted(commandLine('tranche', finding?.next ?? []), row), String(finding?.next))
+  const guide = await runHere(finding?.next.slice(1) ?? [])
+  assert.match(guide.out, /synchronous_standby_names/)
   await server.ask(`alter system reset synchronous_standby_names`)
   await server.ask('select pg_reload_conf()')
+  await until(WAIT_MAX_MS, 'writes that end', async () => (await found(row.code)).length === 0)
+  if (promtool) assert.deepEqual(firing(t, await metrics(), [row.alert]), [])
 })
 
 test('the check warns before the numbers of transactions run out, and finds pages that came back changed', async (t) => {

@@ -6,7 +6,6 @@ import type { ExecutionId } from '../../core/execution.ts'
 import { standbyWords, ticket } from '../../core/findings.ts'
 import { HOUR_MS } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
-import { namedInCommand } from '../address.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
   firstAwake,
@@ -235,6 +234,6 @@ const standbyLook =
   async () => {
     const names = await standbyAway(connection)
     if (names === null) return []
-    const next = ['psql', namedInCommand(connection.server), '-c', 'table pg_stat_replication']
+    const next = ['tranche', 'docs', 'postgres#when-the-standby-is-away']
     return [ticket('standby_away', 'server', standbyWords(names), { severity: 'page', next })]
   }

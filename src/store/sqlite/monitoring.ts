@@ -24,7 +24,7 @@ import { IS_OPEN, OWN_NOW } from '../sql/ledger.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import { type Connection, type Database, databaseBytes } from './file/connection.ts'
-import { isDenied, userName } from './file/errors.ts'
+import { giveBack, isDenied, userName } from './file/errors.ts'
 import { realName, walBytes } from './file/files.ts'
 
 export function createMonitoringStore(connection: Connection, base: Base): MonitoringStore {
@@ -176,10 +176,10 @@ function closedFiles(db: Database): Look {
       const stats = statSync(file, { throwIfNoEntry: false })
       if (!stats || !isDenied(file, constants.R_OK | constants.W_OK)) return []
       const { uid, mode } = stats
-      const [own, group] = [process.geteuid?.() ?? uid, process.getegid?.() ?? stats.gid]
+      const own = process.geteuid?.() ?? uid
       const nameOf = (id: number): string => userName(id) ?? `user ${id}`
       const message = `belongs to ${nameOf(uid)} and has mode 0${(mode & 0o777).toString(8)}: ${nameOf(own)}, who runs this, can open it no more, so whatever starts next fails`
-      const next = uid === own ? ['chmod', '600', file] : ['chown', `${own}:${group}`, file]
+      const next = uid === own ? ['chmod', '600', file] : giveBack(file)
       return [ticket('file_closed', file, message, { severity: 'page', next })]
     })
 }

@@ -129,6 +129,16 @@ function ownerOf(name: string): string {
   }
 }
 
+/** In a folder of ours, somebody else's file is one that a command of root's has left, or put there. */
+const isOursGone = (file: string, folder: string): boolean =>
+  ownerId(folder) === process.geteuid?.() && ownerId(file) !== ownerId(folder)
+
+/** The command by which root gives a file to the user of this process. */
+export function giveBack(file: string): string[] {
+  const uid = process.geteuid?.() ?? 0
+  return ['chown', `${userName(uid) ?? uid}:`, file]
+}
+
 /** What to do about somebody else's file. */
 function runAs(name: string): string {
   const owner = ownerId(name)
@@ -231,7 +241,7 @@ function unusable(file: string, folder: string): string {
 
 const unwritable = (file: string, folder: string): string =>
   `${file} cannot be written, and even a reader has to write the log beside it: ${folder} belongs to ${ownerOf(folder)}, ` +
-  `the file to ${ownerOf(file)}; ${runAs(file)}, ` +
+  `the file to ${ownerOf(file)}; ${isOursGone(file, folder) ? `as root, give it back: \`${giveBack(file).join(' ')}\`` : runAs(file)}, ` +
   'or on a read-only disk copy the file and its -wal to a folder of yours and name the copy with --db.'
 
 // Which kind of error SQLite has thrown: the file is locked, damaged, or not a database.

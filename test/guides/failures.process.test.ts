@@ -1,0 +1,453 @@
+// Every failure of the table in docs/monitoring.md, made to happen: status calls it by its code, the metric and the
+// alert have it, and the command that is printed helps when it is pasted.
+
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { now, openShop, SHIFTED, type Shop } from '../clock/wrong-clock.ts'
+import { MOUNTING, mayMount } from '../faults/mounts.ts'
+import { startTicker } from '../price/ticker.ts'
+import { damageAt } from '../store/damage.ts'
+import { makeAuthority, makeCertificate } from '../support/certificate.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { CACHE, finish, PROGRAM, WITH_OPS } from '../support/process.ts'
+import { hasTool } from '../support/tools.ts'
+import { startReceiver } from '../webhook/receiver.ts'
+import { assertRule, FAILURES, type Failure, failureNamed, firing, isPrinted, valuesOf } from './failures.ts'
+
+type Stage = {
+  /** How far the clock of everybody is off by now. */
+  shiftMs: number
+  /** Arguments of serve. */
+  argv?: readonly string[]
+  env?: Record<string, string>
+  /** Done while serve runs, before anybody looks. */
+  strike?: () => unknown
+  /** What the command cannot do. */
+  elsewhere?: () => unknown
+  /** What follows the command, which has printed `out`. */
+  after?: (out: string, served: Served) => unknown
+  /** Whether serve is started anew for the second look. */
+  restarts?: true
+  /** The command may exit so. */
+  exits?: number
+}
+type Served = Awaited<ReturnType<Shop['serve']>>
+
+const PRICE = ['tick', '--price', '64000']
+
+/** Makes a failure of a shop whose database is file `db`. */
+type Cause = (t: TestContext, shop: Shop, db: string) => Promise<Stage>
+
+async function keyOf(shop: Shop, ...argv: string[]): Promise<string> {
+  return (await shop.run(0, 'key', 'create', 'acme', '--env', 'live', ...argv)).out.trim()
+}
+
+const call = (url: string, key: string, path: string, body?: object): Promise<Response> =>
+  fetch(`${url}/partner/v1/${path}`, {
+    headers: { authorization: `Bearer ${key}`, connection: 'close' },
+    ...(body && { method: 'POST', body: JSON.stringify(body) }),
+  })
+
+/** A partner that fetches and fills what is due. */
+async function fillAll(shop: Shop, shiftMs: number, key: string): Promise<void> {
+  const served = await shop.serve(shiftMs)
+  const due = (await (await call(served.url, key, 'executions/due')).json()) as {
+    execution_id: string
+    amount_usd: string
+  }[]
+  for (const { execution_id: id, amount_usd } of due) {
+    const btc_amount = (Number(amount_usd) / 64_000).toFixed(8)
+    const bought = { usd_amount: amount_usd, btc_amount, execution_price: '64000.00' }
+    const order = { partner_order_id: id, status: 'filled', ...bought }
+    const answer = await call(served.url, key, `executions/${id}/confirm`, order)
+    assert.equal(answer.status, 200, await answer.text())
+  }
+  served.child.kill('SIGTERM')
+  await served.ended
+}
+
+const unfetched: Cause = async (_, shop) => {
+  const key = await keyOf(shop)
+  await shop.run(0, ...PRICE)
+  const shiftMs = 20 * MINUTE_MS
+  return { shiftMs, after: () => fillAll(shop, shiftMs, key), restarts: true }
+}
+
+/** A webhook of acme that has failed so often, and one more wake-up that fails. */
+const failing =
+  (before: number, after: (shop: Shop, env: Record<string, string>) => Stage['after']): Cause =>
+  async (t, shop) => {
+    const authority = makeAuthority(t)
+    let isWell = false
+    const receiver = await startReceiver(t, authority.issue('IP:127.0.0.1'), (response) => {
+      response.writeHead(isWell ? 204 : 500).end()
+    })
+    const env = { TRANCHE_WEBHOOK_CA: authority.caFile, TRANCHE_WEBHOOK_ALLOW_CIDR: '127.0.0.0/8' }
+    const key = await keyOf(shop)
+    const served = await shop.serve(
+      0,
+      '--webhook-ca',
+      authority.caFile,
+      '--webhook-allow-cidr',
+      '127.0.0.0/8',
+    )
+    const url = `https://127.0.0.1:${receiver.port}/hook`
+    assert.equal((await call(served.url, key, 'webhooks', { url })).status, 200)
+    served.child.kill('SIGTERM')
+    await served.ended
+    await damageAt(join(shop.cwd, 'tranche.db'), `update webhooks set consecutive_failures = ${before}`)
+    const argv = ['--webhook-ca', authority.caFile, '--webhook-allow-cidr', '127.0.0.0/8']
+    await shop.run(0, ...PRICE, ...argv)
+    const healed = after(shop, env)
+    return {
+      shiftMs: 0,
+      env,
+      elsewhere: () => {
+        isWell = true
+      },
+      ...(healed && { after: healed }),
+    }
+  }
+
+const endingKey =
+  (lifetime: string, shiftMs: number): Cause =>
+  async (_, shop) => {
+    await keyOf(shop, '--expires-in', lifetime)
+    return {
+      shiftMs,
+      async after(out, served) {
+        assert.equal((await call(served.url, out.trim(), 'me')).status, 200)
+      },
+    }
+  }
+
+const backups: Cause = async (_, shop) => {
+  const folder = join(shop.cwd, 'backups')
+  mkdirSync(folder, { recursive: true })
+  assert.equal((await shop.run(0, 'backup', folder, '--keep', '3')).code, 0)
+  return { shiftMs: MINUTE_MS }
+}
+
+/** A certificate that ends after so many days. */
+function writeCertificate(folder: string, days: number): string[] {
+  const { cert, key } = makeCertificate(plus(now(), days * DAY_MS) as Instant)
+  const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
+  writeFileSync(certFile, cert)
+  writeFileSync(keyFile, key)
+  return ['--tls-cert', certFile, '--tls-key', keyFile]
+}
+
+const CAUSES: Record<string, Cause> = {
+  async 'no tick runs'(_, shop) {
+    await shop.run(0, ...PRICE)
+    return { shiftMs: 3 * HOUR_MS }
+  },
+
+  async 'the feed is dead'(t, shop) {
+    let isDead = false
+    const { origin } = await startTicker(t, (request, response) => {
+      if (isDead) request.socket.destroy()
+      else response.end('{"price":"64250.50"}')
+    })
+    const feed = `${origin}#/price`
+    await shop.run(0, 'tick', '--price-feed', feed)
+    isDead = true
+    await shop.run(MINUTE_MS, 'tick', '--price-feed', feed)
+    return {
+      shiftMs: MINUTE_MS,
+      env: { TRANCHE_PRICE_FEED: feed },
+      elsewhere: () => {
+        isDead = false
+      },
+      after: () => shop.run(2 * MINUTE_MS, 'tick', '--price-feed', feed),
+    }
+  },
+
+  'a partner is silent': unfetched,
+  'instructions wait': unfetched,
+
+  async 'a partner fails its orders'(_, shop) {
+    const key = await keyOf(shop)
+    await shop.run(0, ...PRICE)
+    const served = await shop.serve(0)
+    const due = (await (await call(served.url, key, 'executions/due')).json()) as { execution_id: string }[]
+    for (const { execution_id: id } of due)
+      await call(served.url, key, `executions/${id}/confirm`, { partner_order_id: id, status: 'failed' })
+    served.child.kill('SIGTERM')
+    await served.ended
+    // Its venue works again, and a day later so do its orders.
+    const later = 25 * HOUR_MS
+    const stage: Stage = { shiftMs: 0, restarts: true }
+    stage.after = async () => {
+      stage.shiftMs = later
+      await shop.run(later, ...PRICE)
+      await fillAll(shop, later, key)
+    }
+    return stage
+  },
+
+  'a webhook fails': failing(4, (shop, env) => async () => {
+    const argv = ['--webhook-ca', env.TRANCHE_WEBHOOK_CA ?? '', '--webhook-allow-cidr', '127.0.0.0/8']
+    await shop.run(DAY_MS, ...PRICE, ...argv)
+  }),
+  'a webhook is paused': failing(
+    9,
+    (shop) => () => shop.run(0, 'webhook', 'resume', 'acme', '--env', 'live'),
+  ),
+
+  'a key ends soon': endingKey('60d', 50 * DAY_MS),
+  'a key has ended': endingKey('1h', 2 * HOUR_MS),
+
+  async 'the file is damaged'(_, shop, db) {
+    const copy = join(shop.cwd, 'copy.db')
+    await shop.run(0, 'backup', copy)
+    await damageAt(db, `update plans set amount_usd = amount_usd + 1 where plan_id = 1`)
+    assert.equal((await shop.run(0, 'check')).code, 3)
+    return {
+      shiftMs: 0,
+      exits: 3,
+      restarts: true,
+      async after(out, served) {
+        assert.match(out, /row_changed/)
+        served.child.kill('SIGTERM')
+        await served.ended
+        await shop.store.close()
+        for (const argv of [['restore', copy], ['restore', '--resume'], ['check']]) {
+          const { code, err } = await shop.run(0, ...argv)
+          assert.equal(code, 0, err)
+        }
+      },
+    }
+  },
+
+  async 'others can read the file'(_, __, db) {
+    chmodSync(db, 0o644)
+    return { shiftMs: 0 }
+  },
+
+  async 'others can write into its folder'(_, shop) {
+    chmodSync(shop.cwd, 0o777)
+    return { shiftMs: 0 }
+  },
+
+  async 'the clock is a day ahead'(_, shop) {
+    await shop.run(0, 'tick', '--price-feed', shop.feed)
+    assert.equal((await shop.run(DAY_MS, 'tick', '--price-feed', shop.feed)).code, 1)
+    const stage: Stage = { shiftMs: DAY_MS, restarts: true }
+    stage.elsewhere = () => {
+      stage.shiftMs = 0
+    }
+    stage.after = () => shop.run(0, 'tick', '--price-feed', shop.feed)
+    return stage
+  },
+
+  async 'the clock is a day behind'(_, shop) {
+    await shop.run(0, ...PRICE)
+    const stage: Stage = { shiftMs: -DAY_MS, restarts: true }
+    stage.elsewhere = () => {
+      stage.shiftMs = 0
+    }
+    return stage
+  },
+
+  async 'a certificate ends'(_, shop) {
+    const argv = writeCertificate(shop.cwd, 2)
+    return {
+      shiftMs: 0,
+      argv,
+      elsewhere: () => writeCertificate(shop.cwd, 90),
+      async after(out, served) {
+        assert.match(out, /certificate/i)
+        served.child.kill('SIGHUP')
+        await served.line('the certificate was read again')
+      },
+    }
+  },
+
+  async 'the backup fails'(_, shop) {
+    const folder = join(shop.cwd, 'gone/')
+    assert.equal((await shop.run(0, 'backup', folder, '--keep', '3')).code, 4)
+    return { shiftMs: 0, elsewhere: () => mkdirSync(folder) }
+  },
+
+  async 'no backup is made'(...given) {
+    await backups(...given)
+    return { shiftMs: 3 * DAY_MS }
+  },
+
+  async 'the newest backup is gone'(t, shop, db) {
+    const stage = await backups(t, shop, db)
+    rmSync(join(shop.cwd, 'backups'), { recursive: true })
+    mkdirSync(join(shop.cwd, 'backups'))
+    return stage
+  },
+
+  async 'no check is made'(_, shop) {
+    assert.equal((await shop.run(0, 'check', '--daily')).code, 0)
+    return { shiftMs: 3 * DAY_MS }
+  },
+}
+
+/** Those that need a booted machine or a server of PostgreSQL are tests of these files, by the same names. */
+const ELSEWHERE = {
+  'the file belongs to another user': 'failures.heavy.test.ts',
+  '`serve` has stopped': 'failures.heavy.test.ts',
+  'a setting is wrong': 'failures.heavy.test.ts',
+  'the standby is away': '../store/postgres-health.server.test.ts',
+}
+
+/** Those of the clock show what it is, on a machine that systemd runs: a booted test pastes them. */
+const isOfBooted = (command: string): boolean =>
+  command.startsWith('timedatectl') && !existsSync('/run/systemd/system')
+
+/** `tranche` of a shell whose clock is off, by the variable. */
+function layProgram(t: TestContext): string {
+  const folder = temporaryFolder(t)
+  const words = SHIFTED.map((word) => `'${word}'`).join(' ')
+  writeFileSync(join(folder, 'tranche'), `#!/bin/sh\nexec ${words} "$@"\n`, { mode: 0o755 })
+  return folder
+}
+
+type Status = { findings: { kind: string; mend: string }[] }
+
+async function shows(t: TestContext, row: Failure, cause: Cause): Promise<void> {
+  const shop = await openShop(t)
+  const db = join(shop.cwd, 'tranche.db')
+  const stage = await cause(t, shop, db)
+  const found = async () => {
+    const { out } = await shop.run(stage.shiftMs, 'status', '--json')
+    return (JSON.parse(out) as Status).findings.find(({ kind }) => kind === row.code)
+  }
+  const start = () => shop.serve(stage.shiftMs, ...WITH_OPS, ...(stage.argv ?? []))
+  let served = await start()
+  const metrics = async () => (await fetch(`${served.opsUrl}/metrics`)).text()
+  if (row.code === 'certificate_ends') await waitFor(found)
+
+  const finding = await found()
+  assert.ok(finding, `status has ${row.code}`)
+  assert.ok(isPrinted(finding.mend, row), finding.mend)
+  const text = await metrics()
+  assert.ok(
+    valuesOf(text, row.metric).some((value) => value > 0),
+    `${row.metric} is there`,
+  )
+  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, text, [row.alert]), [row.alert])
+
+  await stage.elsewhere?.()
+  let out = ''
+  if (!isOfBooted(row.command)) {
+    const env = {
+      ...CACHE,
+      ...stage.env,
+      PATH: `${layProgram(t)}:${process.env.PATH}`,
+      SHIFT_MS: String(stage.shiftMs),
+    }
+    const pasted = await finish(t, [finding.mend], { cwd: '/', env, program: ['sh', '-euc'] })
+    assert.equal(pasted.code, stage.exits ?? 0, `${finding.mend}: ${pasted.err}${pasted.out}`)
+    out = pasted.out
+  }
+  await stage.after?.(out, served)
+  if (stage.restarts) {
+    served.child.kill('SIGKILL')
+    await served.ended
+    served = await start()
+  }
+  await waitFor(async () => !(await found()))
+  assert.equal(await found(), undefined, `${finding.mend} ends ${row.code}`)
+  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, await metrics(), [row.alert]), [])
+}
+
+/** Gives what is written beside an answer a moment. */
+async function waitFor(isSo: () => Promise<unknown>): Promise<void> {
+  for (let tries = 0; tries < 20 && !(await isSo()); tries++)
+    await new Promise((resolve) => setTimeout(resolve, 100))
+}
+
+suite('each failure is shown, sets off its alarm, and ends with what is printed', { concurrency: 2 }, () => {
+  for (const [what, cause] of Object.entries(CAUSES)) test(what, (t) => shows(t, failureNamed(what), cause))
+})
+
+/** A disk of 32 MiB with a database and a serve on it, filled by as much: before it, when it is full, and after. */
+async function fills(t: TestContext, row: Failure, bytes: string): Promise<void> {
+  const folder = temporaryFolder(t)
+  const program = PROGRAM.map((word) => `'${word}'`).join(' ')
+  const script = `mount -t tmpfs -o size=32m,mode=700 none "${folder}" && cd "${folder}"
+    tranche() { ${program} "$@"; }
+    tranche partner create acme --name Acme > partner
+    ${program} serve --port 0 --ops-listen 127.0.0.1:0 2> log &
+    until grep -qs listening log; do sleep 0.1; done
+    ops=$(grep -o '"ops_url":"[^"]*"' log | cut -d '"' -f 4)
+    (${bytes}) > fill 2> rest || true
+    look() { tranche status --json; curl -s "$ops/metrics" | grep '^tranche_findings{kind="disk_low"'; }
+    look
+    eval "$(tranche status --json | grep -o '"mend": *"df[^"]*"' | cut -d '"' -f 4)" | tail -n 1
+    rm fill; look
+    kill $!; wait $!`
+  const { out, err, code } = await finish(t, [script], { cwd: '/', program: MOUNTING })
+  assert.equal(code, 0, err)
+  const [before = '', metric = '', used = '', after = '', silent = ''] = out.trim().split('\n')
+  const [finding] = (JSON.parse(before) as Status).findings
+  assert.equal(finding?.kind, row.code)
+  assert.ok(isPrinted(finding?.mend ?? '', row), finding?.mend)
+  assert.match(used, / (9\d|100)% /, 'what it shows is the disk')
+  assert.deepEqual((JSON.parse(after) as Status).findings, [])
+  assert.deepEqual(
+    [metric, silent].map((line) => Number(line.split(' ').at(-1))),
+    [1, 0],
+  )
+  if (!hasTool(t, 'promtool')) return
+  assert.deepEqual(firing(t, metric, [row.alert]), [row.alert])
+  assert.deepEqual(firing(t, silent, [row.alert]), [])
+}
+
+const FILLED: Record<string, string> = {
+  'the disk is nearly full': 'head -c 31000000 /dev/zero',
+  'the disk is full': 'cat /dev/zero',
+}
+
+for (const [what, bytes] of Object.entries(FILLED))
+  test(what, async (t) => {
+    if (mayMount(t)) await fills(t, failureNamed(what), bytes)
+  })
+
+const RENAMED = 'the file is renamed'
+
+test(RENAMED, async (t) => {
+  const row = failureNamed(RENAMED)
+  const shop = await openShop(t)
+  const db = join(shop.cwd, 'tranche.db')
+  await shop.store.close()
+  const status = () => shop.run(0, 'status', '--json')
+  let served = await shop.serve(0, ...WITH_OPS)
+  const metrics = async () => (await fetch(`${served.opsUrl}/metrics`)).text()
+  const up = async () => valuesOf(await metrics(), row.metric)
+  assert.deepEqual(await up(), [1])
+  renameSync(db, `${db}.other`)
+  const { code, err } = await status()
+  assert.deepEqual([code, JSON.parse(err).error.code], [4, row.code])
+  await waitFor(async () => (await up())[0] === 0)
+  assert.deepEqual(await up(), [0])
+  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, await metrics(), [row.alert]), [row.alert])
+  const command = row.command.replace('RENAMED', `${db}.other`).replace('FILE', db)
+  served.child.kill('SIGTERM')
+  await served.ended
+  assert.equal((await finish(t, [command], { cwd: '/', program: ['sh', '-euc'] })).code, 0)
+  served = await shop.serve(0, ...WITH_OPS)
+  assert.deepEqual(await up(), [1])
+  assert.deepEqual(JSON.parse((await status()).out).findings, [])
+  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, await metrics(), [row.alert]), [])
+})
+
+test('every row of the table has its test, and its rule asks about its metric', () => {
+  for (const row of FAILURES) assertRule(row)
+  const here = [...Object.keys(CAUSES), ...Object.keys(FILLED), RENAMED]
+  const expected = FAILURES.map(({ what }) => what).sort()
+  assert.deepEqual([...here, ...Object.keys(ELSEWHERE)].sort(), expected)
+  for (const [what, file] of Object.entries(ELSEWHERE)) {
+    const text = readFileSync(join(import.meta.dirname, file), 'utf8')
+    assert.ok(text.includes(`test('${what}'`), `${file} has a test of ${what}`)
+  }
+})
