@@ -96,7 +96,20 @@ export const ADJUSTMENT_COLUMNS = [
 ] as const
 export type AdjustmentColumn = (typeof ADJUSTMENT_COLUMNS)[number]
 
-type AnyColumn = SummaryColumn | UserColumn | TradeColumn | AdjustmentColumn
+export const INVOICE_COLUMNS = [
+  'invoice_number',
+  'invoice_date',
+  'due_date',
+  'partner_slug',
+  'month',
+  'corrects',
+  'net_usd',
+  'tax_usd',
+  'total_usd',
+] as const
+export type InvoiceColumn = (typeof INVOICE_COLUMNS)[number]
+
+type AnyColumn = SummaryColumn | UserColumn | TradeColumn | AdjustmentColumn | InvoiceColumn
 /**
  * What a column contains: text from outside, figures that can be added up, or neither. A new column does not compile
  * until this is declared, because a spreadsheet would compute a formula that a partner wrote.
@@ -151,6 +164,13 @@ const KINDS: Readonly<Record<AnyColumn, 'foreign' | 'plain' | Unit>> = {
   original_order_id: 'foreign',
   original_usd_amount: 'plain',
   original_btc_amount: 'plain',
+  invoice_number: 'foreign',
+  invoice_date: 'plain',
+  due_date: 'plain',
+  corrects: 'foreign',
+  net_usd: 'dollars',
+  tax_usd: 'dollars',
+  total_usd: 'dollars',
 }
 const kindOf = (name: string) => (KINDS as Readonly<Record<string, string>>)[name]
 

@@ -1,8 +1,9 @@
 // Exports: the rows of the reports, read a few at a time, and their text.
 
-import { formatBtc, formatPrice, formatUsd } from '../core/money.ts'
+import { type Issued, signed } from '../core/fees.ts'
+import { formatBtc, formatPrice, formatUsd, type Usd } from '../core/money.ts'
 import { type FixedPeriod, periodOf } from '../core/month.ts'
-import { formatInstant } from '../core/time.ts'
+import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
 import { executedAtOf } from '../core/trade.ts'
 import type { AdjustmentLine, TenantFilter, TradeLine } from '../store/store.ts'
 import {
@@ -14,6 +15,8 @@ import {
   createTotals,
   csvHeader,
   csvRow,
+  INVOICE_COLUMNS,
+  type InvoiceColumn,
   type Row,
   SUMMARY_COLUMNS,
   type SummaryColumn,
@@ -26,7 +29,7 @@ import {
 } from './columns.ts'
 import { type BillingStore, bill, pagesAfter, statementJson, userLineJson } from './statement.ts'
 
-export const REPORTS = ['summary', 'users', 'trades', 'adjustments'] as const
+export const REPORTS = ['summary', 'users', 'trades', 'adjustments', 'invoices'] as const
 export type ReportKind = (typeof REPORTS)[number]
 
 /** Few, because a page is in memory at once, and its read should be short. */
@@ -48,6 +51,7 @@ export const EXPORTS: Record<ReportKind, Report> = {
   users: { columns: columnsOf(USER_COLUMNS), pages: userPages },
   trades: { columns: columnsOf(TRADE_COLUMNS), pages: tradePages },
   adjustments: { columns: columnsOf(ADJUSTMENT_COLUMNS), pages: adjustmentRowPages },
+  invoices: { columns: columnsOf(INVOICE_COLUMNS), pages: invoicePages },
 }
 
 async function* summaryPages({
@@ -94,6 +98,18 @@ export const adjustmentPages = ({
 
 async function* adjustmentRowPages(scope: ExportScope): AsyncGenerator<Iterable<Row<AdjustmentColumn>>> {
   for await (const page of adjustmentPages(scope)) yield rowsOf(page, adjustmentLineJson)
+}
+
+async function* invoicePages(scope: ExportScope): AsyncGenerator<Iterable<Row<InvoiceColumn>>> {
+  for await (const page of issuedPages(scope)) yield rowsOf(page, issuedJson)
+}
+
+/** What was issued within a month, page by page; of a month that runs, all there is. Only live months have invoices. */
+export async function* issuedPages({ store, period, filter }: ExportScope): AsyncGenerator<Issued[]> {
+  if (filter.environment !== 'live') return
+  const { start: from, end: before } = periodOf(period.month)
+  const within = { slug: filter.slug, from, before }
+  yield* pagesAfter<Issued>(ROWS_PER_PAGE, (page) => store.listInvoices(within, page))
 }
 
 /** Makes each row on demand: a whole page of rows would outlive the garbage collector's nursery. */
@@ -228,4 +244,21 @@ function fillRow(
     executed_at: executedAt === null ? null : formatInstant(executedAt),
     failure_reason: 'failureReason' in report ? report.failureReason : null,
   }
+}
+
+/** Something that was issued. Amounts of a credit note are negative, so that a column adds up. */
+export function issuedJson({ number, partnerSlug, month, corrects, issuedAt, ...of }: Issued) {
+  const { dueDays }: { dueDays: number | null } = JSON.parse(of.details)
+  const sign = (amount: Usd) => formatUsd(signed({ corrects }, amount))
+  return {
+    invoice_number: number,
+    invoice_date: utcDate(issuedAt),
+    due_date: corrects === null && dueDays !== null ? utcDate(plus(issuedAt, dueDays * DAY_MS)) : null,
+    partner_slug: partnerSlug,
+    month,
+    corrects,
+    net_usd: sign(of.net),
+    tax_usd: sign(of.tax),
+    total_usd: sign((of.net + of.tax) as Usd),
+  } satisfies Row<InvoiceColumn>
 }

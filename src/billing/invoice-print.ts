@@ -1,16 +1,19 @@
 // The layouts of an invoice: HTML for printing, Markdown, and JSON.
 
-import { formatBtc, formatUsd } from '../core/money.ts'
+import type { Tax } from '../core/fees.ts'
+import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import { htmlText, visibleCell } from '../core/text.ts'
 import { formatInstant } from '../core/time.ts'
 import {
   dateOf,
+  dueOf,
   feeLines,
   fillsOf,
   type Invoice,
   type Layout,
   numberOf,
   type Party,
+  taxIn,
   termsOf,
   tierReason,
   type Words,
@@ -38,6 +41,9 @@ table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nu
 th, td { text-align: left; vertical-align: top; padding: 0.9mm 3mm 0.9mm 0; border-bottom: 0.5pt solid #d5d9de; }
 th { font-weight: 600; font-size: 8.5pt; color: #5b6470; }
 tr, section, .fees { break-inside: avoid; }
+p { orphans: 3; widows: 3; }
+.small thead, .small tbody tr:nth-child(-n+2) { break-after: avoid; }
+.small tbody tr:nth-last-child(-n+3) { break-before: avoid; }
 .amount { text-align: right; padding-right: 0; padding-left: 3mm; white-space: nowrap; }
 .facts th { width: 38mm; font-weight: 400; font-size: inherit; }
 .total td { border-bottom: 0; border-top: 1pt solid #1c1f24; font-weight: 600; font-size: 12pt; padding-top: 2.4mm; }
@@ -80,23 +86,34 @@ ${words.fees.map((cells) => htmlRow(cells, 'td', 1)).join('\n')}
 <div class="terms">
 ${words.terms.map((line) => `<p>${htmlText(line)}</p>`).join('\n')}
 </div></div>
-<h2>Volume</h2>
-<table>
-${words.volume.map((cells, at) => htmlRow(cells, 'td', 1, at === words.volume.length - 1 ? 'sum' : '')).join('\n')}
-</table>
-<section><h2>${htmlText(words.evidence.heading)}</h2>
-<p>${htmlText(words.evidence.text)}</p>
-${words.evidence.facts.length === 0 ? '' : facts(words.evidence.facts, 'code')}
-</section>
-<h2>${htmlText(words.adjustments.heading)}</h2>
-${hasAdjustments ? `<table class="small">\n<thead>${htmlRow(words.adjustments.columns, 'th', 2)}</thead>` : `<p>${words.adjustments.none}</p>`}
-`,
+${volume(words)}${proofAndAdjustments(words, hasAdjustments)}`,
 
   adjustment: (cells) => `${htmlRow(cells, 'td', 2)}\n`,
 
   foot: (hasAdjustments) => `${hasAdjustments ? '</table>\n' : ''}</body>
 </html>
 `,
+}
+
+const volume = ({ volume: rows }: Words): string =>
+  rows === null
+    ? ''
+    : `<section><h2>Volume</h2>
+<table>
+${rows.map((cells, at) => htmlRow(cells, 'td', 1, at === rows.length - 1 ? 'sum' : '')).join('\n')}
+</table></section>
+`
+
+/** Where there is no adjustment, the line that says so stays with the section above: it would be alone on a page. */
+function proofAndAdjustments({ evidence, adjustments }: Words, hasAdjustments: boolean): string {
+  if (evidence === null || adjustments === null) return ''
+  const proof = `<h2>${htmlText(evidence.heading)}</h2>
+<p>${htmlText(evidence.text)}</p>
+${evidence.facts.length === 0 ? '' : facts(evidence.facts, 'code')}`
+  const heading = `<h2>${htmlText(adjustments.heading)}</h2>`
+  if (!hasAdjustments) return `<section>${proof}\n${heading}\n<p>${adjustments.none}</p></section>\n`
+  const columns = htmlRow(adjustments.columns, 'th', 2)
+  return `<section>${proof}\n</section>\n${heading}\n<table class="small">\n<thead>${columns}</thead>\n`
 }
 
 /** The foot of every printed page. A name consists of a slug and a month, so it needs no escaping in CSS. */
@@ -138,13 +155,14 @@ export const MARKDOWN: Layout = {
       '## Fees',
       `${table(['Item', 'Arithmetic', 'USD'], words.fees)}\n| **${words.total[0]}** |  | ${escaped(words.total[1])} |`,
       words.terms.map(escapedLine).join('\n\n'),
-      '## Volume',
-      table(['', 'USD'], words.volume),
-      `## ${words.evidence.heading}`,
-      words.evidence.text,
-      ...(words.evidence.facts.length === 0 ? [] : [evidence(words)]),
-      `## ${words.adjustments.heading}`,
-      hasAdjustments ? tableHead(words.adjustments.columns) : `${words.adjustments.none}\n`,
+      ...(words.volume === null ? [''] : ['## Volume', table(['', 'USD'], words.volume)]),
+      ...(words.evidence === null ? [] : evidence(words.evidence)),
+      ...(words.adjustments === null
+        ? []
+        : [
+            `## ${words.adjustments.heading}`,
+            hasAdjustments ? tableHead(words.adjustments.columns) : `${words.adjustments.none}\n`,
+          ]),
     ].join('\n\n'),
 
   adjustment: (cells) => `\n${markdownRow(cells)}`,
@@ -153,8 +171,11 @@ export const MARKDOWN: Layout = {
 }
 
 /** As code, so that it can be copied: a slug and a checksum contain nothing that would end it. */
-const evidence = ({ evidence: { facts } }: Words): string =>
-  facts.map(([label, value]) => `- ${label}: \`${value}\``).join('\n')
+const evidence = ({ heading, text, facts }: NonNullable<Words['evidence']>): string[] => [
+  `## ${heading}`,
+  text,
+  ...(facts.length === 0 ? [] : [facts.map(([label, value]) => `- ${label}: \`${value}\``).join('\n')]),
+]
 
 const table = (titles: readonly string[], rows: readonly (readonly string[])[]): string =>
   [tableHead(titles), ...rows.map(markdownRow)].join('\n')
@@ -182,12 +203,13 @@ export function invoiceJson(invoice: Invoice) {
   const { statement, period, parties, adjusted, evidence } = invoice
   const { tenant, tier, activity, fees } = statement
   return {
-    invoice_number: numberOf(statement),
+    invoice_number: numberOf(invoice),
     partner_slug: tenant.partnerSlug,
     month: period.month,
     period_start: formatInstant(statement.period.start),
     period_end: formatInstant(statement.period.end),
-    invoice_date: dateOf(statement),
+    invoice_date: dateOf(invoice),
+    due_date: dueOf(invoice),
     currency: 'USD' as const,
     final: period.final,
     covers_until: formatInstant(period.end),
@@ -212,8 +234,17 @@ export function invoiceJson(invoice: Invoice) {
       amount_usd: formatUsd(amount),
     })),
     total_fee_usd: formatUsd(fees.total),
+    tax: parties?.tax ? taxJson(parties.tax) : null,
+    tax_usd: formatUsd(taxIn(invoice)),
+    total_usd: formatUsd((fees.total + taxIn(invoice)) as Usd),
     trades_export: evidence,
   }
 }
 
-const partyJson = ({ name, address, taxId }: Party) => ({ name, address, tax_id: taxId })
+const taxJson = (tax: Tax) => ({
+  kind: tax.kind,
+  rate_percent: tax.kind === 'rate' ? String(tax.rateBps / 100) : null,
+  why: tax.kind === 'exempt' ? tax.why : null,
+})
+
+const partyJson = ({ name, address, country, taxId }: Party) => ({ name, address, country, tax_id: taxId })

@@ -1,41 +1,57 @@
 // Invoices: made from the statement of a month, its adjustments and the checksum of its trades, and put into words.
 
 import { createHash } from 'node:crypto'
-import type { Tax } from '../core/fees.ts'
-import { BPS_ONE, type Statement } from '../core/fees.ts'
+import { BPS_ONE, creditOf, type Issued, percentOf, type Statement, type Tax, taxOf } from '../core/fees.ts'
 import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/late-fill.ts'
 import {
   floorToCents,
   formatBtc,
   formatExact,
   formatUsd,
+  grouped,
+  printUsd,
   roundToCents,
   type Usd,
   ZERO_USD,
 } from '../core/money.ts'
 import type { FixedPeriod } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
-import { formatInstant, plus, utcDate } from '../core/time.ts'
+import { Problem } from '../core/problem.ts'
+import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
 import { isFill, type Trade } from '../core/trade.ts'
 import type { AdjustmentLine, ExecutionStore } from '../store/store.ts'
 import { adjustmentLineJson, adjustmentPages, type ExportScope, textOf } from './export.ts'
 import { bill } from './statement.ts'
 
-/** The invoice of one live tenant's month. */
+/**
+ * The invoice of one live tenant's month. What was issued has its own names and tax; else those are given, and whether
+ * the issuer gives numbers. Throws invoice_conflict.
+ */
 export async function invoiceOf(
   scope: OrdersScope,
   tenant: Tenant,
-  parties: Parties | null,
+  { parties, isNumbered }: { parties: Parties | null; isNumbered: boolean },
 ): Promise<Invoice> {
   const { store, period } = scope
   const { statement } = await bill(store, tenant, period)
+  const issued = period.final ? await store.findInvoiceOf(tenant.partnerSlug, period.month) : null
+  if (issued) refuseOtherFees(issued, statement)
   return {
     statement,
     period,
-    parties,
+    parties: issued ? partiesOf(issued) : parties,
+    issued,
+    isDraft: period.final && isNumbered && issued === null,
     adjusted: await sumAdjustments(scope),
     evidence: period.final ? await evidenceOf(scope, tenant.partnerSlug) : null,
   }
+}
+
+/** A number that was given stands for one amount: a page with another one must not have it. */
+function refuseOtherFees({ number, net }: Issued, { fees, period }: Statement): void {
+  if (net === fees.total) return
+  const now = `${period.month} now comes to ${formatUsd(fees.total)}`
+  throw new Problem('invoice_conflict', `${number} was issued with ${formatUsd(net)} USD, and ${now}.`)
 }
 
 async function sumAdjustments(scope: OrdersScope): Promise<Invoice['adjusted']> {
@@ -102,6 +118,10 @@ type Evidence = { command: string; rows: number; sha256: string }
 
 export type Invoice = {
   statement: Statement
+  /** Null for one that has no number of a series. */
+  issued: Issued | null
+  /** Whether the issuer gives numbers, and this one has none yet. */
+  isDraft: boolean
   /** What the statement covers: for a month that is not over, the figures so far. */
   period: FixedPeriod
   /** Null where no settings name them. */
@@ -113,24 +133,42 @@ export type Invoice = {
 }
 
 /**
- * Unique, and the same whenever the invoice is made. Null while the month can change, because a page with a number
- * would be taken for the invoice.
+ * Unique, and the same whenever the invoice is made: the one that was given, or of an issuer that gives none, the slug
+ * and the month. Null while the month can change or the number has yet to be given, because a page with a number would
+ * be taken for the invoice.
  */
-export const numberOf = ({ tenant, period, final }: Statement): string | null =>
-  final ? `${tenant.partnerSlug}-${period.month}` : null
+export function numberOf({ statement: { tenant, period, final }, issued, isDraft }: Invoice): string | null {
+  if (issued) return issued.number
+  return final && !isDraft ? `${tenant.partnerSlug}-${period.month}` : null
+}
 
-/** The day after the period: the first on which the invoice can be final. Null while the month can change. */
-export const dateOf = ({ period, final }: Statement): string | null => (final ? utcDate(period.end) : null)
+/** The day of the issue; without one, the day after the period, on which the invoice can be final. */
+export function dateOf(invoice: Invoice): string | null {
+  const { issued, statement } = invoice
+  if (issued) return utcDate(issued.issuedAt)
+  return numberOf(invoice) === null ? null : utcDate(statement.period.end)
+}
+
+/** The day by which to pay; null where the settings do not say. */
+export function dueOf(invoice: Invoice): string | null {
+  const days = invoice.parties?.dueDays ?? null
+  const start = invoice.issued?.issuedAt ?? invoice.statement.period.end
+  return days === null || numberOf(invoice) === null ? null : utcDate(plus(start, days * DAY_MS))
+}
 
 /** The issuer's closing lines, such as how to pay; none while there is nothing to pay. */
-export const termsOf = ({ statement, parties }: Invoice): readonly string[] =>
-  statement.final ? (parties?.issuer.notes ?? []) : []
+export const termsOf = (invoice: Invoice): readonly string[] =>
+  numberOf(invoice) === null ? [] : (invoice.parties?.issuer.notes ?? [])
+
+/** The tax on the fees: what was issued stands. */
+export const taxIn = ({ statement, parties, issued }: Invoice): Usd =>
+  issued?.tax ?? taxOf(statement.fees.total, parties?.tax ?? null)
 
 /**
  * An amount as an invoice prints it. Fractions of a cent, which partners report, are cut off and never rounded up, so
  * that no volume seems to reach a tier that it does not reach. A separate line adds up what was cut.
  */
-const inCents = (amount: Usd): string => formatUsd(floorToCents(amount))
+const inCents = (amount: Usd): string => printUsd(floorToCents(amount))
 
 const lastDayOf = ({ period }: Statement): string => utcDate(plus(period.end, -1))
 const firstDayOf = ({ period }: Statement): string => utcDate(period.start)
@@ -154,13 +192,13 @@ export function feeLines({ tier, activity, fees }: Statement): FeeLine[] {
     },
     {
       item: 'User fee',
-      arithmetic: `${activeUsers} active ${activeUsers === 1 ? 'user' : 'users'} x ${formatUsd(tier.perActiveUser)}`,
+      arithmetic: `${activeUsers} active ${activeUsers === 1 ? 'user' : 'users'} x ${printUsd(tier.perActiveUser)}`,
       amount: fees.userFee,
     },
   ]
   const sum = fees.volumeFee + fees.userFee
   if (fees.total === sum) return lines
-  const arithmetic = `${formatUsd(fees.minimumFee)} - (${formatUsd(fees.volumeFee)} + ${formatUsd(fees.userFee)})`
+  const arithmetic = `${printUsd(fees.minimumFee)} - (${printUsd(fees.volumeFee)} + ${printUsd(fees.userFee)})`
   return [...lines, { item: 'Up to the monthly minimum', arithmetic, amount: (fees.total - sum) as Usd }]
 }
 
@@ -174,7 +212,7 @@ function volumeArithmetic(volume: Usd, bps: number, fee: Usd): string {
   const charged = roundToCents(cut * BigInt(bps), BPS_ONE) === fee ? cut : volume
   const exact = formatExact(charged * BigInt(bps), PRODUCT_PLACES)
   const rounded = exact === formatUsd(fee) ? '' : ', rounded half-even to the cent'
-  return `${formatUsd(charged)} x ${bps} / 10,000 = ${exact}${rounded}`
+  return `${printUsd(charged)} x ${grouped(String(bps))} / 10,000 = ${grouped(exact)}${rounded}`
 }
 
 /** Why the month is charged by this tier. */
@@ -182,7 +220,7 @@ export function tierReason({ tenant, tier, tierSource, activity }: Statement): s
   if (tierSource === 'override') return `set for ${tenant.partnerSlug}, whatever its volume`
   const volume = `the volume of ${inCents(activity.volume)}`
   return tier.minVolume !== null && activity.volume >= tier.minVolume
-    ? `${volume} reaches its ${formatUsd(tier.minVolume)} and no higher tier`
+    ? `${volume} reaches its ${printUsd(tier.minVolume)} and no higher tier`
     : `${volume} reaches no tier, and this is the lowest`
 }
 
@@ -239,9 +277,10 @@ export type Words = {
   total: Fact
   /** Below the total: how to pay it, and in which currency. */
   terms: readonly string[]
-  volume: readonly Fact[]
-  adjustments: { heading: string; columns: readonly string[]; none: string }
-  evidence: { heading: string; text: string; facts: readonly Fact[] }
+  /** Null on a credit note, as are the others of a month. */
+  volume: readonly Fact[] | null
+  adjustments: { heading: string; columns: readonly string[]; none: string } | null
+  evidence: { heading: string; text: string; facts: readonly Fact[] } | null
 }
 
 /** Cells of an adjustment, under the columns of `adjustments`; amounts come last. */
@@ -256,12 +295,13 @@ export type Layout = {
 
 function wordsOf(invoice: Invoice): Words {
   const { statement, period, parties } = invoice
-  const { tenant, tier, fees } = statement
-  const [number, date] = [numberOf(statement), dateOf(statement)]
+  const { tenant, tier } = statement
+  const [number, date, due] = [numberOf(invoice), dateOf(invoice), dueOf(invoice)]
+  const title = !period.final ? 'Provisional invoice' : number === null ? 'Draft of an invoice' : 'Invoice'
   return {
-    title: period.final ? 'Invoice' : 'Provisional invoice',
+    title,
     number,
-    name: number ?? `${tenant.partnerSlug}, ${period.month}, provisional`,
+    name: number ?? `${tenant.partnerSlug}, ${period.month}, ${period.final ? 'draft' : 'provisional'}`,
     warning: warningOf(invoice),
     parties: [
       ...(parties ? [{ heading: 'From', lines: partyLines(parties.issuer) }] : []),
@@ -269,15 +309,25 @@ function wordsOf(invoice: Invoice): Words {
     ],
     facts: [
       ...(date === null ? [] : [['Invoice date', date] as const]),
+      ...(due === null ? [] : [['Due date', due] as const]),
       ['Period', `${firstDayOf(statement)} to ${lastDayOf(statement)} (UTC)`],
       ['Tier', `${tier.name}: ${rates(invoice)}`],
       ['Why this tier', tierReason(statement)],
     ],
-    fees: feeLines(statement).map(({ item, arithmetic, amount }) => [item, arithmetic, formatUsd(amount)]),
-    total: [period.final ? 'Total' : 'Total so far', `${formatUsd(fees.total)} USD`],
+    fees: [
+      ...feeLines(statement).map(
+        ({ item, arithmetic, amount }) => [item, arithmetic, printUsd(amount)] as const,
+      ),
+      ...taxLines({ net: statement.fees.total, tax: taxIn(invoice), kind: parties?.tax ?? null }),
+    ],
+    total: [
+      period.final ? 'Total, USD' : 'Total so far, USD',
+      printUsd((statement.fees.total + taxIn(invoice)) as Usd),
+    ],
     terms: [
+      ...taxSentence(parties?.tax ?? null),
       ...termsOf(invoice),
-      'All amounts are in US dollars, without tax. All times are UTC.',
+      currencyWords(parties?.tax ?? null),
       ...(hasFractions(invoice) ? [FRACTIONS] : []),
     ],
     volume: volumeLines(invoice),
@@ -289,6 +339,26 @@ function wordsOf(invoice: Invoice): Words {
     evidence: evidenceWords(invoice),
   }
 }
+
+// Tax as it is printed: two more lines, or a sentence that says why there are none.
+
+function taxLines({ net, tax, kind }: { net: Usd; tax: Usd; kind: Tax | null }): Words['fees'] {
+  if (kind?.kind !== 'rate') return []
+  const rate = percentOf(kind.rateBps)
+  return [
+    ['Net amount', '', printUsd(net)],
+    ['VAT', `${rate} of ${printUsd(net)}`, printUsd(tax)],
+  ]
+}
+
+const taxSentence = (tax: Tax | null): string[] =>
+  tax?.kind === 'reverse-charge' ? [REVERSE_CHARGE] : tax?.kind === 'exempt' ? [tax.why] : []
+
+const REVERSE_CHARGE =
+  'Reverse charge: the customer owes the VAT (Articles 44 and 196 of Council Directive 2006/112/EC).'
+
+const currencyWords = (tax: Tax | null): string =>
+  `All amounts are in US dollars${tax === null ? ', without tax' : ''}. All times are UTC.`
 
 const FRACTIONS = 'Fractions of a cent in trades are cut off on this page; the volume fee counts them.'
 
@@ -306,15 +376,15 @@ function volumeLines(invoice: Invoice): Fact[] {
   const fills = floorToCents(fillsOf(invoice))
   const rest = (floorToCents(volume) - fills - adjusted.printed) as Usd
   return [
-    [`Filled and partly filled trades: ${executionsFilled + executionsPartial}`, formatUsd(fills)],
-    [`Adjustments: ${adjusted.count}`, formatUsd(adjusted.printed)],
-    ...(rest === 0n ? [] : [['Fractions of a cent', formatUsd(rest)] as const]),
+    [`Filled and partly filled trades: ${executionsFilled + executionsPartial}`, printUsd(fills)],
+    [`Adjustments: ${adjusted.count}`, printUsd(adjusted.printed)],
+    ...(rest === 0n ? [] : [['Fractions of a cent', printUsd(rest)] as const]),
     ['Volume', inCents(volume)],
   ]
 }
 
 /** For a reader who does not have the program: only the operator runs the command that makes the file. */
-function evidenceWords({ evidence }: Invoice): Words['evidence'] {
+function evidenceWords({ evidence }: Invoice): NonNullable<Words['evidence']> {
   const heading = 'The trades behind it'
   if (!evidence) return { heading, text: 'The final invoice has their checksum here.', facts: [] }
   return {
@@ -327,8 +397,8 @@ function evidenceWords({ evidence }: Invoice): Words['evidence'] {
   }
 }
 
-function warningOf({ statement, period }: Invoice): string | null {
-  if (period.final) return null
+function warningOf({ statement, period, isDraft }: Invoice): string | null {
+  if (period.final) return isDraft ? 'Draft: this is not an invoice yet. It has no number.' : null
   const isAhead = period.end <= statement.period.start
   const covered = isAhead
     ? 'Nothing of it is recorded yet'
@@ -340,8 +410,8 @@ function rates({ statement: { tier, fees } }: Invoice): string {
   const percent = `${Math.floor(tier.rateBps / 100)}.${String(tier.rateBps % 100).padStart(2, '0')} %`
   return [
     `${tier.rateBps} basis points (${percent}) of the volume`,
-    ...(tier.perActiveUser > 0n ? [`${formatUsd(tier.perActiveUser)} for each active user`] : []),
-    ...(fees.minimumFee > 0n ? [`at least ${formatUsd(fees.minimumFee)} a month`] : []),
+    ...(tier.perActiveUser > 0n ? [`${printUsd(tier.perActiveUser)} for each active user`] : []),
+    ...(fees.minimumFee > 0n ? [`at least ${printUsd(fees.minimumFee)} a month`] : []),
   ].join(', ')
 }
 
@@ -355,7 +425,7 @@ const adjustmentCells = ({ adjustment, original, changed, executionId }: OrderLi
   utcDate(adjustment.recordedAt),
   `${ordersOf(changed, original)}: from ${inWords(changed.before)} to ${inWords(changed.after)} (${executionId})`,
   adjustment.reason,
-  formatUsd(printedChange(changed)),
+  printUsd(printedChange(changed)),
   formatBtc(adjustment.btc),
 ]
 
@@ -374,3 +444,51 @@ function ordersOf({ orders, isFurther }: AdjustedOrders, { recordedAt, report }:
 
 const inWords = ({ usd, btc }: Amounts): string =>
   usd === 0n && btc === 0n ? 'nothing' : `${inCents(usd)} USD for ${formatBtc(btc)} BTC`
+
+// What was issued: an invoice keeps what it takes from the settings, and so does a credit note that corrects it.
+
+/** As it is kept with the number. */
+export const detailsOf = (parties: Parties, reason: string | null = null): string =>
+  JSON.stringify({ ...parties, reason })
+
+/** What was kept. It was checked before it was issued, and its digest is that of then. */
+export const partiesOf = ({ details }: Issued): Parties & { reason: string | null } => JSON.parse(details)
+
+/** What a credit note gives back of an invoice. Throws invoice_conflict. */
+export function drawCredit(
+  invoice: Issued,
+  { earlier, net, reason }: { earlier: readonly Issued[]; net: Usd; reason: string },
+): Pick<Issued, 'net' | 'tax' | 'details'> {
+  const { reason: _, ...parties } = partiesOf(invoice)
+  return { ...creditOf(invoice, { earlier, net, tax: parties.tax }), details: detailsOf(parties, reason) }
+}
+
+/** A credit note as a page. `invoice` is the one that it corrects. */
+export function creditPage(credit: Issued, invoice: Issued, layout: Layout): string {
+  const { issuer, partner, tax, reason } = partiesOf(credit)
+  const words: Words = {
+    title: 'Credit note',
+    number: credit.number,
+    name: credit.number,
+    warning: null,
+    parties: [
+      { heading: 'From', lines: partyLines(issuer) },
+      { heading: 'To', lines: partyLines(partner) },
+    ],
+    facts: [
+      ['Date', utcDate(credit.issuedAt)],
+      ['Corrects', `Invoice ${invoice.number} of ${utcDate(invoice.issuedAt)}, for ${invoice.month}`],
+      ['Why', reason ?? ''],
+    ],
+    fees: [
+      ['Correction of the fees', `of ${printUsd(invoice.net)} invoiced`, printUsd(credit.net)],
+      ...taxLines({ net: credit.net, tax: credit.tax, kind: tax }),
+    ],
+    total: ['Total credited, USD', printUsd((credit.net + credit.tax) as Usd)],
+    terms: [...taxSentence(tax), currencyWords(tax)],
+    volume: null,
+    adjustments: null,
+    evidence: null,
+  }
+  return layout.head(words, false) + layout.foot(false)
+}

@@ -1,10 +1,11 @@
 // A month as a journal for plain text accounting, as hledger reads it: what each partner owes, and for what.
 
-import { type Tax, taxOf } from '../core/fees.ts'
+import { type Issued, type Statement, type Tax, taxOf } from '../core/fees.ts'
 import { formatUsd, type Usd, ZERO_USD } from '../core/money.ts'
 import { type FixedPeriod, periodOf } from '../core/month.ts'
 import { plus, utcDate } from '../core/time.ts'
 import type { TenantFilter } from '../store/store.ts'
+import { issuedPages } from './export.ts'
 import { feeLines } from './invoice.ts'
 import { type BillingStore, bill } from './statement.ts'
 
@@ -27,41 +28,74 @@ const HEAD = 'decimal-mark .\ncommodity 1000.00 USD\n'
 
 type Written = { text: string; rows: number }
 
-/** A transaction for each partner of each month that owes something. It is made as a whole, or not at all. */
+/**
+ * A transaction for each partner of each month that owes something, and for each credit note that was issued in it. It
+ * is made as a whole, or not at all.
+ */
 export async function* journalOf(scope: JournalScope): AsyncGenerator<Written> {
   const written: Written[] = [{ text: HEAD, rows: 0 }]
   for (const period of scope.periods) {
+    for await (const page of issuedPages({ ...scope, period }))
+      for (const issued of page) if (issued.corrects !== null) written.push(credited(scope, issued))
     for (const tenant of await scope.store.listTenants(scope.filter, periodOf(period.month).end)) {
       const { statement } = await bill(scope.store, tenant, period)
-      if (statement.fees.total === 0n) continue
-      const slug = tenant.partnerSlug
-      const tax = taxOf(statement.fees.total, scope.tax({ month: period.month, slug }))
-      const lines = feeLines(statement).map(
-        ({ item, amount }): Posting => ({ account: 'revenue', amount: -amount as Usd, note: item }),
-      )
-      const transacted = transaction(scope, {
-        date: utcDate(plus(periodOf(period.month).end, -1)),
-        slug,
-        note: `fees of ${period.month}`,
-        postings: [
-          { account: 'receivable', amount: (statement.fees.total + tax) as Usd },
-          ...lines,
-          { account: 'tax', amount: -tax as Usd },
-        ],
-      })
-      written.push(transacted)
+      if (statement.fees.total > 0n) written.push(await charged(scope, statement))
     }
   }
   yield* written
 }
 
+/** On the last day of the month, which is when the fee was earned. What was issued has the tax of then. */
+async function charged(scope: JournalScope, { tenant, period, fees, ...of }: Statement): Promise<Written> {
+  const { month, end } = period
+  const slug = tenant.partnerSlug
+  const issued = await scope.store.findInvoiceOf(slug, month)
+  const tax = issued?.tax ?? taxOf(fees.total, scope.tax({ month, slug }))
+  const lines = feeLines({ tenant, period, fees, ...of }).map(
+    ({ item, amount }): Posting => ({ account: 'revenue', amount: -amount as Usd, note: item }),
+  )
+  return transaction(scope, {
+    date: utcDate(plus(end, -1)),
+    number: issued?.number ?? null,
+    slug,
+    note: `fees of ${month}`,
+    postings: [
+      { account: 'receivable', amount: (fees.total + tax) as Usd },
+      ...lines,
+      { account: 'tax', amount: -tax as Usd },
+    ],
+  })
+}
+
+const credited = (
+  scope: JournalScope,
+  { number, partnerSlug, issuedAt, corrects, net, tax }: Issued,
+): Written =>
+  transaction(scope, {
+    date: utcDate(issuedAt),
+    number,
+    slug: partnerSlug,
+    note: `credit note for ${corrects}`,
+    postings: [
+      { account: 'receivable', amount: (-net - tax) as Usd },
+      { account: 'revenue', amount: net },
+      { account: 'tax', amount: tax },
+    ],
+  })
+
 type Posting = { account: keyof Accounts; amount: Usd; note?: string }
-type Transaction = { date: string; slug: string; note: string; postings: readonly Posting[] }
+type Transaction = {
+  date: string
+  number: string | null
+  slug: string
+  note: string
+  postings: readonly Posting[]
+}
 
 /** Balanced, or a bug: an unbalanced journal would be found by its reader, and be on file by then. */
 function transaction(
   { accounts, noTaxAccount }: JournalScope,
-  { date, slug, note, postings }: Transaction,
+  { date, number, slug, note, postings }: Transaction,
 ): Written {
   const sum = postings.reduce((total, { amount }) => total + amount, 0n)
   if (sum !== 0n) throw new Error(`the journal of ${slug} is off by ${formatUsd(sum as Usd)}`)
@@ -77,5 +111,8 @@ function transaction(
   const written = rows.map(
     ({ name, amount, note }) => `    ${name.padEnd(names)}  ${amount.padStart(amounts)}${note}\n`,
   )
-  return { text: `\n${date} * ${slug} | ${note}\n${written.join('')}`, rows: 1 }
+  return {
+    text: `\n${date} * ${number === null ? '' : `(${number}) `}${slug} | ${note}\n${written.join('')}`,
+    rows: 1,
+  }
 }

@@ -130,6 +130,11 @@ async function compare(
     const message = `the shares add up to ${formatUsd(shares as Usd)}, the statement says ${formatUsd(fees.total)}`
     findings.push({ kind: 'fees_differ', subject: place, message })
   }
+  const issued = await store.findInvoiceOf(tenant.partnerSlug, period.month)
+  if (issued && tenant.environment === 'live' && issued.net !== fees.total) {
+    const message = `${issued.number} was issued with ${formatUsd(issued.net)}, the statement says ${formatUsd(fees.total)}`
+    findings.push({ kind: 'invoice_differs', subject: place, message })
+  }
   const wrong = chargeFaults(statement, await storedTerms(store, tenant, period))
   return [...findings, ...wrong.map((fault) => ({ ...fault, subject: place }))]
 }

@@ -16,6 +16,7 @@ import type { Tenant } from '../core/partner.ts'
 import { formatInstant } from '../core/time.ts'
 import type { Fault } from '../store/monitoring.ts'
 import type {
+  InvoiceStore,
   MinimumEnd,
   MonthStore,
   OverrideStart,
@@ -40,6 +41,7 @@ export async function* pagesAfter<T>(
 
 export type BillingStore = MonthStore &
   Pick<TierStore, 'readTerms'> &
+  Pick<InvoiceStore, 'findInvoiceOf' | 'listInvoices'> &
   Pick<PartnerStore, 'findPartner' | 'listTenants'>
 
 /** The reads for a statement, of one tenant only. */

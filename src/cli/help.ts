@@ -184,6 +184,11 @@ const HELP: Record<string, Help> = {
     exits:
       '1 the settings are wrong, 4 the partner was not there yet, 5 the file exists and --force is missing.',
   },
+  'billing issue': { examples: ['billing issue --month 2026-01 --settings billing.json'] },
+  'billing credit': {
+    examples: ["billing credit R-2026-0001 --usd 12.50 --reason 'charged twice' --settings billing.json"],
+  },
+  'billing issued': { examples: ['billing issued --year-to-date'] },
   'billing adjustments': { examples: ['billing adjustments --month 2026-01'] },
   'billing reconcile': {
     examples: [

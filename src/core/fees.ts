@@ -347,9 +347,6 @@ export function creditOf(
   return { net, tax: (taxOf(left, tax) - taxOf(after, tax)) as Usd }
 }
 
-/** Of a list of the same invoice's documents. */
-export const isInvoice = ({ corrects }: Pick<Issued, 'corrects'>): boolean => corrects === null
-
 // What the law of the issuer asks of an invoice, where it is known: that of the member states of the EU.
 
 const EU = 'AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IT LT LU LV MT NL PL PT RO SE SI SK'.split(' ')
@@ -376,7 +373,7 @@ export function lacksOf(issuer: TaxParty, customer: TaxParty & { tax: Tax | null
   const prefix = vatPrefix(customer.country)
   if (customer.taxId === null)
     lacks.push('tax_id is missing: a reverse charge names the VAT number of the customer')
-  else if (!new RegExp(`^${prefix}[0-9A-Z+*.]{2,12}$`).test(customer.taxId.replaceAll(/[ -]/g, '')))
+  else if (!new RegExp(`^${prefix}[0-9A-Z+*]{2,12}$`).test(customer.taxId.replaceAll(/[ .-]/g, '')))
     lacks.push(`tax_id must be a VAT number of ${customer.country}, which begins with ${prefix}`)
   return lacks
 }

@@ -43,6 +43,10 @@ export const price = (text: string): Price => units(text) as Price
 
 /** Dollars as text: at least two places, more only where they are not zero, never an exponent. */
 export const formatUsd = (amount: Usd): string => format(amount, 2)
+/** Dollars as they are printed for people: with commas between thousands. */
+export const printUsd = (amount: Usd): string => grouped(formatUsd(amount))
+export const grouped = (amount: string): string =>
+  amount.replace(/^-?\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ','))
 /** Bitcoin as text: always eight places. */
 export const formatBtc = (amount: Btc): string => format(amount, 8)
 /** A price as text: at least two places. */

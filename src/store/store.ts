@@ -5,7 +5,7 @@
 import type { Dispute, LostWrites, Restored } from '../core/clock.ts'
 import type { Confirmation, ExecutionFacts, LateFill } from '../core/confirmation.ts'
 import type { Execution, ExecutionId, ExecutionStatus, Tranche } from '../core/execution.ts'
-import type { Activity, Tier } from '../core/fees.ts'
+import type { Activity, Issued, Series, Tier } from '../core/fees.ts'
 import type { ApiKey, KeyFacts, KeyTerms, KeyTime } from '../core/key.ts'
 import type {
   Acceptance,
@@ -35,6 +35,7 @@ export interface Store
   extends PartnerStore,
     KeyStore,
     TierStore,
+    InvoiceStore,
     UserStore,
     PlanStore,
     WindowStore,
@@ -481,6 +482,38 @@ export interface TierStore {
   findLastMinimum(slug: string, month: string): Promise<string | null>
   /** What was ever said about the end of a partner's minimum, in the order of the months. */
   listMinimumEnds(slug: string): Promise<MinimumEnd[]>
+}
+
+// Invoices and credit notes that were issued, each with a number that is given once.
+
+/** What an invoice or a credit note comes to, and what is printed of the settings. */
+export type Drawn = Pick<Issued, 'net' | 'tax' | 'details'>
+
+/** Those that were issued within a span, of one partner or of all. */
+export type IssuedFilter = { slug: string | null; from: Instant; before: Instant }
+
+export interface InvoiceStore {
+  /**
+   * Gives the invoice of a partner's month the next number of a series; one that has been issued stays as it is.
+   * Throws partner_not_found, and invoice_conflict while the month can change.
+   */
+  issueInvoice(
+    of: { slug: string; month: string } & Drawn,
+    series: Series,
+    audit: (issued: Issued) => AuditEntry,
+  ): Promise<{ issued: Issued; isNew: boolean }>
+  /** Issues a credit note for an invoice, as `decide` draws it up. Throws invoice_not_found. */
+  creditInvoice(
+    number: string,
+    series: Series,
+    decide: (invoice: Issued, earlier: Issued[]) => Drawn,
+    audit: (issued: Issued) => AuditEntry,
+  ): Promise<Issued>
+  /** An invoice or a credit note by its number. */
+  findInvoice(number: string): Promise<Issued | null>
+  findInvoiceOf(slug: string, month: string): Promise<Issued | null>
+  /** In the order of issue. */
+  listInvoices(filter: IssuedFilter, page: { after: Issued | null; limit: number }): Promise<Issued[]>
 }
 
 // Trades after the fact: an operator adjusts one, or decides on a late fill.

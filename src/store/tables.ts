@@ -380,6 +380,21 @@ const tables = {
     digest: digest(),
   }),
 
+  /** What was issued: rows are added, never changed. */
+  invoices: table('number', 'hashed', {
+    number: text(),
+    series: text(),
+    position: count(),
+    partner_slug: text(),
+    month: text(),
+    corrects: orNull(text()),
+    issued_at: instant(),
+    net_usd: usd(),
+    tax_usd: usd(),
+    details: text(),
+    digest: digest(),
+  }),
+
   closed_months: table('month', 'hashed', {
     month: text(),
     period_end: instant(),

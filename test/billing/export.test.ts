@@ -26,6 +26,7 @@ const COLUMNS = {
     'recorded_at,partner_slug,environment,partner_user_id,partner_plan_id,execution_id,partner_order_id,adjustment,' +
     'usd_difference,btc_difference,reason,original_recorded_at,original_status,original_order_id,' +
     'original_usd_amount,original_btc_amount',
+  invoices: 'invoice_number,invoice_date,due_date,partner_slug,month,corrects,net_usd,tax_usd,total_usd',
 }
 const REPORTS = ['summary', 'users', 'trades'] as const
 

@@ -102,7 +102,7 @@ test('the lines add up to the total, which is that of the summary, and say how',
   assert.deepEqual(
     plain.lines.map(({ item, arithmetic, amount_usd }) => [item, arithmetic, amount_usd]),
     [
-      ['Volume fee', '2345.52 x 50 / 10,000 = 11.7276, rounded half-even to the cent', '11.73'],
+      ['Volume fee', '2,345.52 x 50 / 10,000 = 11.7276, rounded half-even to the cent', '11.73'],
       ['User fee', '2 active users x 0.00', '0.00'],
     ],
   )
@@ -136,7 +136,7 @@ test('it says which tier applies, and why', async (t) => {
   const [september, october] = [await reasonIn('2026-09'), await reasonIn('2026-10')]
   assert.deepEqual(
     [september.pricing_tier, september.pricing_tier_reason],
-    ['growth', 'the volume of 1000000.00 reaches its 1000000.00 and no higher tier'],
+    ['growth', 'the volume of 1,000,000.00 reaches its 1,000,000.00 and no higher tier'],
   )
   assert.deepEqual(
     [october.pricing_tier, october.pricing_tier_reason],

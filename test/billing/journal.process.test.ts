@@ -109,6 +109,36 @@ test('a journal has each month of each partner that owes something, balanced, to
   assert.equal(owed, 439_639)
 })
 
+test('what was issued is booked with its number and the tax of then, and a credit note gives back', async (t) => {
+  const office = await autumn(t)
+  const issuer = { ...PARTY, country: 'CH', numbers: { prefix: 'R-' } }
+  const settings = ` --settings ${fileOf(office, { ...SETTINGS, issuer })}`
+  await office.read(`billing issue --month 2026-10 --partner acme${settings}`)
+  await office.read(`billing credit R-0001 --usd 10.00 --reason goodwill${settings}`)
+  office.setClock(utc(2026, 11, 2))
+  fileOf(office, { ...SETTINGS, issuer, partners: { ...SETTINGS.partners, acme: PARTY } })
+  const journal = await office.read(`${EXPORT} --from 2026-10 --to 2026-11${settings} --partner acme`)
+  const amounts = (text: string) => text.replaceAll(/ +(?=-?[\d.]+ USD)/g, '  ')
+  assert.equal(
+    amounts(journal.split('\n\n').slice(1, 3).join('\n\n')),
+    amounts(`2026-10-31 * (R-0001) acme | fees of 2026-10
+    assets:receivable:acme   26.94 USD
+    revenues:saving plans    -0.50 USD  ; Volume fee
+    revenues:saving plans    -0.40 USD  ; User fee
+    revenues:saving plans   -24.10 USD  ; Up to the monthly minimum
+    liabilities:vat          -1.94 USD
+
+2026-11-02 * (R-0002) acme | credit note for R-0001
+    assets:receivable:acme  -10.78 USD
+    revenues:saving plans    10.00 USD
+    liabilities:vat           0.78 USD`),
+  )
+  if (!hasTool(t, 'hledger')) return
+  const file = join(office.folder, 'issued.journal')
+  writeFileSync(file, journal)
+  execFileSync('hledger', ['-f', file, 'check', 'ordereddates'])
+})
+
 test('a journal is of months that are final, of live business, with sound accounts', async (t) => {
   const office = await autumn(t)
   const month = `${EXPORT} --month 2026-10`

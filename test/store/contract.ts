@@ -5,6 +5,7 @@ import { atomicityContract, uniquenessContract } from './contract/atomicity.ts'
 import { clockContract, connectionContract } from './contract/connections.ts'
 import { damagedRowContract } from './contract/damaged-rows.ts'
 import { deliveryContract, executionContract } from './contract/executions.ts'
+import { invoiceContract } from './contract/invoices.ts'
 import { adjustmentContract, lateFillContract } from './contract/late-fills.ts'
 import { listingContract, priceContract } from './contract/listings.ts'
 import { monitoringContract, vitalsContract } from './contract/monitoring.ts'
@@ -33,6 +34,7 @@ const PARTS: Record<string, Contract> = {
   'billing months': monthContract,
   'months before a closed one': earlierMonthContract,
   'the adjustments of a month': adjustmentContract,
+  'invoices and credit notes': invoiceContract,
   'scheduler passes': passContract,
   'pages of a pass': planPageContract,
   'several hands at a pass': handContract,

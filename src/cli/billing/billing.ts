@@ -7,9 +7,10 @@ import { monthOf } from '../../core/time.ts'
 import type { Store, TenantFilter } from '../../store/store.ts'
 import { partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { environmentOption, slug } from '../options.ts'
+import { dollars, environmentOption, reasonOption, slug } from '../options.ts'
 import type { AgainstOptions } from './against.ts'
 import type { InvoiceFormat, InvoiceOptions } from './invoice.ts'
+import type { CreditOptions, IssueOptions } from './issue.ts'
 import {
   addMonthOptions,
   type MonthOptions,
@@ -38,6 +39,7 @@ export function billingCommand(cli: Cli): Command {
 
   addExport(cli, billing)
   addInvoice(cli, billing)
+  addIssue(cli, billing)
 
   scoped(addMonthOptions(billing.command('adjustments'), 'the present one'))
     .description('what was corrected, why, and the fill that it corrects')
@@ -90,7 +92,7 @@ function addExport(cli: Cli, billing: Command): void {
     .description('write one month or several as CSV, JSON or a journal, to stdout or a file')
     .addOption(
       new Option('--report <report>', 'what to write')
-        .choices(['summary', 'users', 'trades', 'adjustments'])
+        .choices(['summary', 'users', 'trades', 'adjustments', 'invoices'])
         .default('summary'),
     )
     .addOption(
@@ -152,8 +154,9 @@ function addInvoice(cli: Cli, billing: Command): void {
   billing
     .command('invoice')
     .description("a partner's month as an invoice, to stdout or a file; live only")
-    .addOption(new Option('--partner <slug>', 'whose').argParser(slug).makeOptionMandatory())
-    .addOption(monthOption().makeOptionMandatory())
+    .option('--partner <slug>', 'whose', slug)
+    .addOption(monthOption())
+    .option('--number <number>', 'an invoice or a credit note that was issued, by its number')
     .addOption(
       new Option('--format <format>', 'how, by default html; with --json to stdout, json').choices([
         'html',
@@ -163,16 +166,73 @@ function addInvoice(cli: Cli, billing: Command): void {
     )
     .option('--settings <file>', 'JSON with the names and addresses of the issuer and the partners')
     .option('--output <file>', 'write this file, complete or not at all, readable by you alone; - is stdout')
+    .addOption(
+      new Option(
+        '--output-dir <folder>',
+        'write the invoices of all partners there, a file for each',
+      ).conflicts('output'),
+    )
     .option('--force', 'replace the file if it exists')
-    .action((given: Given<InvoiceOptions>) =>
-      cli.withStore(async (store) => {
+    .action((given: Given<InvoiceOptions>) => {
+      const output = given.outputDir ?? given.output
+      const asked = { ...given, ...(output !== undefined && { output }) }
+      const options = outputOptions<InvoiceFormat, Given<InvoiceOptions>>(cli, asked, 'html')
+      return cli.withStore(async (store) => {
         const { writeInvoice } = await import('./invoice.ts')
-        await writeInvoice(
-          cli,
-          store,
-          outputOptions<InvoiceFormat, Given<InvoiceOptions>>(cli, given, 'html'),
-        )
-      }, EXPORT_MEMORY),
+        await writeInvoice(cli, store, options)
+      }, EXPORT_MEMORY)
+    })
+}
+
+const SETTINGS = [
+  '--settings <file>',
+  'JSON with the numbers of the issuer, and all names, addresses and taxes',
+] as const
+
+/** What gives numbers to invoices and credit notes, and the index of them. */
+function addIssue(cli: Cli, billing: Command): void {
+  billing
+    .command('issue')
+    .description('give the invoices of a month that is final their numbers, once and for all')
+    .addOption(monthOption().makeOptionMandatory())
+    .option('--partner <slug>', 'only of this partner', slug)
+    .requiredOption(...SETTINGS)
+    .action((given: IssueOptions) =>
+      cli.withStore(async (store) => {
+        const { issueInvoices } = await import('./issue.ts')
+        if (given.partner !== undefined) await partnerNamed(store, given.partner)
+        await issueInvoices(cli, store, given)
+      }),
+    )
+
+  billing
+    .command('credit')
+    .description('issue a credit note that corrects an invoice')
+    .argument('<number>', 'of the invoice')
+    .addOption(
+      new Option('--usd <usd>', 'how much of the net amount is given back; its tax follows')
+        .argParser(dollars)
+        .makeOptionMandatory(),
+    )
+    .addOption(reasonOption('why, printed on the credit note'))
+    .requiredOption(...SETTINGS)
+    .action((number: string, given: Omit<CreditOptions, 'number'>) =>
+      cli.withStore(async (store) => {
+        const { creditInvoice } = await import('./issue.ts')
+        await creditInvoice(cli, store, { ...given, number })
+      }),
+    )
+
+  addMonthOptions(billing.command('issued'), 'the present one')
+    .description(
+      'the invoices and credit notes that were issued in a month, in several, or in the year so far',
+    )
+    .option('--partner <slug>', 'only of this partner', slug)
+    .action((given: MonthOptions & { partner?: string }) =>
+      cli.withStore(async (store) => {
+        const { listIssued } = await import('./issue.ts')
+        await listIssued(cli, store, await resolved(cli, store, { ...given, env: 'live' }))
+      }),
     )
 }
 

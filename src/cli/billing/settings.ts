@@ -188,6 +188,8 @@ const KINDS: Record<string, string> = {
   array: 'a list of lines',
   object: 'an object',
   record: 'an object',
+  number: 'a number',
+  int: 'a whole number',
 }
 
 /** What is wrong with a field, to follow its name; zod's own message where we have none. */
@@ -198,8 +200,9 @@ function wordsOf(issue: z.core.$ZodRawIssue): string | undefined {
     case 'unrecognized_keys':
       return `has unknown settings: ${issue.keys.join(', ')}`
     case 'too_small':
-      return 'must not be empty'
+      return issue.origin === 'number' ? `must be ${issue.minimum} or more` : 'must not be empty'
     case 'too_big':
+      if (issue.origin === 'number' || issue.origin === 'int') return `must be at most ${issue.maximum}`
       return `must be at most ${issue.maximum} ${issue.origin === 'string' ? 'characters' : 'lines'}`
     case 'invalid_key':
       return 'is not the slug of a partner'

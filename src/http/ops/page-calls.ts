@@ -222,7 +222,7 @@ function createDownloads() {
       const [period] = periods
       if (!period) throw new RangeError(`no period of ${month}`)
       const scope = { store, period, filter }
-      const texts = pageOf(scope, await invoiceOf(scope, tenant, null), HTML)
+      const texts = pageOf(scope, await invoiceOf(scope, tenant, { parties: null, isNumbered: false }), HTML)
       const { value: head = '' } = await texts.next()
       const sheet = /<style>([\s\S]*?)<\/style>/.exec(head)?.[1] ?? ''
       const whole = (async function* () {

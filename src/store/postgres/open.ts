@@ -8,6 +8,7 @@ import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore, createResultStore } from '../shared/audit.ts'
 import { createLevers, createTradeStore } from '../shared/executions.ts'
+import { createInvoiceStore } from '../shared/invoices.ts'
 import { createMonthStore } from '../shared/months.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
 import { createClockStore, createPriceStore } from '../shared/prices.ts'
@@ -99,6 +100,7 @@ function assemble(connection: Connection): Store {
     ...createPartnerStore(driver, { following: createFollowing(connection), ...NOTHING_REMEMBERED }),
     ...createKeyStore(driver, NOTHING_REMEMBERED),
     ...createTierStore(driver),
+    ...createInvoiceStore(driver),
     ...createUserStore(driver, { overwrite: overwriteNothing, remember: rememberOnServer }),
     ...createPlanReader(driver),
     ...createWindowStore(driver),

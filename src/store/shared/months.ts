@@ -318,7 +318,7 @@ async function* slicesOf(base: Base, { tenant, start, end }: Slice, call: Scope)
  * Closing a later month waited for the last write that could be dated before its end, so earlier months are final as
  * well.
  */
-const IS_CLOSED = query<{ closed: bigint }>(
+export const IS_CLOSED = query<{ closed: bigint }>(
   'select count(*) as closed from (select 1 from closed_months where month >= :month limit 1) x',
 )
 /** When the first partner was added: nothing before that could be billed. */

@@ -8,6 +8,7 @@ import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
 import { createAuditStore, createResultStore } from '../shared/audit.ts'
 import { createLevers, createTradeStore } from '../shared/executions.ts'
+import { createInvoiceStore } from '../shared/invoices.ts'
 import { createMonthStore } from '../shared/months.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
 import { createClockStore, createPriceStore } from '../shared/prices.ts'
@@ -111,6 +112,7 @@ function assemble(
     ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
     ...createKeyStore(driver, memory),
     ...createTierStore(driver),
+    ...createInvoiceStore(driver),
     ...createUserStore(driver, {
       overwrite: createOverwriter(connection, parts),
       remember: (_, erasures) => byHand(() => appendErasures(file, erasures)),

@@ -120,6 +120,34 @@ export const MONTHS: readonly Row[] = [
       'select * from minimum_ends where partner_slug = :slug and substr(from_month, 1, 4) <= substr(:month, 1, 4)',
   },
   {
+    name: 'invoice-of-a-running-month',
+    by: ['contract'],
+    breaks: 'A month that still goes on is invoiced. Its later trades are never charged.',
+    find: 'if (closed?.closed !== 1n)',
+    replace: 'if (closed === undefined)',
+  },
+  {
+    name: 'invoice-issued-twice',
+    by: ['contract'],
+    breaks: 'Whoever asks for the number of an invoice again gets another one. A customer is charged twice.',
+    find: "'select * from invoices where partner_slug = :slug and month = :month and corrects is null'",
+    replace: "'select * from invoices where partner_slug = :slug and month = :month and corrects = number'",
+  },
+  {
+    name: 'number-left-out',
+    by: ['contract'],
+    breaks: 'The numbers of invoices have gaps, for each of which the tax office wants a reason.',
+    find: 'last === null || last < first ? first : last + 1',
+    replace: 'last === null || last < first ? first : last + 2',
+  },
+  {
+    name: 'credited-more-than-charged',
+    by: ['contract'],
+    breaks: 'Credit notes give back more than an invoice has charged.',
+    find: 'if (net <= 0n || net > left)',
+    replace: 'if (net <= 0n || net > invoice.net)',
+  },
+  {
     name: 'sandbox-dates-all-trades',
     by: ['contract'],
     breaks:

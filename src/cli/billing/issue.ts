@@ -1,0 +1,160 @@
+// billing issue, credit and issued: invoices get their numbers, credit notes correct them, and an index has both.
+
+import { createTotals, INVOICE_COLUMNS, type InvoiceColumn, type Row } from '../../billing/columns.ts'
+import { issuedJson, issuedPages } from '../../billing/export.ts'
+import { detailsOf, drawCredit } from '../../billing/invoice.ts'
+import { bill } from '../../billing/statement.ts'
+import { type Issued, lacksOf, type Series, taxOf } from '../../core/fees.ts'
+import { formatUsd, type Usd, usd } from '../../core/money.ts'
+import { periodOf } from '../../core/month.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted } from '../../core/text.ts'
+import type { Drawn, Store, TenantFilter } from '../../store/store.ts'
+import { auditEntry } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { type Column, confirmOnTerminal, note, print, renderTable } from '../terminal.ts'
+import { presentMonth } from './months.ts'
+import { fixPeriodFor } from './reports.ts'
+import { readSettings, type Settings } from './settings.ts'
+
+export type IssueOptions = { month: string; partner?: string; settings: string }
+
+type ToIssue = { slug: string; month: string } & Drawn
+
+/** Gives the invoices of a month their numbers, in the order of the partners; safe to repeat. */
+export async function issueInvoices(cli: Cli, store: Store, options: IssueOptions): Promise<void> {
+  const { month, partner } = options
+  const settings = readSettings(options.settings)
+  const series = seriesOf(settings, await presentMonth(store))
+  const filter = { slug: partner ?? null, environment: 'live' } as const
+  const period = await fixPeriodFor(cli, store, { month, filter })
+  if (!period.final)
+    throw new Problem(
+      'invoice_conflict',
+      `${month} can still change: an invoice is of a month that is final.`,
+    )
+  const drawn: ToIssue[] = []
+  const owing: string[] = []
+  for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
+    const { statement } = await bill(store, tenant, period)
+    const { partnerSlug: slug } = tenant
+    if (statement.fees.total === 0n) owing.push(slug)
+    else drawn.push(drawUp(settings, { slug, month }, statement.fees.total))
+  }
+  refuseLacks(settings, drawn)
+  const known = await issuedAlready(store, drawn)
+  if (drawn.length > known)
+    await confirmOnTerminal(
+      cli,
+      `Give numbers to ${counted(drawn.length - known, 'invoice')} of ${month}, ${series.prefix}...? They are given once.`,
+    )
+  const rows = []
+  for (const of of drawn) {
+    const { issued, isNew } = await store.issueInvoice(of, series, (made) =>
+      entryOf(cli, 'invoice.issue', made),
+    )
+    rows.push({ ...issuedJson(issued), is_new: isNew })
+  }
+  const table = await renderTable(COLUMNS, rows)
+  print(cli, rows, () => table)
+  const added = rows.filter(({ is_new }) => is_new).length
+  const earlier = rows.length === added ? '' : `, ${rows.length - added} had been issued before`
+  const none = owing.length === 0 ? '' : `; nothing is owed by ${owing.join(', ')}`
+  note(cli, `${counted(added, 'invoice')} issued${earlier}${none}.`)
+}
+
+function drawUp(settings: Settings, of: { slug: string; month: string }, net: Usd): ToIssue {
+  const parties = settings.parties(of)
+  return { ...of, net, tax: taxOf(net, parties.tax), details: detailsOf(parties) }
+}
+
+/** Before any number is given: an invoice that lacks what the law asks for would have to be credited. */
+function refuseLacks(settings: Settings, drawn: readonly ToIssue[]): void {
+  const lacks = drawn.flatMap(({ slug, month }) => {
+    const { issuer, partner, tax } = settings.parties({ slug, month })
+    return lacksOf(issuer, { ...partner, tax }).map((lack) =>
+      lack.startsWith('issuer.') ? lack : `partners.${slug}.${lack}`,
+    )
+  })
+  if (lacks.length > 0) throw settings.wrong([...new Set(lacks)].join('; '))
+}
+
+async function issuedAlready(store: Store, drawn: readonly ToIssue[]): Promise<number> {
+  let known = 0
+  for (const { slug, month } of drawn) if (await store.findInvoiceOf(slug, month)) known += 1
+  return known
+}
+
+/** Numbers are those of the month in which they are given, so that their order is that of their dates. */
+function seriesOf(settings: Settings, month: string): Series {
+  const series = settings.numbers(month)
+  if (series === null)
+    throw settings.wrong(`issuer.numbers is missing for ${month}: it says which numbers invoices have`)
+  return series
+}
+
+const entryOf = (cli: Cli, action: string, { number, partnerSlug, month, corrects, net, tax }: Issued) =>
+  auditEntry(cli, action, partnerSlug, {
+    invoice_number: number,
+    month,
+    net_usd: formatUsd(net),
+    tax_usd: formatUsd(tax),
+    ...(corrects !== null && { corrects }),
+  })
+
+export type CreditOptions = { number: string; usd: string; reason: string; settings: string }
+
+/** Issues a credit note for a part of an invoice, or for all that is left of it. */
+export async function creditInvoice(cli: Cli, store: Store, options: CreditOptions): Promise<void> {
+  const { number, reason } = options
+  const net = usd(options.usd)
+  const settings = readSettings(options.settings)
+  const series = seriesOf(settings, await presentMonth(store))
+  await confirmOnTerminal(
+    cli,
+    `Credit ${formatUsd(net)} USD, without tax, of ${number}? A credit note cannot be taken back.`,
+  )
+  const issued = await store.creditInvoice(
+    number,
+    series,
+    (invoice, earlier) => drawCredit(invoice, { earlier, net, reason }),
+    (made) => entryOf(cli, 'invoice.credit', made),
+  )
+  const row = issuedJson(issued)
+  const table = await renderTable(COLUMNS, [row])
+  print(cli, row, () => table)
+}
+
+// billing issued: an index of what was issued, by the date of the issue.
+
+export async function listIssued(
+  cli: Cli,
+  store: Store,
+  { months, filter }: { months: readonly string[]; filter: TenantFilter },
+): Promise<void> {
+  const rows: IssuedJson[] = []
+  for (const month of months) {
+    const period = await fixPeriodFor(cli, store, { month, filter })
+    for await (const page of issuedPages({ store, period, filter })) rows.push(...page.map(issuedJson))
+  }
+  const totals = createTotals<InvoiceColumn>(INVOICE_COLUMNS)
+  for (const _ of totals.adding(rows));
+  const shown = rows.length < 2 ? rows : [...rows, totals.row()]
+  const table = await renderTable(COLUMNS, shown)
+  if (rows.length > 0 || cli.globals().json) print(cli, rows, () => table)
+  else note(cli, 'none')
+}
+
+type IssuedJson = ReturnType<typeof issuedJson>
+
+const COLUMNS: Column<Row<InvoiceColumn>>[] = [
+  { title: 'NUMBER', of: (row) => row.invoice_number },
+  { title: 'DATE', of: (row) => row.invoice_date },
+  { title: 'DUE', of: (row) => row.due_date },
+  { title: 'PARTNER', of: (row) => row.partner_slug },
+  { title: 'MONTH', of: (row) => row.month },
+  { title: 'CORRECTS', of: (row) => row.corrects },
+  { title: 'NET USD', of: (row) => row.net_usd, right: true },
+  { title: 'TAX USD', of: (row) => row.tax_usd, right: true },
+  { title: 'TOTAL USD', of: (row) => row.total_usd, right: true },
+]

@@ -1,0 +1,138 @@
+// Invoices and credit notes: each gets the next number of its series, once, and is never changed.
+
+import { type Issued, nextPosition, numberAt, type Series } from '../../core/fees.ts'
+import type { Usd } from '../../core/money.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
+import { intact, newRow } from '../digests.ts'
+import { instant, query } from '../statement.ts'
+import type { AuditEntry, Drawn, InvoiceStore } from '../store.ts'
+import { insertInto, type RowOf } from '../tables.ts'
+import type { Base, Steps, Tx } from '../transaction.ts'
+import { addAudit } from './audit.ts'
+import { IS_CLOSED } from './months.ts'
+
+type Row = RowOf<'invoices'>
+
+/** The number of one follows from all others of its series, so only one write at a time may add any. */
+const ALONE = query('lock table invoices in share row exclusive mode')
+const PARTNER = query('select 1 as is_there from partners where partner_slug = :slug')
+const BY_NUMBER = query<Row>('select * from invoices where number = :number')
+const OF_MONTH = query<Row>(
+  'select * from invoices where partner_slug = :slug and month = :month and corrects is null',
+)
+const CORRECTING = query<Row>('select * from invoices where corrects = :number order by issued_at, number')
+const LAST = query<{ last: bigint | null }>(
+  'select max(position) as last from invoices where series = :series',
+)
+const ADD = query(insertInto('invoices'))
+const ISSUED = query<Row>(
+  `select * from invoices where issued_at >= :from and issued_at < :before
+     and (cast(:slug as text) is null or partner_slug = :slug)
+     and (issued_at, number) > (:at, :number)
+   order by issued_at, number limit :limit`,
+)
+
+/** Throws DamagedRow. */
+function issuedOf(row: Row): Issued {
+  const { number, partner_slug, month, corrects, issued_at, net_usd, tax_usd, details } = intact(
+    'invoices',
+    row,
+  )
+  return {
+    number,
+    partnerSlug: partner_slug,
+    month,
+    corrects,
+    issuedAt: instant(issued_at),
+    net: net_usd as Usd,
+    tax: tax_usd as Usd,
+    details,
+  }
+}
+
+const orNull = (row: Row | undefined): Issued | null => (row ? issuedOf(row) : null)
+
+/** Never while the database stands still after a restore: what it has forgotten may have the next number. */
+const SCOPE = { stopsWhenStill: true }
+
+export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
+  issueInvoice: ({ slug, month, ...drawn }, series, entryOf) =>
+    write(function* (tx) {
+      const [{ real }, , partner, closed, known] = yield* tx.together(
+        tx.times,
+        tx.lock(ALONE),
+        tx.get(PARTNER, { slug }),
+        tx.get(IS_CLOSED, { month }),
+        tx.get(OF_MONTH, { slug, month }),
+      )
+      if (!partner) throw notFound('partner', slug)
+      if (known) return { issued: issuedOf(known), isNew: false }
+      if (closed?.closed !== 1n)
+        throw new Problem(
+          'invoice_conflict',
+          `${month} can still change: an invoice is of a month that is final.`,
+        )
+      const of = { partnerSlug: slug, month, corrects: null, issuedAt: real, ...drawn }
+      return { issued: yield* add(tx, of, { series, entryOf }), isNew: true }
+    }, SCOPE),
+
+  creditInvoice: (number, series, decide, entryOf) =>
+    write(function* (tx) {
+      const [{ real }, , row, earlier] = yield* tx.together(
+        tx.times,
+        tx.lock(ALONE),
+        tx.get(BY_NUMBER, { number }),
+        tx.all(CORRECTING, { number }),
+      )
+      if (!row) throw notFound('invoice', number)
+      const invoice = issuedOf(row)
+      const { partnerSlug, month } = invoice
+      const drawn: Drawn = decide(invoice, earlier.map(issuedOf))
+      return yield* add(
+        tx,
+        { partnerSlug, month, corrects: number, issuedAt: real, ...drawn },
+        { series, entryOf },
+      )
+    }, SCOPE),
+
+  findInvoice: async (number) => orNull(await look((tx) => tx.get(BY_NUMBER, { number }))),
+
+  findInvoiceOf: async (slug, month) => orNull(await look((tx) => tx.get(OF_MONTH, { slug, month }))),
+
+  async listInvoices({ slug, from, before }, { after, limit }) {
+    const since = { at: after?.issuedAt ?? (BEFORE_ALL as Instant), number: after?.number ?? '' }
+    return (await look((tx) => tx.all(ISSUED, { slug, from, before, limit, ...since }))).map(issuedOf)
+  },
+})
+
+/** Before every number, whenever it was given. */
+const BEFORE_ALL = Number.MIN_SAFE_INTEGER
+
+type Adding = { series: Series; entryOf: (issued: Issued) => AuditEntry }
+
+/** Behind the lock: no other number of the series is given meanwhile, and one that is undone was never given. */
+function* add(tx: Tx, of: Omit<Issued, 'number'>, { series, entryOf }: Adding): Steps<Issued> {
+  const found = yield* tx.get(LAST, { series: series.prefix })
+  const position = nextPosition(series, found?.last == null ? null : Number(found.last))
+  const issued = { number: numberAt(series, position), ...of }
+  yield* tx.together(
+    tx.run(
+      ADD,
+      newRow('invoices', {
+        number: issued.number,
+        series: series.prefix,
+        position,
+        partner_slug: of.partnerSlug,
+        month: of.month,
+        corrects: of.corrects,
+        issued_at: of.issuedAt,
+        net_usd: of.net,
+        tax_usd: of.tax,
+        details: of.details,
+      }),
+    ),
+    addAudit(tx, entryOf(issued), of.issuedAt),
+  )
+  return issued
+}

@@ -1,0 +1,295 @@
+// Invoices that are issued: numbers, tax, what the law of the issuer asks for, credit notes, and the index of all.
+
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { type Office, openOffice, utc } from './books.ts'
+
+const ISSUER = {
+  name: 'Tranche Services GmbH',
+  address: ['Berlin'],
+  country: 'DE',
+  tax_id: 'DE 123 456 789',
+  due_days: 14,
+  notes: ['Pay to DE89.'],
+  numbers: { prefix: 'R-2026-' },
+}
+const SETTINGS = {
+  issuer: ISSUER,
+  partners: {
+    acme: { name: 'Acme GmbH', address: ['Köln'], country: 'DE', tax: { rate: '19' } },
+    bolt: {
+      name: 'Bolt BV',
+      address: ['Amsterdam'],
+      country: 'NL',
+      tax_id: 'NL 0012.34567.B01',
+      due_days: 30,
+      tax: 'reverse-charge',
+    },
+    core: { name: 'Core Inc', address: ['Dover'], country: 'US', tax: { exempt: 'Not subject to VAT.' } },
+    idle: { name: 'Idle', address: ['Nowhere'], country: 'FR', tax: 'reverse-charge' },
+  },
+}
+
+/** Four partners with an October, of which one owes nothing, seen from November. */
+async function november(t: Parameters<typeof openOffice>[0]): Promise<Office> {
+  const office = await openOffice(t, utc(2026, 8), ['acme', 'bolt', 'core', 'idle'])
+  for (const [slug, dollars] of [
+    ['acme', '1234567.89'],
+    ['bolt', '10000.00'],
+    ['core', '400.00'],
+  ] as const)
+    office.enter(slug, 'live', [{ user: 'u', at: utc(2026, 9, 5), usd: dollars, btc: '0.5' }])
+  office.setClock(utc(2026, 10, 3))
+  return office
+}
+
+function fileOf(office: Office, settings: unknown = SETTINGS): string {
+  const file = join(office.folder, 'billing.json')
+  writeFileSync(file, JSON.stringify(settings))
+  return file
+}
+
+type Row = Record<string, string | null> & { is_new?: boolean }
+const rowsOf = async (office: Office, argv: string): Promise<Row[]> =>
+  JSON.parse(await office.read(`--json ${argv}`))
+const short = (rows: Row[]) =>
+  rows.map((row) =>
+    [row.invoice_number, row.partner_slug, row.net_usd, row.tax_usd, row.total_usd, row.due_date].join(' '),
+  )
+
+const OCTOBER = [
+  'R-2026-0001 acme 4320.99 820.99 5141.98 2026-11-17',
+  'R-2026-0002 bolt 50.00 0.00 50.00 2026-12-03',
+  'R-2026-0003 core 2.00 0.00 2.00 2026-11-17',
+]
+
+test('numbers are given to a month once, in the order of the partners, and printed for ever', async (t) => {
+  const office = await november(t)
+  const settings = fileOf(office)
+  const issue = `billing issue --month 2026-10 --settings ${settings}`
+  const page = 'billing invoice --partner acme --month 2026-10 --format md'
+  const draft = await office.tranche(`${page} --settings ${settings}`)
+  assert.match(
+    draft.out,
+    /^# Draft of an invoice\n\n\*\*Draft: this is not an invoice yet\. It has no number\.\*\*/,
+  )
+  assert.doesNotMatch(draft.out, /Pay to|Due date|Invoice date/)
+  assert.match(draft.err, /tranche billing issue gives the invoice its number/)
+  const one = await office.tranche(`${issue} --partner bolt`)
+  assert.match(one.err, /^1 invoice issued\.\n$/)
+  assert.match(one.out, /R-2026-0001 +2026-11-03 +2026-12-03 +bolt/)
+  const rows = await rowsOf(office, issue)
+  assert.deepEqual(
+    rows.map(({ invoice_number, partner_slug, is_new }) => [invoice_number, partner_slug, is_new]),
+    [
+      ['R-2026-0002', 'acme', true],
+      ['R-2026-0001', 'bolt', false],
+      ['R-2026-0003', 'core', true],
+    ],
+  )
+  const all = await office.tranche(issue)
+  assert.match(all.err, /^0 invoices issued, 3 had been issued before; nothing is owed by idle\.\n$/)
+  const printed = await office.read(page)
+  assert.match(printed, /^# Invoice R-2026-0002\n/)
+  for (const line of [
+    /^\| Invoice date \| 2026-11-03 \|$/m,
+    /^\| Due date \| 2026-11-17 \|$/m,
+    /^\| Volume fee \| 1,234,567\.89 x 35 \/ 10,000 = 4,320\.987615, rounded half-even to the cent \| 4,320\.99 \|$/m,
+    /^\| Net amount \| {2}\| 4,320\.99 \|$/m,
+    /^\| VAT \| 19 % of 4,320\.99 \| 820\.99 \|$/m,
+    /^\| \*\*Total, USD\*\* \| {2}\| 5,141\.98 \|$/m,
+    /Tax id DE 123 456 789/,
+    /Pay to DE89/,
+  ])
+    assert.match(printed, line)
+  assert.doesNotMatch(printed, /without tax/)
+  const reversed = await office.read('billing invoice --number R-2026-0001 --format md')
+  assert.match(reversed, /Reverse charge: the customer owes the VAT \(Articles 44 and 196/)
+  assert.match(reversed, /Tax id NL 0012\.34567\.B01/)
+  assert.doesNotMatch(reversed, /\| VAT \|/)
+  assert.match(await office.read('billing invoice --number R-2026-0003 --format md'), /Not subject to VAT\./)
+  // Years later, with other settings, or none: the page is what it was.
+  office.setClock(utc(2029, 1))
+  const changed = fileOf(office, {
+    issuer: { ...ISSUER, name: 'Other', tax_id: 'DE 9', due_days: 3 },
+    partners: { acme: { ...SETTINGS.partners.acme, tax: { rate: '25' } } },
+  })
+  assert.equal(await office.read(page), printed)
+  const later = await office.tranche(`${page} --settings ${changed}`)
+  assert.equal(later.out, printed)
+  assert.match(later.err, /R-2026-0002 was issued: names, addresses and tax are those of then/)
+  assert.match(await office.read('billing reconcile --month 2026-10'), /agree/)
+})
+
+test('all invoices of a month are written by one command, and none while one could not be', async (t) => {
+  const office = await november(t)
+  const settings = fileOf(office)
+  await office.read(`billing issue --month 2026-10 --settings ${settings}`)
+  const folder = join(office.folder, 'invoices')
+  const write = `billing invoice --month 2026-10 --settings ${settings} --output-dir ${folder}`
+  const { code, out, err } = await office.tranche(write)
+  assert.deepEqual([code, out], [0, ''])
+  assert.match(err, /Nothing is owed by idle\.\n3 invoices in .*invoices\.\n$/)
+  const names = ['acme-2026-10.html', 'bolt-2026-10.html', 'core-2026-10.html']
+  assert.deepEqual(readdirSync(folder).sort(), names)
+  assert.match(readFileSync(join(folder, 'acme-2026-10.html'), 'utf8'), /<p>R-2026-0001<\/p>/)
+  writeFileSync(join(folder, 'acme-2026-10.html'), 'edited')
+  const again = await office.tranche(write)
+  assert.deepEqual([again.code, readFileSync(join(folder, 'acme-2026-10.html'), 'utf8')], [5, 'edited'])
+  const forced = await rowsOf(office, `${write} --force`)
+  assert.deepEqual(
+    forced.map(({ invoice_number, total_usd }) => [invoice_number, total_usd]),
+    [
+      ['R-2026-0001', '5141.98'],
+      ['R-2026-0002', '50.00'],
+      ['R-2026-0003', '2.00'],
+    ],
+  )
+})
+
+test('a credit note names the invoice that it corrects, and an index has both, by the date of the issue', async (t) => {
+  const office = await november(t)
+  const settings = fileOf(office, {
+    ...SETTINGS,
+    issuer: [ISSUER, { ...ISSUER, from: '2027-01', numbers: { prefix: 'R-2027-', digits: 2 } }],
+  })
+  await office.read(`billing issue --month 2026-10 --settings ${settings}`)
+  office.setClock(utc(2027, 0, 5))
+  const credit = (number: string, usd: string) =>
+    office.tranche(`--json billing credit ${number} --usd ${usd} --reason overcharged --settings ${settings}`)
+  const made = await credit('R-2026-0001', '1000.01')
+  assert.deepEqual(JSON.parse(made.out), {
+    invoice_number: 'R-2027-01',
+    invoice_date: '2027-01-05',
+    due_date: null,
+    partner_slug: 'acme',
+    month: '2026-10',
+    corrects: 'R-2026-0001',
+    net_usd: '-1000.01',
+    tax_usd: '-190.00',
+    total_usd: '-1190.01',
+  })
+  for (const [number, usd, code, message] of [
+    [
+      'R-2026-0001',
+      '3320.99',
+      5,
+      /R-2026-0001 can be credited with 0\.01 to 3320\.98, what earlier credit notes/,
+    ],
+    ['R-2027-01', '1.00', 5, /R-2027-01 is a credit note/],
+    ['R-2026-0009', '1.00', 4, /Invoice R-2026-0009 not found/],
+  ] as const) {
+    const refused = await credit(number, usd)
+    assert.deepEqual([refused.code, refused.out], [code, ''])
+    assert.match(refused.err, message)
+  }
+  const page = await office.read('billing invoice --number R-2027-01 --format md')
+  for (const line of [
+    /^# Credit note R-2027-01\n/,
+    /^\| Corrects \| Invoice R-2026-0001 of 2026-11-03, for 2026-10 \|$/m,
+    /^\| Why \| overcharged \|$/m,
+    /^\| Correction of the fees \| of 4,320\.99 invoiced \| 1,000\.01 \|$/m,
+    /^\| VAT \| 19 % of 1,000\.01 \| 190\.00 \|$/m,
+    /^\| \*\*Total credited, USD\*\* \| {2}\| 1,190\.01 \|$/m,
+  ])
+    assert.match(page, line)
+  assert.match(
+    await office.read('billing invoice --number R-2027-01'),
+    /<h1>Credit note<\/h1><p>R-2027-01<\/p>/,
+  )
+  const json = JSON.parse(await office.read('billing invoice --number R-2027-01 --format json'))
+  assert.deepEqual(
+    [json.corrects, json.reason, json.partner.name],
+    ['R-2026-0001', 'overcharged', 'Acme GmbH'],
+  )
+  const year = await rowsOf(office, 'billing issued --from 2026-01 --to 2026-12')
+  assert.deepEqual(short(year), OCTOBER)
+  const both = await office.read('billing issued --from 2026-11 --to 2027-01')
+  assert.match(both, /^TOTAL +-? .* 3372\.98 +630\.99 +4003\.97$/m)
+  const mine = await office.read('billing issued --from 2026-11 --to 2027-01 --partner bolt')
+  assert.deepEqual(mine.match(/R-\d+-\d+/g), ['R-2026-0002'])
+  const report = await office.read('billing export --from 2026-11 --to 2027-01 --report invoices --totals')
+  assert.equal(
+    report.split('\r\n')[4],
+    'R-2027-01,2027-01-05,,acme,2026-10,R-2026-0001,-1000.01,-190.00,-1190.01',
+  )
+  assert.equal(report.split('\r\n')[5], 'TOTAL,,,,,,3372.98,630.99,4003.97')
+  const audit = await rowsOf(office, 'audit')
+  assert.deepEqual(
+    audit.map(({ action }) => action).filter((action) => action?.startsWith('invoice')),
+    ['invoice.issue', 'invoice.issue', 'invoice.issue', 'invoice.credit'],
+  )
+})
+
+test('what is missing for an invoice is said before a number is given', async (t) => {
+  const office = await november(t)
+  const issue = async (settings: unknown, month = '2026-10') =>
+    office.tranche(`billing issue --month ${month} --settings ${fileOf(office, settings)}`)
+  const { partners } = SETTINGS
+  const acme = { name: 'Acme GmbH', address: ['Köln'] }
+  const { tax_id: _, ...untaxed } = ISSUER
+  const { country: __, ...nowhere } = ISSUER
+  const { numbers: ___, ...unnumbered } = ISSUER
+  const cases: [settings: unknown, message: RegExp][] = [
+    [{ issuer: unnumbered, partners }, /issuer\.numbers is missing for 2026-11/],
+    [{ issuer: nowhere, partners }, /issuer\.country is missing: it says which law/],
+    [{ issuer: untaxed, partners }, /issuer\.tax_id is missing: an invoice from the EU has it/],
+    [
+      { issuer: ISSUER, partners: { ...partners, acme } },
+      /partners\.acme\.country is missing: .*; partners\.acme\.tax is missing: an invoice from the EU has a rate of VAT/,
+    ],
+    [
+      { issuer: ISSUER, partners: { ...partners, bolt: { ...partners.bolt, tax_id: 'DE 1' } } },
+      /partners\.bolt\.tax_id must be a VAT number of NL, which begins with NL/,
+    ],
+    [
+      { issuer: ISSUER, partners: { ...partners, core: { ...partners.core, tax: 'reverse-charge' } } },
+      /partners\.core\.tax is "reverse-charge", which is for a customer in another country of the EU; partners\.core\.tax_id is missing/,
+    ],
+    [{ issuer: { ...ISSUER, country: 'Germany' }, partners }, /issuer\.country must be two capital letters/],
+    [
+      { issuer: { ...ISSUER, numbers: { prefix: 'R2026' } }, partners },
+      /issuer\.numbers\.prefix must be letters/,
+    ],
+    [{ issuer: { ...ISSUER, due_days: -1 }, partners }, /issuer\.due_days must be 0 or more/],
+    [{ issuer: { ...ISSUER, due_days: 1.5 }, partners }, /issuer\.due_days must be a whole number/],
+  ]
+  for (const [settings, message] of cases) {
+    const { code, out, err } = await issue(settings)
+    assert.deepEqual([code, out], [1, ''], err)
+    assert.match(err, message)
+  }
+  assert.deepEqual([(await issue(SETTINGS, '2026-11')).code, await rowsOf(office, 'billing issued')], [5, []])
+  // Outside the EU nothing is asked for but the country.
+  const swiss = { ...untaxed, country: 'CH' }
+  assert.equal((await issue({ issuer: swiss, partners: { ...partners, acme } })).code, 0)
+})
+
+test('a number stands for one amount, whatever becomes of the month', async (t) => {
+  const office = await november(t)
+  await office.read(`billing issue --month 2026-10 --settings ${fileOf(office)}`)
+  office.enter('acme', 'live', [{ user: 'u', at: utc(2026, 9, 6), usd: '1000.00' }])
+  const page = await office.tranche('billing invoice --partner acme --month 2026-10')
+  assert.deepEqual([page.code, page.out], [5, ''])
+  assert.match(page.err, /R-2026-0001 was issued with 4320\.99 USD, and 2026-10 now comes to 4324\.49\./)
+  const proof = await office.tranche('billing reconcile --month 2026-10')
+  assert.deepEqual([proof.code, /invoice_differs +acme live 2026-10/.test(proof.out)], [3, true], proof.out)
+})
+
+test('options of an invoice that contradict each other are refused', async (t) => {
+  const office = await november(t)
+  for (const [options, message] of [
+    ['', /Give --month, or --number/],
+    ['--month 2026-10', /Give --partner, or --output-dir/],
+    ['--number R-1 --month 2026-10', /--number goes without --partner, --month/],
+    ['--number R-1 --settings x.json', /--number goes without/],
+    ['--month 2026-10 --output-dir x --output y', /cannot be used with/],
+    ['--month 2026-10 --partner acme --json --format md', /--json answers with JSON/],
+  ] as const) {
+    const { code, out, err } = await office.tranche(`billing invoice ${options}`.trim())
+    assert.deepEqual([code, out], [2, ''], options)
+    assert.match(err, message)
+  }
+})

@@ -1,0 +1,187 @@
+// Invoices and credit notes: numbers without a gap, each given once, whoever asks how often, and kept as they were.
+
+import assert from 'node:assert/strict'
+import { creditOf, type Issued, type Series } from '../../../src/core/fees.ts'
+import { type Usd, usd } from '../../../src/core/money.ts'
+import { periodOf } from '../../../src/core/month.ts'
+import { DAY_MS, type Instant } from '../../../src/core/time.ts'
+import type { Store } from '../../../src/store/store.ts'
+import { damage } from '../damage.ts'
+import { AUDIT, type Contract, openWorld, problem, T0, tick, type World } from '../world.ts'
+
+const SERIES: Series = { prefix: 'R-', first: 7, digits: 3 }
+const OTHER: Series = { prefix: 'X-', first: 1, digits: 1 }
+const EVER = { slug: null, from: 0 as Instant, before: Number.MAX_SAFE_INTEGER as Instant }
+const ALL = { after: null, limit: 1_000 }
+
+/** A world in which January to March are final. */
+async function spring(
+  t: Parameters<Contract[string]>[0],
+  open: Parameters<Contract[string]>[1],
+): Promise<World> {
+  const world = await openWorld(t, open)
+  world.advance(90 * DAY_MS)
+  await tick(world)
+  await world.store.fixPeriod(periodOf('2026-03'))
+  return world
+}
+
+const issue = (store: Store, slug: string, month: string, series = SERIES) =>
+  store.issueInvoice(
+    { slug, month, net: usd('100.00'), tax: usd('19.00'), details: '{}' },
+    series,
+    () => AUDIT,
+  )
+
+const credit = (store: Store, number: string, amount: string) =>
+  store.creditInvoice(
+    number,
+    SERIES,
+    (invoice, earlier) => ({
+      ...creditOf(invoice, { earlier, net: usd(amount), tax: { kind: 'rate', rateBps: 1_900 } }),
+      details: '{"reason":"too much"}',
+    }),
+    () => AUDIT,
+  )
+
+const numbersOf = (issued: readonly Issued[]): string[] => issued.map(({ number }) => number)
+
+export const invoiceContract: Contract = {
+  'numbers follow each other within a series, and an invoice keeps the one it got': async (t, open) => {
+    const { store, now, advance } = await spring(t, open)
+    const first = await issue(store, 'acme', '2026-01')
+    assert.deepEqual(first, {
+      issued: {
+        number: 'R-007',
+        partnerSlug: 'acme',
+        month: '2026-01',
+        corrects: null,
+        issuedAt: now(),
+        net: usd('100.00'),
+        tax: usd('19.00'),
+        details: '{}',
+      },
+      isNew: true,
+    })
+    advance(DAY_MS)
+    const numbers = []
+    for (const [slug, month, series] of [
+      ['bolt', '2026-01', SERIES],
+      ['acme', '2026-02', OTHER],
+      ['acme', '2026-03', { ...SERIES, first: 1 }],
+      ['bolt', '2026-02', { ...SERIES, first: 20 }],
+      ['bolt', '2026-03', { ...SERIES, digits: 1 }],
+    ] as const)
+      numbers.push((await issue(store, slug, month, series)).issued.number)
+    assert.deepEqual(numbers, ['R-008', 'X-1', 'R-009', 'R-020', 'R-21'])
+    const audited = (await store.listAudit(ALL)).length
+    const again = await store.issueInvoice(
+      { slug: 'acme', month: '2026-01', net: usd('1.00'), tax: usd('0.00'), details: '[]' },
+      OTHER,
+      () => AUDIT,
+    )
+    assert.deepEqual(again, { ...first, isNew: false })
+    assert.equal((await store.listAudit(ALL)).length, audited)
+    assert.deepEqual(await store.findInvoice('R-007'), first.issued)
+    assert.deepEqual(await store.findInvoiceOf('acme', '2026-01'), first.issued)
+    assert.deepEqual(
+      [await store.findInvoice('R-7'), await store.findInvoiceOf('acme', '2026-04')],
+      [null, null],
+    )
+    const listed = await store.listInvoices(EVER, ALL)
+    assert.deepEqual(numbersOf(listed), ['R-007', 'R-008', 'R-009', 'R-020', 'R-21', 'X-1'])
+    const pages = []
+    for (let after: Issued | null = null; ; ) {
+      const page: Issued[] = await store.listInvoices(EVER, { after, limit: 2 })
+      pages.push(...page)
+      after = page.at(-1) ?? null
+      if (after === null) break
+    }
+    assert.deepEqual(pages, listed)
+    const { issuedAt } = first.issued
+    const within = async (slug: string | null, from: number, before: number) =>
+      numbersOf(await store.listInvoices({ slug, from: from as Instant, before: before as Instant }, ALL))
+    assert.deepEqual(await within(null, issuedAt, issuedAt + 1), ['R-007'])
+    assert.deepEqual(await within('bolt', issuedAt, now() + 1), ['R-008', 'R-020', 'R-21'])
+    assert.deepEqual(await within(null, issuedAt + 1, now()), [])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'no number is given while a month can change, nor for nobody, nor where its entry cannot be kept': async (
+    t,
+    open,
+  ) => {
+    const { store } = await spring(t, open)
+    await assert.rejects(issue(store, 'acme', '2026-04'), problem('invoice_conflict'))
+    await assert.rejects(issue(store, 'nobody', '2026-01'), problem('partner_not_found'))
+    await assert.rejects(credit(store, 'R-007', '1.00'), problem('invoice_not_found'))
+    const unkept = { ...AUDIT, detail: { number: 1n } }
+    const of = { slug: 'acme', month: '2026-01', net: usd('1.00'), tax: usd('0.00'), details: '{}' }
+    await assert.rejects(store.issueInvoice(of, SERIES, () => unkept))
+    assert.deepEqual(await store.listInvoices(EVER, ALL), [])
+    assert.equal((await issue(store, 'acme', '2026-01')).issued.number, 'R-007', 'what failed left no gap')
+  },
+
+  'credit notes have numbers of the same kind, and give back no more than an invoice has': async (
+    t,
+    open,
+  ) => {
+    const { store } = await spring(t, open)
+    const { issued } = await issue(store, 'acme', '2026-01')
+    const first = await credit(store, issued.number, '33.33')
+    assert.deepEqual(
+      [first.number, first.corrects, first.month, first.partnerSlug, first.net, first.tax],
+      ['R-008', 'R-007', '2026-01', 'acme', usd('33.33'), usd('6.33')],
+    )
+    for (const amount of ['66.68', '0.00', '100.00'])
+      await assert.rejects(credit(store, issued.number, amount), problem('invoice_conflict'), amount)
+    await assert.rejects(credit(store, first.number, '1.00'), problem('invoice_conflict'))
+    const rest = await credit(store, issued.number, '66.67')
+    assert.deepEqual(
+      [rest.number, rest.tax, (first.tax + rest.tax) as Usd],
+      ['R-009', usd('12.67'), issued.tax],
+    )
+    await assert.rejects(credit(store, issued.number, '0.01'), problem('invoice_conflict'))
+    assert.deepEqual(await store.findInvoice('R-007'), issued)
+    assert.deepEqual(await store.findInvoiceOf('acme', '2026-01'), issued)
+  },
+
+  'who asks at once gets no number twice and leaves none out, on every connection': async (t, open) => {
+    const world = await spring(t, open)
+    const other = await world.connect()
+    const asked = ['2026-01', '2026-02', '2026-03'].flatMap((month) =>
+      ['acme', 'bolt'].flatMap((slug) => [world.store, other].map((store) => issue(store, slug, month))),
+    )
+    const answers = await Promise.all(asked)
+    assert.equal(answers.filter(({ isNew }) => isNew).length, 6)
+    const numbers = numbersOf(answers.map(({ issued }) => issued))
+    assert.deepEqual([...new Set(numbers)].sort(), ['R-007', 'R-008', 'R-009', 'R-010', 'R-011', 'R-012'])
+    const [{ issued } = { issued: null }] = answers
+    const credits = await Promise.allSettled(
+      [world.store, other, world.store, other].map((store) => credit(store, issued?.number ?? '', '60.00')),
+    )
+    assert.equal(credits.filter(({ status }) => status === 'fulfilled').length, 1)
+  },
+
+  'no number is given while the database stands still, and none of a row that changed is believed': async (
+    t,
+    open,
+  ) => {
+    const { store, place } = await spring(t, open)
+    await issue(store, 'acme', '2026-01')
+    await damage(place, `insert into standstill values (1, ${T0}, 'last-night.db', '["old.db"]')`)
+    await assert.rejects(issue(store, 'bolt', '2026-01'), problem('database_restored'))
+    await assert.rejects(credit(store, 'R-007', '1.00'), problem('database_restored'))
+    await damage(place, 'update invoices set tax_usd = 0')
+    for (const read of [
+      () => store.findInvoice('R-007'),
+      () => store.findInvoiceOf('acme', '2026-01'),
+      () => store.listInvoices(EVER, ALL),
+    ])
+      await assert.rejects(read(), problem('database_damaged'))
+    assert.deepEqual(
+      (await store.findFaults()).map(({ subject }) => subject),
+      ['invoices row R-007'],
+    )
+  },
+}
