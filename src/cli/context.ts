@@ -9,7 +9,7 @@ import type { Store } from '../store/store.ts'
 export type Streams = {
   out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   err: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
-  in: NodeJS.ReadableStream & { isTTY?: boolean }
+  in: NodeJS.ReadableStream & { isTTY?: boolean; readableEnded?: boolean }
   /**
    * Announces that `out` now gets something that cannot be shown again. If it cannot be written, the command fails and
    * reports it, even when the reader has merely gone away. Absent where nobody watches `out`.

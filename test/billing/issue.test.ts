@@ -219,7 +219,7 @@ test('a credit note names the invoice that it corrects, and an index has both, b
   const audit = await rowsOf(office, 'audit')
   assert.deepEqual(
     audit.map(({ action }) => action).filter((action) => action?.startsWith('invoice')),
-    ['invoice.issue', 'invoice.issue', 'invoice.issue', 'invoice.credit'],
+    ['billing.issue', 'invoice.issue', 'invoice.issue', 'billing.credit'],
   )
 })
 

@@ -2,9 +2,11 @@
 // one that changes nothing of a partner, a key, a tier, an execution or a plan.
 
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { everyCommand } from '../../src/cli/help.ts'
-import { DAY_MS } from '../../src/core/time.ts'
+import { DAY_MS, formatInstant } from '../../src/core/time.ts'
 import { commandTree, fill, openShell, PLAN, type Shell, succeed, USER } from '../support/service.ts'
 
 type Scene = {
@@ -16,7 +18,20 @@ type Scene = {
   lateToAccept: string
   lateToDismiss: string
 }
-type Row = [command: string, argv: (scene: Scene) => string[]]
+type Row = [command: string, argv: (scene: Scene) => string[] | Promise<string[]>]
+
+/** Settings for invoices, in the month after the one that is to be billed. */
+async function invoices(shell: Shell): Promise<string[]> {
+  if (formatInstant(shell.machine.clock()).startsWith('2026-01')) {
+    shell.advance(31 * DAY_MS)
+    await succeed(shell, 'tick', '--price', '60000')
+  }
+  const file = join(shell.folder, 'billing.json')
+  const issuer = { name: 'Us', address: ['Here'], country: 'US', due_days: 14, numbers: { prefix: 'A-' } }
+  const beta = { name: 'Beta', address: ['There'], country: 'US', tax: { exempt: 'No tax.' } }
+  writeFileSync(file, JSON.stringify({ issuer, partners: { beta } }))
+  return ['--settings', file]
+}
 
 /** Each does what it says once, in this order. */
 const AUDITED: Row[] = [
@@ -26,7 +41,7 @@ const AUDITED: Row[] = [
   ['partner disable', () => ['beta']],
   ['partner enable', () => ['beta']],
   ['partner set-min-tranche', () => ['beta', '20.00']],
-  ['tier set', () => ['flat', '--rate-bps', '10']],
+  ['tier set', () => ['flat', '--rate-bps', '10', '--monthly-minimum-usd', '10.00']],
   ['partner set-tier', () => ['beta', 'flat']],
   ['key create', () => ['beta', '--env', 'test']],
   ['key rotate', ({ keyId }) => [keyId]],
@@ -46,6 +61,11 @@ const AUDITED: Row[] = [
   ],
   ['sandbox advance', () => ['acme', '2d']],
   ['sandbox fire', () => ['acme', 'filled']],
+  ['billing issue', async ({ shell }) => [...(await invoices(shell)), '--month', '2026-01']],
+  [
+    'billing credit',
+    async ({ shell }) => [...(await invoices(shell)), 'A-0001', '--usd', '10.00', '--reason', 'x'],
+  ],
   ['user erase', () => ['acme', USER.partner_user_id, '--env', 'test', '--yes']],
   ['sandbox reset', () => ['acme', '--yes']],
 ]
@@ -61,6 +81,7 @@ const OTHERS = [
   'billing adjustments',
   'billing export',
   'billing invoice',
+  'billing issued',
   'billing reconcile',
   'billing show',
   'check',
@@ -152,7 +173,7 @@ test('each command that changes something adds a line to the audit log', async (
   const { shell } = scene
   for (const [command, argv] of AUDITED) {
     const before = await actionsOf(shell)
-    await succeed(shell, ...command.split(' '), ...argv(scene))
+    await succeed(shell, ...command.split(' '), ...(await argv(scene)))
     const after = await actionsOf(shell)
     assert.deepEqual(after.slice(0, before.length), before, command)
     const added = new Set(after.slice(before.length))

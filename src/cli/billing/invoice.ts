@@ -16,7 +16,6 @@ import {
   partiesOf,
 } from '../../billing/invoice.ts'
 import { HTML, invoiceJson, MARKDOWN } from '../../billing/invoice-print.ts'
-
 import { periodOf } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -103,11 +102,16 @@ async function writeAll(
   const { partner, month, outputDir, format, settings } = asked
   const filter = { slug: partner ?? null, environment: 'live' } as const
   const drawn: Drawn[] = []
-  const owing: string[] = []
+  const unbilled: string[] = []
   for (const { partnerSlug: slug } of await store.listTenants(filter, periodOf(month).end)) {
-    const one = await drawUp(cli, store, { slug, month, settings, isQuiet: drawn.length + owing.length > 0 })
+    const one = await drawUp(cli, store, {
+      slug,
+      month,
+      settings,
+      isQuiet: drawn.length + unbilled.length > 0,
+    })
     if (one.invoice.statement.fees.total > 0n) drawn.push(one)
-    else owing.push(slug)
+    else unbilled.push(slug)
   }
   const targets = drawn.map(({ tenant }) => ({
     ...asked,
@@ -122,7 +126,7 @@ async function writeAll(
     await writePage(cli, target, one)
     done.push(doneJson(target.output, one))
   }
-  if (owing.length > 0) note(cli, `Nothing is owed by ${owing.join(', ')}.`)
+  if (unbilled.length > 0) note(cli, `Nothing is owed by ${unbilled.join(', ')}.`)
   if (cli.globals().json) print(cli, done, () => '')
   else note(cli, `${counted(done.length, 'invoice')} in ${outputDir}.`)
 }

@@ -34,11 +34,11 @@ export async function issueInvoices(cli: Cli, store: Store, options: IssueOption
       `${month} can still change: an invoice is of a month that is final.`,
     )
   const drawn: ToIssue[] = []
-  const owing: string[] = []
+  const unbilled: string[] = []
   for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
     const { statement } = await bill(store, tenant, period)
     const { partnerSlug: slug } = tenant
-    if (statement.fees.total === 0n) owing.push(slug)
+    if (statement.fees.total === 0n) unbilled.push(slug)
     else drawn.push(drawUp(settings, { slug, month }, statement.fees.total))
   }
   refuseLacks(settings, drawn)
@@ -51,7 +51,7 @@ export async function issueInvoices(cli: Cli, store: Store, options: IssueOption
   const rows = []
   for (const of of drawn) {
     const { issued, isNew } = await store.issueInvoice(of, series, (made) =>
-      entryOf(cli, 'invoice.issue', made),
+      entryOf(cli, 'billing.issue', made),
     )
     rows.push({ ...issuedJson(issued), is_new: isNew })
   }
@@ -59,7 +59,7 @@ export async function issueInvoices(cli: Cli, store: Store, options: IssueOption
   print(cli, rows, () => table)
   const added = rows.filter(({ is_new }) => is_new).length
   const earlier = rows.length === added ? '' : `, ${rows.length - added} had been issued before`
-  const none = owing.length === 0 ? '' : `; nothing is owed by ${owing.join(', ')}`
+  const none = unbilled.length === 0 ? '' : `; nothing is owed by ${unbilled.join(', ')}`
   note(cli, `${counted(added, 'invoice')} issued${earlier}${none}.`)
 }
 
@@ -118,7 +118,7 @@ export async function creditInvoice(cli: Cli, store: Store, options: CreditOptio
     number,
     series,
     (invoice, earlier) => drawCredit(invoice, { earlier, net, reason }),
-    (made) => entryOf(cli, 'invoice.credit', made),
+    (made) => entryOf(cli, 'billing.credit', made),
   )
   const row = issuedJson(issued)
   const table = await renderTable(COLUMNS, [row])

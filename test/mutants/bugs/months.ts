@@ -143,7 +143,7 @@ export const MONTHS: readonly Row[] = [
   {
     name: 'credited-more-than-charged',
     by: ['contract'],
-    breaks: 'Credit notes give back more than an invoice has charged.',
+    breaks: 'Credit notes, taken together, give back more than their invoice has charged.',
     find: 'if (net <= 0n || net > left)',
     replace: 'if (net <= 0n || net > invoice.net)',
   },
@@ -241,8 +241,8 @@ export const MONTHS: readonly Row[] = [
     name: 'minimum-on-top',
     by: ['simulate'],
     breaks: 'The monthly minimum is charged on top of the fee instead of in its place.',
-    find: 'total: sum > tier.monthlyMinimum ? sum : tier.monthlyMinimum',
-    replace: 'total: (sum + tier.monthlyMinimum) as Usd',
+    find: 'total: sum > minimumFee ? sum : minimumFee',
+    replace: 'total: (sum + minimumFee) as Usd',
   },
   {
     name: 'shares-lose-a-cent',
