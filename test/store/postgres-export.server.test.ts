@@ -4,10 +4,12 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { REPORTS } from '../../src/billing/export.ts'
 import type { Execution } from '../../src/core/execution.ts'
+import { creditOf, type Issued, type Series } from '../../src/core/fees.ts'
 import { acceptLate, adjust } from '../../src/core/late-fill.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
+import { monthBefore, periodOf } from '../../src/core/month.ts'
 import type { Tenant } from '../../src/core/partner.ts'
-import { HOUR_MS, plus } from '../../src/core/time.ts'
+import { formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import type { Report } from '../../src/core/trade.ts'
 import { machineAt } from '../../src/machine.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -65,6 +67,22 @@ async function correct(store: Store, { executionId }: Execution): Promise<void> 
   )
 }
 
+const SERIES: Series = { prefix: 'R-', first: 1, digits: 4 }
+
+/** Issues the month that is over, of all partners, and gives a little of each back. */
+async function invoice(store: Store, tenants: readonly Tenant[], month: string): Promise<void> {
+  await store.fixPeriod(periodOf(month))
+  for (const slug of new Set(tenants.map(({ partnerSlug }) => partnerSlug))) {
+    const drawn = { net: usd('100.01'), tax: usd('19.00'), details: JSON.stringify(NASTY) }
+    const { issued } = await store.issueInvoice({ slug, month, ...drawn }, SERIES, () => AUDIT)
+    const credit = (seen: Issued, earlier: readonly Issued[]) => ({
+      ...creditOf(seen, { earlier, net: usd('0.01'), tax: null }),
+      details: '{}',
+    })
+    await store.creditInvoice(issued.number, SERIES, credit, () => AUDIT)
+  }
+}
+
 async function live(t: TestContext, backend: Backend): Promise<Store> {
   const chance = chanceOf(SEED)
   const { machine, setClock } = machineAt(T0)
@@ -82,9 +100,13 @@ async function live(t: TestContext, backend: Backend): Promise<Store> {
       })
     }
   let corrected = 0
+  let present = ''
   for (let step = 0; step < STEPS; step++) {
     setClock(plus(machine.clock(), STEP_MS))
     await tick(world, `${chance.between(50_000, 70_000)}`)
+    const month = formatInstant(machine.clock()).slice(0, 7)
+    if (month !== present) await invoice(store, tenants, monthBefore(month))
+    present = month
     for (const tenant of tenants) {
       const due = await poll(store, tenant)
       const late = step === 60 ? due[0] : undefined
