@@ -73,7 +73,11 @@ const SERIES: Series = { prefix: 'R-', first: 1, digits: 4 }
 async function invoice(store: Store, tenants: readonly Tenant[], month: string): Promise<void> {
   await store.fixPeriod(periodOf(month))
   for (const slug of new Set(tenants.map(({ partnerSlug }) => partnerSlug))) {
-    const drawn = { net: usd('100.01'), tax: usd('19.00'), details: JSON.stringify({ dueDays: 14, notes: NASTY }) }
+    const drawn = {
+      net: usd('100.01'),
+      tax: usd('19.00'),
+      details: JSON.stringify({ dueDays: 14, notes: NASTY }),
+    }
     const { issued } = await store.issueInvoice({ slug, month, ...drawn }, SERIES, () => AUDIT)
     const credit = (seen: Issued, earlier: readonly Issued[]) => ({
       ...creditOf(seen, { earlier, net: usd('0.01'), tax: null }),
