@@ -3,21 +3,26 @@
 //
 //   node bin/with-node.mjs --import tsx test/releases/release.ts fixtures/releases/VERSION
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { openShell, type Shell, succeed } from '../support/service.ts'
-import { playStory } from './story.ts'
+import { playSequel, playStory } from './story.ts'
 
 const SEED = 1
 const DATABASE = 'tranche.db.gz'
 const SAID = 'said.json.gz'
+/** The migrations that the release has, of both stores: what comes after them may only add to the schema. */
+export const MIGRATIONS = 'migrations.txt'
 export const MONTHS = ['2026-01', '2026-02']
 
 /** What must stay: the bytes of these files, and every field of these lists and answers. */
-const EXPORTS = MONTHS.flatMap((month) =>
-  ['summary', 'users', 'trades'].map((report) => ({ file: `${month}-${report}.csv`, month, report })),
-)
+const EXPORTS = [
+  ...MONTHS.flatMap((month) => ['summary', 'users', 'trades'].map((report) => ({ month, report }))),
+  // Since 1.0.0. The invoices of both months were issued in March.
+  { month: '2026-02', report: 'adjustments' },
+  { month: '2026-03', report: 'invoices' },
+].map(({ month, report }) => ({ file: `${month}-${report}.csv`, month, report }))
 const LISTS: Record<string, string[]> = {
   partners: ['partner', 'list'],
   users: ['user', 'list', 'acme', '--env', 'live'],
@@ -26,9 +31,14 @@ const LISTS: Record<string, string[]> = {
   'late-fills': ['execution', 'late-fills'],
   tiers: ['tier', 'list'],
   audit: ['audit'],
+  issued: ['billing', 'issued', '--from', '2026-01', '--to', '2026-03'],
+  adjustments: ['billing', 'adjustments', '--from', '2026-01', '--to', '2026-03'],
 }
 const ANSWERS = [
   '/me',
+  '/plans?limit=1000',
+  '/webhooks',
+  ...MONTHS.map((month) => `/trades?month=${month}&limit=1000`),
   ...MONTHS.flatMap((month) => [`/billing/monthly?month=${month}`, `/billing/monthly/users?month=${month}`]),
 ]
 
@@ -61,7 +71,9 @@ export function lay(folder: string, shell: Shell): { keys: string[]; said: Said 
   const read = (name: string): string => readFileSync(join(folder, name), 'utf8')
   const unzipped = (name: string): Buffer => gunzipSync(readFileSync(join(folder, name)))
   writeFileSync(shell.file, unzipped(DATABASE), { mode: 0o600 })
-  const exports = Object.fromEntries(EXPORTS.map(({ file }) => [file, read(file)]))
+  // A release has the reports that there were then.
+  const kept = EXPORTS.filter(({ file }) => existsSync(join(folder, file)))
+  const exports = Object.fromEntries(kept.map(({ file }) => [file, read(file)]))
   const { keys, now, lists, answers } = JSON.parse(unzipped(SAID).toString()) as Omit<Said, 'exports'> & {
     keys: string[]
     now: number
@@ -74,6 +86,7 @@ async function make(folder: string): Promise<void> {
   const cleanUps: (() => unknown)[] = []
   const shell = openShell({ after: (clean) => void cleanUps.push(clean as () => unknown) })
   const { keys } = await playStory(shell, SEED)
+  await playSequel(shell, keys)
   const { exports, lists, answers } = await ask(shell, keys)
   const copy = join(shell.folder, 'copy.db')
   await succeed(shell, 'backup', copy)
@@ -82,6 +95,8 @@ async function make(folder: string): Promise<void> {
   for (const [file, text] of Object.entries(exports)) writeFileSync(join(folder, file), text)
   const said = { keys, now: shell.machine.clock(), lists, answers }
   writeFileSync(join(folder, SAID), gzipSync(JSON.stringify(said), { level: 9 }))
+  const migrations = globSync('sql/**/*.sql', { cwd: join(import.meta.dirname, '../..') }).sort()
+  writeFileSync(join(folder, MIGRATIONS), `${migrations.join('\n')}\n`)
   for (const clean of cleanUps.reverse()) await clean()
 }
 

@@ -2,15 +2,17 @@
 // said then.
 
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
 import { DAY_MS } from '../../src/core/time.ts'
 import { readMigrations, VERSION } from '../../src/resources.ts'
 import { openShell, type Shell, succeed } from '../support/service.ts'
-import { ask, lay } from './release.ts'
+import { ask, lay, MIGRATIONS } from './release.ts'
 
-const RELEASES = join(import.meta.dirname, '../../fixtures/releases')
+const ROOT = join(import.meta.dirname, '../..')
+const RELEASES = join(ROOT, 'fixtures/releases')
 const VERSIONS = readdirSync(RELEASES).sort()
 
 /** Asserts that everything in `then` is in `now`: fields may have been added, to objects and at the end of CSV rows. */
@@ -89,6 +91,69 @@ for (const version of VERSIONS) {
   })
 }
 
+// From 1.0.0 on the schema only grows (docs/compatibility.md). A file is looked at, because SQLite changes some rules of
+// a table only by building it anew; a server never has to.
+
+const GROWING = VERSIONS.filter((version) => existsSync(join(RELEASES, version, MIGRATIONS)))
+
+/** Every column of every table with its type. */
+function columnsOf(file: string): string[] {
+  const db = new SQLite(file, { readonly: true })
+  try {
+    return db
+      .prepare<[], string>(
+        `select t.name || '.' || c.name || ' ' || c.type from pragma_table_list t, pragma_table_info(t.name) c
+          where t.type = 'table' and t.name not like 'sqlite_%'`,
+      )
+      .pluck()
+      .all()
+  } finally {
+    db.close()
+  }
+}
+
+/** The statements of a migration that take something away, or give it another name or type. */
+function shrinking(sql: string): string[] {
+  const statements = sql.replaceAll(/--.*$/gm, '').split(';')
+  const words =
+    /\bdrop\s+(?:table|column|schema|type|domain)\b|\brename\b|\balter\s+(?:column\s+)?\w+\s+(?:set\s+data\s+)?type\b/i
+  return statements.map((statement) => statement.trim()).filter((statement) => words.test(statement))
+}
+
+for (const version of GROWING) {
+  test(`since ${version}, no migration takes a table or a column away, renames it or changes its type`, async (t) => {
+    const { shell } = await laid(t, version)
+    const then = columnsOf(shell.file)
+    await succeed(shell, 'migrate')
+    const now = new Set(columnsOf(shell.file))
+    assert.ok(then.length > 100 && then.includes('trades.usd_amount INTEGER'))
+    assert.deepEqual(
+      then.filter((column) => !now.has(column)),
+      [],
+    )
+    const released = readFileSync(join(RELEASES, version, MIGRATIONS), 'utf8').split('\n')
+    for (const name of globSync('sql/postgres/*.sql', { cwd: ROOT })) {
+      if (released.includes(name)) continue
+      assert.deepEqual(shrinking(readFileSync(join(ROOT, name), 'utf8')), [], name)
+    }
+  })
+}
+
+test('a statement that takes something away is told from one that adds', () => {
+  const lines = [
+    'alter table trades add column venue text',
+    'drop index trades_by_venue',
+    'create table renamed (type text) -- drop table trades',
+    'ALTER TABLE trades DROP COLUMN venue',
+    'alter table trades rename to fills',
+    'alter table trades alter column venue type bytea',
+    'alter table trades alter venue set data type bytea',
+    'drop table if exists trades',
+  ]
+  assert.deepEqual(shrinking(lines.join('\n;')), lines.slice(3))
+})
+
 test('this version is among them, so that the next one is held to it', () => {
-  assert.ok(existsSync(join(RELEASES, VERSION)))
+  assert.ok(existsSync(join(RELEASES, VERSION, MIGRATIONS)))
+  assert.ok(GROWING.includes('1.0.0'))
 })

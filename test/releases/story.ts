@@ -1,5 +1,7 @@
 // A few weeks of a service's life, through its commands and its API alone: what a release has to hand on to the next.
 
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { formatPrice, type Price, price } from '../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { type Chance, chanceOf } from '../simulation/chance.ts'
@@ -204,4 +206,126 @@ function priceFeed({ next, happens, between }: Chance): () => Price | undefined 
     else if (happens(0.02)) silent = between(1, 20)
     return silent > 0 ? undefined : price(dollars.toFixed(2))
   }
+}
+
+/** The notes of an issuer who numbers its invoices. */
+const SETTINGS = {
+  issuer: {
+    name: 'Tranche Services GmbH',
+    address: ['Lindenstraße 5', '10969 Berlin'],
+    country: 'DE',
+    tax_id: 'DE 123 456 789',
+    due_days: 14,
+    numbers: { prefix: 'R-2026-' },
+  },
+  partners: {
+    acme: { name: 'Acme', address: ['London'], country: 'GB', tax: { exempt: 'Not subject to German VAT.' } },
+    bolt: {
+      name: 'Bolt',
+      address: ['Amsterdam'],
+      country: 'NL',
+      tax_id: 'NL 001234567B01',
+      tax: 'reverse-charge',
+    },
+  },
+}
+
+/**
+ * What 0.1.0 did not have: invoices and a credit note, the last minimum of a partner that left, a recorded purchase,
+ * every kind of late fill, a webhook that fails, a sandbox that is ahead of its time.
+ */
+export async function playSequel(shell: Shell, keys: readonly string[]): Promise<void> {
+  const command = (...argv: string[]) => succeed(shell, ...argv)
+  const [live = ''] = keys
+  const settings = join(shell.folder, 'billing.json')
+  writeFileSync(settings, JSON.stringify(SETTINGS))
+  for (const month of ['2026-01', '2026-02'])
+    await command('billing', 'issue', '--month', month, '--settings', settings)
+  const why = ['--reason', 'a promised discount', '--settings', settings]
+  await command('billing', 'credit', 'R-2026-0001', '--usd', '0.25', ...why)
+
+  await command('partner', 'create', 'left', '--name', 'Left')
+  await command('partner', 'set-tier', 'left', 'gold')
+  await command('partner', 'disable', 'left', '--last-minimum', '2026-04')
+  await command('partner', 'hold', 'bolt')
+
+  const order = ['--order', 'lost', '--usd', '4.50', '--btc', '0.000075', '--fee', '0.02']
+  const plan = ['--partner', 'acme', '--plan', 'ana two weeks']
+  await command('trade', 'record', ...plan, ...order, '--at', '24h', '--reason', 'lost with the disk')
+
+  await lateFills(shell, live)
+  const hook = JSON.stringify({ url: 'https://127.0.0.1:9/hook' })
+  const { status, text } = await shell.call('POST', '/partner/v1/webhooks', live, hook)
+  if (status !== 200) throw new Error(text)
+  await command('sandbox', 'reset', 'bolt', '--yes')
+  await command('sandbox', 'advance', 'acme', '2d', '--price', '60000')
+  shell.advance(HOUR_MS)
+  await command('tick', '--price', '58000')
+}
+
+/** Reports that are refused and kept: two that are accepted, one that is dismissed, and two that wait. */
+async function lateFills(shell: Shell, key: string): Promise<void> {
+  const refused = async (id: string, order: string, usd: string): Promise<string> => {
+    const fill = {
+      partner_order_id: order,
+      status: 'filled',
+      usd_amount: usd,
+      btc_amount: (Number(usd) / 60_000).toFixed(8),
+      execution_price: '60000',
+    }
+    const path = `/partner/v1/executions/${id}/confirm`
+    const { status, text } = await shell.call('POST', path, key, JSON.stringify(fill))
+    if (status < 400) throw new Error(`${order} was taken: ${text}`)
+    return id
+  }
+  const above = ({ amount_usd }: Due) => (Number(amount_usd) + 1).toFixed(2)
+  for (const [name, end] of [
+    ['above', ['accept-late']],
+    ['twice', ['dismiss-late']],
+    ['waits', []],
+  ] as const) {
+    const due = await nextDue(shell, key)
+    const id = await refused(due.execution_id, name, above(due))
+    for (const verb of end)
+      await succeed(shell, 'execution', verb, id, '--reason', `the statement of ${name}`)
+  }
+  // Of a restored ledger, which does not know what it has handed out.
+  const unknown = await refused('exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d', 'unknown', '7.00')
+  await succeed(
+    shell,
+    'execution',
+    'accept-late',
+    unknown,
+    '--plan',
+    'ana weekly',
+    '--reason',
+    'on the statement',
+  )
+  const pending = await nextPending(shell)
+  await refused(pending.execution_id, 'early', pending.amount_usd)
+}
+
+async function nextDue(shell: Shell, key: string): Promise<Due> {
+  for (let tries = 0; tries < 12; tries++) {
+    const { text } = await shell.call('GET', '/partner/v1/executions/due', key)
+    const [first] = JSON.parse(text) as Due[]
+    if (first) return first
+    await passTime(shell)
+  }
+  throw new Error('nothing fired in three days')
+}
+
+async function nextPending(shell: Shell): Promise<Due> {
+  const asked = ['execution', 'list', '--partner', 'acme', '--env', 'live', '--status', 'pending', '--json']
+  for (let tries = 0; tries < 12; tries++) {
+    const [first] = JSON.parse(await succeed(shell, ...asked)) as Due[]
+    if (first) return first
+    await passTime(shell)
+  }
+  throw new Error('nothing waits in three days')
+}
+
+async function passTime(shell: Shell): Promise<void> {
+  shell.advance(PASS_EVERY_MS / 2)
+  await succeed(shell, 'tick', '--price', '57000')
 }
