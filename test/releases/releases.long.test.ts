@@ -115,9 +115,13 @@ function columnsOf(file: string): string[] {
 /** The statements of a migration that take something away, or give it another name or type. */
 function shrinking(sql: string): string[] {
   const statements = sql.replaceAll(/--.*$/gm, '').split(';')
-  const words =
-    /\bdrop\s+(?:table|column|schema|type|domain)\b|\brename\b|\balter\s+(?:column\s+)?\w+\s+(?:set\s+data\s+)?type\b/i
-  return statements.map((statement) => statement.trim()).filter((statement) => words.test(statement))
+  const words = [
+    /\bdrop\s+(?:table|column|schema|type|domain)\b/i,
+    /\brename\b/i,
+    /\balter\s+(?:column\s+)?\w+\s+(?:set\s+data\s+)?type\b/i,
+  ]
+  const shrinks = (statement: string) => words.some((word) => word.test(statement))
+  return statements.map((statement) => statement.trim()).filter(shrinks)
 }
 
 for (const version of GROWING) {
