@@ -66,7 +66,7 @@ export async function setStage(t: TestContext, { folder: from, command, main }: 
 }
 
 /** Waits that a test can wait for. The poll stays at its minute, so that nothing but a wake-up brings the next one. */
-const HURRY = [
+export const HURRY = [
   [`WAITS_S = [${WAITS_S.join(', ')}]\n`, `WAITS_S = [${HURRIED_S.join(', ')}]\n`],
   ['OPEN_S = 60\n', 'OPEN_S = 0.2\n'],
   ['CHECK_S = 1\n', 'CHECK_S = 0.01\n'],
@@ -108,7 +108,10 @@ export const ordersOf = ({ folder }: Stage) =>
 
 /** The orders in a paper venue's file, by their keys. */
 export const ordersIn = (file: string) =>
-  rows<{ id: string; key: string; asked: number }>(file, 'select id, key, asked from orders order by key')
+  rows<{ id: string; key: string; asked: number; usd: string }>(
+    file,
+    'select id, key, asked, usd from orders order by key',
+  )
 
 export const journalOf = ({ folder }: Stage) =>
   rows<{ execution_id: string; order_key: string; report: string | null; answer: string | null }>(

@@ -91,8 +91,8 @@ for (const version of VERSIONS) {
   })
 }
 
-// From 1.0.0 on the schema only grows (docs/compatibility.md). A file is looked at, because SQLite changes some rules of
-// a table only by building it anew; a server never has to.
+// From 1.0.0 on the schema only grows (docs/compatibility.md). A file is migrated and looked at, because SQLite changes
+// some rules of a table only by building it anew; a server never has to.
 
 const GROWING = VERSIONS.filter((version) => existsSync(join(RELEASES, version, MIGRATIONS)))
 
