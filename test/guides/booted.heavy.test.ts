@@ -1,10 +1,11 @@
-// The units of deploy/ on a Debian that systemd has booted: what init says of them, and what systemd makes of a service
-// that cannot start, that hangs, or that is only busy.
+// The units of deploy/ on a Debian that systemd has booted: what init says of them, what systemd makes of a service that
+// cannot start, that hangs, or that is only busy, and a whole life of a service by the guides.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { oldExecutable } from '../releases/old-executable.ts'
 import { blocksOf } from '../support/code-blocks.ts'
 import { bootedMachine } from '../support/machines.ts'
 
@@ -245,4 +246,175 @@ test('init --undo ends the service and its jobs, leaves nothing to systemd, and 
     '"partner_slug":"acme"',
     'active',
   ])
+})
+
+// A whole life by the guides: installed with the program before, and with this one until it is taken away again.
+
+/** The blocks of a section, in their order, and with `inline` what stands in its sentences. */
+function pastedFrom(page: string, heading: string, kind: 'sh' | 'text' | 'inline'): string[] {
+  const [, section] = new RegExp(`^#+ ${heading}\\n([^]*?)(?=^#|(?![^]))`, 'm').exec(readGuide(page)) ?? []
+  assert.ok(section, `${page} has ${heading}`)
+  const found =
+    kind === 'inline'
+      ? [...section.matchAll(/`((?:systemctl stop|install -m|tranche init)[^`\n]*)`/g)].map(
+          ([, text = '']) => text,
+        )
+      : blocksOf(section, kind)
+  assert.ok(found.length > 0, `${page} ${heading} has a block`)
+  return found
+}
+const readGuide = (name: string): string =>
+  readFileSync(join(import.meta.dirname, `../../docs/${name}.md`), 'utf8')
+
+/**
+ * A partner: `plan ID` adds a plan and keeps its start, `again ID` sends it once more, `buy` polls and confirms. Its
+ * venue is a file, in which an order is looked for under its key before one is placed. `orders` is its CSV.
+ */
+const PARTNER = `
+API=http://127.0.0.1:8080 KEY_NOW=
+call() { local path=$1; shift; curl -sk -H "Authorization: Bearer $KEY_NOW" "$API/partner/v1$path" "$@"; }
+user() { call /users -d '{"partner_user_id": "ana", "consent_accepted": true, "consent_version": "1", "consent_timestamp": "2026-01-05T09:30:00Z"}' > /dev/null; }
+send() { call /plans -d '{"partner_user_id": "ana", "partner_plan_id": "'"$1"'", "amount_usd": "60.00", "frequency": "daily"'"$2"'}'; }
+plan() { send "$1" '' > "/root/plan-$1"; grep -q active "/root/plan-$1"; }
+field() { sqlite3 :memory: "select json_extract(readfile('$1'), '$.$2')"; }
+again() { send "$1" ', "start_date": "'"$(field "/root/plan-$1" start_date)"'"' | grep -q active; }
+tick() { systemctl start tranche-tick.service; }
+touch /root/venue
+buy() {
+  call /executions/due > /root/due
+  sqlite3 -separator ' ' :memory: "select value->>'execution_id', value->>'idempotency_key', value->>'amount_usd' from json_each(readfile('/root/due'))" > /root/lines
+  while read -r id key usd; do
+    grep -qF " $key " /root/venue || echo "order-$(wc -l < /root/venue) $key $usd" >> /root/venue
+    read -r order key usd < <(grep -F " $key " /root/venue)
+    confirm "$id" "$order" "$usd"
+  done < /root/lines
+}
+confirm() { call "/executions/$1/confirm" -d '{"partner_order_id": "'"$2"'", "status": "filled", "usd_amount": "'"$3"'", "btc_amount": "'"$(btc "$3")"'", "execution_price": "60000"}' > /root/answer; }
+btc() { sqlite3 :memory: "select printf('%.8f', $1 / 60000.0)"; }
+orders() { echo partner_order_id,usd_amount,btc_amount; while read -r order _ usd; do echo "$order,$usd,$(btc "$usd")"; done < /root/venue; }
+known() { runuser -u tranche -- tranche billing export --month "$MONTH" --report trades | cut -d, -f7,8 | tr -d '\\r' | sed 1d | sort; }
+`
+
+test('a life by the guides: install, upgrade, rollback, certificate, key, tier, backup, disaster, uninstall', async (t) => {
+  const before = await oldExecutable(t)
+  if (before === null) return
+  const machine = await bootedMachine(t, { '/mnt/before': before })
+  if (!machine) return
+  const [installing = ''] = pastedFrom('operations', 'Installing', 'sh')
+  const [settings = ''] = pastedFrom('operations', 'Running a command', 'sh')
+  const [keep = '', migrate = ''] = pastedFrom('operations', 'Upgrading', 'sh')
+  const [stop = '', install = '', init = ''] = pastedFrom('operations', 'Upgrading', 'inline')
+  const [lists = '', restoreOld = ''] = pastedFrom('operations', 'Rolling back', 'text')
+  const [initOld = ''] = pastedFrom('operations', 'Rolling back', 'inline').slice(-1)
+  const [hook = ''] = pastedFrom('operations', 'TLS', 'text')
+  const [leaked = ''] = pastedFrom('levers', 'A key has leaked', 'sh')
+  const backups = pastedFrom('operations', 'Backups', 'sh')
+  const [drill = ''] = pastedFrom('operations', 'The drill', 'sh')
+  const [away = ''] = pastedFrom('disaster', '1\\. Let nothing run', 'text')
+  const back = pastedFrom('disaster', '2\\. Put the newest sound backup back', 'sh')
+  const [compare = ''] = pastedFrom('disaster', '3\\. Compare with each partner', 'sh')
+  const [record = ''] = pastedFrom('disaster', '3\\. Compare with each partner', 'text')
+  const goOn = pastedFrom('disaster', '4\\. Go on', 'sh')
+  const uninstall = pastedFrom('operations', 'Uninstalling', 'text')
+  const upgrade = [keep, stop, install, migrate, init].join('\n')
+  const nextSecond = 'sleep 1.1'
+
+  const out = await machine.run(`${SHOWN}${PARTNER}
+    say() { echo "== $*"; }
+    quiet() { cat >> /root/noise; }
+    MONTH=$(date -u +%Y-%m)
+    mkdir new old; ln -s /mnt/before old/tranche; ln -s /mnt/tranche new/tranche
+    # The program before, by the guide.
+    cd /root/old
+    { ${installing}
+    sed -i s/median/static:60000/ /etc/tranche/tranche.env; systemctl restart tranche
+    ${settings} } 2>&1 | quiet
+    set -a; . /etc/tranche/tranche.env; set +a
+    runuser -u tranche -- tranche key create acme --env live > /root/key 2> /dev/null; KEY_NOW=$(tail -n 1 /root/key)
+    settled active
+    user; plan first; tick; buy
+    known
+    cp /usr/local/bin/tranche /root/is-old; cmp /root/is-old /mnt/before && say installed
+    # Upgrading, and a purchase that only this program records.
+    cd /root/new
+    { ${upgrade} } > /root/upgraded 2>&1 || cat /root/upgraded
+    grep -c pending /root/upgraded
+    grep -x ok /root/upgraded
+    cmp /usr/local/bin/tranche /mnt/tranche && shown tranche ActiveState
+    call /me | grep -o '"partner_slug":"acme"'
+    plan second; tick; buy
+    known; say upgraded
+    # Back to the program before.
+    { ${lists} } > /root/lists 2>&1
+    grep -c ' second ' /root/lists
+    { ${restoreOld} } 2>&1 | quiet
+    { ${initOld} } 2>&1 | quiet
+    systemctl list-unit-files 'tranche-*.timer' --no-legend | grep enabled | cut -d' ' -f1
+    systemctl disable tranche-check.timer 2> /dev/null
+    settled active
+    known; say 'only what the backup has'
+    again second; tick; buy
+    known; wc -l < /root/venue; say 'known again, and nothing bought twice'
+    runuser -u tranche -- tranche check
+    ${nextSecond}
+    { ${upgrade} } > /root/upgraded 2>&1 || cat /root/upgraded
+    settled active
+    known; sudo() { "$@"; }; sudo tranche status 2> /dev/null | grep -c attention || true
+    say 'upgraded again'
+    # A certificate, and a renewed one.
+    LIVE=/etc/letsencrypt/live/api.example.com
+    mkdir -p $LIVE; chmod 700 $LIVE
+    issue() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -days 90 \
+      -addext subjectAltName=DNS:api.example.com -keyout $LIVE/privkey.pem -out $LIVE/fullchain.pem 2> /dev/null; }
+    issued() { openssl x509 -noout -fingerprint -sha256 -in $LIVE/fullchain.pem; }
+    served() { openssl s_client -connect 127.0.0.1:8443 < /dev/null 2> /dev/null | openssl x509 -noout -fingerprint -sha256; }
+    agree() { for ((i = 0; i < 100; i++)); do [ "$(issued)" = "$(served)" ] && return; sleep 0.1; done; false; }
+    issue
+    ${hook}
+    agree; issue
+    RENEWED_LINEAGE=$LIVE /etc/letsencrypt/renewal-hooks/deploy/tranche
+    agree; API=https://127.0.0.1:8443
+    call /me | grep -o '"partner_slug":"acme"'; say 'a renewed certificate'
+    # A key that leaked, and another tier.
+    KEY_ID=$(tranche key list acme --json 2> /dev/null | grep -o '"key_id":"key_[0-9a-f]*","partner_slug":"acme","environment":"live"' | cut -d'"' -f4)
+    { ${leaked} } > /root/leaked 2>&1
+    call /me | grep -o 'Invalid[^"]*' || true
+    KEY_NOW=$(tail -n 1 new-key.txt); call /me | grep -o '"partner_slug":"acme"'
+    tranche tier set gold --rate-bps 25 --monthly-minimum-usd 100 2>&1 | quiet
+    tranche partner set-tier acme gold 2>&1 | quiet
+    runuser -u tranche -- tranche billing show --partner acme | grep -o 'gold (override).*100.00'; say 'another key and tier'
+    # Backups, the drill, and a purchase that they do not have.
+    set -a; . /etc/tranche/tranche.env; set +a
+    { ${backups.join('\n')}
+    ${drill} } > /root/backed 2>&1 || cat /root/backed
+    restic ls latest 2> /dev/null | grep -c -e '/tranche.env$' -e "/$(basename "$COPY")$"
+    sed -i s/static:60000/static:58000/ /etc/tranche/tranche.env; tick; buy
+    known; say 'backed up, and went on'
+    # The disaster.
+    { ${away} } 2>&1 | quiet
+    systemctl stop tranche-backup.timer tranche-check.timer
+    orders > /root/orders.csv; ORDERS=/root/orders.csv
+    { ${back.join('\n')} } > /root/restored 2>&1 || cat /root/restored
+    grep -c 'stands still' /root/restored
+    known; ${compare} > /root/compared 2>&1 || say "reconcile exits $?"
+    read -r ORDER _ USD < <(tail -n 1 /root/venue)
+    ${record
+      .replace('PLAN', 'first')
+      .replace('ORDER', '"$ORDER"')
+      .replace('USD', '"$USD"')
+      .replace('BTC', '$(btc "$USD")')
+      .trim()} > /dev/null 2>&1
+    ${compare} > /dev/null 2>&1 && say 'the books agree'
+    { ${goOn.join('\n')} } > /root/gone-on 2>&1 || cat /root/gone-on
+    systemctl enable --now tranche.service tranche-tick.timer 2> /dev/null
+    settled active
+    tick; buy; cat /root/answer
+    wc -l < /root/venue
+    tranche check 2> /dev/null | head -n 1
+    say 'the disaster is over'
+    # Uninstalling.
+    { ${uninstall.join('\n')} } 2>&1 | quiet
+    ! curl -sk https://127.0.0.1:8443/healthz && ls /var/lib/tranche/tranche.db && ! ls /usr/local/bin/tranche 2> /dev/null
+    find /etc/systemd /etc/cron* -name '*tranche*' | wc -l; say uninstalled`)
+  assert.deepEqual(out.trim().split('\n'), [])
 })

@@ -231,6 +231,7 @@ const DEBIAN = [
   'cron',
   'curl',
   'openssl',
+  'restic',
   'sqlite3',
 ]
 const DEBIAN_FOLDER = join(dirname(EXECUTABLE), '.debian')
@@ -258,8 +259,14 @@ export async function debianFolder(): Promise<string> {
   }
 }
 
-/** Null where this machine cannot boot another: the run says so, and where CI is set that is a failure. */
-export async function bootedMachine(t: TestContext): Promise<Pick<Machine, 'run'> | null> {
+/**
+ * Null where this machine cannot boot another: the run says so, and where CI is set that is a failure. `more` are files
+ * that it is given, by the names that they have there.
+ */
+export async function bootedMachine(
+  t: TestContext,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Pick<Machine, 'run'> | null> {
   if (!hasOwnMachine(t) || !hasTool(t, 'debootstrap') || !hasTool(t, 'systemd-nspawn')) return null
   booted += 1
   const name = `tranche-${process.pid}-${booted}`
@@ -274,7 +281,9 @@ export async function bootedMachine(t: TestContext): Promise<Pick<Machine, 'run'
       '--register=no',
       '--keep-unit',
       `--machine=${name}`,
-      `--bind-ro=${EXECUTABLE}:/mnt/tranche`,
+      ...Object.entries({ '/mnt/tranche': EXECUTABLE, ...more }).map(
+        ([there, file]) => `--bind-ro=${file}:${there}`,
+      ),
     ],
     { stdio: ['ignore', 'pipe', 'pipe'], env: { PATH: PATHS } },
   )
