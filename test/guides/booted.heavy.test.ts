@@ -1,5 +1,5 @@
-// The units of deploy/ on a Debian that systemd has booted: what init says of them, what systemd makes of a service that
-// cannot start, that hangs, or that is only busy, and a whole life of a service by the guides.
+// The units of deploy/ on a Debian that systemd has booted: what init says of them, what systemd makes of a service
+// that cannot start, that hangs, or that is only busy, and a whole life of a service by the guides.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -252,16 +252,18 @@ test('init --undo ends the service and its jobs, leaves nothing to systemd, and 
 
 /** The blocks of a section, in their order, and with `inline` what stands in its sentences. */
 function pastedFrom(page: string, heading: string, kind: 'sh' | 'text' | 'inline'): string[] {
-  const [, section] = new RegExp(`^#+ ${heading}\\n([^]*?)(?=^#|(?![^]))`, 'm').exec(readGuide(page)) ?? []
+  const [, section] = new RegExp(`^#+ ${heading}\\n([^]*?)(?=^#+ |(?![^]))`, 'm').exec(readGuide(page)) ?? []
   assert.ok(section, `${page} has ${heading}`)
   const found =
     kind === 'inline'
-      ? [...section.matchAll(/`((?:systemctl stop|install -m|tranche init)[^`\n]*)`/g)].map(
-          ([, text = '']) => text,
-        )
+      ? [
+          ...section.matchAll(
+            /`((?:systemctl stop|install -m|(?:\/usr\/local\/bin\/)?tranche init)[^`\n]*)`/g,
+          ),
+        ].map(([, text = '']) => text)
       : blocksOf(section, kind)
   assert.ok(found.length > 0, `${page} ${heading} has a block`)
-  return found
+  return found.map((block) => block.trim())
 }
 const readGuide = (name: string): string =>
   readFileSync(join(import.meta.dirname, `../../docs/${name}.md`), 'utf8')
@@ -275,23 +277,24 @@ API=http://127.0.0.1:8080 KEY_NOW=
 call() { local path=$1; shift; curl -sk -H "Authorization: Bearer $KEY_NOW" "$API/partner/v1$path" "$@"; }
 user() { call /users -d '{"partner_user_id": "ana", "consent_accepted": true, "consent_version": "1", "consent_timestamp": "2026-01-05T09:30:00Z"}' > /dev/null; }
 send() { call /plans -d '{"partner_user_id": "ana", "partner_plan_id": "'"$1"'", "amount_usd": "60.00", "frequency": "daily"'"$2"'}'; }
-plan() { send "$1" '' > "/root/plan-$1"; grep -q active "/root/plan-$1"; }
+plan() { send "$1" '' > "/var/tmp/plan-$1"; grep -q active "/var/tmp/plan-$1"; }
 field() { sqlite3 :memory: "select json_extract(readfile('$1'), '$.$2')"; }
-again() { send "$1" ', "start_date": "'"$(field "/root/plan-$1" start_date)"'"' | grep -q active; }
+again() { send "$1" ', "start_date": "'"$(field "/var/tmp/plan-$1" start_date)"'"' | grep -q active; }
 tick() { systemctl start tranche-tick.service; }
-touch /root/venue
+answers() { for ((i = 0; i < 200; i++)); do curl -skf "$API/healthz" > /dev/null && return; sleep 0.1; done; false; }
+touch /var/tmp/venue
 buy() {
-  call /executions/due > /root/due
-  sqlite3 -separator ' ' :memory: "select value->>'execution_id', value->>'idempotency_key', value->>'amount_usd' from json_each(readfile('/root/due'))" > /root/lines
+  call /executions/due > /var/tmp/due
+  sqlite3 -separator ' ' :memory: "select value->>'execution_id', value->>'idempotency_key', value->>'amount_usd' from json_each(readfile('/var/tmp/due'))" > /var/tmp/lines
   while read -r id key usd; do
-    grep -qF " $key " /root/venue || echo "order-$(wc -l < /root/venue) $key $usd" >> /root/venue
-    read -r order key usd < <(grep -F " $key " /root/venue)
+    grep -qF " $key " /var/tmp/venue || echo "order-$(wc -l < /var/tmp/venue) $key $usd" >> /var/tmp/venue
+    read -r order key usd < <(grep -F " $key " /var/tmp/venue)
     confirm "$id" "$order" "$usd"
-  done < /root/lines
+  done < /var/tmp/lines
 }
-confirm() { call "/executions/$1/confirm" -d '{"partner_order_id": "'"$2"'", "status": "filled", "usd_amount": "'"$3"'", "btc_amount": "'"$(btc "$3")"'", "execution_price": "60000"}' > /root/answer; }
+confirm() { call "/executions/$1/confirm" -d '{"partner_order_id": "'"$2"'", "status": "filled", "usd_amount": "'"$3"'", "btc_amount": "'"$(btc "$3")"'", "execution_price": "60000"}' > /var/tmp/answer; }
 btc() { sqlite3 :memory: "select printf('%.8f', $1 / 60000.0)"; }
-orders() { echo partner_order_id,usd_amount,btc_amount; while read -r order _ usd; do echo "$order,$usd,$(btc "$usd")"; done < /root/venue; }
+orders() { echo partner_order_id,usd_amount,btc_amount; while read -r order _ usd; do echo "$order,$usd,$(btc "$usd")"; done < /var/tmp/venue; }
 known() { runuser -u tranche -- tranche billing export --month "$MONTH" --report trades | cut -d, -f7,8 | tr -d '\\r' | sed 1d | sort; }
 `
 
@@ -315,51 +318,57 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
   const [compare = ''] = pastedFrom('disaster', '3\\. Compare with each partner', 'sh')
   const [record = ''] = pastedFrom('disaster', '3\\. Compare with each partner', 'text')
   const goOn = pastedFrom('disaster', '4\\. Go on', 'sh')
+  const [again = ''] = pastedFrom('disaster', '4\\. Go on', 'text')
   const uninstall = pastedFrom('operations', 'Uninstalling', 'text')
   const upgrade = [keep, stop, install, migrate, init].join('\n')
   const nextSecond = 'sleep 1.1'
 
   const out = await machine.run(`${SHOWN}${PARTNER}
     say() { echo "== $*"; }
-    quiet() { cat >> /root/noise; }
+    trap '[ $? = 0 ] || tail -n 30 /var/tmp/noise' EXIT
     MONTH=$(date -u +%Y-%m)
-    mkdir new old; ln -s /mnt/before old/tranche; ln -s /mnt/tranche new/tranche
+    cd /var/tmp; mkdir new old; ln -s /mnt/before old/tranche; ln -s /mnt/tranche new/tranche
     # The program before, by the guide.
-    cd /root/old
+    cd /var/tmp/old
     { ${installing}
     sed -i s/median/static:60000/ /etc/tranche/tranche.env; systemctl restart tranche
-    ${settings} } 2>&1 | quiet
+    ${settings}
+    } >> /var/tmp/noise 2>&1
     set -a; . /etc/tranche/tranche.env; set +a
-    runuser -u tranche -- tranche key create acme --env live > /root/key 2> /dev/null; KEY_NOW=$(tail -n 1 /root/key)
-    settled active
+    runuser -u tranche -- tranche key create acme --env live > /var/tmp/key 2> /dev/null; KEY_NOW=$(tail -n 1 /var/tmp/key)
+    answers
     user; plan first; tick; buy
     known
-    cp /usr/local/bin/tranche /root/is-old; cmp /root/is-old /mnt/before && say installed
+    cp /usr/local/bin/tranche /var/tmp/is-old; cmp /var/tmp/is-old /mnt/before && say installed
     # Upgrading, and a purchase that only this program records.
-    cd /root/new
-    { ${upgrade} } > /root/upgraded 2>&1 || cat /root/upgraded
-    grep -c pending /root/upgraded
-    grep -x ok /root/upgraded
+    cd /var/tmp/new
+    { ${upgrade}
+    } > /var/tmp/upgraded 2>&1
+    grep -q pending /var/tmp/upgraded; grep -x ok /var/tmp/upgraded
     cmp /usr/local/bin/tranche /mnt/tranche && shown tranche ActiveState
     call /me | grep -o '"partner_slug":"acme"'
     plan second; tick; buy
     known; say upgraded
     # Back to the program before.
-    { ${lists} } > /root/lists 2>&1
-    grep -c ' second ' /root/lists
-    { ${restoreOld} } 2>&1 | quiet
-    { ${initOld} } 2>&1 | quiet
+    { ${lists}
+    } > /var/tmp/lists 2>&1
+    grep -c ' second ' /var/tmp/lists
+    { ${restoreOld}
+    } >> /var/tmp/noise 2>&1
+    { ${initOld}
+    } >> /var/tmp/noise 2>&1
     systemctl list-unit-files 'tranche-*.timer' --no-legend | grep enabled | cut -d' ' -f1
     systemctl disable tranche-check.timer 2> /dev/null
-    settled active
+    answers
     known; say 'only what the backup has'
     again second; tick; buy
-    known; wc -l < /root/venue; say 'known again, and nothing bought twice'
+    known; wc -l < /var/tmp/venue; say 'known again, and nothing bought twice'
     runuser -u tranche -- tranche check
     ${nextSecond}
-    { ${upgrade} } > /root/upgraded 2>&1 || cat /root/upgraded
-    settled active
-    known; sudo() { "$@"; }; sudo tranche status 2> /dev/null | grep -c attention || true
+    { ${upgrade}
+    } > /var/tmp/upgraded 2>&1
+    answers
+    known
     say 'upgraded again'
     # A certificate, and a renewed one.
     LIVE=/etc/letsencrypt/live/api.example.com
@@ -377,44 +386,109 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
     call /me | grep -o '"partner_slug":"acme"'; say 'a renewed certificate'
     # A key that leaked, and another tier.
     KEY_ID=$(tranche key list acme --json 2> /dev/null | grep -o '"key_id":"key_[0-9a-f]*","partner_slug":"acme","environment":"live"' | cut -d'"' -f4)
-    { ${leaked} } > /root/leaked 2>&1
+    { ${leaked}
+    } > /var/tmp/leaked 2>&1
     call /me | grep -o 'Invalid[^"]*' || true
     KEY_NOW=$(tail -n 1 new-key.txt); call /me | grep -o '"partner_slug":"acme"'
-    tranche tier set gold --rate-bps 25 --monthly-minimum-usd 100 2>&1 | quiet
-    tranche partner set-tier acme gold 2>&1 | quiet
+    tranche tier set gold --rate-bps 25 --monthly-minimum-usd 100 >> /var/tmp/noise 2>&1
+    tranche partner set-tier acme gold >> /var/tmp/noise 2>&1
     runuser -u tranche -- tranche billing show --partner acme | grep -o 'gold (override).*100.00'; say 'another key and tier'
     # Backups, the drill, and a purchase that they do not have.
     set -a; . /etc/tranche/tranche.env; set +a
     { ${backups.join('\n')}
-    ${drill} } > /root/backed 2>&1 || cat /root/backed
+    ${drill}
+    } > /var/tmp/backed 2>&1
     restic ls latest 2> /dev/null | grep -c -e '/tranche.env$' -e "/$(basename "$COPY")$"
     sed -i s/static:60000/static:58000/ /etc/tranche/tranche.env; tick; buy
     known; say 'backed up, and went on'
     # The disaster.
-    { ${away} } 2>&1 | quiet
+    { ${away}
+    } >> /var/tmp/noise 2>&1
     systemctl stop tranche-backup.timer tranche-check.timer
-    orders > /root/orders.csv; ORDERS=/root/orders.csv
-    { ${back.join('\n')} } > /root/restored 2>&1 || cat /root/restored
-    grep -c 'stands still' /root/restored
-    known; ${compare} > /root/compared 2>&1 || say "reconcile exits $?"
-    read -r ORDER _ USD < <(tail -n 1 /root/venue)
-    ${record
-      .replace('PLAN', 'first')
-      .replace('ORDER', '"$ORDER"')
-      .replace('USD', '"$USD"')
-      .replace('BTC', '$(btc "$USD")')
-      .trim()} > /dev/null 2>&1
-    ${compare} > /dev/null 2>&1 && say 'the books agree'
-    { ${goOn.join('\n')} } > /root/gone-on 2>&1 || cat /root/gone-on
+    orders > /var/tmp/orders.csv; ORDERS=/var/tmp/orders.csv
+    { ${back.join('\n')}
+    } > /var/tmp/restored 2>&1
+    grep -q 'stands still' /var/tmp/restored && say 'it stands still'
+    known; ${compare} > /var/tmp/compared 2>&1 || say "reconcile exits $?"
+    # By the keys of its orders the partner knows which plans they were for.
+    while read -r ORDER KEY USD; do
+      PLAN=\${KEY%%:*}
+      ${record
+        .replace('PLAN', '"$PLAN"')
+        .replace('ORDER', '"$ORDER"')
+        .replace('USD', '"$USD"')
+        .replace('BTC', '"$(btc "$USD")"')} >> /var/tmp/noise 2>&1
+    done < <(tail -n 2 /var/tmp/venue)
+    ${compare} >> /var/tmp/noise 2>&1 && say 'the books agree'
+    { ${goOn.join('\n')}
+    } > /var/tmp/gone-on 2>&1
     systemctl enable --now tranche.service tranche-tick.timer 2> /dev/null
-    settled active
-    tick; buy; cat /root/answer
-    wc -l < /root/venue
-    tranche check 2> /dev/null | head -n 1
+    answers
+    tick; buy; grep -o 'order-. is already recorded' /var/tmp/answer
+    for ID in $(tranche execution list --status sent --json 2> /dev/null | grep -o 'exec_[0-9a-f]*'); do
+      ${again}
+    done >> /var/tmp/noise 2>&1
+    wc -l < /var/tmp/venue
+    known; tranche check --json 2> /dev/null | grep -o '^{"ok":true'
+    tranche check 2> /dev/null | grep -o late_fills || true
     say 'the disaster is over'
     # Uninstalling.
-    { ${uninstall.join('\n')} } 2>&1 | quiet
-    ! curl -sk https://127.0.0.1:8443/healthz && ls /var/lib/tranche/tranche.db && ! ls /usr/local/bin/tranche 2> /dev/null
-    find /etc/systemd /etc/cron* -name '*tranche*' | wc -l; say uninstalled`)
-  assert.deepEqual(out.trim().split('\n'), [])
+    { ${uninstall.join('\n')}
+    } > /var/tmp/undone 2>&1
+    ! curl -sk $API/healthz; ls /var/lib/tranche/tranche.db
+    find /etc/systemd /etc/cron* /usr/local/bin -name 'tranche*' ! -name '*.before-init*'
+    say uninstalled`)
+  assert.deepEqual(out.trim().split('\n'), [
+    'order-0,filled',
+    '== installed',
+    'ok',
+    'active',
+    '"partner_slug":"acme"',
+    'order-0,filled',
+    'order-1,filled',
+    '== upgraded',
+    // The plan of the list, and a timer that the old program does not know.
+    '1',
+    'tranche-backup.timer',
+    'tranche-check.timer',
+    'tranche-tick.timer',
+    'order-0,filled',
+    '== only what the backup has',
+    'order-0,filled',
+    'order-1,filled',
+    '2',
+    '== known again, and nothing bought twice',
+    'ok',
+    'order-0,filled',
+    'order-1,filled',
+    '== upgraded again',
+    '"partner_slug":"acme"',
+    '== a renewed certificate',
+    'Invalid API key.',
+    '"partner_slug":"acme"',
+    'gold (override)   25        0.05      0.00      0.00   100.00   100.00',
+    '== another key and tier',
+    '2',
+    'order-0,filled',
+    'order-1,filled',
+    'order-2,filled',
+    'order-3,filled',
+    '== backed up, and went on',
+    '== it stands still',
+    'order-0,filled',
+    'order-1,filled',
+    '== reconcile exits 3',
+    '== the books agree',
+    'order-3 is already recorded',
+    '4',
+    'order-0,filled',
+    'order-1,filled',
+    'order-2,filled',
+    'order-3,filled',
+    '{"ok":true',
+    '== the disaster is over',
+    '/var/lib/tranche/tranche.db',
+    '/usr/local/bin/tranche-before',
+    '== uninstalled',
+  ])
 })

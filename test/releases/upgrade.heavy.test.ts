@@ -6,6 +6,8 @@ import { cpSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { formatInstant, type Instant } from '../../src/core/time.ts'
+import { machine } from '../../src/machine.ts'
 import { EXAMPLES, HURRY, ordersIn, rewrite } from '../examples/stage.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { EXECUTABLE, finish, type Started, start, startServe } from '../support/process.ts'
@@ -185,9 +187,12 @@ async function add(site: Site, env: Environment, plan: object): Promise<string> 
   return (json as { start_date: string }).start_date
 }
 
-/** A life of some weeks under the old program. Resolves with the months that it trades in: the first is over in the sandbox. */
+/**
+ * A life of some weeks under the old program. Resolves with the months that it trades in, of which the first is over in
+ * the sandbox.
+ */
 async function live(site: Site): Promise<string[]> {
-  const began = new Date()
+  const [year = 0, month = 0] = formatInstant(machine.clock()).split('-').map(Number)
   for (const env of ['test', 'live'] as const) {
     assert.equal((await site.call(env, '/users', USER)).status, 200)
     for (const name of ['kept', 'stopped']) await add(site, env, planOf(name))
@@ -198,9 +203,7 @@ async function live(site: Site): Promise<string[]> {
     await site.old.run('sandbox', 'advance', 'acme', days, '--price', '60000')
     await site.work('test', site.old)
   }
-  return [0, 1, 2].map((months) =>
-    new Date(Date.UTC(began.getUTCFullYear(), began.getUTCMonth() + months)).toISOString().slice(0, 7),
-  )
+  return [0, 1, 2].map((more) => formatInstant(Date.UTC(year, month - 1 + more) as Instant).slice(0, 7))
 }
 
 for (const kind of ['file', 'server'] as const) {
@@ -226,7 +229,7 @@ for (const kind of ['file', 'server'] as const) {
     assert.deepEqual(await exportsOf(site.new, months.slice(0, 2)), exported)
     serve = await site.new.serve()
     assert.equal((await site.call('live', '/nothing')).headers.get('x-error-code'), 'route_not_found')
-    const began = new Date().toISOString()
+    const began = formatInstant(machine.clock())
     const later = planOf('later')
     const start_date = await add(site, 'live', later)
     await add(site, 'live', { ...planOf('stopped'), status: 'cancelled' })
