@@ -43,13 +43,7 @@ function findMigrations(at: string): Migration[] {
 }
 
 /** The guides, the decisions, the pages beside them that they link to, and the programs that they tell one to copy. */
-const PAGES = [
-  'docs/**/*.md',
-  'docs/examples/*/*.{ts,mts,py,json}',
-  'deploy/README.md',
-  'README.md',
-  'CHANGELOG.md',
-]
+const PAGES = ['docs/**/*.md', 'docs/examples/*/*.{mjs,py}', 'deploy/README.md', 'README.md', 'CHANGELOG.md']
 
 /** The asset with all pages. Compressed, and unpacked only for somebody who reads one. */
 export const PAGES_ASSET = 'pages.json.br'

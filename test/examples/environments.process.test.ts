@@ -1,15 +1,13 @@
-// The sample partners as processes: in both environments of one partner with the same plans, and on an old Node.
+// The sample partners as processes, in both environments of one partner with the same plans.
 
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { Script } from 'node:vm'
 import { link, PRICE, plan } from '../http/steps.ts'
 import { rowsOf } from '../support/database.ts'
-import { finish } from '../support/process.ts'
-import { EXAMPLES, ordersIn, SAMPLES, type Sample, type Stage, setStage, until } from './stage.ts'
+import { ordersIn, SAMPLES, type Sample, type Stage, setStage, until } from './stage.ts'
 
 const ENVIRONMENTS = ['test', 'live'] as const
 /** The key that the service hands out in both environments. */
@@ -52,10 +50,10 @@ for (const sample of SAMPLES) {
       const trades = await buy(t, begun)
       const { folder } = begun.stage
       for (const [i, environment] of ENVIRONMENTS.entries()) {
-        assert.ok(existsSync(join(folder, `journal-${environment}.db`)))
-        const orders = ordersIn(join(folder, `paper-venue-${environment}.db`))
+        assert.ok(existsSync(join(folder, sample.journal(environment))))
+        const orders = ordersIn(join(folder, sample.book(environment)))
         assert.deepEqual(
-          orders.map(({ key, id, asked }) => ({ key, order: id, asked })),
+          orders.map(({ key, order, asked }) => ({ key, order, asked })),
           [{ key: `${environment}:${SHARED}`, order: trades[i]?.order, asked: 1 }],
         )
       }
@@ -64,8 +62,8 @@ for (const sample of SAMPLES) {
 
     test('buys in each environment at a venue that has one book for both', async (t) => {
       const begun = await begin(t, sample)
-      const trades = await buy(t, begun, { PAPER_FILE: 'one.db' })
-      const orders = ordersIn(join(begun.stage.folder, 'one.db'))
+      const trades = await buy(t, begun, { PAPER_FILE: 'one' })
+      const orders = ordersIn(join(begun.stage.folder, 'one'))
       assert.deepEqual(
         orders.map(({ key, asked }) => [key, asked]),
         [
@@ -76,8 +74,8 @@ for (const sample of SAMPLES) {
       assert.deepEqual(
         trades.map(({ environment, order }) => [environment, order]),
         [
-          ['test', orders[1]?.id],
-          ['live', orders[0]?.id],
+          ['test', orders[1]?.order],
+          ['live', orders[0]?.order],
         ],
       )
     })
@@ -85,7 +83,7 @@ for (const sample of SAMPLES) {
     test('takes no journal of the other environment, and no key that is none', async (t) => {
       const { stage, keys } = await begin(t, sample)
       const [, live = ''] = keys
-      await buy(t, { stage, keys: keys.slice(0, 1) }, { JOURNAL: 'mine.db' })
+      await buy(t, { stage, keys: keys.slice(0, 1) }, { JOURNAL: 'mine' })
       const refused = async (env: Record<string, string>) => {
         const partner = stage.launch(env)
         await until(partner.hasEnded, partner.err)
@@ -93,8 +91,8 @@ for (const sample of SAMPLES) {
         return partner.err()
       }
       assert.match(
-        await refused({ KEY: live, JOURNAL: 'mine.db' }),
-        /^mine\.db has purchases of another environment than live\n$/m,
+        await refused({ KEY: live, JOURNAL: 'mine' }),
+        /^mine has purchases of another environment than live\n$/m,
       )
       assert.match(
         await refused({ KEY: 'none' }),
@@ -106,16 +104,3 @@ for (const sample of SAMPLES) {
     })
   })
 }
-
-// What partner.ts says on a Node that does not run TypeScript.
-
-const cwd = join(EXAMPLES, 'typescript')
-
-test('partner.ts says in one sentence what it needs, to any Node', async (t) => {
-  // An old Node reads the file as JavaScript.
-  assert.doesNotThrow(() => new Script(readFileSync(join(cwd, 'partner.ts'), 'utf8')))
-  const program = [process.execPath, '--no-strip-types'] as const
-  const { code, out, err } = await finish(t, ['partner.ts'], { cwd, program })
-  assert.deepEqual([code, out], [1, ''])
-  assert.match(err, /^This program needs Node\.js 22\.18 or later, [^\n]+; this is v\d+\.\d+\.\d+\.\n$/)
-})

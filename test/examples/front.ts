@@ -55,8 +55,11 @@ export async function startFront(t: TestContext, behind: string): Promise<Front>
       })
       const text = await answer.text()
       if (move === 'lose') return void socket.destroy()
-      const due = answer.headers.get('x-due-remaining')
-      response.writeHead(answer.status, due === null ? {} : { 'x-due-remaining': due }).end(text)
+      const told = ['x-due-remaining', 'x-error-code'].flatMap((name) => {
+        const value = answer.headers.get(name)
+        return value === null ? [] : [[name, value]]
+      })
+      response.writeHead(answer.status, Object.fromEntries(told)).end(text)
     } catch {
       // The service has ended: at the end of a test, which may come while the last call is under way.
       socket.destroy()

@@ -1,8 +1,8 @@
 // The sample partners of docs/examples in a folder of their own, on the real service, and the books of both sides.
 
 import assert from 'node:assert/strict'
-import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
@@ -15,20 +15,26 @@ export const EXAMPLES = join(import.meta.dirname, '../../docs/examples')
 
 export const SAMPLES = [
   {
-    language: 'TypeScript',
-    folder: 'typescript',
-    command: [process.execPath, 'partner.ts'],
-    main: 'integration.mts',
-    venue: 'paper-venue.mts',
-    lostAnswer: ['return (await find(key)) as Order', "throw new Error('no answer')"],
+    language: 'JavaScript',
+    folder: 'javascript',
+    command: [process.execPath, 'partner.mjs'],
+    onDebian: '/usr/bin/node',
+    main: 'partner.mjs',
+    venue: 'paper-venue.mjs',
+    lostAnswer: ['return /** @type {Placed} */ (await this.find(key))', "throw new Error('no answer')"],
+    journal: (environment: string) => `journal-${environment}`,
+    book: (environment: string) => `paper-venue-${environment}.jsonl`,
   },
   {
     language: 'Python',
     folder: 'python',
     command: [PYTHON, 'partner.py'],
+    onDebian: '/usr/bin/python3',
     main: 'partner.py',
     venue: 'paper_venue.py',
     lostAnswer: ['return self.find(key)', 'raise OSError("no answer")'],
+    journal: (environment: string) => `journal-${environment}.db`,
+    book: (environment: string) => `paper-venue-${environment}.db`,
   },
 ] as const
 export type Sample = (typeof SAMPLES)[number]
@@ -38,6 +44,7 @@ const WAITS_S = [1, 2, 5, 10, 30, 60]
 export const HURRIED_S = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3]
 
 export type Stage = {
+  sample: Sample
   service: Service
   front: Front
   folder: string
@@ -45,25 +52,45 @@ export type Stage = {
   launch: (env?: Record<string, string>) => Started
 }
 
-export async function setStage(t: TestContext, { folder: from, command, main }: Sample): Promise<Stage> {
+/** `debian`: the files of a Debian, whose own Node.js or Python runs the partner, instead of the machine's. */
+export async function setStage(t: TestContext, sample: Sample, debian?: string): Promise<Stage> {
   const folder = temporaryFolder(t)
-  cpSync(join(EXAMPLES, from), folder, { recursive: true, filter: (path) => !path.includes('__pycache__') })
-  rewrite(join(folder, main), HURRY)
+  const ours = (path: string) => !path.includes('__pycache__')
+  cpSync(join(EXAMPLES, sample.folder), folder, { recursive: true, filter: ours })
+  rewrite(join(folder, sample.main), HURRY)
   const service = await startService(t)
   const front = await startFront(t, service.url)
-  const [file, ...first] = command
+  const [file, main] = sample.command
+  const program =
+    debian === undefined ? ([file, main] as const) : inside(debian, folder, sample.onDebian, main)
   return {
+    sample,
     service,
     front,
     folder,
     launch: (more = {}) =>
       start(t, [], {
         cwd: folder,
-        program: [file, ...first],
+        program,
         env: { PATH: process.env.PATH, TRANCHE_URL: front.url, KEY: service.key, ...more },
       }),
   }
 }
+
+/** A program in a folder, with all other files those of the Debian; killing what it begins with kills it. */
+const inside = (debian: string, folder: string, program: string, argument: string) =>
+  [
+    'unshare',
+    '--mount',
+    'sh',
+    '-ec',
+    'mount --rbind /dev "$1/dev"; mount --bind "$2" "$1/mnt"; exec chroot "$1" sh -c \'cd /mnt; exec "$@"\' - "$3" "$4"',
+    '-',
+    debian,
+    folder,
+    program,
+    argument,
+  ] as const
 
 /** Waits that a test can wait for. The poll stays at its minute, so that nothing but a wake-up brings the next one. */
 export const HURRY = [
@@ -99,25 +126,45 @@ const rows = <T>(file: string, sql: string): T[] => {
   }
 }
 
-/** Every order of the paper venue, and how often each was asked for. */
-export const ordersOf = ({ folder }: Stage) =>
-  rows<Entry & { asked: number; key: string }>(
-    join(folder, 'paper-venue-test.db'),
-    'select id as "order", status, usd, btc, asked, key from orders order by id',
-  )
+/** An order of the paper venue, with how often it was asked for. */
+type Placed = Entry & { key: string; asked: number }
 
-/** The orders in a paper venue's file, by their keys. */
-export const ordersIn = (file: string) =>
-  rows<{ id: string; key: string; asked: number; usd: string }>(
-    file,
-    'select id, key, asked, usd from orders order by key',
-  )
+/** The orders in a paper venue's file, by their keys: of the two kinds of files, it shows which it is. */
+export function ordersIn(file: string): Placed[] {
+  const sql = 'select id as "order", key, asked, status, usd, btc from orders order by key'
+  if (!existsSync(file) || readFileSync(file, 'latin1').startsWith('SQLite')) return rows<Placed>(file, sql)
+  const lines = readFileSync(file, 'utf8').split('\n').slice(0, -1)
+  const last = new Map(lines.map((line) => JSON.parse(line)).map((order) => [order.key, order]))
+  return [...last.values()]
+    .map(({ id: order, key, asked, status, usd, btc }) => ({ order, key, asked, status, usd, btc }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+}
 
-export const journalOf = ({ folder }: Stage) =>
-  rows<{ execution_id: string; order_key: string; report: string | null; answer: string | null }>(
-    join(folder, 'journal-test.db'),
-    'select * from purchases order by execution_id',
-  )
+/** Every order of the paper venue, by its id. */
+export const ordersOf = ({ folder, sample }: Stage): Placed[] =>
+  ordersIn(join(folder, sample.book('test'))).sort((a, b) => (a.order < b.order ? -1 : 1))
+
+type Line = { execution_id: string; order_key: string; report: string | null; answer: string | null }
+
+/** The journal's purchases: of a database, or of a folder, where the answer is told by the place. */
+export function journalOf({ folder, sample }: Stage): Line[] {
+  const journal = join(folder, sample.journal('test'))
+  if (sample.language === 'Python') return rows(journal, 'select * from purchases order by execution_id')
+  const read = (file: string): Line => {
+    const { report = null, refusal = null, ...purchase } = JSON.parse(readFileSync(file, 'utf8'))
+    const state = basename(dirname(file))
+    return { ...purchase, report, answer: state === 'open' ? null : state === 'refused' ? refusal : state }
+  }
+  for (;;) {
+    try {
+      const lines = globSync(join(journal, '*/*.json')).map(read)
+      return lines.sort((a, b) => (a.execution_id < b.execution_id ? -1 : 1))
+    } catch (error) {
+      // The partner has just moved one of them.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
+  }
+}
 
 const LEDGER = `partner_order_id as "order", status, printf('%.2f', coalesce(usd_amount, 0) / 1e8) as usd,
   printf('%.8f', coalesce(btc_amount, 0) / 1e8) as btc`
@@ -157,7 +204,7 @@ export function assertSameBooks(stage: Stage): void {
     [],
     'no order was placed twice',
   )
-  const booked = ordersToKnow(stage).map(({ asked: _, key: __, ...order }) => order)
+  const booked = ordersToKnow(stage).map(({ order, status, usd, btc }) => ({ order, status, usd, btc }))
   const recorded = [...tradesOf(stage), ...keptOf(stage)].sort((a, b) => (a.order < b.order ? -1 : 1))
   assert.deepEqual(recorded, booked, 'what the venue did is what the service knows')
   assert.ok(booked.some(({ status }) => status === 'filled'))

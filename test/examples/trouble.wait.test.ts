@@ -1,7 +1,7 @@
 // The sample partners when the service is down, slow, refuses or changes its mind, and when they are started twice.
 
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
@@ -32,19 +32,23 @@ import {
 } from './stage.ts'
 
 const PAGE = '<html>Bad gateway</html>'
+/** How the service refuses, and fails. */
+const says = (status: number, code: string, detail: string, more = {}): Move => ({
+  status,
+  headers: { 'x-error-code': code, ...more },
+  body: JSON.stringify({ detail }),
+})
 const PAGE_OF_SAMPLES = readFileSync(join(EXAMPLES, 'README.md'), 'utf8')
 const DOWN = HURRIED_S.length + 1
 
 /** Polls that come to nothing: the service is down, busy, failing, or something in between answers for it. */
 const BAD_POLLS: Move[] = [
-  { status: 503, headers: { 'retry-after': '1' }, body: '{"detail":"The service is starting."}' },
-  {
-    status: 429,
-    headers: { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' },
-    body: '{"detail":"Too many requests."}',
-  },
-  { status: 500, body: '{"detail":"Internal Server Error"}' },
+  says(503, 'starting', 'The service is starting.', { 'retry-after': '1' }),
+  says(429, 'rate_limited', 'Too many requests.', { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' }),
+  says(500, 'internal_error', 'Internal Server Error'),
   { status: 404, body: PAGE },
+  // A gateway that speaks JSON is not the service either.
+  { status: 403, body: '{"message":"Forbidden"}' },
   { status: 302, headers: { location: '/elsewhere' }, body: PAGE },
   'hang',
   'lose',
@@ -123,8 +127,8 @@ async function outlastsBadPolls(t: TestContext, sample: Sample): Promise<void> {
   assert.equal(await play.wake(), 204)
   // The answer of the poll that was lost had the instruction, which is leased for a while.
   await until(() => countOf(play, isPoll) > polls + BAD_POLLS.length, told)
-  assert.match(partner.err(), /503 \{"detail":"The service is starting\."\}; again in 1\.00 s\n/)
-  assert.match(partner.err(), /: 404 <html>Bad gateway<\/html> .*; again in /)
+  assert.match(partner.err(), /503 starting \{"detail":"The service is starting\."\}; again in 1\.00 s\n/)
+  assert.match(partner.err(), /: 404 <html>Bad gateway<\/html>; again in /)
   service.advance(LEASE_MS)
   await play.wake()
   await until(isDone(play), told)
@@ -152,21 +156,23 @@ async function outlastsBadConfirmations(t: TestContext, sample: Sample): Promise
     service.advance(LEASE_MS)
     return 'forward'
   }
-  const revoked: Move = { status: 401, body: '{"detail":"Invalid API key."}' }
-  const failing: Move = { status: 500, body: '{"detail":"Internal Server Error"}' }
-  const busy: Move = { status: 503, body: '{"detail":"database"}' }
+  const revoked = says(401, 'key_invalid', 'Invalid API key.')
+  const failing = says(500, 'internal_error', 'Internal Server Error')
+  const busy = says(503, 'database_busy', 'database')
+  const pending = says(409, 'execution_pending', 'poll due first')
   const page: Move = { status: 404, body: PAGE }
-  front.onCall(eachInTurn([[failing, 'lose', 'hang', busy], [cancelIt], [expire], [page, revoked]]))
+  front.onCall(eachInTurn([[failing, 'lose', 'hang', busy], [cancelIt], [pending, expire], [page, revoked]]))
   const first = play.launch(play.env)
   const told = () => first.out() + first.err()
   await until(first.hasEnded, told)
   assert.equal(await first.ended, 1, told())
-  assert.match(first.err(), /confirm exec_[0-9a-f]{32}: 401 \{"detail":"Invalid API key\."\}/)
+  assert.match(first.err(), /confirm exec_[0-9a-f]{32}: 401 key_invalid \{"detail":"Invalid API key\."\}/)
   assert.match(
     first.err(),
-    /^exec_[0-9a-f]{32} is refused, and a person has to decide: 409 .*cancelled before/m,
+    /^exec_[0-9a-f]{32} is refused, and a person has to decide: 409 execution_cancelled .*cancelled before/m,
   )
-  assert.deepEqual([keptOf(play).length, tradesOf(play).length, openOf(play)], [1, 2, 1])
+  assert.match(first.err(), /^exec_[0-9a-f]{32} waits for its next delivery: 409 execution_pending /m)
+  assert.deepEqual([keptOf(play).length, tradesOf(play).length, openOf(play)], [1, 1, 2])
 
   const second = play.launch(play.env)
   await until(isDone(play), () => second.out() + second.err())
@@ -180,21 +186,36 @@ async function outlastsBadConfirmations(t: TestContext, sample: Sample): Promise
 
 /** What the page of the samples says a person can do: look up what was refused, and have it sent once more. */
 async function canBeMended(play: Play): Promise<void> {
-  const [query = assert.fail('the page has the query')] = blocksOf(PAGE_OF_SAMPLES, 'sql')
-  const journal = new SQLite(join(play.folder, 'journal-test.db'))
-  const refused = journal.prepare<[], { answer: string }>(query).all()
+  const refused = play.sample.language === 'Python' ? mendDatabase(play) : mendFolder(play)
   assert.deepEqual(
-    refused.map(({ answer }) => answer.slice(0, 4)),
+    refused.map((why) => why.slice(0, 4)),
     ['409 '],
   )
   const before = countOf(play, isConfirm)
-  journal.exec("UPDATE purchases SET answer = NULL WHERE answer <> 'recorded'")
-  journal.close()
   await play.wake()
   await until(
     () => countOf(play, isConfirm) > before && isDone(play)(),
     () => JSON.stringify(journalOf(play)),
   )
+}
+
+function mendDatabase({ folder }: Play): string[] {
+  const [query = assert.fail('the page has the query')] = blocksOf(PAGE_OF_SAMPLES, 'sql')
+  const journal = new SQLite(join(folder, 'journal-test.db'))
+  const refused = journal.prepare<[], { answer: string }>(query).all()
+  journal.exec("UPDATE purchases SET answer = NULL WHERE answer <> 'recorded'")
+  journal.close()
+  return refused.map(({ answer }) => answer)
+}
+
+function mendFolder({ folder }: Play): string[] {
+  assert.ok(PAGE_OF_SAMPLES.includes('`refused`') && PAGE_OF_SAMPLES.includes('`open`'))
+  const refused = join(folder, 'journal-test/refused')
+  return readdirSync(refused).map((name) => {
+    const { refusal } = JSON.parse(readFileSync(join(refused, name), 'utf8'))
+    renameSync(join(refused, name), join(folder, 'journal-test/open', name))
+    return refusal
+  })
 }
 
 /** A service that was restored from a backup hands out again what is recorded here, and what was refused. */
@@ -223,7 +244,7 @@ async function cannotRunTwice(play: Play): Promise<void> {
   assert.equal(await twin.ended, 1)
   assert.match(
     twin.err(),
-    /^journal-test\.db is in use by another process, or cannot be locked: .*database is locked\n$/m,
+    /^journal-test(\.db)? is in use by another process, or cannot be locked(\.|: .*database is locked)\n$/m,
   )
   assert.ok(
     play.front.calls.slice(calls).every((call) => isPoll(call)),
@@ -247,9 +268,10 @@ async function endsAnOpenOrder(t: TestContext, sample: Sample): Promise<void> {
 async function asksForAnOrder(t: TestContext, sample: Sample): Promise<void> {
   const play = await begin(t, sample, ['a'])
   rewrite(join(play.folder, sample.venue), [sample.lostAnswer])
-  const partner = play.launch()
+  const partner = play.launch(play.env)
   await until(isDone(play), () => partner.out() + partner.err())
   assert.match(partner.err(), /^venue: .*no answer/m)
+  await until(() => partner.err().includes('webhook: none is registered.'), partner.err)
   assertSameBooks(play)
 }
 

@@ -31,10 +31,10 @@ const EXAMPLES = join(import.meta.dirname, '../../docs/examples')
 /** Each with the least of a partner around it. */
 const RECEIVERS = [
   {
-    receiver: 'typescript/wake-up.mts',
-    file: 'receiver.mts',
+    receiver: 'javascript/wake-up.mjs',
+    file: 'receiver.mjs',
     command: process.execPath,
-    partner: `import { listenForWakeUps } from './wake-up.mts'
+    partner: `import { listenForWakeUps } from './wake-up.mjs'
       const { PORT, WEBHOOK_SECRET = '' } = process.env
       listenForWakeUps(Number(PORT), WEBHOOK_SECRET, () => console.log('poll'))`,
   },
@@ -153,8 +153,8 @@ test("wake-ups on a machine of one's own, by copy and paste: a laptop in two com
   // In one go: a port that is given out may have another one's digits in it, such as 39443.
   const ported = (text: string) =>
     text.replaceAll(/8080|9000|9443/g, (port) => String(ports[port as unknown as keyof typeof ports]))
-  for (const file of ['receiver.mts', 'front.ts'])
-    writeFileSync(join(folder, file), ported(blockOf('ts', `// ${file}`)))
+  for (const file of ['receiver.mjs', 'front.mjs'])
+    writeFileSync(join(folder, file), ported(blockOf('js', `// ${file}`)))
   const script = `trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n${blocksOf(section, 'sh').join('\n')}\nwait`
   const env = {
     PATH: `${join(import.meta.dirname, '../../node_modules/.bin')}:${process.env.PATH}`,

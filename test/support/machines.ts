@@ -220,7 +220,7 @@ async function finished(bash: ChildProcess, script: string): Promise<string> {
 // A Debian that systemd has booted: what units do can be seen only there. Its files are made once, and each test has a
 // machine of its own on them, whose changes are in memory and go with it.
 
-/** Besides the smallest Debian 12: what the units need, and what the guides use on a server. */
+/** Besides the smallest Debian 12: what the units need, what the guides use on a server, and what runs the samples. */
 const DEBIAN = [
   'systemd',
   'systemd-sysv',
@@ -233,6 +233,8 @@ const DEBIAN = [
   'openssl',
   'restic',
   'sqlite3',
+  'nodejs',
+  'python3',
 ]
 const DEBIAN_FOLDER = join(dirname(EXECUTABLE), '.debian')
 

@@ -38,6 +38,10 @@ ORDER_WITHIN_S = 240
 # How long an order may stay open, and how often the venue is asked about it.
 OPEN_S = 60
 CHECK_S = 1
+# Statuses that are about the report, whatever their code.
+REFUSING = (409, 422)
+# How often the service is asked whether its wake-ups arrive.
+WEBHOOK_CHECK_S = 3600
 
 # One process works on a journal at a time. The lock ends with its process, however that ends.
 lock = sqlite3.connect(JOURNAL + ".lock", timeout=0, isolation_level=None)
@@ -75,6 +79,10 @@ class NoRedirects(HTTPRedirectHandler):
 opener = build_opener(NoRedirects)
 
 
+def tell(text):
+    print(text, file=sys.stderr, flush=True)
+
+
 def ask(method, path, body):
     """Calls once: status, headers and body of the answer."""
     request = Request(
@@ -91,22 +99,26 @@ def ask(method, path, body):
 
 
 def call(method, path, body=None):
-    """Calls the service until it gives an answer that will not change by asking again."""
+    """Calls the service until it gives an answer that will not change by asking again.
+
+    That is a success, or a refusal with a code. Returns status, code, the answer as text, headers and body.
+    """
     attempt = 0
     while True:
         why, asked = "", 0
         try:
             status, headers, text = ask(method, path, body)
-            why = f"{status} {text}"[:300]
+            code = headers.get("X-Error-Code")
+            why = " ".join(filter(None, (str(status), code, text)))[:300]
             asked = int(headers.get("Retry-After") or 0)
-            # What is not JSON comes from something in between, and says nothing about the call.
-            if status < 500 and status not in (408, 429):
-                return status, why, headers, json.loads(text)
+            # A refusal without a code comes from something in between, and so does what is not JSON.
+            if status < 300 or (code and status < 500 and status not in (408, 429)):
+                return status, code, why, headers, json.loads(text)
         except (OSError, HTTPException, ValueError) as error:
             why += f" {error!r}"
         wait = WAITS_S[min(attempt, len(WAITS_S) - 1)]
         seconds = max(wait * random.uniform(0.5, 1), min(asked, 3600))
-        print(f"{method} {path}: {why.strip()}; again in {seconds:.2f} s", file=sys.stderr, flush=True)
+        tell(f"{method} {path}: {why.strip()}; again in {seconds:.2f} s")
         time.sleep(seconds)
         attempt += 1
 
@@ -143,18 +155,20 @@ def buy(purchase, may_order):
 
 
 def confirm(execution_id, report):
-    status, why, _, body = call("POST", f"/executions/{quote(execution_id, safe='')}/confirm", report)
-    refused = status in (400, 404, 409, 422)
-    # Anything else, such as a revoked key, would meet the next report too.
-    if not refused and body.get("ok") is not True:
-        sys.exit(f"confirm {execution_id}: {why}")
-    answer = why if refused else "recorded"
-    journal.execute("UPDATE purchases SET answer = ? WHERE execution_id = ?", (answer, execution_id))
-    if refused:
-        text = f"{execution_id} is refused, and a person has to decide: {why}; sent was {report}"
-        print(text, file=sys.stderr, flush=True)
-    else:
+    status, code, why, _, body = call("POST", f"/executions/{quote(execution_id, safe='')}/confirm", report)
+    answer = "UPDATE purchases SET answer = ? WHERE execution_id = ?"
+    if body.get("ok") is True:
+        journal.execute(answer, ("recorded", execution_id))
         print(f"{execution_id} recorded {report}", flush=True)
+    elif code == "execution_pending":
+        # The service was restored from a backup: a poll will hand it out again, and then it is confirmed.
+        tell(f"{execution_id} waits for its next delivery: {why}")
+    elif status in REFUSING or code in ("amount_over_reservation", "execution_not_found"):
+        journal.execute(answer, (why, execution_id))
+        tell(f"{execution_id} is refused, and a person has to decide: {why}; sent was {report}")
+    else:
+        # Anything else, such as a revoked key, would meet the next report too.
+        sys.exit(f"confirm {execution_id}: {why}")
 
 
 def finish(purchase, may_order):
@@ -164,7 +178,7 @@ def finish(purchase, may_order):
         try:
             report = buy(purchase, may_order)
         except Exception as error:  # whatever your venue raises
-            print(f"venue: {error!r}", file=sys.stderr, flush=True)
+            tell(f"venue: {error!r}")
     if report is not None:
         confirm(purchase["execution_id"], report)
 
@@ -174,7 +188,7 @@ def poll():
     remaining = 1
     while remaining > 0:
         order_until = time.monotonic() + ORDER_WITHIN_S
-        status, why, headers, due = call("GET", "/executions/due")
+        status, _, why, headers, due = call("GET", "/executions/due")
         if status != 200:
             sys.exit(f"poll: {why}")
         for instruction in due:
@@ -194,10 +208,27 @@ def poll():
         finish(purchase, False)
 
 
+def check_webhook():
+    """Whether wake-ups arrive only the service knows: it stops after ten failures in a row."""
+    status, _, why, _, webhook = call("GET", "/webhooks")
+    if status != 200:
+        sys.exit(f"webhook: {why}")
+    if webhook["status"] == "active":
+        return
+    what = "none is registered"
+    if webhook["url"]:
+        what = f"{webhook['url']} is paused; its last status was {webhook['last_status_code']}"
+    tell(f"webhook: {what}. Register it with POST /webhooks. Until then only polls find what is due.")
+
+
 woken = threading.Event()
+check_at = 0 if WEBHOOK_SECRET else float("inf")
 if WEBHOOK_SECRET:
     listen_for_wake_ups(WEBHOOK_PORT, WEBHOOK_SECRET, woken.set)
 while True:
     woken.clear()
     poll()
+    if time.monotonic() >= check_at:
+        check_at = time.monotonic() + WEBHOOK_CHECK_S
+        check_webhook()
     woken.wait(POLL_S)

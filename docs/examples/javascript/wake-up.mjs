@@ -5,18 +5,23 @@ import { createServer } from 'node:http'
 
 const BODY_MAX = 65_536
 
-function isSigned(raw: Buffer, header: string, secret: string): boolean {
+/** @type {(raw: Buffer, header: string, secret: string) => boolean} */
+function isSigned(raw, header, secret) {
   const expected = Buffer.from(`sha256=${createHmac('sha256', secret).update(raw).digest('hex')}`)
   const received = Buffer.from(header)
   return received.length === expected.length && timingSafeEqual(received, expected)
 }
 
-/** Calls `wake` for each wake-up that is signed with the secret. */
-export function listenForWakeUps(port: number, secret: string, wake: () => void): void {
+/**
+ * Calls `wake` for each wake-up that is signed with the secret.
+ * @type {(port: number, secret: string, wake: () => void) => void}
+ */
+export function listenForWakeUps(port, secret, wake) {
   const server = createServer((request, response) => {
-    const chunks: Buffer[] = []
+    /** @type {Buffer[]} */
+    const chunks = []
     let size = 0
-    request.on('data', (chunk: Buffer) => {
+    request.on('data', (chunk) => {
       size += chunk.length
       if (size > BODY_MAX) request.destroy()
       else chunks.push(chunk)
