@@ -109,7 +109,28 @@ export const INVOICE_COLUMNS = [
 ] as const
 export type InvoiceColumn = (typeof INVOICE_COLUMNS)[number]
 
-type AnyColumn = SummaryColumn | UserColumn | TradeColumn | AdjustmentColumn | InvoiceColumn
+export const PARTNER_COLUMNS = [
+  'partner_slug',
+  'environment',
+  'from_month',
+  'to_month',
+  'currency',
+  'final',
+  'billable',
+  'trade_count',
+  'active_user_months',
+  'volume_usd',
+  'volume_btc',
+  'average_price_usd',
+  'partner_fees_usd',
+  'volume_fee_usd',
+  'user_fee_usd',
+  'up_to_minimum_usd',
+  'total_fee_usd',
+] as const
+export type PartnerColumn = (typeof PARTNER_COLUMNS)[number]
+
+type AnyColumn = SummaryColumn | UserColumn | TradeColumn | AdjustmentColumn | InvoiceColumn | PartnerColumn
 /**
  * What a column contains: text from outside, figures that can be added up, or neither. A new column does not compile
  * until this is declared, because a spreadsheet would compute a formula that a partner wrote.
@@ -171,6 +192,10 @@ const KINDS: Readonly<Record<AnyColumn, 'foreign' | 'plain' | Unit>> = {
   net_usd: 'dollars',
   tax_usd: 'dollars',
   total_usd: 'dollars',
+  from_month: 'plain',
+  to_month: 'plain',
+  active_user_months: 'count',
+  up_to_minimum_usd: 'dollars',
 }
 const kindOf = (name: string) => (KINDS as Readonly<Record<string, string>>)[name]
 

@@ -1,6 +1,6 @@
 // Exports: the rows of the reports, read a few at a time, and their text.
 
-import { type Issued, signed } from '../core/fees.ts'
+import { type Issued, type Statement, signed } from '../core/fees.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../core/money.ts'
 import { type FixedPeriod, periodOf } from '../core/month.ts'
 import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
@@ -17,6 +17,8 @@ import {
   csvRow,
   INVOICE_COLUMNS,
   type InvoiceColumn,
+  PARTNER_COLUMNS,
+  type PartnerColumn,
   type Row,
   SUMMARY_COLUMNS,
   type SummaryColumn,
@@ -27,10 +29,19 @@ import {
   type UserColumn,
   writtenAs,
 } from './columns.ts'
-import { type BillingStore, bill, pagesAfter, statementJson, userLineJson } from './statement.ts'
+import {
+  type BillingStore,
+  bill,
+  pagesAfter,
+  statementJson,
+  sumsByTenant,
+  userLineJson,
+} from './statement.ts'
 
 export const REPORTS = ['summary', 'users', 'trades', 'adjustments', 'invoices'] as const
 export type ReportKind = (typeof REPORTS)[number]
+/** The partners report is of no single month: it adds all of them up. */
+export type AnyReport = ReportKind | 'partners'
 
 /** Few, because a page is in memory at once, and its read should be short. */
 const ROWS_PER_PAGE = 250
@@ -46,12 +57,13 @@ type Report = {
   pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
 }
 
-export const EXPORTS: Record<ReportKind, Report> = {
+export const EXPORTS: Record<ReportKind, Report> & { partners: Pick<Report, 'columns'> } = {
   summary: { columns: columnsOf(SUMMARY_COLUMNS), pages: summaryPages },
   users: { columns: columnsOf(USER_COLUMNS), pages: userPages },
   trades: { columns: columnsOf(TRADE_COLUMNS), pages: tradePages },
   adjustments: { columns: columnsOf(ADJUSTMENT_COLUMNS), pages: adjustmentRowPages },
   invoices: { columns: columnsOf(INVOICE_COLUMNS), pages: invoicePages },
+  partners: { columns: columnsOf(PARTNER_COLUMNS) },
 }
 
 async function* summaryPages({
@@ -61,6 +73,15 @@ async function* summaryPages({
 }: ExportScope): AsyncGenerator<Iterable<Row<SummaryColumn>>> {
   for (const tenant of await store.listTenants(filter, periodOf(period.month).end))
     yield [statementJson((await bill(store, tenant, period)).statement)]
+}
+
+/** What each partner's months come to, together. */
+export async function sumsOfPartners({ store, periods, filter }: Reading): Promise<Row<PartnerColumn>[]> {
+  const statements: Statement[] = []
+  for (const period of periods)
+    for (const tenant of await store.listTenants(filter, periodOf(period.month).end))
+      statements.push((await bill(store, tenant, period)).statement)
+  return sumsByTenant(statements)
 }
 
 async function* userPages({ store, period, filter }: ExportScope): AsyncGenerator<Iterable<Row<UserColumn>>> {
@@ -120,7 +141,7 @@ function* rowsOf<T, R>(page: readonly T[], rowOf: (of: T) => R): Generator<R> {
 // An export as text: the same bytes to a pipe, to a file and over HTTP.
 
 export type Form = {
-  report: ReportKind
+  report: AnyReport
   format: 'csv' | 'json'
   bom?: boolean
   totals?: boolean
@@ -155,16 +176,20 @@ export async function* textOf(reading: Reading, form: Form): AsyncGenerator<{ te
   yield { text: text + (json ? ']\n' : ''), rows: pending }
 }
 
-async function* pagesOf(
-  { store, periods, filter }: Reading,
-  { report, totals: asked }: Form,
-): AsyncGenerator<Iterable<Row>> {
-  const { columns, pages } = EXPORTS[report]
-  const totals = asked ? createTotals(columns.map(({ name }) => name)) : null
-  for (const period of periods) {
-    for await (const page of pages({ store, period, filter })) yield totals ? totals.adding(page) : page
-  }
+async function* pagesOf(reading: Reading, { report, totals: asked }: Form): AsyncGenerator<Iterable<Row>> {
+  const totals = asked ? createTotals(EXPORTS[report].columns.map(({ name }) => name)) : null
+  for await (const page of report === 'partners'
+    ? [await sumsOfPartners(reading)]
+    : monthPages(reading, report))
+    yield totals ? totals.adding(page) : page
   if (totals) yield [totals.row()]
+}
+
+async function* monthPages(
+  { store, periods, filter }: Reading,
+  report: ReportKind,
+): AsyncGenerator<Iterable<Row>> {
+  for (const period of periods) yield* EXPORTS[report].pages({ store, period, filter })
 }
 
 // The rows of the trades report and of the adjustments report: each column for a fill, a failure and a correction.

@@ -2,6 +2,7 @@
 // guide.
 
 import {
+  type Activity,
   chooseTier,
   feeWeight,
   type Statement,
@@ -24,7 +25,7 @@ import type {
   TierStore,
   UserLine,
 } from '../store/store.ts'
-import type { Cell, SumColumn, SummaryColumn } from './columns.ts'
+import type { Cell, PartnerColumn, Row, SumColumn, SummaryColumn } from './columns.ts'
 
 /** A listing page by page, each read after the last row of the one before. */
 export async function* pagesAfter<T>(
@@ -104,6 +105,73 @@ export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }:
     minimum_fee_usd: formatUsd(fees.minimumFee),
     total_fee_usd: formatUsd(fees.total),
   }) satisfies Record<SummaryColumn, Cell>
+
+// The months of a partner added up: one row for each, whatever the range.
+
+/** What the months of a tenant add up to. `activeUsers` counts somebody once for each month. */
+type Sum = Pick<Activity, 'activeUsers' | 'volume' | 'btc' | 'partnerFees'> &
+  Pick<Statement, 'tenant' | 'billable' | 'final'> & {
+    from: string
+    to: string
+    trades: number
+    fees: Pick<Statement['fees'], 'volumeFee' | 'userFee' | 'total'>
+  }
+
+/** The sums of statements, by partner and environment. */
+export function sumsByTenant(statements: Iterable<Statement>): Row<PartnerColumn>[] {
+  const sums = new Map<string, Sum>()
+  for (const one of statements) {
+    const { partnerSlug, environment } = one.tenant
+    const key = `${partnerSlug} ${environment}`
+    sums.set(key, withMonth(sums.get(key), one))
+  }
+  return [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sumJson(sum))
+}
+
+function withMonth(
+  sum: Sum | undefined,
+  { tenant, billable, final, period, activity, fees }: Statement,
+): Sum {
+  const plus = <U extends bigint>(before: U | undefined, more: U): U => ((before ?? 0n) + more) as U
+  return {
+    tenant,
+    billable,
+    final: final && (sum?.final ?? true),
+    from: sum?.from ?? period.month,
+    to: period.month,
+    trades: (sum?.trades ?? 0) + activity.executionsFilled + activity.executionsPartial,
+    activeUsers: (sum?.activeUsers ?? 0) + activity.activeUsers,
+    volume: plus(sum?.volume, activity.volume),
+    btc: plus(sum?.btc, activity.btc),
+    partnerFees: plus(sum?.partnerFees, activity.partnerFees),
+    fees: {
+      volumeFee: plus(sum?.fees.volumeFee, fees.volumeFee),
+      userFee: plus(sum?.fees.userFee, fees.userFee),
+      total: plus(sum?.fees.total, fees.total),
+    },
+  }
+}
+
+const sumJson = ({ tenant, from, to, fees, ...sum }: Sum) =>
+  ({
+    partner_slug: tenant.partnerSlug,
+    environment: tenant.environment,
+    from_month: from,
+    to_month: to,
+    currency: 'USD',
+    final: sum.final,
+    billable: sum.billable,
+    trade_count: sum.trades,
+    active_user_months: sum.activeUsers,
+    volume_usd: formatUsd(sum.volume),
+    volume_btc: formatBtc(sum.btc),
+    average_price_usd: averageJson(sum),
+    partner_fees_usd: formatUsd(sum.partnerFees),
+    volume_fee_usd: formatUsd(fees.volumeFee),
+    user_fee_usd: formatUsd(fees.userFee),
+    up_to_minimum_usd: formatUsd((fees.total - fees.volumeFee - fees.userFee) as Usd),
+    total_fee_usd: formatUsd(fees.total),
+  }) satisfies Row<PartnerColumn>
 
 export const userLineJson = ({ partnerUserId, ...line }: UserLine & { fee: Usd }) => ({
   partner_user_id: partnerUserId,

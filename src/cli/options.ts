@@ -23,6 +23,11 @@ export function month(text: string): string {
   throw new InvalidArgumentError('A month is written YYYY-MM, from 0001-01 to 9999-12.')
 }
 
+export function year(text: string): string {
+  if (isMonth(`${text}-01`)) return text
+  throw new InvalidArgumentError('A year is written YYYY, from 0001 to 9999.')
+}
+
 /** A date, which is its midnight in UTC, an RFC 3339 time, or a span such as 24h that has passed since. */
 export const time =
   (clock: () => Instant) =>

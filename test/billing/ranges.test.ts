@@ -225,6 +225,106 @@ test('a report of all test environments says which sandboxes are ahead, and wher
   assert.doesNotMatch((await office.tranche('billing export --month 2026-09 --env test')).err, /ahead/)
 })
 
+test('a year is its twelve months, and the present one those that have begun', async (t) => {
+  const office = await winter(t)
+  for (const command of ['export --report users', 'show', 'reconcile', 'adjustments', 'issued']) {
+    const { code, out, err } = await office.tranche(`billing ${command} --year 2026`)
+    assert.deepEqual(
+      { code, out, err },
+      await office.tranche(`billing ${command} --year-to-date --to 2026-12`),
+    )
+    const now = await office.tranche(`billing ${command} --year 2027`)
+    assert.deepEqual(now, await office.tranche(`billing ${command} --year-to-date`))
+  }
+  for (const [year, why] of [
+    ['2028', /^error: 2028 has not begun/],
+    ['26', /--year/],
+    ['0000', /--year/],
+    ['2026 --month 2026-10', /--(year|month)/],
+    ['2026 --from 2026-10', /--(year|from)/],
+    ['2026 --to 2026-10', /--(year|to)/],
+    ['2026 --year-to-date', /--(year|year-to-date)/],
+  ] as const) {
+    const { code, out, err } = await office.tranche(`billing show --year ${year}`)
+    assert.deepEqual([code, out], [2, ''], year)
+    assert.match(err, why)
+  }
+})
+
+type Summed = Record<'trade_count' | 'active_users', number> & Record<string, string>
+const cents = (text: string): bigint => BigInt(text.replace('.', ''))
+
+test('the partners report adds the months of each partner up, exactly', async (t) => {
+  const office = await openOffice(t, utc(2026, 2), ['bolt', 'late-leaver'])
+  await office.read('tier set starter --rate-bps 50 --per-active-user-usd 0.40 --monthly-minimum-usd 9.99')
+  office.enter('bolt', 'live', [
+    { user: 'u', at: utc(2026, 2, 5), usd: '1000.01', btc: '0.01', fee: '1.10' },
+    { user: 'v', at: utc(2026, 3, 5), usd: '3333.33', btc: '0.03', fee: '0.01' },
+    { user: 'u', at: utc(2026, 3, 6), usd: '0.01', btc: '0.00000001' },
+  ])
+  office.setClock(utc(2026, 4, 5))
+  await office.read('partner disable late-leaver --last-minimum 2026-05')
+  await office.read('partner create acme --name acme')
+  office.enter('acme', 'live', [{ user: 'u', at: utc(2026, 5, 1), usd: '1000000.55', btc: '15.5' }])
+  office.setClock(utc(2026, 6, 10))
+  await office.read('tick --price 64000')
+
+  const rows = JSON.parse(await office.read('billing export --year 2026 --report partners --format json'))
+  assert.deepEqual(
+    rows.map((row: Row) => [row.partner_slug, row.from_month, row.to_month, row.final, row.total_fee_usd]),
+    [
+      // By slug, whenever each of them came; each from its first month on.
+      ['acme', '2026-05', '2026-07', false, '3519.98'],
+      ['bolt', '2026-03', '2026-07', false, '57.43'],
+      ['late-leaver', '2026-03', '2026-07', false, '29.97'],
+    ],
+  )
+  const months: Summed[] = JSON.parse(await office.read('billing export --year 2026 --format json'))
+  for (const row of rows as Summed[]) {
+    const own = months.filter(({ partner_slug }) => partner_slug === row.partner_slug)
+    const sum = (of: (month: Summed) => bigint): bigint => own.reduce((total, month) => total + of(month), 0n)
+    for (const name of ['volume_usd', 'volume_btc', 'partner_fees_usd', 'total_fee_usd'])
+      assert.equal(
+        cents(row[name] ?? ''),
+        sum((month) => cents(month[name] ?? '')),
+        name,
+      )
+    assert.equal(
+      BigInt(row.trade_count),
+      sum((month) => BigInt(month.trade_count)),
+    )
+    assert.equal(
+      BigInt(row.active_user_months ?? -1),
+      sum((month) => BigInt(month.active_users)),
+    )
+    const parts = ['volume_fee_usd', 'user_fee_usd', 'up_to_minimum_usd'].map((name) =>
+      cents(row[name] ?? ''),
+    )
+    assert.equal(
+      cents(row.total_fee_usd ?? ''),
+      parts.reduce((a, b) => a + b),
+    )
+  }
+  const closed = await office.read('billing export --from 2026-03 --to 2026-06 --report partners --totals')
+  assert.match(closed, /^bolt,live,2026-03,2026-06,USD,true,true,3,3,/m)
+  assert.match(closed, /^TOTAL,,,,,,,4,4,/m)
+
+  // The same on the screen, and as JSON; what is not final is said.
+  const shown = await office.tranche('billing show --year 2026 --by partner')
+  assert.match(shown.out, /^2026-01 to 2026-07, so far, until /)
+  assert.match(shown.out, /^bolt live +2026-03 +2026-07 +3 .* 57\.43$/m)
+  assert.match(shown.out, /^TOTAL .* 3607\.38$/m)
+  assert.deepEqual(JSON.parse(await office.read('billing show --year 2026 --by partner --json')), rows)
+  const exported = await office.tranche('billing export --year 2026 --report partners')
+  assert.match(exported.err, /2026-07 is not over yet/)
+  const tests = await office.read('billing show --year 2026 --by partner --env test')
+  assert.match(tests, /^acme test .* not billed$/m)
+  assert.equal(
+    await office.read('billing show --year 2025 --by partner'),
+    '2025-01 to 2025-12, final\n\nno partners\n',
+  )
+})
+
 test('a month in words that do not go together is refused before anything is read', async (t) => {
   const office = await openOffice(t, utc(2026, 9))
   for (const words of [

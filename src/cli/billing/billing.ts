@@ -29,11 +29,17 @@ export function billingCommand(cli: Cli): Command {
   const billing = new Command('billing').description('what a month costs, for finance')
 
   scoped(addMonthOptions(billing.command('show'), 'the present one'))
-    .description('the statements of a month, of several, or of the year so far')
-    .action((scope: Scope) =>
+    .description('the statements of a month, of several, or of a year')
+    .addOption(
+      new Option('--by <what>', 'a row for each month of a partner, or one for each partner')
+        .choices(['month', 'partner'])
+        .default('month'),
+    )
+    .action((scope: Scope & { by: 'month' | 'partner' }) =>
       cli.withStore(async (store) => {
-        const { showMonths } = await import('./reports.ts')
-        await showMonths(cli, store, await resolved(cli, store, scope))
+        const { showMonths, showPartners } = await import('./reports.ts')
+        const show = scope.by === 'month' ? showMonths : showPartners
+        await show(cli, store, await resolved(cli, store, scope))
       }),
     )
 
@@ -92,7 +98,7 @@ function addExport(cli: Cli, billing: Command): void {
     .description('write one month or several as CSV, JSON or a journal, to stdout or a file')
     .addOption(
       new Option('--report <report>', 'what to write')
-        .choices(['summary', 'users', 'trades', 'adjustments', 'invoices'])
+        .choices(['summary', 'users', 'trades', 'adjustments', 'invoices', 'partners'])
         .default('summary'),
     )
     .addOption(
@@ -224,9 +230,7 @@ function addIssue(cli: Cli, billing: Command): void {
     )
 
   addMonthOptions(billing.command('issued'), 'the present one')
-    .description(
-      'the invoices and credit notes that were issued in a month, in several, or in the year so far',
-    )
+    .description('the invoices and credit notes that were issued in a month, in several, or in a year')
     .option('--partner <slug>', 'only of this partner', slug)
     .action((given: MonthOptions & { partner?: string }) =>
       cli.withStore(async (store) => {
@@ -278,9 +282,9 @@ async function resolved(cli: Cli, store: Store, scope: Scope) {
   const present = async () => monthOf(await timeFor(store, filter))
   const months = await monthsOf(scope, present)
   await warnOfSandboxes(cli, store, { filter, months })
-  return { filter, months, isYear: scope.yearToDate ?? false }
+  return { filter, months, isYear: scope.yearToDate === true || scope.year !== undefined }
 }
 
 function requireMonths(given: MonthOptions): void {
-  if (!namesMonths(given)) throw new Problem('usage', 'Give --month, --from or --year-to-date.')
+  if (!namesMonths(given)) throw new Problem('usage', 'Give --month, --from, --year or --year-to-date.')
 }

@@ -6,13 +6,13 @@ import { Problem } from '../../core/problem.ts'
 import { type Instant, monthOf, spellSpan } from '../../core/time.ts'
 import type { Store, TenantFilter } from '../../store/store.ts'
 import type { Cli } from '../context.ts'
-import { month } from '../options.ts'
+import { month, year } from '../options.ts'
 import { warn } from '../terminal.ts'
 
 /** Ten years: the most months that one report covers. */
 const RANGE_MONTHS_MAX = 120
 
-export type MonthOptions = { month?: string; from?: string; to?: string; yearToDate?: boolean }
+export type MonthOptions = { month?: string; from?: string; to?: string; year?: string; yearToDate?: boolean }
 
 /** `otherwise` says which month it is when none is given. */
 export const monthOption = (otherwise?: string): Option =>
@@ -20,7 +20,7 @@ export const monthOption = (otherwise?: string): Option =>
 
 export function addMonthOptions(command: Command, otherwise?: string): Command {
   return command
-    .addOption(monthOption(otherwise).conflicts(['from', 'to', 'yearToDate']))
+    .addOption(monthOption(otherwise).conflicts(['from', 'to', 'year', 'yearToDate']))
     .addOption(
       new Option('--from <month>', 'all months from this one on (YYYY-MM)')
         .argParser(month)
@@ -29,19 +29,29 @@ export function addMonthOptions(command: Command, otherwise?: string): Command {
     .addOption(
       new Option('--to <month>', 'the last of them (YYYY-MM), by default the present one').argParser(month),
     )
+    .addOption(
+      new Option('--year <year>', 'its twelve months (YYYY), of the present one those that have begun')
+        .argParser(year)
+        .conflicts(['from', 'to', 'yearToDate']),
+    )
     .option('--year-to-date', 'all months from January on, in the year of --to')
 }
 
 /** Whether the command line names months. */
-export const namesMonths = ({ month, from, to, yearToDate }: MonthOptions): boolean =>
-  [month, from, to, yearToDate].some((given) => given !== undefined)
+export const namesMonths = ({ month, from, to, year, yearToDate }: MonthOptions): boolean =>
+  [month, from, to, year, yearToDate].some((given) => given !== undefined)
 
 /** The months in their order. Throws usage for a range that has none, or too many. */
 export async function monthsOf(
-  { month, from, to, yearToDate }: MonthOptions,
+  { month, from, to, year, yearToDate }: MonthOptions,
   present: () => Promise<string>,
 ): Promise<string[]> {
   if (month !== undefined) return [month]
+  if (year !== undefined) {
+    const begun = monthsFrom(`${year}-01`, await present(), 12)
+    if (begun.length === 0) throw new Problem('usage', `${year} has not begun.`)
+    return begun
+  }
   if (to !== undefined && from === undefined && !yearToDate)
     throw new Problem('usage', '--to needs --from or --year-to-date.')
   const last = to ?? (await present())

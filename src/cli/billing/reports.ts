@@ -2,8 +2,8 @@
 
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
-import { createTotals, type Row, TOTAL } from '../../billing/columns.ts'
-import { type Form, type Reading, textOf } from '../../billing/export.ts'
+import { createTotals, PARTNER_COLUMNS, type PartnerColumn, type Row, TOTAL } from '../../billing/columns.ts'
+import { type Form, type Reading, sumsOfPartners, textOf } from '../../billing/export.ts'
 import { type OrderLine, orderLineJson, orderPages } from '../../billing/invoice.ts'
 import { type ReconciledMonth, reconcile } from '../../billing/reconcile.ts'
 import { bill, statementJson } from '../../billing/statement.ts'
@@ -64,6 +64,22 @@ export async function showMonths(
   print(cli, statements, () => `${titleOf(periods)}\n\n${table}`)
 }
 
+/** A row for each partner: what its months come to, together. */
+export async function showPartners(
+  cli: Cli,
+  store: Store,
+  { months, filter }: { months: readonly string[]; filter: TenantFilter },
+): Promise<void> {
+  const periods: Covered[] = []
+  for (const month of months) periods.push(await fixPeriodFor(cli, store, { month, filter }))
+  const rows = await sumsOfPartners({ store, periods, filter })
+  const totals = createTotals<PartnerColumn>(PARTNER_COLUMNS)
+  for (const _ of totals.adding(rows));
+  const shown = rows.length < 2 ? rows : [...rows, totals.row()]
+  const table = rows.length === 0 ? 'no partners' : await renderTable(OF_PARTNERS, shown)
+  print(cli, rows, () => `${titleOf(periods)}\n\n${table}`)
+}
+
 function titleOf(periods: readonly Covered[]): string {
   const [first, last] = [periods[0], periods.at(-1)]
   if (first === undefined || last === undefined) return ''
@@ -96,11 +112,26 @@ function rowOfTotals(rows: Shown[]): Shown {
 
 const MONTH: Column<Shown> = { title: 'MONTH', of: (row) => row.month ?? '' }
 
+const nameOf = (row: Row<'partner_slug' | 'environment'>) =>
+  row.environment === null ? row.partner_slug : `${row.partner_slug} ${row.environment}`
+const chargeOf = (row: Row<'billable' | 'total_fee_usd'>) =>
+  row.billable === false ? 'not billed' : row.total_fee_usd
+
+const OF_PARTNERS: Column<Row<PartnerColumn>>[] = [
+  { title: 'PARTNER', of: nameOf },
+  { title: 'FROM', of: (row) => row.from_month ?? '' },
+  { title: 'TO', of: (row) => row.to_month ?? '' },
+  { title: 'TRADES', of: (row) => row.trade_count, right: true },
+  { title: 'VOLUME USD', of: (row) => row.volume_usd, right: true },
+  { title: 'VOLUME BTC', of: (row) => row.volume_btc, right: true },
+  { title: 'VOLUME FEE', of: (row) => row.volume_fee_usd, right: true },
+  { title: 'USER FEE', of: (row) => row.user_fee_usd, right: true },
+  { title: 'UP TO MINIMUM', of: (row) => row.up_to_minimum_usd, right: true },
+  { title: 'FEE USD', of: chargeOf, right: true },
+]
+
 const STATEMENT_COLUMNS: Column<Shown>[] = [
-  {
-    title: 'PARTNER',
-    of: (row) => (row.environment === null ? row.partner_slug : `${row.partner_slug} ${row.environment}`),
-  },
+  { title: 'PARTNER', of: nameOf },
   { title: 'TRADES', of: (row) => row.trade_count, right: true },
   { title: 'USERS', of: (row) => row.active_users, right: true },
   { title: 'VOLUME USD', of: (row) => row.volume_usd, right: true },
@@ -114,7 +145,7 @@ const STATEMENT_COLUMNS: Column<Shown>[] = [
   { title: 'PER USER', of: (row) => row.per_user_usd ?? '', right: true },
   { title: 'USER FEE', of: (row) => row.user_fee_usd, right: true },
   { title: 'MINIMUM', of: (row) => row.minimum_fee_usd ?? '', right: true },
-  { title: 'FEE USD', of: (row) => (row.billable === false ? 'not billed' : row.total_fee_usd), right: true },
+  { title: 'FEE USD', of: chargeOf, right: true },
 ]
 
 // billing reconcile: whether the figures of one or several months agree, computed in every way.
