@@ -166,12 +166,13 @@ const HELP: Record<string, Help> = {
   },
   billing: { examples: ['billing show --month 2026-01'] },
   'billing show': {
-    examples: ['billing show --month 2026-01 --partner acme', 'billing show --year-to-date'],
+    examples: ['billing show --month 2026-01 --partner acme', 'billing show --year 2026 --by partner'],
   },
   'billing export': {
     examples: [
       'billing export --month 2026-01 --report trades --output trades.csv',
       'billing export --from 2026-01 --to 2026-03 --totals',
+      'billing export --year 2026 --report partners',
       'billing export --month 2026-01 --format hledger --settings billing.json --output january.journal',
     ],
     exits: '5 the file exists and --force is missing.',
@@ -188,7 +189,7 @@ const HELP: Record<string, Help> = {
   'billing credit': {
     examples: ["billing credit R-2026-0001 --usd 12.50 --reason 'charged twice' --settings billing.json"],
   },
-  'billing issued': { examples: ['billing issued --year-to-date'] },
+  'billing issued': { examples: ['billing issued --year 2026'] },
   'billing adjustments': { examples: ['billing adjustments --month 2026-01'] },
   'billing reconcile': {
     examples: [

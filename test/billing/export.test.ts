@@ -27,6 +27,10 @@ const COLUMNS = {
     'usd_difference,btc_difference,reason,original_recorded_at,original_status,original_order_id,' +
     'original_usd_amount,original_btc_amount',
   invoices: 'invoice_number,invoice_date,due_date,partner_slug,month,corrects,net_usd,tax_usd,total_usd',
+  partners:
+    'partner_slug,environment,from_month,to_month,currency,final,billable,trade_count,active_user_months,' +
+    'volume_usd,volume_btc,average_price_usd,partner_fees_usd,volume_fee_usd,user_fee_usd,up_to_minimum_usd,' +
+    'total_fee_usd',
 }
 const REPORTS = ['summary', 'users', 'trades'] as const
 

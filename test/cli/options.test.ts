@@ -39,6 +39,14 @@ const ROWS: Record<string, Row> = {
   '--month': MONTH,
   '--from': MONTH,
   '--to': MONTH,
+  '--year': words(
+    [
+      ['0001', '0001'],
+      ['9999', '9999'],
+    ],
+    ['0000', '26', '02026', '2026-01', '-026'],
+  ),
+  'billing show --by': oneOf('month', 'partner'),
   '--reason': REASON,
   'execution list --since': TIME,
   'execution list --order': anyWords('A-1', ' a b'),
@@ -134,7 +142,7 @@ const ROWS: Record<string, Row> = {
   'partner-sim --part': SHARE,
   'partner-sim --fail': SHARE,
   'partner-sim --every': time(TIMER_DAYS),
-  'billing export --report': oneOf('summary', 'users', 'trades', 'adjustments', 'invoices'),
+  'billing export --report': oneOf('summary', 'users', 'trades', 'adjustments', 'invoices', 'partners'),
   'billing export --format': oneOf('csv', 'json', 'hledger'),
   'billing export --settings': anyWords('billing.json'),
   'billing export --output': anyWords('january.csv', '-'),
