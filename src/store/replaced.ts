@@ -1,8 +1,10 @@
-// What a database that gave way to a copy still tells: what stopped something since the copy was made, and what was
-// bought. A stop can be carried over into the copy; a start never is.
+// What a database that gave way to a copy still tells: what stopped something since the copy was made, what was bought,
+// and what was issued. A stop can be carried over into the copy; a start never is. Invoices always are.
 
 import { cancelByHand } from '../core/confirmation.ts'
+import type { Issued } from '../core/fees.ts'
 import { revoke } from '../core/key.ts'
+import type { Usd } from '../core/money.ts'
 import type { Environment, Tenant } from '../core/partner.ts'
 import { setHeld, setPartnerStatus } from '../core/partner.ts'
 import { writePlan } from '../core/plan.ts'
@@ -54,6 +56,9 @@ export type UnknownTrade = {
 /** What an operator did that the copy knows nothing of and that is not a stop, such as a change of a tier. */
 export type UnknownDeed = { at: Instant; action: string; subject: string }
 
+/** An invoice or a credit note that the copy knows nothing of, and that its reader has. */
+export type UnknownInvoice = Issued & { series: string; position: number }
+
 export type Told = {
   /** The names under which the replaced databases are kept, the latest first. */
   names: readonly string[]
@@ -63,6 +68,8 @@ export type Told = {
   /** Late fills that nobody has decided on: the partner was answered, and will not send them again by itself. */
   lateFills: UnknownTrade[]
   deeds: UnknownDeed[]
+  /** In the order of their numbers. */
+  issued: UnknownInvoice[]
   /** How many of each the copy lacks, and how many executions are open in it that had ended. */
   counts: Record<keyof typeof COUNTS, number>
   /** What could not be read, and why. */
@@ -152,13 +159,19 @@ const LATE_FILLS = `select t.partner_slug, t.environment, p.partner_plan_id, o.e
   order by o.received_at, o.report_id limit ${TRADES_TOLD_MAX}`
 
 // Its number alone may be another entry's: each of the two has gone on by itself. What ended something is among the
-// stops, and a sandbox is not missed.
+// stops, what was issued has a list of its own, and a sandbox is not missed.
 const DEEDS = `select o.at, o.action, o.subject from old.audit o
   where o.action not like 'database.%' and o.action not like 'sandbox.%'
-    and o.action not in ('partner.disable', 'partner.hold', 'key.revoke', 'user.erase', 'execution.cancel')
+    and o.action not in ('partner.disable', 'partner.hold', 'key.revoke', 'user.erase', 'execution.cancel',
+      'billing.issue', 'billing.credit')
     and not exists (select 1 from audit n
       where n.audit_id = o.audit_id and n.at = o.at and n.action = o.action and n.subject = o.subject)
   order by o.audit_id limit ${TRADES_TOLD_MAX}`
+
+const ISSUED = `select o.* from old.invoices o where not exists (select 1 from invoices n where n.number = o.number)
+  order by o.series, o.position`
+/** Of a database of a version that issued none. */
+const IS_NO_TABLE = /no such table|does not exist/
 
 /** What the databases that gave way tell, each asked under its name, the latest first. */
 export async function tellReplaced(replaced: readonly { name: string; ask: AskBoth }[]): Promise<Told> {
@@ -168,6 +181,7 @@ export async function tellReplaced(replaced: readonly { name: string; ask: AskBo
     trades: [],
     lateFills: [],
     deeds: [],
+    issued: [],
     counts: { executions: 0, trades: 0, adjustments: 0, executions_ended: 0, users: 0, plans: 0, keys: 0 },
     unread: [],
   }
@@ -179,7 +193,8 @@ export async function tellReplaced(replaced: readonly { name: string; ask: AskBo
     const failures = new Map<string, string[]>()
     const rowsOf = async (what: string, sql: string): Promise<Record<string, unknown>[]> => {
       const { rows, failure } = await ask(sql)
-      if (failure !== null) failures.set(failure, [...(failures.get(failure) ?? []), what])
+      if (failure !== null && !(sql === ISSUED && IS_NO_TABLE.test(failure)))
+        failures.set(failure, [...(failures.get(failure) ?? []), what])
       return rows
     }
     for (const kind of STOP_KINDS)
@@ -202,12 +217,17 @@ export async function tellReplaced(replaced: readonly { name: string; ask: AskBo
       const deed = { at: Number(at) as Instant, action: String(action), subject: String(subject) }
       deeds.set(JSON.stringify(deed), deed)
     }
+    for (const row of await rowsOf('invoices', ISSUED)) {
+      const one = invoiceOf(row)
+      if (told.issued.every(({ number }) => number !== one.number)) told.issued.push(one)
+    }
     for (const [failure, what] of failures) told.unread.push(`${what.join(', ')} of ${name} (${failure})`)
   }
   told.trades = [...trades.values()]
   // What an earlier one had recorded, and was reported again after its restore, is said once.
   const bought = new Set(told.trades.map(purchaseKey))
   told.lateFills = [...lateFills.values()].filter((late) => !bought.has(purchaseKey(late)))
+  told.issued.sort((a, b) => (a.series === b.series ? a.position - b.position : a.series < b.series ? -1 : 1))
   told.deeds = [...deeds.values()].sort((a, b) => a.at - b.at)
   told.stops.sort((a, b) => STOP_KINDS.indexOf(a.kind) - STOP_KINDS.indexOf(b.kind))
   return told
@@ -240,11 +260,24 @@ const tradeOf = (row: Record<string, unknown>): UnknownTrade => ({
   recordedAt: Number(row.recorded_at) as Instant,
 })
 
+const invoiceOf = (row: Record<string, unknown>): UnknownInvoice => ({
+  number: String(row.number),
+  series: String(row.series),
+  position: Number(row.position),
+  partnerSlug: String(row.partner_slug),
+  month: String(row.month),
+  corrects: textOrNull(row.corrects),
+  issuedAt: Number(row.issued_at) as Instant,
+  net: BigInt(row.net_usd as bigint) as Usd,
+  tax: BigInt(row.tax_usd as bigint) as Usd,
+  details: String(row.details),
+})
+
 const purchaseKey = ({ partnerSlug, environment, partnerOrderId, usd, btc }: UnknownTrade): string =>
   JSON.stringify([partnerSlug, environment, partnerOrderId, `${usd}`, `${btc}`])
 
-// What is done to a copy before it has its name, and so before anything can fire: erasures are done again, whatever
-// else, and stops are carried over when that was asked for.
+// What is done to a copy before it has its name, and so before anything can fire: erasures are done again, and what was
+// issued is kept, whatever else; stops are carried over when that was asked for.
 
 export type Mending = {
   /** What is remembered of erasures. */
@@ -253,7 +286,13 @@ export type Mending = {
   /** The entry of the restore itself, whose author all others have. */
   audit: AuditEntry
 }
-export type Mended = { erasedAgain: number; carried: Stop[]; audits: AuditEntry[] }
+export type Mended = {
+  erasedAgain: number
+  carried: Stop[]
+  /** The numbers of what was issued since the copy, and is in it now. */
+  kept: ReadonlySet<string>
+  audits: AuditEntry[]
+}
 
 /** Safe to repeat: what has stopped already stays as it is. */
 export async function mend(store: Store, told: Told | null, mending: Mending): Promise<Mended> {
@@ -277,7 +316,20 @@ export async function mend(store: Store, told: Told | null, mending: Mending): P
   for (const stop of others) await carry(store, stop, entryFor(stop, told, audit))
   // What goes through a partner's own call leaves no entry of its own.
   const audits = others.filter(({ kind }) => !OWN_ENTRY.has(kind)).map((stop) => entryFor(stop, told, audit))
-  return { erasedAgain, carried: others, audits }
+  const kept = await keepAll(store, told, audit)
+  const numbers = new Set(kept.map(({ detail }) => String(detail.invoice_number)))
+  return { erasedAgain, carried: others, kept: numbers, audits: [...audits, ...kept] }
+}
+
+/** A number that was sent stands for what it was sent with: given again, it would stand for two. */
+async function keepAll(store: Store, told: Told | null, audit: AuditEntry): Promise<AuditEntry[]> {
+  const kept: AuditEntry[] = []
+  for (const one of told?.issued ?? []) {
+    if (!(await store.keepIssued(one))) continue
+    const detail = { invoice_number: one.number, month: one.month, from: told?.names.at(0) ?? null }
+    kept.push({ ...audit, action: 'database.carry_invoice', subject: one.partnerSlug, detail })
+  }
+  return kept
 }
 
 const OWN_ENTRY: ReadonlySet<StopKind> = new Set([

@@ -509,6 +509,11 @@ export interface InvoiceStore {
     decide: (invoice: Issued, earlier: Issued[]) => Drawn,
     audit: (issued: Issued) => AuditEntry,
   ): Promise<Issued>
+  /**
+   * Adds what was issued before a restore, as it was. False if its partner is not there, or its number or its month
+   * has been given to another.
+   */
+  keepIssued(of: Issued & { series: string; position: number }): Promise<boolean>
   /** An invoice or a credit note by its number. */
   findInvoice(number: string): Promise<Issued | null>
   findInvoiceOf(slug: string, month: string): Promise<Issued | null>

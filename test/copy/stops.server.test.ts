@@ -10,8 +10,9 @@ import { cancelByHand } from '../../src/core/confirmation.ts'
 import type { ExecutionId } from '../../src/core/execution.ts'
 import { revoke } from '../../src/core/key.ts'
 import { usd } from '../../src/core/money.ts'
+import { periodOf } from '../../src/core/month.ts'
 import { setHeld, setPartnerStatus, type Tenant } from '../../src/core/partner.ts'
-import { HOUR_MS } from '../../src/core/time.ts'
+import { HOUR_MS, type Instant } from '../../src/core/time.ts'
 import { linkUser } from '../../src/core/user.ts'
 import type { Store } from '../../src/store/store.ts'
 import { lay } from '../releases/release.ts'
@@ -47,6 +48,7 @@ type Told = {
     trades: { partner_order_id: string; usd_amount: string }[]
     late_fills: { partner_order_id: string; usd_amount: string; partner_plan_id: string | null }[]
     done: { action: string; subject: string }[]
+    issued: { invoice_number: string; kept: boolean }[]
     unread: string[]
   } | null
   replaced: string
@@ -219,6 +221,57 @@ for (const kind of ['file', 'server'] as const) {
     await place.on('restore', '--resume')
     await place.on('tick', '--price', '60000')
     assert.deepEqual(await stateOf(place), all)
+  })
+
+  test(`on a ${kind} what was issued since the copy is kept, so that no number is given twice`, async (t) => {
+    if (!hasTool(t, 'postgres')) return
+    const place = await placeOf(t, kind)
+    const series = { prefix: 'R-', first: 1, digits: 3 }
+    const entry = { ...AUDIT, action: 'billing.issue' }
+    const issue = (slug: string, net = '100.00') =>
+      place.within(async (store) => {
+        await store.fixPeriod(periodOf('2025-12'))
+        const of = { slug, month: '2025-12', net: usd(net), tax: usd('19.00'), details: `{"of":"${slug}"}` }
+        return (await store.issueInvoice(of, series, () => entry)).issued
+      })
+    const ofAll = (store: Store) =>
+      store.listInvoices(
+        { slug: null, from: 0 as Instant, before: Number.MAX_SAFE_INTEGER as Instant },
+        { after: null, limit: 9 },
+      )
+    await copied(place)
+    const first = await issue('acme')
+    await place.on('backup', place.copy, '--force')
+    place.shell.advance(1_000)
+    const second = await issue('bolt')
+    const credit = await place.within((store) =>
+      store.creditInvoice(
+        'R-001',
+        series,
+        () => ({ net: usd('5.00'), tax: usd('0.00'), details: '{"reason":"=1"}' }),
+        () => entry,
+      ),
+    )
+    place.shell.advance(1_000)
+    const told = await place.restore()
+    const kept = (number: string, slug: string) => ({
+      invoice_number: number,
+      partner_slug: slug,
+      month: '2025-12',
+      kept: true,
+    })
+    assert.deepEqual(told.since_copy?.issued, [kept('R-002', 'bolt'), kept('R-003', 'acme')])
+    assert.deepEqual([told.since_copy?.unread, told.since_copy?.done], [[], []])
+    assert.deepEqual(await place.within(ofAll), [first, second, credit])
+    // Once more from the same backup, from what was replaced before that, and the number after the last goes on.
+    place.shell.advance(1_000)
+    await place.restore('--carry-stops')
+    assert.deepEqual(await place.within(ofAll), [first, second, credit])
+    const audit = await place.on('audit', '--json')
+    assert.match(audit, /"database\.carry_invoice".*"R-003"/)
+    await place.on('restore', '--resume')
+    assert.deepEqual(await issue('bolt', '55.00'), second)
+    assert.deepEqual(await place.within((store) => store.findFaults()), [])
   })
 
   test(`on a ${kind} a second restore tells what only reports and the audit log of the first one know`, async (t) => {

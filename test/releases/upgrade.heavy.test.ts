@@ -118,7 +118,7 @@ async function emptyOnServer(name: string): Promise<string> {
 
 /** What the venue has bought, by the key that it was ordered under. */
 const bought = ({ folder }: Site, env: Environment) =>
-  ordersIn(join(folder, `partner/paper-venue-${env}.db`)).map(({ key, id, usd }) => ({
+  ordersIn(join(folder, `partner/paper-venue-${env}.db`)).map(({ key, order: id, usd }) => ({
     key,
     id,
     usd: Number(usd),

@@ -9,7 +9,7 @@ import { counted, noFile, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import type { Restoring } from '../../store/copying.ts'
 import type { Database, Replaced } from '../../store/database.ts'
-import type { Mended, Stop, Told, UnknownDeed, UnknownTrade } from '../../store/replaced.ts'
+import type { Mended, Stop, Told, UnknownDeed, UnknownInvoice, UnknownTrade } from '../../store/replaced.ts'
 import { auditEntry, commandLine } from '../command.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { confirmOnTerminal, print, warn } from '../terminal.ts'
@@ -50,7 +50,10 @@ async function putBack(
   const { mend } = await import('../../store/replaced.ts')
   const audit = auditEntry(cli, 'database.restore', shown, { from: copy })
   const erasures = await database.erasures()
-  const outcome: Outcome = { told: null, mended: { erasedAgain: 0, carried: [], audits: [] } }
+  const outcome: Outcome = {
+    told: null,
+    mended: { erasedAgain: 0, carried: [], kept: new Set(), audits: [] },
+  }
   const restoring: Restoring = {
     copy,
     audit,
@@ -106,6 +109,12 @@ function show(cli: Cli, asked: Asked, old: Replaced, { told, mended }: Outcome):
       trades: told.trades.map(tradeJson),
       late_fills: told.lateFills.map(tradeJson),
       done: told.deeds.map(({ at, action, subject }) => ({ at: formatInstant(at), action, subject })),
+      issued: told.issued.map(({ number, partnerSlug, month }) => ({
+        invoice_number: number,
+        partner_slug: partnerSlug,
+        month,
+        kept: mended.kept.has(number),
+      })),
       unread: told.unread,
     },
     next,
@@ -121,12 +130,27 @@ function show(cli: Cli, asked: Asked, old: Replaced, { told, mended }: Outcome):
     [
       visible(head),
       ...(mended.erasedAgain > 0 ? [`${counted(mended.erasedAgain, 'user')} erased again`] : []),
+      ...(told ? issuedInWords(told.issued, mended.kept) : []),
       ...(told ? toldInWords(told, carryStops) : []),
       'It stands still: nothing fires and nothing is handed out, and confirmations are taken. Next, in this order:',
       ...next.map(({ command, why }, i) => `${i + 1}. ${visible(command)}\n   ${why}`),
     ].join('\n'),
   )
 }
+
+/** Invoices are with their readers: a copy that lacks them would give their numbers again. */
+function issuedInWords(issued: readonly UnknownInvoice[], kept: ReadonlySet<string>): string[] {
+  const [has, lacks] = [true, false].map((is) => issued.filter(({ number }) => kept.has(number) === is))
+  const lines = (title: string, of: readonly UnknownInvoice[] = []) =>
+    of.length === 0 ? [] : [title, ...listed(of, invoiceInWords)]
+  return [
+    ...lines('Issued since the copy, and kept in it:', has),
+    ...lines('Issued since the copy, and NOT in it: do not issue before you know why:', lacks),
+  ]
+}
+
+const invoiceInWords = ({ number, partnerSlug, month }: UnknownInvoice): string =>
+  `${number} ${partnerSlug} ${month}`
 
 function toldInWords({ stops, counts, trades, lateFills, deeds }: Told, carryStops: boolean): string[] {
   const lines: string[] = []

@@ -15,7 +15,7 @@ import {
   warningsOf,
 } from '../health/check.ts'
 import type { CheckStore, Fault, Look } from '../monitoring.ts'
-import { followsRule } from '../sql/check-rules.ts'
+import { followsRule, issuedRule } from '../sql/check-rules.ts'
 import { type Params, type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import { ownVitals } from './monitoring.ts'
@@ -28,7 +28,7 @@ import { NOW_SQL } from './server/pipeline.ts'
 /** The schedules of a partner that has just been changed may still be behind it. */
 const NOT_BEHIND = 'and not exists (select 1 from schedules_behind b where b.partner_slug = r.partner_slug)'
 
-const RULES = checkedRules(followsRule(NOT_BEHIND))
+const RULES = checkedRules(followsRule(NOT_BEHIND), issuedRule('a.detail::json'))
 
 export const createCheckStore = (connection: Connection, base: Base): CheckStore => ({
   findFaults: faultsOf(base, {

@@ -25,6 +25,9 @@ const CORRECTING = query<Row>('select * from invoices where corrects = :number o
 const LAST = query<{ last: bigint | null }>(
   'select max(position) as last from invoices where series = :series',
 )
+const AT_POSITION = query(
+  'select 1 as is_there from invoices where series = :series and position = :position',
+)
 const ADD = query(insertInto('invoices'))
 const ISSUED = query<Row>(
   `select * from invoices where issued_at >= :from and issued_at < :before
@@ -50,6 +53,19 @@ function issuedOf(row: Row): Issued {
     details,
   }
 }
+
+const rowOf = (issued: Issued, place: { series: string; position: number }) =>
+  newRow('invoices', {
+    number: issued.number,
+    ...place,
+    partner_slug: issued.partnerSlug,
+    month: issued.month,
+    corrects: issued.corrects,
+    issued_at: issued.issuedAt,
+    net_usd: issued.net,
+    tax_usd: issued.tax,
+    details: issued.details,
+  })
 
 const orNull = (row: Row | undefined): Issued | null => (row ? issuedOf(row) : null)
 
@@ -96,6 +112,21 @@ export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
       )
     }, SCOPE),
 
+  keepIssued: ({ series, position, ...issued }) =>
+    write(function* (tx) {
+      const { number, partnerSlug: slug, month, corrects } = issued
+      const [, partner, known, ofMonth, inPlace] = yield* tx.together(
+        tx.lock(ALONE),
+        tx.get(PARTNER, { slug }),
+        tx.get(BY_NUMBER, { number }),
+        tx.get(OF_MONTH, { slug, month }),
+        tx.get(AT_POSITION, { series, position }),
+      )
+      if (!partner || known || inPlace || (corrects === null && ofMonth)) return false
+      yield* tx.together(tx.run(ADD, rowOf(issued, { series, position })))
+      return true
+    }),
+
   findInvoice: async (number) => orNull(await look((tx) => tx.get(BY_NUMBER, { number }))),
 
   findInvoiceOf: async (slug, month) => orNull(await look((tx) => tx.get(OF_MONTH, { slug, month }))),
@@ -117,21 +148,7 @@ function* add(tx: Tx, of: Omit<Issued, 'number'>, { series, entryOf }: Adding): 
   const position = nextPosition(series, found?.last == null ? null : Number(found.last))
   const issued = { number: numberAt(series, position), ...of }
   yield* tx.together(
-    tx.run(
-      ADD,
-      newRow('invoices', {
-        number: issued.number,
-        series: series.prefix,
-        position,
-        partner_slug: of.partnerSlug,
-        month: of.month,
-        corrects: of.corrects,
-        issued_at: of.issuedAt,
-        net_usd: of.net,
-        tax_usd: of.tax,
-        details: of.details,
-      }),
-    ),
+    tx.run(ADD, rowOf(issued, { series: series.prefix, position })),
     addAudit(tx, entryOf(issued), of.issuedAt),
   )
   return issued

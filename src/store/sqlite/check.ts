@@ -12,7 +12,7 @@ import {
 } from '../health/check.ts'
 import type { CheckStore, Fault, Look } from '../monitoring.ts'
 import { TENANT_NAME } from '../sql/accounts.ts'
-import { followsRule, type Rule } from '../sql/check-rules.ts'
+import { followsRule, issuedRule, type Rule } from '../sql/check-rules.ts'
 import { IS_OPEN } from '../sql/ledger.ts'
 import type { Base } from '../transaction.ts'
 import type { Connection, Database } from './file/connection.ts'
@@ -44,7 +44,7 @@ const OPEN_COUNT: Rule = {
     `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
 }
 
-const RULES = checkedRules(followsRule(''), OPEN_COUNT)
+const RULES = checkedRules(followsRule(''), issuedRule('a.detail'), OPEN_COUNT)
 
 export const createCheckStore = (connection: Connection, base: Base): CheckStore => {
   const { db, read } = connection

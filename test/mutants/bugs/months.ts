@@ -141,6 +141,20 @@ export const MONTHS: readonly Row[] = [
     replace: 'last === null || last < first ? first : last + 2',
   },
   {
+    name: 'invoice-kept-in-the-place-of-another',
+    by: ['contract'],
+    breaks: 'A restore gives the place of one invoice to another, and fails in the middle.',
+    find: 'if (!partner || known || inPlace ||',
+    replace: 'if (!partner || known ||',
+  },
+  {
+    name: 'invoice-gone-unnoticed',
+    by: ['contract'],
+    breaks: 'The last invoice is deleted by hand, nobody hears of it, and its number is given again.',
+    find: 'where not exists (select 1 from invoices i where i.number = x.number)',
+    replace: 'where not exists (select 1 from invoices i where i.number <= x.number)',
+  },
+  {
     name: 'credited-more-than-charged',
     by: ['contract'],
     breaks: 'Credit notes, taken together, give back more than their invoice has charged.',

@@ -163,6 +163,63 @@ export const invoiceContract: Contract = {
     assert.equal(credits.filter(({ status }) => status === 'fulfilled').length, 1)
   },
 
+  'what had been issued before a restore is kept as it was, and its number goes to nothing else': async (
+    t,
+    open,
+  ) => {
+    const { store, now, place } = await spring(t, open)
+    await issue(store, 'acme', '2026-01')
+    const amounts = { net: usd('80.00'), tax: usd('0.00'), details: '{"kept":1}' }
+    const kept = {
+      number: 'R-009',
+      partnerSlug: 'bolt',
+      month: '2026-02',
+      corrects: null,
+      issuedAt: T0,
+      ...amounts,
+    }
+    const credit = { ...kept, number: 'R-011', partnerSlug: 'acme', month: '2026-01', corrects: 'R-007' }
+    // While it stands still as well: that is when it is done.
+    await damage(place, `insert into standstill values (1, ${T0}, 'last-night.db', '["old.db"]')`)
+    const keep = (of: Issued, position: number) => store.keepIssued({ ...of, series: 'R-', position })
+    assert.deepEqual([await keep(credit, 11), await keep(kept, 9)], [true, true])
+    assert.deepEqual([await store.findInvoice('R-009'), await store.findInvoice('R-011')], [kept, credit])
+    for (const [of, position] of [
+      // Twice; another number in its place; its month has one; a partner that is not there.
+      [kept, 9],
+      [{ ...kept, number: 'R-0009', month: '2026-03' }, 9],
+      [{ ...kept, number: 'R-010' }, 10],
+      [{ ...kept, number: 'R-012', partnerSlug: 'nobody' }, 12],
+    ] as const)
+      assert.equal(await keep(of, position), false, of.number)
+    await damage(place, 'delete from standstill')
+    const { issued, isNew } = await issue(store, 'bolt', '2026-03')
+    assert.deepEqual([issued.number, issued.issuedAt, isNew], ['R-012', now(), true])
+    assert.deepEqual(await issue(store, 'bolt', '2026-02'), { issued: kept, isNew: false })
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'an invoice that was issued and is not there is found': async (t, open) => {
+    const { store, place } = await spring(t, open)
+    for (const month of ['2026-01', '2026-02'])
+      await store.issueInvoice(
+        { slug: 'acme', month, net: usd('100.00'), tax: usd('19.00'), details: '{}' },
+        SERIES,
+        ({ number }) => ({
+          ...AUDIT,
+          action: 'billing.issue',
+          subject: 'acme',
+          detail: { invoice_number: number, month },
+        }),
+      )
+    assert.deepEqual(await store.findFaults(), [])
+    await damage(place, `delete from invoices where number = 'R-008'`)
+    assert.deepEqual(
+      (await store.findFaults()).map(({ kind, subject, message }) => [kind, subject, message]),
+      [['invoice_gone', 'invoice R-008', 'was issued to acme, and is not there']],
+    )
+  },
+
   'no number is given while the database stands still, and none of a row that changed is believed': async (
     t,
     open,
