@@ -223,6 +223,28 @@ test('a credit note names the invoice that it corrects, and an index has both, b
   )
 })
 
+test('the index says which months were forgotten, from the first one that has an invoice', async (t) => {
+  const office = await november(t)
+  const settings = fileOf(office)
+  office.enter('core', 'live', [{ user: 'u', at: utc(2026, 8, 5), usd: '200.00', btc: '0.1' }])
+  office.enter('core', 'live', [{ user: 'u', at: utc(2026, 10, 5), usd: '600.00', btc: '0.1' }])
+  const forgotten = async (argv: string) =>
+    (await office.tranche(`billing issued ${argv}`)).err
+      .match(/^Not issued: .*$/m)?.[0]
+      .replace(/ --db \S+/, '')
+  assert.equal(await forgotten('--year 2026'), undefined, 'who gives no numbers has forgotten none')
+  await office.read(`billing issue --month 2026-10 --partner bolt --settings ${settings}`)
+  const rest = 'Not issued: acme 2026-10 4320.99 USD, core 2026-10 2.00 USD'
+  const next = '; > tranche billing issue --month 2026-10 --settings FILE'
+  assert.equal(await forgotten('--year 2026'), `${rest}${next}`)
+  assert.equal(await forgotten('--month 2026-09'), undefined, 'the first number was for October')
+  assert.equal(await forgotten('--year 2026 --partner bolt'), undefined)
+  office.setClock(utc(2026, 11, 3))
+  assert.equal(await forgotten('--year 2026'), `${rest}, core 2026-11 3.00 USD${next}`)
+  await office.read(`billing issue --month 2026-10 --settings ${settings}`)
+  assert.match((await forgotten('--year 2026')) ?? '', /^Not issued: core 2026-11 3\.00 USD; > .* 2026-11/)
+})
+
 test('what is missing for an invoice is said before a number is given', async (t) => {
   const office = await november(t)
   const issue = async (settings: unknown, month = '2026-10') =>

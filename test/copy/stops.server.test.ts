@@ -8,6 +8,7 @@ import SQLite from 'better-sqlite3'
 import { databaseOf } from '../../src/cli/context.ts'
 import { cancelByHand } from '../../src/core/confirmation.ts'
 import type { ExecutionId } from '../../src/core/execution.ts'
+import type { Issued } from '../../src/core/fees.ts'
 import { revoke } from '../../src/core/key.ts'
 import { usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
@@ -227,12 +228,17 @@ for (const kind of ['file', 'server'] as const) {
     if (!hasTool(t, 'postgres')) return
     const place = await placeOf(t, kind)
     const series = { prefix: 'R-', first: 1, digits: 3 }
-    const entry = { ...AUDIT, action: 'billing.issue' }
+    const entry = ({ number, partnerSlug }: Issued) => ({
+      ...AUDIT,
+      action: 'billing.issue',
+      subject: partnerSlug,
+      detail: { invoice_number: number },
+    })
     const issue = (slug: string, net = '100.00') =>
       place.within(async (store) => {
         await store.fixPeriod(periodOf('2025-12'))
         const of = { slug, month: '2025-12', net: usd(net), tax: usd('19.00'), details: `{"of":"${slug}"}` }
-        return (await store.issueInvoice(of, series, () => entry)).issued
+        return (await store.issueInvoice(of, series, entry)).issued
       })
     const ofAll = (store: Store) =>
       store.listInvoices(
@@ -249,7 +255,7 @@ for (const kind of ['file', 'server'] as const) {
         'R-001',
         series,
         () => ({ net: usd('5.00'), tax: usd('0.00'), details: '{"reason":"=1"}' }),
-        () => entry,
+        entry,
       ),
     )
     place.shell.advance(1_000)

@@ -6,11 +6,12 @@ import { detailsOf, drawCredit } from '../../billing/invoice.ts'
 import { bill } from '../../billing/statement.ts'
 import { type Issued, lacksOf, type Series, taxOf } from '../../core/fees.ts'
 import { formatUsd, type Usd, usd } from '../../core/money.ts'
-import { periodOf } from '../../core/month.ts'
+import { type FixedPeriod, periodOf } from '../../core/month.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
+import type { Instant } from '../../core/time.ts'
 import type { Drawn, Store, TenantFilter } from '../../store/store.ts'
-import { auditEntry } from '../command.ts'
+import { auditEntry, commandLine } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { type Column, confirmOnTerminal, note, print, renderTable } from '../terminal.ts'
 import { presentMonth } from './months.ts'
@@ -133,8 +134,12 @@ export async function listIssued(
   { months, filter }: { months: readonly string[]; filter: TenantFilter },
 ): Promise<void> {
   const rows: IssuedJson[] = []
+  const forgotten: Unissued[] = []
+  const [first] = await store.listInvoices(EVER, { after: null, limit: 1 })
   for (const month of months) {
     const period = await fixPeriodFor(cli, store, { month, filter })
+    if (period.final && first !== undefined && month >= first.month)
+      forgotten.push(...(await unissued(store, period, filter)))
     for await (const page of issuedPages({ store, period, filter })) rows.push(...page.map(issuedJson))
   }
   const totals = createTotals<InvoiceColumn>(INVOICE_COLUMNS)
@@ -143,6 +148,36 @@ export async function listIssued(
   const table = await renderTable(COLUMNS, shown)
   if (rows.length > 0 || cli.globals().json) print(cli, rows, () => table)
   else note(cli, 'none')
+  noteForgotten(cli, forgotten)
+}
+
+const EVER = { slug: null, from: 0 as Instant, before: Number.MAX_SAFE_INTEGER as Instant }
+/** Naming more of them would add nothing. */
+const FORGOTTEN_NAMED = 10
+
+type Unissued = { slug: string; month: string; fee: Usd }
+
+/** A month is easily left out where invoices are issued for one partner at a time. */
+function noteForgotten(cli: Cli, forgotten: readonly Unissued[]): void {
+  const [oldest] = forgotten
+  if (oldest === undefined) return
+  const named = forgotten.slice(0, FORGOTTEN_NAMED)
+  const rest = forgotten.length - named.length
+  const words = named.map(({ slug, month, fee }) => `${slug} ${month} ${formatUsd(fee)} USD`).join(', ')
+  const next = ['tranche', 'billing', 'issue', '--month', oldest.month, '--settings', 'FILE']
+  note(cli, `Not issued: ${words}${rest > 0 ? ` and ${rest} more` : ''}; > ${commandLine(cli.self(), next)}`)
+}
+
+/** Who owes something for a month, and has no invoice. */
+async function unissued(store: Store, period: FixedPeriod, filter: TenantFilter): Promise<Unissued[]> {
+  const found: Unissued[] = []
+  for (const tenant of await store.listTenants(filter, periodOf(period.month).end)) {
+    const { fees } = (await bill(store, tenant, period)).statement
+    const { partnerSlug: slug } = tenant
+    if (fees.total > 0n && !(await store.findInvoiceOf(slug, period.month)))
+      found.push({ slug, month: period.month, fee: fees.total })
+  }
+  return found
 }
 
 type IssuedJson = ReturnType<typeof issuedJson>

@@ -20,6 +20,14 @@ export const COPIES: readonly Row[] = [
     replace: 'void this.ended.then(() => {',
   },
   {
+    name: 'issued-forgotten-by-a-restore',
+    by: ['copy'],
+    breaks:
+      'A restore forgets what was issued since the backup. Numbers that customers have are given again.',
+    find: 'for (const one of told?.issued ?? [])',
+    replace: 'for (const one of told?.issued.slice(1) ?? [])',
+  },
+  {
     name: 'verification-compares-nothing',
     by: ['copy'],
     breaks:
