@@ -59,6 +59,7 @@ const REFUSING = [409, 422]
 const WEBHOOK_CHECK_S = 3600
 
 const ENVIRONMENT = KEY.startsWith('sse_live_') ? 'live' : 'test'
+if (!globalThis.fetch) end(`This program needs Node.js 18 or later; this is ${process.version}.`)
 if (!KEY.startsWith(`sse_${ENVIRONMENT}_`)) end('KEY has to be an API key, sse_test_... or sse_live_...')
 /** Each environment has a journal of its own. */
 const journal = open(JOURNAL ?? `journal-${ENVIRONMENT}`)
@@ -219,7 +220,10 @@ async function checkWebhook() {
 
 let waiting = new AbortController()
 let checkAt = WEBHOOK_SECRET ? 0 : Number.POSITIVE_INFINITY
-if (WEBHOOK_SECRET) listenForWakeUps(Number(WEBHOOK_PORT), WEBHOOK_SECRET, () => waiting.abort())
+if (WEBHOOK_SECRET)
+  listenForWakeUps(Number(WEBHOOK_PORT), WEBHOOK_SECRET, () => waiting.abort()).on('error', (error) =>
+    end(`webhook: ${error.message}`),
+  )
 for (;;) {
   waiting = new AbortController()
   await round()

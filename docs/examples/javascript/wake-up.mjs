@@ -14,7 +14,7 @@ function isSigned(raw, header, secret) {
 
 /**
  * Calls `wake` for each wake-up that is signed with the secret.
- * @type {(port: number, secret: string, wake: () => void) => void}
+ * @type {(port: number, secret: string, wake: () => void) => import('node:http').Server}
  */
 export function listenForWakeUps(port, secret, wake) {
   const server = createServer((request, response) => {
@@ -33,5 +33,5 @@ export function listenForWakeUps(port, secret, wake) {
     })
     request.on('error', () => {})
   })
-  server.listen(port, '127.0.0.1')
+  return server.listen(port, '127.0.0.1')
 }

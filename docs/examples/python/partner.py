@@ -224,7 +224,10 @@ def check_webhook():
 woken = threading.Event()
 check_at = 0 if WEBHOOK_SECRET else float("inf")
 if WEBHOOK_SECRET:
-    listen_for_wake_ups(WEBHOOK_PORT, WEBHOOK_SECRET, woken.set)
+    try:
+        listen_for_wake_ups(WEBHOOK_PORT, WEBHOOK_SECRET, woken.set)
+    except OSError as error:
+        sys.exit(f"webhook: {error}")
 while True:
     woken.clear()
     poll()
