@@ -20,13 +20,14 @@ import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import {
+  browserAsset,
+  browserFiles,
+  findBrowserFile,
   findDeployed,
   findPages,
   HASHES_ASSET,
   PAGES_ASSET,
   VIEWER,
-  VIEWER_FILES,
-  viewerAsset,
 } from '../src/resources.ts'
 import { ADDON_ASSET } from '../src/store/sqlite/file/addon.ts'
 import { type Bundle, bundle } from './bundle.ts'
@@ -74,7 +75,7 @@ function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): st
   const files: Record<string, string> = {
     ...Object.fromEntries(texts.map((name) => [name, join(ROOT, name)])),
     ...others,
-    ...zippedViewer(),
+    ...zippedForBrowsers(),
     [ADDON_ASSET]: addon,
     [PAGES_ASSET]: pages,
   }
@@ -110,13 +111,13 @@ function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): st
   return executable
 }
 
-/** The files of the viewer as they are sent. Gzip's own header holds neither a time nor a name. */
-function zippedViewer(): Record<string, string> {
+/** The files for browsers as they are sent. Gzip's own header holds neither a time nor a name. */
+function zippedForBrowsers(): Record<string, string> {
   return Object.fromEntries(
-    VIEWER_FILES.map((name) => {
+    browserFiles.map((name) => {
       const file = join(scratch, `${name}.gz`)
-      writeFileSync(file, gzipSync(readFileSync(join(ROOT, 'node_modules', VIEWER, name)), { level: 9 }))
-      return [viewerAsset(name), file]
+      writeFileSync(file, gzipSync(readFileSync(findBrowserFile(ROOT, name)), { level: 9 }))
+      return [browserAsset(name), file]
     }),
   )
 }

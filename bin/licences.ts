@@ -2,7 +2,7 @@
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { VIEWER_FILES } from '../src/resources.ts'
+import { browserFiles } from '../src/resources.ts'
 import { manifestOf } from './bundle.ts'
 
 const RULE = '='.repeat(80)
@@ -44,7 +44,7 @@ function licenceIn(folder: string): string | undefined {
 /** What a package asks to be passed on, and whose work is in the files that are taken from it as they are. */
 const further = (folder: string): string[] =>
   readdirSync(folder).filter(
-    (entry) => entry === 'NOTICE' || VIEWER_FILES.some((name) => entry === `${name}.LICENSE.txt`),
+    (entry) => entry === 'NOTICE' || browserFiles.some((name) => entry === `${name}.LICENSE.txt`),
   )
 
 /** Node's own, which lists the libraries inside it as well; it lies above the binary that runs this. */

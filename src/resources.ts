@@ -85,17 +85,29 @@ export const findDeployed = (root: string): string[] =>
 export const embedded = (name: string): { bytes: Uint8Array; sha256: string } | null =>
   isSea() ? { bytes: new Uint8Array(getRawAsset(name)), sha256: hashOf(name) } : null
 
-/** The package with the viewer of the API description, and the files of it that are embedded, gzipped. */
+/** The package with the viewer of the API description. */
 export const VIEWER = 'swagger-ui-dist'
-export const VIEWER_FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'] as const
-export const viewerAsset = (name: string): string => `viewer/${name}.gz`
+/** What a browser is given: files of that package, and our own beside them. All are embedded gzipped. */
+const BROWSER_FILES = {
+  'swagger-ui-bundle.js': `node_modules/${VIEWER}`,
+  'swagger-ui.css': `node_modules/${VIEWER}`,
+  'start.js': 'src/http/docs',
+  'page.css': 'src/http/docs',
+} as const
+type BrowserFile = keyof typeof BROWSER_FILES
+export const browserFiles = Object.keys(BROWSER_FILES) as BrowserFile[]
+export const browserAsset = (name: BrowserFile): string => `browser/${name}.gz`
 
-/** A file of the viewer, gzipped. It is read only when it is asked for. */
-export async function readViewerFile(name: (typeof VIEWER_FILES)[number]): Promise<Uint8Array> {
-  const found = embedded(viewerAsset(name))
+/** Where the file is in the checkout in `root`. */
+export const findBrowserFile = (root: string, name: BrowserFile): string =>
+  join(root, BROWSER_FILES[name], name)
+
+/** A file for a browser, gzipped. It is read only when it is asked for. */
+export async function readBrowserFile(name: BrowserFile): Promise<Uint8Array> {
+  const found = embedded(browserAsset(name))
   if (found) return found.bytes
   const { gzipSync } = await import('node:zlib')
-  return gzipSync(readFileSync(join(import.meta.dirname, '../node_modules', VIEWER, name)))
+  return gzipSync(readFileSync(findBrowserFile(join(import.meta.dirname, '..'), name)))
 }
 
 let hashes: Record<string, string> | undefined

@@ -17,7 +17,7 @@ import {
   type Judge,
 } from './auth.ts'
 import { type CallLine, createCallLog, openAnswer } from './call-log.ts'
-import { DOCS_PATHS, readDocs } from './docs-page.ts'
+import { DOCS_PATHS, readDocs, TO_PAGE, wantsPage } from './docs/page.ts'
 import { getDescription } from './openapi/document.ts'
 import { OPS_PATHS } from './ops/access.ts'
 import type { Ops } from './ops/endpoints.ts'
@@ -116,10 +116,23 @@ function addDocs(app: H3, answer: Answer, { machine }: AppOptions): void {
       if (event.req.method !== 'GET') return answer(event, [], NOT_GET)
       openAnswer(event, machine.uuid)
       const { headers, body } = await readDocs(path)
-      for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value)
+      setHeaders(event, headers)
       return body
     })
   }
+  const isWritten = writtenAs('/')
+  app.all('/', (event) => {
+    if (!isWritten(event) || !wantsPage(event.req.method, event.req.headers.get('accept')))
+      return answer(event, [])
+    openAnswer(event, machine.uuid)
+    setHeaders(event, TO_PAGE)
+    event.res.status = 302
+    return ''
+  })
+}
+
+function setHeaders(event: H3Event, headers: Record<string, string>): void {
+  for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value)
 }
 
 const NOT_GET = new Refusal('method_not_allowed', 'Method Not Allowed', { allow: 'GET' })
@@ -182,7 +195,7 @@ async function answerCall(
   const answered = flaw ? Promise.reject(flaw) : handleCall(desk, event, routes, trail)
   const outcome = await answered.catch(refusalOf)
   trail.turn?.leave()
-  for (const [name, value] of Object.entries(outcome.headers)) headers.set(name, value)
+  setHeaders(event, outcome.headers)
   const ignored = tellIgnored(trail.ignored)
   if (ignored !== null) headers.set('x-ignored-fields', ignored)
   const line = {

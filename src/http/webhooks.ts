@@ -103,7 +103,7 @@ const header = (name: string, description: string, schema: object, example: stri
   name,
   in: 'header',
   required: true,
-  description: `${description} An operator may have chosen another prefix than X-Service.`,
+  description,
   schema,
   example,
 })

@@ -309,12 +309,14 @@ function flatten(node: unknown): unknown {
 const REQUEST_ID = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$', maxLength: 128 }
 
 export const INFO = {
-  title: 'Partner Smart Timing Execution API',
+  title: 'tranche: Partner Smart Timing Execution API',
   summary: 'Recurring Bitcoin purchase plans, timed tranche by tranche.',
   description: [
-    'Link a user, create a plan, poll what is due, buy it on your venue, confirm. The service keeps the ledger and never',
-    'holds money. Every amount is a decimal string, every instant is UTC. The sandbox and the live environment differ by',
-    'nothing but the key. Fields may be added to answers: ignore what you do not know.',
+    'The API for partners of tranche, which the operator who gave you your key runs. The headers of wake-ups begin with',
+    '`X-Service`, unless the operator has chosen another name. Link a user, create a plan, poll what is due, buy it on',
+    'your venue, confirm. The service keeps the ledger and never holds money. Every amount is a decimal string, every',
+    'instant is UTC. The sandbox and the live environment differ by nothing but the key. Fields may be added to answers:',
+    'ignore what you do not know.',
   ].join(' '),
   contact: { name: 'The operator who gave you your key' },
   license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },

@@ -234,7 +234,7 @@ export const BODY_REFUSALS: readonly RefusalExample[] = [
     'The body is compressed',
     'Content-Encoding is not supported: send the body uncompressed.',
   ),
-  refusal('validation_failed', 'not_json', 'loc has the offset where it breaks', [
+  refusal('validation_failed', 'not_json', 'The body is not JSON; loc has the offset where it breaks', [
     wrong('json_invalid', ['body', 1], 'JSON decode error'),
   ]),
   refusal('validation_failed', 'no_body', 'The body is empty', [
