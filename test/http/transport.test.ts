@@ -158,6 +158,49 @@ test('a path that is not a route is not found, by any method', async (t) => {
   }
 })
 
+test('the bare address leads a browser to the page of the API, and nobody else', async (t) => {
+  const { url, key } = await startService(t)
+  const ask = (accept: string | null, method = 'GET', path = '/') =>
+    fetch(url + path, { method, redirect: 'manual', headers: accept === null ? {} : { accept } })
+  for (const accept of [
+    'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8',
+    'application/json, Text/HTML;level=1',
+    'text/html;q=0.1',
+  ]) {
+    for (const path of ['/', '/?x=1']) {
+      const { status, headers } = await ask(accept, 'GET', path)
+      // Relative, so that it holds behind a proxy with a path of its own.
+      assert.deepEqual(
+        [status, headers.get('location'), headers.get('vary')],
+        [302, 'docs', 'accept'],
+        accept,
+      )
+      assert.deepEqual([headers.get('cache-control'), headers.get('content-length')], ['no-store', '0'])
+      assert.match(headers.get('x-request-id') ?? '', UUID)
+    }
+  }
+  for (const accept of [
+    null,
+    '*/*',
+    'application/json',
+    'text/*',
+    'text/html;q=0, */*',
+    'text/html;q=0.000',
+    'x-text/html',
+    'text/htmlx',
+  ]) {
+    const { status, headers } = await ask(accept)
+    assert.deepEqual([status, headers.get('location')], [401, null], String(accept))
+  }
+  for (const method of ['HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+    assert.equal((await ask('text/html', method)).status, 401, method)
+  for (const path of ['//', '/x', '/partner/v1/me'])
+    assert.equal((await ask('text/html', 'GET', path)).status, 401, path)
+  // With a key, it is what any unknown path is.
+  const known = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
+  assert.equal(known.status, 404)
+})
+
 test('a query string is not part of a route', async (t) => {
   const service = await startService(t)
   await succeed(service, 'GET', `${ME}?month=2026-01&x`)

@@ -25,7 +25,7 @@ import {
 import { runHere, startService, T0 } from '../support/service.ts'
 import { startReceiver } from '../webhook/receiver.ts'
 import { startStage } from '../webhook/stage.ts'
-import { assertValid, DESCRIPTION } from './described.ts'
+import { assertValid, DESCRIPTION, type Description } from './described.ts'
 
 const RECORD = join(import.meta.dirname, '../../fixtures/openapi/openapi.json')
 
@@ -117,6 +117,46 @@ test('the description is the one on record', () => {
   const text = `${JSON.stringify({ ...rest, info: { ...info, version: '0' } }, null, 2)}\n`
   if (process.env.UPDATE) writeFileSync(RECORD, text)
   else assert.equal(text, readFileSync(RECORD, 'utf8'))
+})
+
+test('the page of the API leaves out nothing that an operation says, and says what all share once', async (t) => {
+  const { url } = await startService(t)
+  const shown = (await (await fetch(`${url}/docs/description.json`)).json()) as Description & {
+    info: { description: string }
+    servers: unknown
+  }
+  const { info, servers, paths, components, ...rest } = shown
+  const { Refusal, ValidationRefusal, ...schemas } = DESCRIPTION.components.schemas
+  assert.deepEqual(rest, { ...rest, webhooks: DESCRIPTION.webhooks })
+  assert.deepEqual(components, { ...DESCRIPTION.components, schemas })
+  assert.deepEqual(servers, [{ url: '..' }], 'the service beside the page')
+  assert.deepEqual(Object.keys(paths), Object.keys(DESCRIPTION.paths))
+  for (const [path, methods] of Object.entries(DESCRIPTION.paths)) {
+    for (const [method, operation] of Object.entries(methods)) {
+      const own = paths[path]?.[method] ?? assert.fail(`${method} ${path}`)
+      assert.deepEqual(own.requestBody, operation.requestBody)
+      assert.deepEqual(own.responses['200']?.content, operation.responses['200']?.content)
+      for (const [status, { content }] of Object.entries(operation.responses)) {
+        if (status === '200') continue
+        for (const { value, 'x-error-code': code = '' } of Object.values(
+          content['application/json'].examples ?? {},
+        )) {
+          const told = String(Object(own.responses[status]).description ?? '')
+          const isOwn = told.includes(`\`${code}\``)
+          assert.notEqual(
+            isOwn && code !== 'validation_failed',
+            info.description.includes(`\`${code}\``),
+            code,
+          )
+          const { detail } = value as { detail: string | { msg: string }[] }
+          if (isOwn && typeof detail === 'string') assert.ok(told.includes(`\`${detail}\``), detail)
+        }
+      }
+    }
+  }
+  for (const name of ['X-Request-Id', 'X-Ignored-Fields', 'X-Error-Code'])
+    assert.equal(JSON.stringify(paths).includes(name), false, name)
+  assert.match(JSON.stringify(paths), /X-Due-Remaining/)
 })
 
 test('the table of errors in the guide has every code, with its status', () => {

@@ -11,7 +11,14 @@ export type Browser = {
   /** Opens a page of its own and waits until it is loaded. Cookies are shared by all pages of a browser. */
   open: (url: string, look?: Look) => Promise<Page>
 }
-export type Look = { width?: number; height?: number; dark?: boolean; phone?: boolean }
+export type Look = {
+  width?: number
+  height?: number
+  dark?: boolean
+  phone?: boolean
+  /** Takes a certificate that nobody has signed. */
+  trusting?: boolean
+}
 export type Scheme = 'dark' | 'light'
 export type Page = {
   /**
@@ -21,6 +28,11 @@ export type Page = {
   evaluate: <T>(expression: string) => Promise<T>
   /** Has its user prefer dark pages, or light ones, from now on. */
   prefer: (scheme: Scheme) => Promise<void>
+  /** Types a text where the focus is, as if it were pasted. */
+  type: (text: string) => Promise<void>
+  press: (key: keyof typeof KEYS) => Promise<void>
+  /** How long the page's main thread has run since it was opened, in time of the processor. */
+  busyMs: () => Promise<number>
   /** Opens another address in the same page. */
   goTo: (url: string) => Promise<void>
   /** Does what leads to another page, such as a click on a link or a button, and waits until that is loaded. */
@@ -54,6 +66,8 @@ type Wire = {
 }
 
 const LOADED_MS = 30_000
+/** What the browser calls a key, and what it types. */
+const KEYS = { Enter: { windowsVirtualKeyCode: 13, text: '\r' }, Tab: { windowsVirtualKeyCode: 9 } }
 
 /** The browser, until the test ends; null where it is not installed, which the run says, and which fails in CI. */
 export async function openBrowser(t: TestContext): Promise<Browser | null> {
@@ -141,7 +155,7 @@ function startChromium(t: TestContext): Wire {
 type OnEvent = (heard: (method: string, params: Fields) => void) => void
 
 async function preparePage(send: Send, look: Look, onEvent: OnEvent): Promise<Page> {
-  const { width = 1280, height = 800, dark = false, phone = false } = look
+  const { width = 1280, height = 800, dark = false, phone = false, trusting = false } = look
   const [problems, requested]: [string[], string[]] = [[], []]
   let loaded = Promise.withResolvers<void>()
   onEvent((method, params) => {
@@ -162,6 +176,8 @@ async function preparePage(send: Send, look: Look, onEvent: OnEvent): Promise<Pa
     ...['Page', 'Runtime', 'Log', 'Network'].map((domain) => send(`${domain}.enable`)),
     send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: phone }),
     prefer(dark ? 'dark' : 'light'),
+    send('Performance.enable', { timeDomain: 'threadTicks' }),
+    send('Security.setIgnoreCertificateErrors', { ignore: trusting }),
   ])
 
   async function evaluate<T>(expression: string): Promise<T> {
@@ -182,6 +198,15 @@ async function preparePage(send: Send, look: Look, onEvent: OnEvent): Promise<Pa
   return {
     evaluate,
     prefer,
+    type: async (text) => void (await send('Input.insertText', { text })),
+    press: async (key) => {
+      for (const type of ['keyDown', 'keyUp'])
+        await send('Input.dispatchKeyEvent', { type, key, code: key, ...KEYS[key] })
+    },
+    async busyMs() {
+      const { metrics } = await send<{ metrics: { name: string; value: number }[] }>('Performance.getMetrics')
+      return 1_000 * (metrics.find(({ name }) => name === 'TaskDuration')?.value ?? Number.NaN)
+    },
     goTo: (url) => untilLoaded(send('Page.navigate', { url }), url),
     follow: (expression) => untilLoaded(evaluate(`void (${expression})`), expression),
     screenshot: (file) => write(file, send('Page.captureScreenshot', { captureBeyondViewport: true })),

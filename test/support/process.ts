@@ -42,7 +42,7 @@ function isStale(): boolean {
   if (!existsSync(EXECUTABLE)) return true
   const made = statSync(EXECUTABLE).mtimeMs
   const sources = [
-    'src/**/*.ts',
+    'src/**/*.{ts,js,css}',
     'sql/**/*.sql',
     'docs/**/*.md',
     '*.md',

@@ -91,7 +91,8 @@ function asCurl(request) {
   const { method, url, headers, body } = request.toJS()
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`
   const parts = [`curl -X ${method} ${quoted(url)}`, '-H "Authorization: Bearer $KEY"']
-  for (const [name, value] of Object.entries(headers ?? {})) parts.push(`-H ${quoted(`${name}: ${value}`)}`)
+  for (const [name, value] of Object.entries(headers ?? {}))
+    if (name !== 'accept') parts.push(`-H ${quoted(`${name}: ${value}`)}`)
   if (body) parts.push(`-d ${quoted(typeof body === 'string' ? body : JSON.stringify(body))}`)
   return parts.join(' \\\n  ')
 }
