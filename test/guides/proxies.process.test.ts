@@ -136,6 +136,8 @@ for (const { tool, write, argv, refusals } of PROXIES)
     const known = { authorization: `Bearer ${service.key}` }
     assert.equal((await ask('/readyz')).body, '{"ready":true}')
     assert.equal((await ask('/openapi.json')).status, 200)
+    const browsed = await ask('/', { headers: { accept: 'text/html' } })
+    assert.deepEqual([browsed.status, browsed.headers.location], [302, 'docs'])
     const linked = await ask('/partner/v1/users', {
       method: 'POST',
       headers: known,
