@@ -242,6 +242,12 @@ test('calls that are tried on the page of the API', async (t) => {
       page.requested().filter((to) => !to.startsWith(`${url}/`) || to.includes(key)),
       [],
     )
+    // Nor would the browser keep it by itself, or send it to whoever checks its spelling.
+    assert.deepEqual(
+      await page.evaluate(`(({ name, type, autocomplete, spellcheck, form }) =>
+        [name, type, autocomplete, spellcheck, form.autocomplete])(document.getElementById('key'))`),
+      ['', 'text', 'off', false, 'off'],
+    )
     // Forgotten at a word, and by a page that is loaded again.
     await page.evaluate(`document.getElementById('forget').focus()`)
     await page.press('Enter')
