@@ -115,11 +115,14 @@ test('the page of the API', async (t) => {
         const screens = await page.evaluate<number>(
           `document.querySelector('.opblock.is-open').getBoundingClientRect().height / innerHeight`,
         )
+        assert.ok(
+          await page.evaluate('document.documentElement.scrollWidth <= document.documentElement.clientWidth'),
+          `${id} is too wide`,
+        )
         assert.ok(screens <= 3, `${id} is ${screens} screens of ${JSON.stringify(look)}`)
         await page.evaluate(`document.querySelector('[id$="-${id}"] .opblock-summary-control').click()`)
         await until(page, `!document.querySelector('.opblock.is-open')`)
       }
-      assert.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'))
     }
   })
 
