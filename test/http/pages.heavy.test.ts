@@ -201,7 +201,10 @@ async function execute(page: Page, id: string, body?: string): Promise<string> {
   }
   await page.evaluate(`${at} .execute').click()`)
   await until(page, `${at} .live-responses-table tbody')`)
-  const answer = await page.evaluate<string>(`${at} .responses-inner').innerText`)
+  // Not all responses: the description has examples of answers below it.
+  const answer = await page.evaluate<string>(
+    `${at} .in-shell').innerText + ${at} .live-responses-table tbody').innerText`,
+  )
   await page.evaluate(`${at} .opblock-summary-control').click()`)
   return answer
 }
