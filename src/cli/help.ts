@@ -136,7 +136,11 @@ const HELP: Record<string, Help> = {
   'price list': { examples: ['price list --json'] },
   'price import': { examples: ['price import prices.csv'], exits: '5 another import is running.' },
   backtest: {
-    examples: ['backtest prices.csv', 'backtest prices.csv --frequency weekly --chart weekly.svg'],
+    examples: [
+      'backtest prices.csv',
+      'backtest prices.csv --frequency weekly --chart weekly.svg',
+      'backtest prices.csv --since 2022-01-01 --until 2023-01-01 --fee-bps 25 --spread-bps 2',
+    ],
   },
   webhook: { examples: ['webhook show acme --env live'] },
   'webhook show': { examples: ['webhook show acme --env live'] },

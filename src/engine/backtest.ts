@@ -1,5 +1,5 @@
-// The backtest: the scheduler's own decisions over a price history, one pass a bar, one window every seven hours, and
-// what they saved.
+// The backtest: the scheduler's own decisions over a price history, one pass a bar, for windows that begin at every
+// possible moment, and what they saved.
 
 import type { Trigger } from '../core/execution.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../core/money.ts'
@@ -13,84 +13,165 @@ import {
   type Schedule,
   type Window,
 } from '../core/window.ts'
-import { decide } from './slot-reserve.ts'
-import { WARM_UP_MS, WINDOW_EVERY_MS } from './window-starts.ts'
+import { decide, layout as layoutOf, slotStart } from './slot-reserve.ts'
+import { type Grid, gridOf, type Starts } from './window-starts.ts'
 
-/** What one window cost and what it might have cost: prices in dollars, spend as shares of the budget by bar. */
-export type WindowResult = {
-  start: Instant
-  end: Instant
-  slots: number
-  cost: number
-  twap: number
-  min: number
-  lump: number
-  clock: number
-  /** Where in the window, and how much: for the drift and for the drawing. */
-  fires: { bar: number; share: number; trigger: Trigger }[]
-  firstBar: number
-  bars: number
+/**
+ * The windows of one frequency in columns, a window at each index, in the order of their starts. Prices are in dollars;
+ * of each way of buying there is the average price that it paid.
+ */
+export type Windows = {
+  frequency: Frequency
+  layout: Layout
+  starts: Starts
+  /** Whole instants. */
+  start: Float64Array
+  /** The bars of a window: from the first one, up to the end and without it. */
+  firstBar: Uint32Array
+  endBar: Uint32Array
+  /** The time-weighted average: the same dollars at each bar. */
+  twap: Float64Array
+  /** The policy, with a live price at each bar. */
+  cost: Float64Array
+  /** The policy without a price. */
+  clock: Float64Array
+  /** The whole budget at the first bar. */
+  lump: Float64Array
+  /** The same dollars each day, at the hour at which the window starts; in a daily window that is the lump. */
+  dca: Float64Array
+  /** The whole budget at the lowest price, which nobody knows in advance. */
+  minimum: Float64Array
+  /** The share of its budget that the average window spends by the policy in each of so many equal steps. */
+  profile: Float64Array
+}
+
+/** How windows are cut, if not as the policy cuts them, and the period that they lie in. */
+type Asked = { layout?: Layout | null; since?: Instant | undefined; until?: Instant | undefined }
+
+/** Plays a window from every start. Each spends its whole budget. */
+export function backtest(of: History, frequency: Frequency, asked: Asked = {}): Windows {
+  const { since, until } = asked
+  const windowMs = WINDOW_MS[frequency]
+  const layout =
+    asked.layout ?? layoutOf({ ...spanAt(0 as Instant, frequency), budget: BUDGET, floor: MIN_TRANCHE })
+  const grid = gridOf(of, { windowMs, slots: layout.slots, since, until })
+  const { first, stepMs, nth, points, width, bar } = grid
+  const firstBar = points.map((point) => bar[point] ?? 0)
+  const endBar = points.map((point) => bar[point + width] ?? 0)
+  const column = (priceOf: (bars: Bars, i: number) => number): Float64Array =>
+    Float64Array.from(points, (_, i) => priceOf({ firstBar: firstBar[i] ?? 0, endBar: endBar[i] ?? 0 }, i))
+  const windows = {
+    frequency,
+    layout,
+    starts: { first, stepMs, nth },
+    start: Float64Array.from(points, (point) => instantAt(grid, point)),
+    firstBar,
+    endBar,
+    twap: column(averager(of.inverse)),
+    lump: column((bars) => of.value[bars.firstBar] ?? 0),
+    dca: column(({ endBar }, i) => onceADay(of, grid, { point: points[i] ?? 0, endBar })),
+    minimum: column(movingMinimum(of.value)),
+  }
+  const { paid: cost, profile } = buyAll(of, { ...windows, grid }, true)
+  const { paid: clock } = buyAll(of, { ...windows, grid }, false)
+  return { ...windows, cost, clock, profile }
+}
+
+const spanAt = (start: Instant, frequency: Frequency) => ({
+  windowStart: start,
+  windowEnd: plus(start, WINDOW_MS[frequency]),
+})
+
+// Windows share their slots. What a slot buys depends on the prices from its start on and not on the window that it is
+// a part of, until the failsafe of that window. So each slot is played once, and a window costs a few additions.
+
+/** The steps into which a window is divided for the average spend profile. */
+export const PROFILE_STEPS = 336
+
+type Bought = Pick<Windows, 'frequency' | 'layout' | 'start' | 'firstBar' | 'endBar'> & { grid: Grid }
+
+/** Buys every window, with live prices or by the clock. Its units count as equal, as they are to the cent. */
+function buyAll(of: History, bought: Bought, live: boolean): { paid: Float64Array; profile: Float64Array } {
+  const { frequency, layout, start, grid } = bought
+  const { slots, unitsPerSlot } = layout
+  const { bars, offsetOf } = slotsOf(of, bought, live)
+  const profile = new Float64Array(PROFILE_STEPS)
+  const paid = start.map((at, i) => {
+    const [firstBar, endBar] = [bought.firstBar[i] ?? 0, bought.endBar[i] ?? 0]
+    // Whatever has not fired when the failsafe begins fires then.
+    const failsafeAt = failsafeStart(spanAt(at as Instant, frequency), of.leadMs)
+    const lastBar = firstBarAt(of.at, failsafeAt, { firstBar, endBar })
+    let coins = 0
+    for (let slot = 0; slot < slots; slot++) {
+      const offset = offsetOf(grid.points[i] ?? 0, slot)
+      for (let unit = offset; unit < offset + unitsPerSlot; unit++) {
+        const bar = Math.min(bars[unit] ?? 0, lastBar)
+        coins += of.inverse[bar] ?? 0
+        const step = Math.floor(((bar - firstBar) * PROFILE_STEPS) / (endBar - firstBar))
+        profile[step] = (profile[step] ?? 0) + 1
+      }
+    }
+    return (slots * unitsPerSlot) / coins
+  })
+  const units = start.length * slots * unitsPerSlot
+  return { paid, profile: profile.map((fired) => fired / units) }
+}
+
+/** The bars at which the units of slots fire: those of one slot one after the other, from its offset on. */
+type Slots = { bars: Uint32Array; offsetOf: (point: number, slot: number) => number }
+
+/** The slots of windows by the points at which these begin. A slot is played when it is first asked for. */
+function slotsOf(of: History, { grid, frequency, layout }: Bought, live: boolean): Slots {
+  const { slots, unitsPerSlot } = layout
+  const { hasSlots, nth, width, bar } = grid
+  const known = hasSlots ? bar.length : Math.ceil(bar.length / nth) * slots
+  const bars = new Uint32Array(known * unitsPerSlot)
+  const isPlayed = new Uint8Array(known)
+  const offsetOf = (point: number, slot: number): number => {
+    const place = hasSlots ? point + (slot * width) / slots : (point / nth) * slots + slot
+    const offset = place * unitsPerSlot
+    if (isPlayed[place] === 0) {
+      const start = slotStart(spanAt(instantAt(grid, point), frequency), slots, slot)
+      playSlot(of, { start, frequency, layout, live }, bars.subarray(offset, offset + unitsPerSlot))
+      isPlayed[place] = 1
+    }
+    return offset
+  }
+  return { bars, offsetOf }
+}
+
+type Slot = { start: Instant; frequency: Frequency; layout: Layout; live: boolean }
+
+/** Plays a slot as the first one of a window. Units left at this window's end get the bar that follows it. */
+function playSlot(of: History, { start, frequency, layout, live }: Slot, bars: Uint32Array): void {
+  const span = barsIn(of.at, spanAt(start, frequency))
+  const schedule = scheduleOf(start, { frequency, layout })
+  bars.fill(span.endBar)
+  let fired = 0
+  for (const { bar, units } of play(of, span, { schedule, live, leadMs: 0, unitsMax: bars.length })) {
+    bars.fill(bar, fired, fired + units)
+    fired += units
+  }
+}
+
+const instantAt = ({ first, stepMs }: Grid, point: number): Instant => plus(first, point * stepMs)
+
+// One window, pass by pass.
+
+/** A tranche of a window that was played: at which bar it fired, why, and how many units it was. */
+export type Fire = { bar: number; trigger: Trigger; units: number }
+
+/** Plays a single window, for what its columns do not tell: the tranches. */
+export function tranchesOf(of: History, { frequency, layout, start }: Windows, i: number): Fire[] {
+  const begin = (start[i] ?? 0) as Instant
+  const schedule = scheduleOf(begin, { frequency, layout })
+  const units = layout.slots * layout.unitsPerSlot
+  const bars = barsIn(of.at, spanAt(begin, frequency))
+  return play(of, bars, { schedule, live: true, leadMs: of.leadMs, unitsMax: units })
 }
 
 const BUDGET = usd('10000.00')
 const MIN_TRANCHE = usd('5.00')
-
-/** Runs every window of the history. */
-export function backtest(of: History, frequency: Frequency, layout: Layout | null = null): WindowResult[] {
-  const { at } = of
-  const length = WINDOW_MS[frequency]
-  const results: WindowResult[] = []
-  const last = at[at.length - 1] ?? 0
-  for (let start = (at[0] ?? 0) + WARM_UP_MS; start + length <= last; start += WINDOW_EVERY_MS) {
-    const firstBar = firstBarAt(at, start, { firstBar: 0, endBar: at.length })
-    const endBar = firstBarAt(at, start + length, { firstBar, endBar: at.length })
-    if (endBar > firstBar)
-      results.push(runWindow(of, { start: start as Instant, length, firstBar, endBar }, layout))
-  }
-  return results
-}
-
-/** Bars of a history, up to `endBar` and without it. */
-type Bars = { firstBar: number; endBar: number }
-type Span = Bars & { start: Instant; length: number }
-
-function runWindow(of: History, span: Span, layout: Layout | null): WindowResult {
-  let inverse = 0
-  let min = Number.POSITIVE_INFINITY
-  for (let i = span.firstBar; i < span.endBar; i++) {
-    const value = of.value[i] ?? 0
-    inverse += 1 / value
-    if (value < min) min = value
-  }
-  const bars = span.endBar - span.firstBar
-  const end = plus(span.start, span.length)
-  const fresh = freshSchedule({ ...WINDOW, start: span.start, end }, MIN_TRANCHE)
-  const schedule = { ...fresh, layout }
-  const { fires, slots } = play(of, span, { schedule, live: true })
-  return {
-    start: span.start,
-    end,
-    slots,
-    cost: costOf(of, span, fires),
-    twap: bars / inverse,
-    min,
-    lump: of.value[span.firstBar] ?? 0,
-    clock: costOf(of, span, play(of, span, { schedule, live: false }).fires),
-    fires,
-    firstBar: span.firstBar,
-    bars,
-  }
-}
-
-const costOf = (of: History, span: Span, fires: WindowResult['fires']): number => {
-  let coins = 0
-  let spent = 0
-  for (const { bar, share } of fires) {
-    coins += share / (of.value[span.firstBar + bar] ?? 0)
-    spent += share
-  }
-  return spent / coins
-}
 
 const WINDOW: Omit<Window, 'start' | 'end'> = {
   windowId: 0,
@@ -103,47 +184,57 @@ const WINDOW: Omit<Window, 'start' | 'end'> = {
   closed: null,
 }
 
-type Player = { schedule: Schedule; live: boolean }
+function scheduleOf(start: Instant, { frequency, layout }: Pick<Windows, 'frequency' | 'layout'>): Schedule {
+  const end = plus(start, WINDOW_MS[frequency])
+  return { ...freshSchedule({ ...WINDOW, start, end }, MIN_TRANCHE), layout }
+}
 
-/** Plays one window: a pass at each bar at which the scheduler would look at the plan. */
-function play(
-  of: History,
-  { firstBar, endBar }: Span,
-  player: Player,
-): Pick<WindowResult, 'fires' | 'slots'> {
-  const { live } = player
+/** Bars of a history, up to `endBar` and without it. */
+type Bars = { firstBar: number; endBar: number }
+type Player = { schedule: Schedule; live: boolean; leadMs: number }
+
+/** Plays a window until so many units have fired: a pass at each bar at which the scheduler would look at the plan. */
+function play(of: History, bars: Bars, player: Player & { unitsMax: number }): Fire[] {
+  const { live, leadMs, unitsMax } = player
+  const { endBar } = bars
   let { schedule } = player
-  const fires: WindowResult['fires'] = []
-  const visitFrom = (bar: number): number => nextVisit(of, { firstBar: bar, endBar }, { schedule, live })
-  for (let bar = visitFrom(firstBar); bar < endBar; bar = visitFrom(bar + 1)) {
+  let fired = 0
+  const fires: Fire[] = []
+  const visitFrom = (bar: number): number =>
+    nextVisit(of, { firstBar: bar, endBar }, { schedule, live, leadMs })
+  for (let bar = visitFrom(bars.firstBar); bar < endBar && fired < unitsMax; bar = visitFrom(bar + 1)) {
     const decision = decide(schedule, {
       now: of.at[bar] as Instant,
       price: live ? (of.price[bar] as Price) : null,
       sigma: of.sigma[bar] ?? 0,
-      leadMs: of.leadMs,
+      leadMs,
     })
     schedule = decision.schedule
     const { tranche } = decision
-    if (tranche) {
-      const share = Number(tranche.amount) / Number(BUDGET)
-      fires.push({ bar: bar - firstBar, share, trigger: tranche.trigger })
-    }
+    if (!tranche) continue
+    fires.push({ bar, trigger: tranche.trigger, units: tranche.units })
+    fired += tranche.units
   }
-  return { fires, slots: schedule.layout?.slots ?? 1 }
+  return fires
 }
 
 /**
  * The first bar whose pass finds the plan due, or `endBar`. A waiting plan is due at known instants and at the first
  * price that is low enough, as in the store's indexes; the bars before it change nothing.
  */
-function nextVisit(of: History, bars: Bars, { schedule, live }: Player): number {
+function nextVisit(of: History, bars: Bars, { schedule, live, leadMs }: Player): number {
   const { nextRunAt, clockAt, limitPrice } = schedule
   let wakeAt = nextRunAt
-  if (schedule.fireable >= schedule.floor) wakeAt = earlier(wakeAt, failsafeStart(schedule, of.leadMs))
+  if (schedule.fireable >= schedule.floor) wakeAt = earlier(wakeAt, failsafeStart(schedule, leadMs))
   if (!live && clockAt !== null) wakeAt = earlier(wakeAt, clockAt)
   const endBar = firstBarAt(of.at, wakeAt, bars)
   if (!live || limitPrice === null) return endBar
   return firstBarUnder(of.value, priceAsNumber(limitPrice), { ...bars, endBar })
+}
+
+function barsIn(at: Float64Array, { windowStart, windowEnd }: ReturnType<typeof spanAt>): Bars {
+  const firstBar = firstBarAt(at, windowStart, { firstBar: 0, endBar: at.length })
+  return { firstBar, endBar: firstBarAt(at, windowEnd, { firstBar, endBar: at.length }) }
 }
 
 /** The first of some bars at or after an instant, by binary search; `endBar` when all are before it. */
@@ -164,6 +255,49 @@ function firstBarUnder(value: Float64Array, limit: number, { firstBar, endBar }:
   return bar
 }
 
+// What every window is compared with.
+
+/** The average price of equal purchases, one for each day at the hour of the start, while there are bars. */
+function onceADay(of: History, grid: Grid, { point, endBar }: { point: number; endBar: number }): number {
+  const { stepMs, width } = grid
+  let coins = 0
+  let days = 0
+  for (let at = point; at < point + width; at += DAY_MS / stepMs) {
+    const bar = grid.bar[at] ?? 0
+    if (bar >= endBar) break
+    coins += of.inverse[bar] ?? 0
+    days += 1
+  }
+  return days / coins
+}
+
+/** Answers the average price of the same dollars at each of some bars. */
+function averager(inverse: Float64Array): (bars: Bars) => number {
+  /** At each bar the coins of a dollar at each bar before it. */
+  const coins = new Float64Array(inverse.length + 1)
+  inverse.forEach((more, bar) => {
+    coins[bar + 1] = (coins[bar] ?? 0) + more
+  })
+  return ({ firstBar, endBar }) => (endBar - firstBar) / ((coins[endBar] ?? 0) - (coins[firstBar] ?? 0))
+}
+
+/** Answers the lowest of the prices at some bars. Neither end of these may ever be before the one of the last time. */
+function movingMinimum(value: Float64Array): (bars: Bars) => number {
+  // The bars after which no price is as low: their prices increase.
+  const lows = new Uint32Array(value.length)
+  let [head, tail, next] = [0, 0, 0]
+  const priceOf = (i: number): number => value[lows[i] ?? 0] ?? 0
+  return ({ firstBar, endBar }) => {
+    for (; next < endBar; next++) {
+      while (tail > head && priceOf(tail - 1) >= (value[next] ?? 0)) tail -= 1
+      lows[tail] = next
+      tail += 1
+    }
+    while ((lows[head] ?? 0) < firstBar) head += 1
+    return priceOf(head)
+  }
+}
+
 // A price history as the backtest reads it: columns in time order, with what a scheduler would have known at each
 // price.
 
@@ -173,10 +307,13 @@ export type History = {
   at: Float64Array
   /** The price, in units of 1e-8 dollars. */
   price: BigInt64Array
-  /** The price in dollars. */
+  /** The price in dollars, and the coins that a dollar buys. */
   value: Float64Array
+  inverse: Float64Array
   /** The volatility that prices up to this one show to a scheduler. */
   sigma: Float64Array
+  /** The usual time between two prices. */
+  gapMs: number
   /** How early the failsafe begins when a pass comes with every price. */
   leadMs: number
 }
@@ -231,183 +368,15 @@ function judged({ at, price }: Prices): History {
     value[bar] = priceAsNumber(known)
     sigmas[bar] = sigma(volatility)
   }
-  return { at, price, value, sigma: sigmas, leadMs: failsafeLead(barGaps(at)) }
+  const gapMs = usualGap(at)
+  // As if every pass came as usual: holes in a history are not outages of a scheduler.
+  const leadMs = failsafeLead([gapMs, gapMs])
+  return { at, price, value, inverse: value.map((dollars) => 1 / dollars), sigma: sigmas, gapMs, leadMs }
 }
 
-/** The usual time between bars replaces the gaps between passes: holes in a history are not outages of a scheduler. */
-function barGaps(at: Float64Array): number[] {
+function usualGap(at: Float64Array): number {
   const gaps = Float64Array.from(at.subarray(1, 1_001), (instant, i) => instant - (at[i] ?? 0)).sort()
-  const usual = gaps[Math.floor(gaps.length / 2)] ?? 0
-  return [usual, usual]
-}
-
-// The result of a backtest: the strategy beside its baselines, means with their intervals and their tails.
-
-/** Savings against the time-weighted average, in basis points; positive is cheaper. */
-export type Summary = {
-  mean_bp: number
-  mean_bp_ci95: [number, number]
-  median_bp: number
-  win_rate: number
-  p5_bp: number
-  worst_bp: number
-  capture: number
-}
-
-export type BacktestReport = Summary & {
-  file: string
-  frequency: Frequency
-  windows: number
-  /** The independent blocks that the intervals rest on, and the days of each. */
-  blocks: number
-  block_days: number
-  drift_bp: number
-  skill_bp: number
-  skill_bp_ci95: [number, number]
-  baselines: { lump: Summary; clock: Summary; minimum: Summary }
-}
-
-/** Windows close together share their market: the blocks are long enough to be nearly independent. */
-const BLOCK_DAYS: Record<Frequency, number> = { daily: 30, weekly: 60, 'bi-weekly': 90 }
-
-/** The independent blocks that an interval rests on. */
-export type Blocks = { count: number; days: number }
-/** With fewer, an interval is far too narrow; with one, it has no width at all. */
-export const BLOCKS_MIN = 10
-
-export function blocksOf(results: readonly WindowResult[], frequency: Frequency): Blocks {
-  const days = BLOCK_DAYS[frequency]
-  return { count: new Set(results.map(({ start }) => blockAt(start, days))).size, days }
-}
-
-const blockAt = (at: number, days: number): number => Math.floor(at / (days * DAY_MS))
-
-export function reportOf(
-  results: readonly WindowResult[],
-  of: { file: string; frequency: Frequency; history: History },
-): BacktestReport {
-  const { file, frequency, history } = of
-  const blocks = blocksOf(results, frequency)
-  const blockOf = (i: number): number => blockAt(results[i]?.start ?? 0, BLOCK_DAYS[frequency])
-  const summary = (cost: (window: WindowResult) => number): Summary => summarise(results, cost, blockOf)
-  const drifts = driftSavings(results, history)
-  const skills = results.map((window, i) => saving(window, window.cost) - (drifts[i] ?? 0))
-  return {
-    file,
-    frequency,
-    windows: results.length,
-    blocks: blocks.count,
-    block_days: blocks.days,
-    ...summary((window) => window.cost),
-    drift_bp: mean(drifts),
-    skill_bp: mean(skills),
-    skill_bp_ci95: meanInterval(skills, blockOf),
-    baselines: {
-      lump: summary((window) => window.lump),
-      clock: summary((window) => window.clock),
-      minimum: summary((window) => window.min),
-    },
-  }
-}
-
-export const saving = (window: WindowResult, cost: number): number => 1e4 * (1 - cost / window.twap)
-
-/**
- * A saving this small is a rounding error of adding doubles: it is not a win, and in a flat market there is nothing to
- * capture.
- */
-const NOISE_BP = 1e-6
-
-function summarise(
-  results: readonly WindowResult[],
-  cost: (window: WindowResult) => number,
-  blockOf: (index: number) => number,
-): Summary {
-  const savings = results.map((window) => saving(window, cost(window)))
-  const gained = results.reduce((sum, window) => sum + window.twap - cost(window), 0)
-  const possible = results.reduce((sum, window) => sum + window.twap - window.min, 0)
-  const average = results.reduce((sum, window) => sum + window.twap, 0)
-  return {
-    mean_bp: mean(savings),
-    mean_bp_ci95: meanInterval(savings, blockOf),
-    median_bp: quantile(savings, 0.5),
-    win_rate: savings.filter((value) => value > NOISE_BP).length / savings.length,
-    p5_bp: quantile(savings, 0.05),
-    worst_bp: quantile(savings, 0),
-    capture: 1e4 * possible > NOISE_BP * average ? gained / possible : 0,
-  }
-}
-
-/** The steps into which a window is divided for the average spend profile. */
-const PROFILE_STEPS = 336
-
-/**
- * What a fixed schedule would have saved if it spent, in every window, the same share at the same time as the strategy
- * does on average: the part of a saving that the market's drift explains.
- */
-function driftSavings(results: readonly WindowResult[], { value }: History): number[] {
-  const profile = new Float64Array(PROFILE_STEPS)
-  for (const { fires, bars } of results) {
-    for (const { bar, share } of fires) {
-      const step = Math.min(PROFILE_STEPS - 1, Math.floor((bar * PROFILE_STEPS) / bars))
-      profile[step] = (profile[step] ?? 0) + share / results.length
-    }
-  }
-  return results.map((window) => {
-    let coins = 0
-    let spent = 0
-    profile.forEach((share, step) => {
-      if (share === 0) return
-      const bar = Math.min(window.bars - 1, Math.ceil((step * window.bars) / PROFILE_STEPS))
-      coins += share / (value[window.firstBar + bar] ?? 0)
-      spent += share
-    })
-    return saving(window, spent / coins)
-  })
-}
-
-// The statistics of a backtest: order statistics, and intervals by bootstrap over calendar blocks.
-
-export const mean = (values: readonly number[]): number =>
-  values.reduce((sum, value) => sum + value, 0) / values.length
-
-/** The smallest value that at least a share `q` of the values do not exceed. */
-export function quantile(values: readonly number[], q: number): number {
-  const sorted = Float64Array.from(values).sort()
-  return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? Number.NaN
-}
-
-const RESAMPLES = 2_000
-const SEED = 20_260_105
-
-/**
- * A 95 % interval for the mean, by drawing whole calendar blocks with replacement: windows that overlap, or share a
- * week of the market, are not independent. Deterministic.
- */
-export function meanInterval(
-  values: readonly number[],
-  blockOf: (index: number) => number,
-): [number, number] {
-  const blocks = new Map<number, { sum: number; n: number }>()
-  values.forEach((value, i) => {
-    const block = blocks.get(blockOf(i)) ?? { sum: 0, n: 0 }
-    block.sum += value
-    block.n += 1
-    blocks.set(blockOf(i), block)
-  })
-  const drawn = [...blocks.values()]
-  const random = seededRandom(SEED)
-  const means = Array.from({ length: RESAMPLES }, () => {
-    let sum = 0
-    let n = 0
-    for (let i = 0; i < drawn.length; i++) {
-      const block = drawn[Math.floor(random() * drawn.length)]
-      sum += block?.sum ?? 0
-      n += block?.n ?? 0
-    }
-    return sum / n
-  })
-  return [quantile(means, 0.025), quantile(means, 0.975)]
+  return gaps[Math.floor(gaps.length / 2)] ?? 0
 }
 
 // Repeatable random numbers, for simulations and statistics. Never for anything secret.

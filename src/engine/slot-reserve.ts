@@ -218,7 +218,11 @@ export function layout(of: { windowStart: Instant; windowEnd: Instant; budget: U
 }
 
 /** Where slot `i` of a window starts. */
-function slotStart(of: { windowStart: Instant; windowEnd: Instant }, slots: number, i: number): Instant {
+export function slotStart(
+  of: { windowStart: Instant; windowEnd: Instant },
+  slots: number,
+  i: number,
+): Instant {
   return plus(of.windowStart, Math.ceil(((of.windowEnd - of.windowStart) * i) / slots))
 }
 

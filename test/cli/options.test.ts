@@ -31,6 +31,15 @@ const LIFETIME_DAYS = 36_500
 const SEED = whole(0, 999_999_999)
 const PRICE = decimal(8, { zero: false })
 
+const BASIS_POINTS = words(
+  [
+    ['0', 0],
+    ['0.25', 0.25],
+    ['5000', 5_000],
+  ],
+  ['-1', '5000.01', '5001', '0.125', '.5', '1e3', '0x10', '1,5', ' 1', '9'.repeat(30), 'none'],
+)
+
 /** By the words of the command and the flag, or by the flag alone where it means the same everywhere. */
 const ROWS: Record<string, Row> = {
   '--db': anyWords('a.db', '0'),
@@ -119,6 +128,10 @@ const ROWS: Record<string, Row> = {
   'trade record --order': anyWords('order-1'),
   'backtest --frequency': oneOf('daily', 'weekly', 'bi-weekly'),
   'backtest --tranches': whole(1, 1_000),
+  'backtest --since': TIME,
+  'backtest --until': TIME,
+  'backtest --fee-bps': BASIS_POINTS,
+  'backtest --spread-bps': BASIS_POINTS,
   'backtest --chart': words([['a.svg', 'a.svg']], ['-']),
   'webhook listen --forward-to': words(
     [['http://localhost:9000/hook/', 'http://localhost:9000/hook/']],

@@ -3,17 +3,15 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { formatPrice, usd } from '../../src/core/money.ts'
+import { CENT, formatPrice } from '../../src/core/money.ts'
 import { DAY_MS, type Frequency, HOUR_MS, MINUTE_MS, plus, WINDOW_MS } from '../../src/core/time.ts'
-import { backtest } from '../../src/engine/backtest.ts'
+import { backtest, tranchesOf } from '../../src/engine/backtest.ts'
 import { type Point, walk } from '../price/histories.ts'
 import { historyOf } from '../support/samples.ts'
 import { PLAN, startService, T0, USER } from '../support/service.ts'
 
-/** What the backtest gives every window. */
-const BUDGET = usd('10000.00')
-
-type Fired = { bar: number; cents: number; trigger: string }
+/** Bar, trigger and units of a tranche, in the order of the tranches. */
+type Fired = { bar: number; units: number; trigger: string }
 
 /** Two weeks of prices before T0, the window's own from T0 on, and the one that ends it. */
 function pricesOf(frequency: Frequency, everyMs: number, seed: number): Point[] {
@@ -22,9 +20,15 @@ function pricesOf(frequency: Frequency, everyMs: number, seed: number): Point[] 
 }
 
 function playedBack(points: Point[], frequency: Frequency): Fired[] {
-  const [window] = backtest(historyOf(points), frequency)
-  assert.equal(window?.start, T0)
-  return window.fires.map(({ bar, share, trigger }) => ({ bar, cents: Math.round(share * 1e6), trigger }))
+  const history = historyOf(points)
+  const windows = backtest(history, frequency)
+  assert.deepEqual([...windows.start], [T0])
+  const first = windows.firstBar[0] ?? 0
+  return tranchesOf(history, windows, 0).map(({ bar, units, trigger }) => ({
+    bar: bar - first,
+    units,
+    trigger,
+  }))
 }
 
 async function scheduled(
@@ -54,9 +58,15 @@ async function scheduled(
     { after: null, limit: 1_000 },
   )
   assert.deepEqual(await service.store.findFaults(), [])
-  return executions.map(({ amount, createdAt, firing }) => ({
+  const units = executions.reduce((sum, { firing }) => sum + firing.units, 0)
+  for (const { amount, firing } of executions) {
+    // Units are equal to the cent but for the last ones, which take what is left.
+    const cents = Number(amount / CENT) - (1_000_000 * firing.units) / units
+    assert.ok(Math.abs(cents) <= units, `${firing.units} of ${units} units are ${amount}`)
+  }
+  return executions.map(({ createdAt, firing }) => ({
     bar: inside.findIndex(({ at }) => at === createdAt),
-    cents: Number((amount * 1_000_000n) / BUDGET),
+    units: firing.units,
     trigger: firing.trigger,
   }))
 }
@@ -76,10 +86,6 @@ describe('a window played back is the window as it would have been bought', () =
         const points = pricesOf(frequency, everyMs, seed)
         const fired = playedBack(points, frequency)
         assert.ok(fired.length > 1)
-        assert.equal(
-          fired.reduce((sum, { cents }) => sum + cents, 0),
-          1_000_000,
-        )
         assert.deepEqual(await scheduled(t, points, frequency), fired)
       })
     }

@@ -1,37 +1,32 @@
-// The backtest: its figures on histories small enough to work out by hand, its statistics, its chart and its command.
+// The backtest: its figures on histories small enough to work out by hand, its statistics, and what it says in words.
 
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { describe, type TestContext, test } from 'node:test'
-import { drawBacktest, medianWindow } from '../../src/cli/trial/chart.ts'
-import { element, scale, text, ticks } from '../../src/cli/trial/svg.ts'
-import { price } from '../../src/core/money.ts'
+import { describe, test } from 'node:test'
+import { finding, findings, foundByStart, foundInMoney } from '../../src/cli/trial/finding.ts'
+import { price, usd } from '../../src/core/money.ts'
+import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
 import {
   DAY_MS,
   FREQUENCIES,
-  type Frequency,
   HOUR_MS,
   type Instant,
   MINUTE_MS,
   plus,
+  WINDOW_MS,
 } from '../../src/core/time.ts'
+import { backtest, type History, seededRandom, tranchesOf, type Windows } from '../../src/engine/backtest.ts'
 import {
-  backtest,
-  type History,
+  type BacktestReport,
   mean,
   meanInterval,
   quantile,
   reportOf,
-  saving,
-  seededRandom,
-  type WindowResult,
-} from '../../src/engine/backtest.ts'
-import { machineAt } from '../../src/machine.ts'
-import { csv, shuffled, walk } from '../price/histories.ts'
-import { temporaryFolder } from '../support/database.ts'
+  savingsOf,
+} from '../../src/engine/savings.ts'
+import { layout } from '../../src/engine/slot-reserve.ts'
+import { shuffled, walk } from '../price/histories.ts'
 import { historyOf } from '../support/samples.ts'
-import { type Outcome, runHere, T0 } from '../support/service.ts'
+import { T0 } from '../support/service.ts'
 
 const START = plus(T0, 14 * DAY_MS)
 
@@ -48,58 +43,81 @@ function handHistory(prices: readonly string[]): History {
 const near = (actual: number, expected: number, within = 1e-9): void =>
   assert.ok(Math.abs(actual - expected) <= within, `${actual} is not ${expected}`)
 
-function only<T>(values: readonly T[]): T {
-  assert.equal(values.length, 1)
-  return values[0] as T
-}
+const FREE = { fee_bps: 0, spread_bps: 0 }
+
+const reported = (windows: Windows, history: History, costs = FREE): BacktestReport =>
+  reportOf(windows, { file: 'f', history, costs })
 
 describe('one window worked out by hand', () => {
   // Bars six hours apart make the failsafe begin twelve hours before the end: at the third price.
   const history = handHistory(['100', '200', '50', '100'])
-  const window = only(backtest(history, 'daily'))
+  const windows = backtest(history, 'daily')
+  const [cost = 0, twap = 0] = [windows.cost[0], windows.twap[0]]
 
   test('its bounds, its average, its minimum and its lump', () => {
-    assert.equal(window.start, START)
-    assert.equal(window.end, plus(START, DAY_MS))
-    assert.deepEqual([window.firstBar, window.bars, window.slots], [56, 4, 3])
+    assert.deepEqual([...windows.start], [START])
+    assert.deepEqual([windows.firstBar[0], windows.endBar[0], windows.layout.slots], [56, 60, 3])
     // 4 / (1/100 + 1/200 + 1/50 + 1/100): what equal dollars at each price would have paid.
-    near(window.twap, 4 / 0.045)
-    assert.equal(window.min, 50)
-    assert.equal(window.lump, 100)
+    near(twap, 4 / 0.045)
+    assert.equal(windows.minimum[0], 50)
+    assert.equal(windows.lump[0], 100)
+    assert.equal(windows.dca[0], 100)
   })
 
   test('a unit at the first price, the rest in the failsafe, and what that cost', () => {
-    const [first, rest, ...more] = window.fires
-    assert.deepEqual(more, [])
-    assert.deepEqual([first?.bar, first?.trigger], [0, 'slot_start'])
-    assert.deepEqual([rest?.bar, rest?.trigger], [2, 'failsafe'])
-    // To the cent of a budget of 10,000 dollars.
-    near(first?.share ?? 0, 0.166666)
-    near(rest?.share ?? 0, 0.833334)
-    near(window.cost, 1 / (0.166666 / 100 + 0.833334 / 50))
-    near(saving(window, window.cost), 1e4 * (1 - window.cost / window.twap))
+    const fires = tranchesOf(history, windows, 0)
+    assert.deepEqual(fires, [
+      { bar: 56, trigger: 'slot_start', units: 1 },
+      { bar: 58, trigger: 'failsafe', units: 5 },
+    ])
+    near(cost, 6 / (1 / 100 + 5 / 50))
+    near(savingsOf(windows, windows.cost, FREE)[0] ?? 0, 1e4 * (1 - cost / twap))
   })
 
   test('the clock: a unit due at two hours fires at six, for want of a pass, and the rest in the failsafe', () => {
-    near(window.clock, 1 / (0.333333 / 200 + 0.666667 / 50), 1e-4)
+    near(windows.clock[0] ?? 0, 6 / (2 / 200 + 4 / 50))
   })
 
-  test('its report: capture, drift, skill and the baselines', () => {
-    const report = reportOf([window], { file: 'f', frequency: 'daily', history })
-    const bp = 1e4 * (1 - window.cost / window.twap)
+  test('its report: capture, drift, skill, the baselines, its only start and its only year', () => {
+    const report = reported(windows, history)
+    const bp = 1e4 * (1 - cost / twap)
     for (const value of [report.mean_bp, report.median_bp, report.p5_bp, report.worst_bp]) near(value, bp)
     assert.deepEqual(report.mean_bp_ci95, [report.mean_bp, report.mean_bp])
     assert.equal(report.windows, 1)
     assert.equal(report.win_rate, 1)
-    near(report.capture, (window.twap - window.cost) / (window.twap - 50))
+    near(report.capture, (twap - cost) / (twap - 50))
     // With one window the average spending is its own, so that the whole saving is drift.
     near(report.drift_bp, bp)
     near(report.skill_bp, 0)
-    near(report.baselines.lump.mean_bp, 1e4 * (1 - 100 / window.twap))
+    near(report.baselines.lump.mean_bp, 1e4 * (1 - 100 / twap))
     assert.equal(report.baselines.lump.win_rate, 0)
     near(report.baselines.minimum.capture, 1)
+    near(report.over_dca_bp, (1e4 * (100 - cost)) / twap)
+    assert.deepEqual(report.starts, { every_minutes: 240, plans: 1, lowest_mean_bp: bp, highest_mean_bp: bp })
+    const [year] = report.years
+    assert.deepEqual([year?.year, year?.windows, year?.mean_bp], [2026, 1, bp])
+    near(year?.dca_mean_bp ?? 0, report.baselines.dca.mean_bp)
+    assert.deepEqual(
+      [report.first_start, report.last_end],
+      ['2026-01-19T00:00:00.000Z', '2026-01-20T00:00:00.000Z'],
+    )
   })
 })
+
+/** Windows of the same four bars, by hand. */
+function windowsOf(of: Partial<Windows> & Pick<Windows, 'start'>): Windows {
+  const filled = (value: number) => of.start.map(() => value)
+  return {
+    frequency: 'daily',
+    layout: { slots: 1, unitsPerSlot: 1, unitsFired: 0 },
+    starts: { first: (of.start[0] ?? 0) as Instant, stepMs: HOUR_MS, nth: 1 },
+    firstBar: new Uint32Array(of.start.length),
+    endBar: new Uint32Array(of.start.length).fill(4),
+    ...{ twap: filled(100), cost: filled(100), clock: filled(100), lump: filled(100), dca: filled(100) },
+    ...{ minimum: filled(90), profile: new Float64Array(336) },
+    ...of,
+  }
+}
 
 test('drift is what the same average spending saves, and skill is the rest', () => {
   // Two windows that spend alike, one on a rising and one on a falling market: no skill in either.
@@ -109,17 +127,22 @@ test('drift is what the same average spending saves, and skill is the rest', () 
       price: price(usd),
     })),
   )
-  const spend = [
-    { bar: 0, share: 0.5, trigger: 'clock' as const },
-    { bar: 3, share: 0.5, trigger: 'clock' as const },
-  ]
   const cost = 2 / (1 / 100 + 1 / 130)
   const twap = 4 / (1 / 100 + 1 / 110 + 1 / 120 + 1 / 130)
-  const window = (firstBar: number, lump: number): WindowResult => ({
-    ...{ start: plus(T0, firstBar * HOUR_MS), end: plus(T0, (firstBar + 4) * HOUR_MS) },
-    ...{ cost, twap, min: 100, lump, clock: cost, slots: 1, fires: spend, firstBar, bars: 4 },
+  // Half of it with the first of four bars, and half with the last.
+  const profile = new Float64Array(336)
+  profile[0] = 0.5
+  profile[3 * 84] = 0.5
+  const both = (value: number) => Float64Array.of(value, value)
+  const windows = windowsOf({
+    ...{
+      start: Float64Array.of(T0, T0 + 4 * HOUR_MS),
+      firstBar: Uint32Array.of(0, 4),
+      endBar: Uint32Array.of(4, 8),
+    },
+    ...{ profile, cost: both(cost), twap: both(twap), lump: Float64Array.of(100, 130) },
   })
-  const report = reportOf([window(0, 100), window(4, 130)], { file: 'f', frequency: 'daily', history })
+  const report = reported(windows, history)
   near(report.drift_bp, 1e4 * (1 - cost / twap))
   near(report.skill_bp, 0)
   near(report.baselines.lump.mean_bp, 1e4 * (1 - 115 / twap))
@@ -128,34 +151,34 @@ test('drift is what the same average spending saves, and skill is the rest', () 
 
 describe('the windows of a history', () => {
   const points = walk(20 * 96, { seed: 2 })
-  const windows = backtest(historyOf(points), 'daily')
+  const history = historyOf(points)
+  const windows = backtest(history, 'daily')
+  const last = points.at(-1)?.at ?? 0
 
-  test('begin every seven hours, fourteen days after the first price, while they are whole', () => {
-    assert.equal(windows[0]?.start, START)
-    const last = points.at(-1)?.at ?? 0
-    windows.forEach((window, i) => {
-      assert.equal(window.start, START + i * 7 * HOUR_MS)
-      assert.ok(window.end <= last)
-    })
-    assert.ok((windows.at(-1)?.end ?? 0) + 7 * HOUR_MS > last)
+  test('begin with every price from fourteen days after the first one on, while they are whole', () => {
+    const starts = points.map(({ at }) => at).filter((at) => START <= at && at + DAY_MS <= last)
+    assert.deepEqual([...windows.start], starts)
   })
 
   test('hold the prices from their start on and none of their end', () => {
-    for (const { firstBar, bars, start, end } of windows) {
-      assert.ok((points[firstBar]?.at ?? 0) >= start && (points[firstBar - 1]?.at ?? 0) < start)
-      assert.ok((points[firstBar + bars - 1]?.at ?? 0) < end && (points[firstBar + bars]?.at ?? end) >= end)
-    }
+    windows.start.forEach((start, i) => {
+      const [first = 0, end = 0] = [windows.firstBar[i], windows.endBar[i]]
+      assert.ok((points[first]?.at ?? 0) >= start && (points[first - 1]?.at ?? 0) < start)
+      assert.ok((points[end - 1]?.at ?? 0) < start + DAY_MS && (points[end]?.at ?? last) >= start + DAY_MS)
+    })
   })
 
-  test('spend all of their budget inside, at prices between the lowest and the highest', () => {
-    for (const { fires, bars, cost, min } of windows) {
-      near(
-        fires.reduce((sum, fire) => sum + fire.share, 0),
-        1,
+  test('spend all of their budget inside, at prices that are not below the lowest', () => {
+    near(mean(windows.profile) * windows.profile.length, 1)
+    windows.cost.forEach((cost, i) => {
+      assert.ok(cost >= (windows.minimum[i] ?? 0))
+      const fires = tranchesOf(history, windows, i)
+      assert.equal(
+        fires.reduce((sum, { units }) => sum + units, 0),
+        6,
       )
-      assert.ok(fires.every(({ bar }) => 0 <= bar && bar < bars))
-      assert.ok(cost >= min)
-    }
+      assert.ok(fires.every(({ bar }) => (windows.firstBar[i] ?? 0) <= bar && bar < (windows.endBar[i] ?? 0)))
+    })
   })
 
   test('are the same every time, and in whatever order the rows come', () => {
@@ -167,21 +190,248 @@ describe('the windows of a history', () => {
 
   test('are cut as asked', () => {
     const cut = { slots: 4, unitsPerSlot: 1, unitsFired: 0 }
-    for (const { slots, fires } of backtest(historyOf(points), 'daily', cut)) {
-      assert.equal(slots, 4)
-      assert.ok(fires.length <= 4)
-    }
+    const windows = backtest(history, 'daily', { layout: cut })
+    assert.deepEqual(windows.layout, cut)
+    windows.start.forEach((_, i) => {
+      const fires = tranchesOf(history, windows, i)
+      assert.equal(
+        fires.reduce((sum, { units }) => sum + units, 0),
+        4,
+      )
+    })
   })
 
   test('with nothing to gain nothing is gained: a flat market saves zero, whatever is compared', () => {
     const flat = historyOf(points.map(({ at }) => ({ at, price: price('60000') })))
-    const report = reportOf(backtest(flat, 'daily'), { file: 'f', frequency: 'daily', history: flat })
+    const report = reported(backtest(flat, 'daily'), flat)
     for (const value of [report.mean_bp, report.worst_bp, report.drift_bp, report.baselines.lump.mean_bp]) {
       near(value, 0, 1e-6)
     }
-    const { lump, clock, minimum } = report.baselines
-    for (const { win_rate, capture } of [report, lump, clock, minimum]) {
+    const { lump, clock, dca, minimum } = report.baselines
+    for (const { win_rate, capture } of [report, lump, clock, dca, minimum]) {
       assert.deepEqual({ win_rate, capture }, { win_rate: 0, capture: 0 })
+    }
+  })
+})
+
+describe('every start counts', () => {
+  const points = walk(30 * 24, { seed: 31, everyMs: HOUR_MS })
+  const since = plus(START, DAY_MS)
+  const from = (dropped: number, more = {}): Windows =>
+    backtest(historyOf(points.slice(dropped)), 'daily', { since, ...more })
+
+  test('so that hours dropped from the beginning of a file neither add nor remove a window', () => {
+    const all = from(0)
+    for (let dropped = 1; dropped <= 7; dropped++) {
+      const windows = from(dropped)
+      assert.deepEqual(windows.start, all.start)
+      assert.deepEqual(windows.twap.length, all.twap.length)
+      const means = [all, windows].map((of) => mean(savingsOf(of, of.cost, FREE)))
+      // Only the volatility is a little different, as fewer prices are known.
+      near(means[0] ?? 0, means[1] ?? 0, 0.02)
+    }
+  })
+
+  test('as close together as the prices, but neither closer than five minutes nor further apart than four hours', () => {
+    const cases: [everyMs: number, stepMs: number][] = [
+      [MINUTE_MS, 5 * MINUTE_MS],
+      [5 * MINUTE_MS, 5 * MINUTE_MS],
+      [7 * MINUTE_MS, 8 * MINUTE_MS],
+      [HOUR_MS, HOUR_MS],
+      [6 * HOUR_MS, 4 * HOUR_MS],
+    ]
+    for (const [everyMs, stepMs] of cases) {
+      const length = Math.ceil((16 * DAY_MS) / everyMs)
+      const { starts, start } = backtest(historyOf(walk(length, { seed: 32, everyMs })), 'daily')
+      assert.deepEqual([starts.stepMs, starts.nth], [stepMs, 1], `${everyMs}`)
+      assert.equal((start[1] ?? 0) - (start[0] ?? 0), stepMs)
+    }
+  })
+
+  test('but where slots are too many to play, one in so many, which meets every hour of every weekday', () => {
+    const cut = { slots: 500, unitsPerSlot: 2, unitsFired: 0 }
+    const long = historyOf(walk(120 * 24, { seed: 33, everyMs: HOUR_MS }))
+    const { starts, start } = backtest(long, 'daily', { layout: cut })
+    assert.deepEqual(starts.nth, 5)
+    const hours = new Set(start.map((at) => (at / HOUR_MS) % 168))
+    assert.equal(hours.size, 168)
+  })
+
+  test('inside the period that is asked for: from its first moment on, ended by its last', () => {
+    const until = plus(START, 5 * DAY_MS)
+    const { start } = from(0, { until })
+    assert.deepEqual([start[0], start.at(-1)], [since, until - DAY_MS])
+    assert.equal(start.length, 3 * 24 + 1)
+    assert.equal(from(0, { until: plus(since, DAY_MS) }).start.length, 1)
+    assert.equal(from(0, { until: plus(since, DAY_MS - 1) }).start.length, 0)
+    // Prices from before it are known to the policy all the same.
+    const alone = backtest(historyOf(points), 'daily')
+    assert.equal(from(0).cost[0], alone.cost[24])
+  })
+
+  test('and how far the plans that begin at each of them are apart is said', () => {
+    // Three windows of two plans: a day has 24 starts, and the third is the first plan's next one.
+    const start = Float64Array.of(T0, plus(T0, HOUR_MS), plus(T0, DAY_MS))
+    const windows = windowsOf({ start, cost: Float64Array.of(99, 101, 98) })
+    const { starts } = reported(windows, historyOf(points))
+    assert.deepEqual([starts.every_minutes, starts.plans], [60, 2])
+    near(starts.lowest_mean_bp, -100)
+    near(starts.highest_mean_bp, 150)
+  })
+
+  test('and the reading of the reference is there to compare with: a window every seven hours', () => {
+    const windows = from(0)
+    const { every_7h: every } = reported(windows, historyOf(points))
+    const saved = savingsOf(windows, windows.cost, FREE).filter((_, i) => i % 7 === 0)
+    assert.equal(every.windows, saved.length)
+    near(every.mean_bp, mean(saved))
+  })
+})
+
+test('a window whose end falls into a hole of the history could not spend its budget, and is left out', () => {
+  const hours = walk(17 * 24, { seed: 34, everyMs: HOUR_MS })
+  const hole = { from: plus(START, 30 * HOUR_MS), to: plus(START, 40 * HOUR_MS) }
+  const history = historyOf(hours.filter(({ at }) => at <= hole.from || hole.to <= at))
+  const ends = new Set(backtest(history, 'daily').start.map((at) => (at + DAY_MS - START) / HOUR_MS))
+  // With the price of hour 30 a window that ends up to two hours later still spends the rest.
+  assert.deepEqual(
+    [...ends].filter((hour) => 30 <= hour && hour <= 42),
+    [30, 31, 32, 41, 42],
+  )
+})
+
+test('plain DCA buys once a day at the hour of the start', () => {
+  const points = walk(24 * 24, { seed: 35, everyMs: HOUR_MS })
+  const history = historyOf(points)
+  const windows = backtest(history, 'weekly')
+  const day = (i: number) => 1 / (history.value[(windows.firstBar[3] ?? 0) + 24 * i] ?? 0)
+  near(windows.dca[3] ?? 0, 7 / [0, 1, 2, 3, 4, 5, 6].map(day).reduce((sum, coins) => sum + coins))
+  const daily = backtest(history, 'daily')
+  for (const [i, price] of daily.dca.entries()) near(price, daily.lump[i] ?? 0, 1e-6)
+})
+
+describe('fee and spread', () => {
+  const history = historyOf(walk(40 * 24, { seed: 6, everyMs: HOUR_MS }))
+  const windows = backtest(history, 'daily')
+  const free = reported(windows, history)
+  const costly = reported(windows, history, { fee_bps: 25, spread_bps: 10 })
+  const factor = 1.0025 * 1.0005
+
+  test('are paid by every way of buying, and not by the average that savings are measured from', () => {
+    for (const key of ['mean_bp', 'median_bp', 'p5_bp', 'worst_bp', 'drift_bp'] as const)
+      near(costly[key], 1e4 * (1 - factor * (1 - free[key] / 1e4)), 1e-6)
+    for (const way of ['lump', 'clock', 'dca', 'minimum'] as const)
+      near(costly.baselines[way].mean_bp, 1e4 * (1 - factor * (1 - free.baselines[way].mean_bp / 1e4)), 1e-6)
+    near(costly.skill_bp, factor * free.skill_bp, 1e-6)
+    assert.deepEqual([costly.fee_bps, costly.spread_bps], [25, 10])
+    near(costly.baselines.minimum.capture, 1)
+  })
+
+  test('leave what the timing is worth in money as it is, and are said beside it', () => {
+    const timing = /a plan paid [\s\S]* than plain DCA \([^)]*\)/
+    assert.equal(timing.exec(foundInMoney(costly))?.[0], timing.exec(foundInMoney(free))?.[0])
+    assert.match(foundInMoney(free), / No fee or spread is in it\.$/)
+    // 12,000 less 12,000 / factor.
+    assert.match(foundInMoney(costly), / Fee and spread took 35\.91 USD of it, whenever it was bought\.$/)
+  })
+})
+
+test('savings by year: a window belongs to the year in which it begins', () => {
+  const start = Float64Array.from([-2, -1, 0, 1].map((hour) => Date.UTC(2025, 0, 1, hour)))
+  const windows = windowsOf({
+    start,
+    cost: Float64Array.of(99, 101, 98, 98),
+    dca: Float64Array.of(100, 99, 100, 97),
+  })
+  const { years } = reported(windows, historyOf(walk(4, {})))
+  const shown = years.map(({ year, windows: n, mean_bp, worst_bp, win_rate, dca_mean_bp }) =>
+    [year, n, mean_bp, worst_bp, win_rate, dca_mean_bp].map((value) => Math.round(1e6 * value) / 1e6),
+  )
+  assert.deepEqual(shown, [
+    [2024, 2, 0, -100, 0.5, 50],
+    [2025, 2, 200, 200, 1, 150],
+  ])
+})
+
+describe('what was found, in words', () => {
+  const history = historyOf(walk(40 * 24, { seed: 6, everyMs: HOUR_MS }))
+  const measured: BacktestReport = { ...reported(backtest(history, 'daily'), history), blocks: 12 }
+  const of = (mean_bp: number, mean_bp_ci95: [number, number], more = {}): BacktestReport => ({
+    ...{ ...measured, mean_bp, mean_bp_ci95, over_dca_bp: -2, over_dca_bp_ci95: [-8, 5] },
+    ...more,
+  })
+
+  test('a mean with its interval: on one side of zero, on both, and where it rounds to nothing', () => {
+    assert.equal(
+      finding(of(1.64, [0.64, 2.56])),
+      'Daily windows paid 1.6 bp less than the average price (95 %: 0.6 to 2.6 bp less)',
+    )
+    assert.equal(
+      finding(of(-3.2, [-8.6, 2.3])),
+      'Daily windows paid 3.2 bp more than the average price (95 %: 8.6 bp more to 2.3 bp less)',
+    )
+    assert.equal(
+      finding(of(-3.2, [-8.6, -2.3])),
+      'Daily windows paid 3.2 bp more than the average price (95 %: 2.3 to 8.6 bp more)',
+    )
+    assert.match(finding(of(-0.03, [-1, 1])), /^Daily windows paid the average price to 0\.1 bp \(/)
+  })
+
+  test('no interval where there are too few blocks for one', () => {
+    for (const words of [finding, foundInMoney]) {
+      const said = words(of(1.6, [0.6, 2.6], { blocks: 9 }))
+      assert.match(said, /too few blocks for an interval/)
+      assert.doesNotMatch(said, /95 %/)
+    }
+  })
+
+  test('a title for several frequencies', () => {
+    assert.equal(
+      findings([of(1.6, [0, 3]), of(2.5, [0, 5])]),
+      'On average, the timing paid 1.6 to 2.5 bp less than the average price',
+    )
+    assert.equal(
+      findings([of(1.6, [0, 3]), of(-2.5, [-5, 0])]),
+      'On average, the timing paid 2.5 bp more to 1.6 bp less than the average price',
+    )
+    assert.match(
+      findings([of(-20, [-21, -19], { fee_bps: 20 })]),
+      /paid 20\.0 bp more than the average price, with fee and spread$/,
+    )
+  })
+
+  test('how much the start of a plan alone does', () => {
+    const starts = { every_minutes: 60, plans: 24, lowest_mean_bp: 0.34, highest_mean_bp: 3.53 }
+    assert.equal(
+      foundByStart(of(1.6, [0.6, 2.6], { starts })),
+      'Daily plans can begin at 24 moments, one every 60 minutes. By that alone the mean of a plan was 0.3 to 3.5 bp ' +
+        'less than the average price.',
+    )
+  })
+
+  test('money: of a stated amount, with the intervals and the worst year', () => {
+    const [year] = measured.years
+    const years = [
+      { ...year, year: 2021, mean_bp: 5 },
+      { ...year, year: 2022, mean_bp: -0.81 },
+    ]
+    assert.equal(
+      foundInMoney(of(1.64, [0.64, 2.56], { years })),
+      'In money: of 12,000 USD a year, 32.85 a window, a plan paid 1.97 USD less than spending evenly (95 %: 0.77 to ' +
+        '3.07 USD less) and 2.40 USD more than plain DCA (95 %: 9.60 USD more to 6.00 USD less); in the worst year, ' +
+        '2022, 0.97 USD more than evenly. No fee or spread is in it.',
+    )
+  })
+
+  test('the amount keeps units above the default minimum, so that windows are cut as they were played', () => {
+    const amounts = [32.85, 229.98, 459.96]
+    for (const [i, frequency] of FREQUENCIES.entries()) {
+      assert.match(foundInMoney(of(1, [0, 2], { frequency })), new RegExp(` ${amounts[i]} a window`))
+      const { slots, unitsPerSlot } = layout({
+        ...{ windowStart: T0, windowEnd: plus(T0, WINDOW_MS[frequency]) },
+        ...{ budget: usd(String(amounts[i])), floor: MIN_TRANCHE_DEFAULT },
+      })
+      assert.deepEqual([slots, unitsPerSlot], [[3, 14, 28][i], 2])
     }
   })
 })
@@ -239,309 +489,13 @@ describe('statistics', () => {
 test('a bar between two slots belongs to the later one, whatever the hour of the window', () => {
   const everyMs = 5 * MINUTE_MS
   const history = historyOf(walk(16 * 288, { seed: 4, everyMs }))
-  for (const { start, fires, firstBar } of backtest(history, 'daily')) {
-    const slotStarts = [0, 8, 16].map((hours) => plus(start, hours * HOUR_MS))
-    const firstOf = (at: Instant) => history.at.findIndex((bar) => bar >= at)
-    for (const { bar, trigger } of fires) {
-      if (trigger !== 'slot_start' && trigger !== 'deadline') continue
-      assert.ok(
-        slotStarts.some((at) => firstOf(at) === firstBar + bar),
-        `${trigger} at bar ${bar}`,
-      )
+  const windows = backtest(history, 'daily')
+  for (let i = 0; i < windows.start.length; i += 7) {
+    const slotStarts = [0, 8, 16].map((hours) => (windows.start[i] ?? 0) + hours * HOUR_MS)
+    const firstBars = slotStarts.map((start) => history.at.findIndex((bar) => bar >= start))
+    for (const { bar, trigger } of tranchesOf(history, windows, i)) {
+      if (trigger === 'slot_start' || trigger === 'deadline')
+        assert.ok(firstBars.includes(bar), `${trigger} at bar ${bar}`)
     }
   }
-})
-
-// The chart of a backtest: well-formed, self-contained, and the same figures as the report beside it.
-
-const HISTORY = historyOf(walk(40 * 24, { seed: 6, everyMs: 3_600_000 }))
-
-const runsOf = (history: History, frequencies: readonly Frequency[] = FREQUENCIES, file = 'prices.csv') =>
-  frequencies.map((frequency) => {
-    const results = backtest(history, frequency)
-    return { results, report: reportOf(results, { file, frequency, history }) }
-  })
-
-/** Reads XML as strictly as needed here: tags that nest, quoted attributes, escaped text. Answers the texts. */
-function textsOf(xml: string): string[] {
-  const open: string[] = []
-  const texts: string[] = []
-  const token =
-    /<(\/?)([a-z]+)((?: [a-zA-Z][a-zA-Z0-9-]*="[^"<>&]*(?:&(?:amp|lt|gt|quot);[^"<>&]*)*")*)(\/?)>|([^<>&]|&(?:amp|lt|gt|quot);)+/y
-  let at = 0
-  while (at < xml.length) {
-    token.lastIndex = at
-    const found = token.exec(xml)
-    assert.ok(found, `no XML at ${at}: ${xml.slice(at, at + 60)}`)
-    at = token.lastIndex
-    const [whole, closes, name, , empty] = found
-    if (name === undefined) {
-      if (open.length > 0) texts.push(whole)
-      else assert.equal(whole.trim(), '')
-    } else if (closes) assert.equal(open.pop(), name)
-    else if (!empty) open.push(name)
-  }
-  assert.deepEqual(open, [])
-  return texts.filter((one) => one.trim() !== '')
-}
-
-const drawings: [string, string][] = [
-  ['three frequencies', drawBacktest(runsOf(HISTORY), HISTORY)],
-  ['one frequency', drawBacktest(runsOf(HISTORY, ['weekly']), HISTORY)],
-  ['a flat market', drawn(Array(40 * 24).fill('60000'))],
-  ['a price of cents', drawn(Array.from({ length: 40 * 24 }, (_, i) => `0.0${(i % 7) + 1}`))],
-  ['a crash', drawn(Array.from({ length: 40 * 24 }, (_, i) => (i < 700 ? '60000' : '600')))],
-  [
-    'one window',
-    drawn(
-      Array.from({ length: 15 * 24 + 1 }, (_, i) => String(100 + (i % 5))),
-      ['daily'],
-    ),
-  ],
-]
-
-function drawn(prices: string[], frequencies: readonly Frequency[] = FREQUENCIES): string {
-  const points = walk(prices.length, { everyMs: 3_600_000 })
-  const history = historyOf(points.map(({ at }, i) => ({ at, price: price(prices[i] ?? '1') })))
-  return drawBacktest(runsOf(history, frequencies), history)
-}
-
-describe('the drawing of', () => {
-  for (const [name, svg] of drawings) {
-    test(name, () => {
-      const texts = textsOf(svg)
-      assert.ok(svg.startsWith('<svg xmlns="http://www.w3.org/2000/svg" width="960"'))
-      assert.doesNotMatch(svg, /NaN|Infinity|undefined|null/)
-      // Nothing is fetched, nothing runs.
-      assert.doesNotMatch(svg, /href|url\(|<script|<image|<style|@import|on[a-z]+="/)
-      assert.ok(texts.some((one) => /overlapping windows?, one begun every 7 hours/.test(one)))
-      assert.ok(texts.some((one) => /A win rate says nothing without the mean and the worst cases/.test(one)))
-    })
-  }
-})
-
-test('the chart shows the figures of the report: mean, tails, and how many lie outside the drawing', () => {
-  const runs = runsOf(HISTORY, ['daily'])
-  const texts = textsOf(drawBacktest(runs, HISTORY)).join('\n')
-  const report = runs[0]?.report
-  assert.ok(report)
-  const shown = (value: number, places: number): string =>
-    `${value > 0 ? '+' : '\u2212'}${Math.abs(value).toFixed(places)}`
-  for (const { mean_bp, worst_bp } of [report, ...Object.values(report.baselines)].slice(0, 3)) {
-    assert.ok(texts.includes(shown(mean_bp, 2)), `mean ${mean_bp}`)
-    assert.ok(texts.includes(shown(worst_bp, 0)), `worst ${worst_bp}`)
-  }
-  assert.ok(texts.includes(`5th percentile\n${shown(report.p5_bp, 1)} bp`))
-  assert.match(texts, /\d+ windows? outside\nworst \u2212\d+ bp/)
-  assert.match(texts, /slot start \d+/)
-})
-
-test('the example is the window with the median saving, the first of several', () => {
-  const [run] = runsOf(HISTORY, ['daily'])
-  assert.ok(run)
-  const chosen = medianWindow(run.results)
-  const bp = 1e4 * (1 - chosen.cost / chosen.twap)
-  assert.equal(bp, run.report.median_bp)
-  assert.equal(medianWindow([chosen, { ...chosen }]), chosen)
-})
-
-test('a file name is written as text, without its folders, whatever is in it', () => {
-  const file = '/home/ops/<b>"a" & \'b\' \u0001.csv'
-  const svg = drawBacktest(runsOf(HISTORY, ['daily'], file), HISTORY)
-  assert.ok(textsOf(svg).some((one) => one.startsWith("&lt;b&gt;&quot;a&quot; &amp; 'b' \uFFFD.csv")))
-  assert.doesNotMatch(svg, /home/)
-})
-
-describe('the SVG writer', () => {
-  test('escapes text and attributes, and refuses a coordinate that is not a number', () => {
-    assert.equal(text(1, 2, 'a < b & "c"'), '<text x="1" y="2">a &lt; b &amp; &quot;c&quot;</text>')
-    assert.equal(element('g', { id: '"&' }), '<g id="&quot;&amp;"/>')
-    assert.equal(element('circle', { r: 1 / 3 }), '<circle r="0.33"/>')
-    for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
-      assert.throws(() => element('circle', { r: value }))
-    }
-  })
-
-  test('scales linearly, and puts what has no width in the middle', () => {
-    const at = scale([0, 10], [100, 200])
-    assert.deepEqual([0, 5, 10, -10].map(at), [100, 150, 200, 0])
-    assert.equal(scale([3, 3], [0, 8])(3), 4)
-  })
-
-  const cases: [number, number, number, number[]][] = [
-    [0, 10, 5, [0, 2, 4, 6, 8, 10]],
-    [-0.35, 0.41, 7, [-0.2, 0, 0.2, 0.4]],
-    [-0.29, 0.31, 8, [-0.2, -0.1, 0, 0.1, 0.2, 0.3]],
-    [39_870, 44_020, 4, [40_000, 42_000, 44_000]],
-    [5, 5, 4, [5]],
-  ]
-  for (const [low, high, most, expected] of cases) {
-    test(`ticks from ${low} to ${high}`, () => assert.deepEqual(ticks([low, high], most), expected))
-  }
-})
-
-// `tranche backtest FILE` as its users meet it: the table, the JSON, the chart, and files that are not price histories.
-
-/** Synthetic: forty days of hourly prices. */
-const POINTS = walk(40 * 24, { seed: 6, everyMs: 3_600_000 })
-
-type Asked = { folder: string; file: string; backtest: (...args: string[]) => Promise<Outcome> }
-
-function asked(t: TestContext, content = csv(POINTS)): Asked {
-  const folder = temporaryFolder(t)
-  const file = join(folder, 'prices.csv')
-  writeFileSync(file, content)
-  const { machine } = machineAt(T0)
-  return { folder, file, backtest: (...args) => runHere(['backtest', file, ...args], { machine }) }
-}
-
-const SUMMARY = ['mean_bp', 'mean_bp_ci95', 'median_bp', 'win_rate', 'p5_bp', 'worst_bp', 'capture']
-
-describe('--json', () => {
-  test('answers one object for one frequency, with every field and nothing but numbers in it', async (t) => {
-    const { file, backtest } = asked(t)
-    const { code, out, err } = await backtest('--frequency', 'weekly', '--json')
-    assert.equal(code, 0, err)
-    const report = JSON.parse(out)
-    assert.deepEqual(Object.keys(report).sort(), [
-      ...[
-        'baselines',
-        'block_days',
-        'blocks',
-        'drift_bp',
-        'file',
-        'frequency',
-        'skill_bp',
-        'skill_bp_ci95',
-        'windows',
-        ...SUMMARY,
-      ].sort(),
-    ])
-    assert.deepEqual([report.file, report.frequency], [file, 'weekly'])
-    // The 26 days less an hour after the first fourteen hold 19 days of starts: every seven hours, both ends included.
-    assert.equal(report.windows, Math.floor(((40 - 14 - 7) * 24 - 1) / 7) + 1)
-    assert.deepEqual([report.blocks, report.block_days], [1, 60])
-    assert.deepEqual(Object.keys(report.baselines), ['lump', 'clock', 'minimum'])
-    for (const summary of [report, ...Object.values<Record<string, unknown>>(report.baselines)]) {
-      for (const name of SUMMARY) {
-        for (const value of [summary[name]].flat()) assert.ok(Number.isFinite(value), `${name} is ${value}`)
-      }
-      assert.ok(0 <= summary.win_rate && summary.win_rate <= 1)
-      assert.ok(summary.worst_bp <= summary.p5_bp && summary.p5_bp <= summary.median_bp)
-      assert.ok(summary.mean_bp_ci95[0] <= summary.mean_bp && summary.mean_bp <= summary.mean_bp_ci95[1])
-    }
-    assert.ok(report.baselines.minimum.mean_bp > report.mean_bp)
-  })
-
-  test('answers the three without one, the same bytes every time and for rows in any order', async (t) => {
-    const { file, backtest } = asked(t)
-    const first = await backtest('--json')
-    const reports = JSON.parse(first.out)
-    assert.deepEqual(
-      reports.map(({ frequency }: { frequency: string }) => frequency),
-      FREQUENCIES,
-    )
-    assert.deepEqual(JSON.parse((await backtest('--json', '--frequency', 'daily')).out), reports[0])
-    writeFileSync(file, csv(shuffled(POINTS, 8)))
-    const second = await backtest('--json')
-    assert.equal(second.out, first.out)
-    assert.equal(second.err, '')
-  })
-
-  test('--tranches cuts windows into as many', async (t) => {
-    const { backtest } = asked(t)
-    const mean = async (...args: string[]): Promise<number> =>
-      JSON.parse((await backtest('--frequency', 'daily', '--json', ...args)).out).mean_bp
-    const policy = await mean()
-    assert.equal(await mean('--tranches', '6'), policy)
-    assert.notEqual(await mean('--tranches', '3'), policy)
-    // One tranche fires at the first price: that is the lump.
-    const { baselines } = JSON.parse((await backtest('--frequency', 'daily', '--json')).out)
-    assert.ok(Math.abs((await mean('--tranches', '1')) - baselines.lump.mean_bp) < 40)
-    for (const wrong of ['0', '1001', '2.5', 'six'])
-      assert.equal((await backtest('--tranches', wrong)).code, 2)
-    assert.equal((await backtest('--frequency', 'monthly')).code, 2)
-  })
-})
-
-test('the table never shows a win rate without the mean, its interval and the worst cases', async (t) => {
-  const { backtest } = asked(t)
-  const { code, out } = await backtest()
-  assert.equal(code, 0)
-  const [head = '', ...rows] = out.split('\n')
-  assert.match(head, /MEAN BP +95 % +MEDIAN +WINS +P5 +WORST +CAPTURE +DRIFT +SKILL/)
-  for (const name of ['daily', 'weekly', 'bi-weekly', '  clock', '  lump at start', '  the minimum']) {
-    const row = rows.find((line) => line.startsWith(name)) ?? ''
-    assert.match(
-      row,
-      /[+-][\d.]+ +\[[+-][\d.]+, [+-][\d.]+\] +[+-][\d.]+ +[\d.]+ % +-?[\d.]+ +-?[\d.]+ +-?[\d.]+ %/,
-    )
-  }
-  assert.doesNotMatch(out, /NaN|Infinity|undefined/)
-  assert.match(out, /an interval that holds zero is not evidence/)
-})
-
-test('a person is told which intervals rest on too little; a script reads numbers only', async (t) => {
-  const { backtest } = asked(t)
-  const { err } = await backtest('--frequency', 'weekly')
-  assert.equal(err, 'Few 60-day blocks (1): do not rely on the intervals of weekly windows.\n')
-  assert.equal((await backtest('--frequency', 'weekly', '--json')).err, '')
-  const years = walk(12 * 30 * 4, { seed: 3, everyMs: 6 * 3_600_000 })
-  assert.equal((await asked(t, csv(years)).backtest('--frequency', 'daily')).err, '')
-})
-
-describe('files that cannot be played', () => {
-  const cases: [string, string, RegExp][] = [
-    ['empty', '', /line 1: expected the header time,price/],
-    ['another header', 'a,b\n', /line 1: expected the header/],
-    ['a bad row', `${csv(POINTS)}2026-03-01T00:00:00Z,many\n`, /line 962: its price is "many"/],
-    ['no rows', 'time,price\n', /too short/],
-    ['one row', csv(POINTS.slice(0, 1)), /too short/],
-    ['too short', csv(POINTS.slice(0, 15 * 24)), /too short for daily windows/],
-  ]
-  for (const [name, content, why] of cases) {
-    test(name, async (t) => {
-      const { code, out, err } = await asked(t, content).backtest('--json')
-      assert.equal(code, 1)
-      assert.equal(out, '')
-      assert.equal(JSON.parse(err).error.code, 'bad_file')
-      assert.match(JSON.parse(err).error.message, why)
-    })
-  }
-
-  test('a file that is not there', async (t) => {
-    const { folder } = asked(t)
-    const { code, err } = await runHere(['backtest', join(folder, 'no.csv')], {
-      machine: machineAt(T0).machine,
-    })
-    assert.equal(code, 4)
-    assert.match(err, /There is no file .*no\.csv/)
-  })
-})
-
-describe('--chart', () => {
-  test('writes over a chart that is there, and the same bytes for the same prices', async (t) => {
-    const { folder, backtest } = asked(t)
-    const charts = ['a.svg', 'b.svg'].map((name) => join(folder, name))
-    writeFileSync(charts[1] ?? '', `<svg>${'x'.repeat(1_000_000)}`)
-    for (const chart of charts) {
-      const { code, err } = await backtest('--chart', chart)
-      assert.equal(code, 0)
-      assert.ok(err.startsWith(`The chart is in ${chart}.\n`), err)
-    }
-    const [first, second] = charts.map((chart) => readFileSync(chart, 'utf8'))
-    assert.equal(first, second)
-  })
-
-  test('that cannot be written exits 1 and says so; the price file is never written over', async (t) => {
-    const { folder, file, backtest } = asked(t)
-    mkdirSync(join(folder, 'there'))
-    for (const place of [join(folder, 'no', 'chart.svg'), join(folder, 'there'), file]) {
-      const { code, out, err } = await backtest('--chart', place, '--json')
-      assert.equal(code, 1)
-      assert.equal(out, '')
-      assert.ok(JSON.parse(err).error.message.startsWith(`Cannot write the chart ${place}: `), err)
-    }
-    assert.equal(readFileSync(file, 'utf8'), csv(POINTS))
-  })
 })

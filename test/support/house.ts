@@ -134,6 +134,7 @@ const BELOW_CLI = [
   'engine/backtest',
   'engine/pass',
   'engine/sandbox',
+  'engine/savings',
   'engine/slot-reserve',
   'engine/window-starts',
   'http',
@@ -165,6 +166,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
     may: ['core', 'engine/pass', 'engine/slot-reserve', 'types of store', 'types of machine'],
   },
   'engine/backtest': { may: ['core', 'engine/slot-reserve', 'engine/window-starts'], packages: [] },
+  'engine/savings': { may: ['core', 'engine/backtest'], packages: [] },
   billing: { may: ['core', 'billing', 'types of store'], packages: ['node:crypto'] },
   copy: { may: ['billing', 'core', 'store'], packages: ['node:crypto'] },
   'store/postgres': {

@@ -3,24 +3,49 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
-import { FREQUENCIES, type Frequency } from '../../core/time.ts'
+import { FREQUENCIES, type Frequency, type Instant, utcDate } from '../../core/time.ts'
 import type { Layout } from '../../core/window.ts'
-import type { BacktestReport, History, Summary } from '../../engine/backtest.ts'
+import type { History } from '../../engine/backtest.ts'
+import type { BacktestReport, Summary, Year } from '../../engine/savings.ts'
 import { WARM_UP_DAYS } from '../../engine/window-starts.ts'
 import type { Cli } from '../context.ts'
-import { wholeNumber } from '../options.ts'
-import { type Column, createProgress, note, print, renderTable } from '../terminal.ts'
+import { time, wholeNumber } from '../options.ts'
+import { type Column, createProgress, note, print, renderTable, wrapped } from '../terminal.ts'
 
-type Options = { frequency?: Frequency; tranches?: number; chart?: string }
+type Options = {
+  frequency?: Frequency
+  tranches?: number
+  since?: Instant
+  until?: Instant
+  feeBps: number
+  spreadBps: number
+  chart?: string
+}
 
 export function backtestCommand(cli: Cli): Command {
+  const instant = time(cli.machine.clock)
   return new Command('backtest')
     .description('run the timing engine over a price history (CSV: time,price)')
     .argument('<file>')
     .addOption(new Option('--frequency <frequency>', 'by default all three').choices(FREQUENCIES))
     .option('--tranches <number>', 'cut windows into this many', wholeNumber(1, 1_000))
+    .option('--since <time>', 'only windows that begin then or later: 2022-01-01', instant)
+    .option('--until <time>', 'only windows that have ended by then', instant)
+    .option('--fee-bps <number>', 'what a venue charges on each purchase, in basis points', basisPoints, 0)
+    .option('--spread-bps <number>', 'from bid to ask; a purchase pays half of it', basisPoints, 0)
     .addOption(new Option('--chart <file>', 'also draw an SVG').argParser(chartFile))
     .action((file: string, options: Options) => run(cli, file, options))
+}
+
+/** Half of everything. */
+const BASIS_POINTS_MAX = 5_000
+
+function basisPoints(text: string): number {
+  const value = /^\d{1,4}(\.\d{1,2})?$/.test(text) ? Number(text) : Number.NaN
+  if (value <= BASIS_POINTS_MAX) return value
+  throw new InvalidArgumentError(
+    `Give basis points from 0 to ${BASIS_POINTS_MAX} with at most two places, such as 25 or 0.5.`,
+  )
 }
 
 /** stdout has the report. */
@@ -29,27 +54,33 @@ function chartFile(text: string): string {
   throw new InvalidArgumentError('A chart goes into a file.')
 }
 
-async function run(cli: Cli, file: string, { frequency, tranches, chart }: Options): Promise<void> {
-  const { BLOCKS_MIN, backtest, reportOf } = await import('../../engine/backtest.ts')
+async function run(cli: Cli, file: string, options: Options): Promise<void> {
+  const { frequency, tranches, since, until, feeBps, spreadBps, chart } = options
+  if (since !== undefined && until !== undefined && until <= since)
+    throw new Problem('usage', '--until is not after --since.')
+  const [{ backtest }, { reportOf }, { hasFewBlocks }] = await Promise.all([
+    import('../../engine/backtest.ts'),
+    import('../../engine/savings.ts'),
+    import('./finding.ts'),
+  ])
   const history = await readHistory(cli, file)
   const layout = tranches === undefined ? null : layoutOf(tranches)
+  const costs = { fee_bps: feeBps, spread_bps: spreadBps }
   const runs = (frequency ? [frequency] : FREQUENCIES).map((each) => {
-    const results = backtest(history, each, layout)
-    if (results.length === 0) throw tooShort(file, each)
-    return { results, report: reportOf(results, { file, frequency: each, history }) }
+    const windows = backtest(history, each, { layout, since, until })
+    if (windows.start.length === 0) throw tooShort(file, each, options)
+    return { windows, report: reportOf(windows, { file, history, costs }) }
   })
   const reports = runs.map(({ report }) => report)
-  const table = await tableOf(reports)
   if (chart !== undefined) {
     const { drawBacktest } = await import('./chart.ts')
     await writeChart(chart, drawBacktest(runs, history))
     note(cli, `The chart is in ${chart}.`)
   }
-  for (const { frequency: each, blocks, block_days: days } of reports) {
-    if (blocks < BLOCKS_MIN)
-      note(cli, `Few ${days}-day blocks (${blocks}): do not rely on the intervals of ${each} windows.`)
-  }
-  print(cli, frequency ? reports[0] : reports, () => `${table}\n\n${READING}`)
+  for (const { frequency: each, blocks, block_days: days } of reports.filter(hasFewBlocks))
+    note(cli, `Few ${days}-day blocks (${blocks}): do not rely on the intervals of ${each} windows.`)
+  const words = await wordsOf(reports)
+  print(cli, frequency ? reports[0] : reports, () => words)
 }
 
 /** Replaces a chart that is already there, but nothing else: neither the prices nor a database. */
@@ -97,29 +128,58 @@ const layoutOf = (tranches: number): Layout =>
     ? { slots: tranches / 2, unitsPerSlot: 2, unitsFired: 0 }
     : { slots: tranches, unitsPerSlot: 1, unitsFired: 0 }
 
-const tooShort = (file: string, frequency: Frequency): Problem =>
-  new Problem(
+function tooShort(file: string, frequency: Frequency, { since, until }: Options): Problem {
+  const bounds = [
+    since === undefined ? [] : [`since ${utcDate(since)}`],
+    until === undefined ? [] : [`until ${utcDate(until)}`],
+  ].flat()
+  return new Problem(
     'bad_file',
-    `${file} is too short for ${frequency} windows: they start ${WARM_UP_DAYS} days after its first price.`,
+    `${[file, ...bounds].join(' ')} is too short for ${frequency} windows: they start ${WARM_UP_DAYS} days after ` +
+      'its first price.',
   )
+}
+
+// What a person reads: the figures, the years, and what they come to.
+
+const LINE_COLUMNS = 118
+
+async function wordsOf(reports: BacktestReport[]): Promise<string> {
+  const { foundByStart, foundInMoney } = await import('./finding.ts')
+  const parts = [await tableOf(reports)]
+  if (reports.some(({ years }) => years.length > 1)) parts.push(await yearsOf(reports))
+  for (const report of reports)
+    parts.push(
+      [foundByStart(report), foundInMoney(report)].flatMap((said) => wrapped(said, LINE_COLUMNS)).join('\n'),
+    )
+  parts.push(wrapped(READING, LINE_COLUMNS).join('\n'))
+  return parts.join('\n\n')
+}
 
 const READING =
-  'Savings in basis points against the time-weighted average price of each window; positive is cheaper. A win rate\n' +
-  'says little without the mean and the worst cases beside it. Skill is what the saving has over a fixed schedule\n' +
-  'that spends alike; an interval that holds zero is not evidence of any.'
+  'Savings in basis points against the time-weighted average price of each window; positive is cheaper. A win rate ' +
+  'says little without the mean and the worst cases beside it. Skill is what the saving has over a fixed schedule ' +
+  'that spends alike; an interval that holds zero is not evidence of any. Plain DCA buys the same amount each day at ' +
+  'the hour at which the window starts, which in a daily window is the lump.'
 
 type Row = Summary & { name: string; drift: string; skill: string }
 
 function tableOf(reports: BacktestReport[]): Promise<string> {
   const rows = reports.flatMap((report): Row[] => {
-    const { lump, clock, minimum } = report.baselines
+    const { lump, clock, dca, minimum } = report.baselines
     const blank = { drift: '', skill: '' }
     const title = `${report.frequency} (${counted(report.windows, 'window')})`
     const skill = `${signed(report.skill_bp)} ${interval(report.skill_bp_ci95)}`
     return [
       { ...report, name: title, drift: signed(report.drift_bp), skill },
       { ...clock, name: '  clock', ...blank },
-      { ...lump, name: '  lump at start', ...blank },
+      // In a daily window both are one purchase at the start.
+      ...(report.frequency === 'daily' ? [] : [{ ...dca, name: '  plain DCA', ...blank }]),
+      {
+        ...lump,
+        name: report.frequency === 'daily' ? '  plain DCA, lump at start' : '  lump at start',
+        ...blank,
+      },
       { ...minimum, name: '  the minimum', ...blank },
     ]
   })
@@ -142,3 +202,29 @@ const COLUMNS: Column<Row>[] = [
   { title: 'DRIFT', of: (row) => row.drift, right: true },
   { title: 'SKILL', of: (row) => row.skill, right: true },
 ]
+
+/** A line for each year; a year in which no window of a frequency begins has none of its figures. */
+function yearsOf(reports: BacktestReport[]): Promise<string> {
+  type Line = { year: number; of: (Year | undefined)[] }
+  const years = [...new Set(reports.flatMap((report) => report.years.map(({ year }) => year)))].sort()
+  const lines = years.map(
+    (year): Line => ({
+      year,
+      of: reports.map((report) => report.years.find((one) => one.year === year)),
+    }),
+  )
+  const columns = reports.flatMap(({ frequency }, i): Column<Line>[] => {
+    const figure = (title: string, write: (year: Year) => string): Column<Line> => ({
+      title,
+      of: ({ of }) => (of[i] ? write(of[i]) : null),
+      right: true,
+    })
+    return [
+      figure(`${frequency.toUpperCase()} MEAN BP`, ({ mean_bp }) => signed(mean_bp)),
+      figure('P5', ({ p5_bp }) => p5_bp.toFixed(1)),
+      figure('WORST', ({ worst_bp }) => worst_bp.toFixed(1)),
+      figure('DCA MEAN', ({ dca_mean_bp }) => signed(dca_mean_bp)),
+    ]
+  })
+  return renderTable([{ title: 'YEAR', of: ({ year }) => String(year) }, ...columns], lines)
+}

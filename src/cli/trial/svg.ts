@@ -27,6 +27,10 @@ export const line = (x1: number, y1: number, x2: number, y2: number, attributes:
 export const text = (x: number, y: number, content: string, attributes: Attributes = {}): string =>
   element('text', { x, y, ...attributes }, escaped(content))
 
+/** What is read out instead of the drawing: its title or its description. */
+export const spoken = (name: 'title' | 'desc', id: string, content: string): string =>
+  element(name, { id }, escaped(content))
+
 /** Hundredths of a pixel are more than an eye or a printer can tell. A coordinate that is not a number is a bug. */
 function coordinate(value: number): string {
   assert(Number.isFinite(value), 'every coordinate of a drawing is a number')
@@ -76,12 +80,23 @@ export const RULE = '#d5dae0'
 export const POLICY = '#12507b'
 export const PALE = '#a9c6dc'
 export const TAIL = '#b4532a'
+/** The ground of every second slot. */
+export const BAND = '#eef1f4'
 
 export const FONT = 'font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif'
 export const TITLE: Attributes = { 'font-size': 13, 'font-weight': 600, fill: INK }
 export const SMALL: Attributes = { 'font-size': 11, fill: QUIET }
 export const CENTRED: Attributes = { ...SMALL, 'text-anchor': 'middle' }
+/** Keeps the lines behind a text from crossing it. */
+export const RIM: Attributes = { 'paint-order': 'stroke', stroke: '#ffffff', 'stroke-width': 3 }
 export const RIGHT: Attributes = { ...SMALL, 'text-anchor': 'end' }
+
+/** What the two lower panels have above and below their plots, which are of one height. */
+export const PANEL_HEAD_PX = 72
+export const PANEL_FOOT_PX = 112
+
+/** How far a mark reaches from its middle. */
+export const MARK_PX = 6
 
 const path = (d: string, fill: string): string =>
   element('path', { d, fill, stroke: '#ffffff', 'stroke-width': 0.8 })

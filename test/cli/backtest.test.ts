@@ -1,0 +1,490 @@
+// The backtest on paper and in a shell: its chart, which is well-formed, self-contained and says what the report says,
+// and its command.
+
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, type TestContext, test } from 'node:test'
+import { drawBacktest } from '../../src/cli/trial/chart.ts'
+import { medianWindow } from '../../src/cli/trial/chart-window.ts'
+import { finding, findings, foundByStart } from '../../src/cli/trial/finding.ts'
+import { element, scale, text, ticks } from '../../src/cli/trial/svg.ts'
+import { price } from '../../src/core/money.ts'
+import { FREQUENCIES, type Frequency, HOUR_MS, type Instant } from '../../src/core/time.ts'
+import { backtest, type History } from '../../src/engine/backtest.ts'
+import { type BacktestReport, reportOf, savingsOf } from '../../src/engine/savings.ts'
+import { machineAt } from '../../src/machine.ts'
+import { csv, shuffled, walk } from '../price/histories.ts'
+import { temporaryFolder } from '../support/database.ts'
+import { historyOf } from '../support/samples.ts'
+import { type Outcome, runHere, T0 } from '../support/service.ts'
+
+const FREE = { fee_bps: 0, spread_bps: 0 }
+
+const near = (actual: number, expected: number, within = 1e-9): void =>
+  assert.ok(Math.abs(actual - expected) <= within, `${actual} is not ${expected}`)
+
+const HISTORY = historyOf(walk(40 * 24, { seed: 6, everyMs: 3_600_000 }))
+
+const runsOf = (history: History, frequencies: readonly Frequency[] = FREQUENCIES, file = 'prices.csv') =>
+  frequencies.map((frequency) => {
+    const windows = backtest(history, frequency)
+    return { windows, report: reportOf(windows, { file, history, costs: FREE }) }
+  })
+
+/** Reads XML as strictly as needed here: tags that nest, quoted attributes, escaped text. Answers the texts. */
+function textsOf(xml: string): string[] {
+  const open: string[] = []
+  const texts: string[] = []
+  const token =
+    /<(\/?)([a-z]+)((?: [a-zA-Z][a-zA-Z0-9-]*="[^"<>&]*(?:&(?:amp|lt|gt|quot);[^"<>&]*)*")*)(\/?)>|([^<>&]|&(?:amp|lt|gt|quot);)+/y
+  let at = 0
+  while (at < xml.length) {
+    token.lastIndex = at
+    const found = token.exec(xml)
+    assert.ok(found, `no XML at ${at}: ${xml.slice(at, at + 60)}`)
+    at = token.lastIndex
+    const [whole, closes, name, , empty] = found
+    if (name === undefined) {
+      if (open.length > 0) texts.push(whole)
+      else assert.equal(whole.trim(), '')
+    } else if (closes) assert.equal(open.pop(), name)
+    else if (!empty) open.push(name)
+  }
+  assert.deepEqual(open, [])
+  return texts.filter((one) => one.trim() !== '')
+}
+
+const drawings: [string, string][] = [
+  ['three frequencies', drawBacktest(runsOf(HISTORY), HISTORY)],
+  ['one frequency', drawBacktest(runsOf(HISTORY, ['weekly']), HISTORY)],
+  ['a flat market', drawn(Array(40 * 24).fill('60000'))],
+  ['a price of cents', drawn(Array.from({ length: 40 * 24 }, (_, i) => `0.0${(i % 7) + 1}`))],
+  ['a crash', drawn(Array.from({ length: 40 * 24 }, (_, i) => (i < 700 ? '60000' : '600')))],
+  [
+    'one window',
+    drawn(
+      Array.from({ length: 15 * 24 + 1 }, (_, i) => String(100 + (i % 5))),
+      ['daily'],
+    ),
+  ],
+]
+
+function drawn(prices: string[], frequencies: readonly Frequency[] = FREQUENCIES): string {
+  const points = walk(prices.length, { everyMs: 3_600_000 })
+  const history = historyOf(points.map(({ at }, i) => ({ at, price: price(prices[i] ?? '1') })))
+  return drawBacktest(runsOf(history, frequencies), history)
+}
+
+describe('the drawing of', () => {
+  for (const [name, svg] of drawings) {
+    test(name, () => {
+      const texts = textsOf(svg)
+      assert.ok(svg.startsWith('<svg xmlns="http://www.w3.org/2000/svg" width="960"'))
+      assert.doesNotMatch(svg, /NaN|Infinity|undefined|null/)
+      // Nothing is fetched, nothing runs.
+      assert.doesNotMatch(svg, /href|url\(|<script|<image|<style|@import|on[a-z]+="/)
+      assert.ok(
+        texts.some((one) =>
+          /overlapping windows of (24 hours|7 days|14 days), one begun every 60 minutes/.test(one),
+        ),
+      )
+      assert.ok(texts.some((one) => /A win rate says nothing without the mean and the worst cases/.test(one)))
+    })
+  }
+})
+
+test('the chart shows the figures of the report: mean, tails, and how many lie outside the drawing', () => {
+  const runs = runsOf(HISTORY, ['daily'])
+  const texts = textsOf(drawBacktest(runs, HISTORY)).join('\n')
+  const report = runs[0]?.report
+  assert.ok(report)
+  const shown = (value: number, places: number): string =>
+    `${value > 0 ? '+' : '\u2212'}${Math.abs(value).toFixed(places)}`
+  for (const { mean_bp, worst_bp } of [report, ...Object.values(report.baselines)].slice(0, 3)) {
+    assert.ok(texts.includes(shown(mean_bp, 2)), `mean ${mean_bp}`)
+    assert.ok(texts.includes(shown(worst_bp, 0)), `worst ${worst_bp}`)
+  }
+  assert.ok(texts.includes(`5th percentile\n${shown(report.p5_bp, 1)} bp`))
+  assert.match(texts, /\d+ windows? outside\nworst \u2212\d+ bp/)
+  assert.match(texts, /slot start, \d+: a slot began/)
+})
+
+test('titles say what was found, and so does what is read out, with the mean and the worst cases', () => {
+  const runs = runsOf(HISTORY)
+  const svg = drawBacktest(runs, HISTORY)
+  const reports = runs.map(({ report }) => report)
+  assert.match(svg, /^<svg [^>]*role="img" aria-labelledby="backtest-title backtest-text">/)
+  const [, title = ''] = /<title id="backtest-title">([^<]*)<\/title>/.exec(svg) ?? []
+  const [, spoken = ''] = /<desc id="backtest-text">([^<]*)<\/desc>/.exec(svg) ?? []
+  assert.equal(title, findings(reports))
+  const texts = textsOf(svg)
+  for (const report of reports) {
+    assert.ok(texts.includes(finding(report)), finding(report))
+    for (const said of [finding(report), foundByStart(report)]) assert.ok(spoken.includes(said), said)
+  }
+  assert.equal(
+    spoken.match(/mean [+\u2212][\d.]+, 5th percentile \S+, worst \S+, [\d.]+ % of windows/g)?.length,
+    11,
+  )
+})
+
+test('bands, marks and lines are explained, and every axis has its unit', () => {
+  const texts = textsOf(drawBacktest(runsOf(HISTORY, ['daily']), HISTORY)).join('\n')
+  for (const said of [
+    ...['grey and white in turn: 3 slots of 8 hours', ': a slot began', ': the price fell to its limit'],
+    ...['mean and 95 % interval', 'goes on beyond the axis', 'means of the plans that begin at each moment'],
+    ...[
+      'saving in basis points;',
+      'saving of a window in basis points',
+      'share of windows',
+      'USD per BTC',
+      'hour, UTC',
+    ],
+    ...['the worst twentieth of the windows', 'No purchase pays a fee or a spread.'],
+  ])
+    assert.ok(texts.includes(said), said)
+  const costs = { fee_bps: 25, spread_bps: 4 }
+  const [run] = runsOf(HISTORY, ['daily'])
+  assert.ok(run)
+  const costly = { ...run, report: { ...run.report, ...costs } }
+  assert.ok(
+    textsOf(drawBacktest([costly], HISTORY)).includes(
+      'Every purchase pays a fee of 25 bp and half a spread of 4 bp; the average price has neither.',
+    ),
+  )
+})
+
+describe('nothing is drawn outside its panel', () => {
+  const numbers = (found: string): number[] => [...found.matchAll(/-?\d+(?:\.\d+)?/g)].map(Number)
+  for (const [name, svg] of drawings) {
+    test(name, () => {
+      const height = Number(/height="(\d+)"/.exec(svg)?.[1])
+      // Everything but texts, in pixels from left to right.
+      const xs = [
+        ...[...svg.matchAll(/<line x1="([^"]*)" y1="[^"]*" x2="([^"]*)"/g)].flatMap(([, a, b]) => [
+          Number(a),
+          Number(b),
+        ]),
+        ...[...svg.matchAll(/<circle cx="([^"]*)" cy="[^"]*" r="([^"]*)"/g)].flatMap(([, x, r]) => [
+          Number(x) - Number(r),
+          Number(x) + Number(r),
+        ]),
+        ...[...svg.matchAll(/<g transform="translate\(([^,]*),/g)].flatMap(([, x]) => [
+          Number(x) - 6,
+          Number(x) + 6,
+        ]),
+        ...[...svg.matchAll(/<rect x="([^"]*)" y="[^"]*" width="([^"]*)"/g)].flatMap(([, x, width]) => [
+          Number(x),
+          Number(x) + Number(width),
+        ]),
+        ...[...svg.matchAll(/<path d="(M[^"]*)" fill="#12507b"/g)].flatMap(([, d = '']) =>
+          numbers(d).filter((_, i) => i % 2 === 0),
+        ),
+      ]
+      assert.ok(xs.length > 100)
+      assert.deepEqual(
+        xs.filter((x) => x < 36 || x > 924),
+        [],
+      )
+      // Words in their places: an average letter is as wide as 0.6 of the size of its font, at most.
+      for (const [, x, y, size, anchor, words = ''] of svg.matchAll(TEXT)) {
+        const width = 0.6 * Number(size) * words.replaceAll(/&\w+;/g, '.').length
+        const left = Number(x) - (anchor === 'end' ? width : anchor === 'middle' ? width / 2 : 0)
+        assert.ok(left > 0 && left + width < 960, `${words}: from ${left} to ${left + width}`)
+        assert.ok(0 < Number(y) && Number(y) < height)
+      }
+    })
+  }
+
+  const TEXT =
+    /<text x="([^"]*)" y="([^"]*)"(?=[^>]* font-size="([^"]*)")(?:(?=[^>]* text-anchor="([^"]*)")|)[^>]*>([^<]*)</g
+
+  test('nor a tranche at an end of its window, or at its lowest price', () => {
+    const svg = drawBacktest(runsOf(HISTORY), HISTORY)
+    const bands = [
+      ...svg.matchAll(
+        /<rect x="([^"]*)" y="([^"]*)" width="([^"]*)" height="([^"]*)" fill="(?:#eef1f4|#ffffff)"\/>/g,
+      ),
+    ]
+      .map(([, ...of]) => of.map(Number))
+      .filter(([, , , height]) => (height ?? 0) > 100) as [number, number, number, number][]
+    const marks = [...svg.matchAll(/translate\(([^,]*),([^)]*)\)/g)].map(
+      ([, x, y]) => [Number(x), Number(y)] as const,
+    )
+    const panels = Map.groupBy(bands, ([, top]) => top)
+    assert.equal(panels.size, 3)
+    let inside = 0
+    for (const [top, own] of panels) {
+      const [left, right] = [
+        Math.min(...own.map(([x]) => x)),
+        Math.max(...own.map(([x, , width]) => x + width)),
+      ]
+      const bottom = top + (own[0]?.[3] ?? 0)
+      for (const [x, y] of marks.filter(([, y]) => top - 20 < y && y < bottom + 12)) {
+        assert.ok(left <= x - 6 && x + 6 <= right && top <= y - 6 && y + 6 <= bottom + 0.01, `${x}, ${y}`)
+        inside += 1
+      }
+    }
+    assert.ok(inside > 50)
+  })
+})
+
+test('the example is the window with the median saving, the first of several', () => {
+  const [run] = runsOf(HISTORY, ['daily'])
+  assert.ok(run)
+  const savings = savingsOf(run.windows, run.windows.cost, FREE)
+  assert.equal(savings[medianWindow(savings)], run.report.median_bp)
+  assert.equal(medianWindow(Float64Array.of(3, 2, 2, 1)), 1)
+})
+
+test('a file name is written as text, without its folders, whatever is in it', () => {
+  const file = '/home/ops/<b>"a" & \'b\' \u0001.csv'
+  const svg = drawBacktest(runsOf(HISTORY, ['daily'], file), HISTORY)
+  assert.ok(textsOf(svg).some((one) => one.startsWith("&lt;b&gt;&quot;a&quot; &amp; 'b' \uFFFD.csv")))
+  assert.doesNotMatch(svg, /home/)
+})
+
+describe('the SVG writer', () => {
+  test('escapes text and attributes, and refuses a coordinate that is not a number', () => {
+    assert.equal(text(1, 2, 'a < b & "c"'), '<text x="1" y="2">a &lt; b &amp; &quot;c&quot;</text>')
+    assert.equal(element('g', { id: '"&' }), '<g id="&quot;&amp;"/>')
+    assert.equal(element('circle', { r: 1 / 3 }), '<circle r="0.33"/>')
+    for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
+      assert.throws(() => element('circle', { r: value }))
+    }
+  })
+
+  test('scales linearly, and puts what has no width in the middle', () => {
+    const at = scale([0, 10], [100, 200])
+    assert.deepEqual([0, 5, 10, -10].map(at), [100, 150, 200, 0])
+    assert.equal(scale([3, 3], [0, 8])(3), 4)
+  })
+
+  const cases: [number, number, number, number[]][] = [
+    [0, 10, 5, [0, 2, 4, 6, 8, 10]],
+    [-0.35, 0.41, 7, [-0.2, 0, 0.2, 0.4]],
+    [-0.29, 0.31, 8, [-0.2, -0.1, 0, 0.1, 0.2, 0.3]],
+    [39_870, 44_020, 4, [40_000, 42_000, 44_000]],
+    [5, 5, 4, [5]],
+  ]
+  for (const [low, high, most, expected] of cases) {
+    test(`ticks from ${low} to ${high}`, () => assert.deepEqual(ticks([low, high], most), expected))
+  }
+})
+
+// `tranche backtest FILE` as its users meet it: the table, the JSON, the chart, and files that are not price histories.
+
+/** Synthetic: forty days of hourly prices. */
+const POINTS = walk(40 * 24, { seed: 6, everyMs: 3_600_000 })
+
+type Asked = { folder: string; file: string; backtest: (...args: string[]) => Promise<Outcome> }
+
+function asked(t: TestContext, content = csv(POINTS)): Asked {
+  const folder = temporaryFolder(t)
+  const file = join(folder, 'prices.csv')
+  writeFileSync(file, content)
+  const { machine } = machineAt(T0)
+  return { folder, file, backtest: (...args) => runHere(['backtest', file, ...args], { machine }) }
+}
+
+const SUMMARY = ['mean_bp', 'mean_bp_ci95', 'median_bp', 'win_rate', 'p5_bp', 'worst_bp', 'capture']
+
+describe('--json', () => {
+  test('answers one object for one frequency, with every field and nothing but numbers in it', async (t) => {
+    const { file, backtest } = asked(t)
+    const { code, out, err } = await backtest('--frequency', 'weekly', '--json')
+    assert.equal(code, 0, err)
+    const report = JSON.parse(out)
+    assert.deepEqual(Object.keys(report).sort(), [
+      ...[
+        'baselines',
+        'block_days',
+        'blocks',
+        'drift_bp',
+        'every_7h',
+        'fee_bps',
+        'file',
+        'first_start',
+        'frequency',
+        'last_end',
+        'over_dca_bp',
+        'over_dca_bp_ci95',
+        'skill_bp',
+        'skill_bp_ci95',
+        'spread_bps',
+        'starts',
+        'windows',
+        'years',
+        ...SUMMARY,
+      ].sort(),
+    ])
+    assert.deepEqual([report.file, report.frequency], [file, 'weekly'])
+    // The 26 days less an hour after the first fourteen hold 19 days of starts, one with every price.
+    assert.equal(report.windows, (40 - 14 - 7) * 24)
+    assert.deepEqual([report.starts.every_minutes, report.starts.plans], [60, 168])
+    assert.equal(report.every_7h.windows, Math.floor((report.windows - 1) / 7) + 1)
+    assert.deepEqual([report.blocks, report.block_days], [1, 60])
+    assert.deepEqual(Object.keys(report.baselines), ['lump', 'clock', 'dca', 'minimum'])
+    for (const summary of [report, ...Object.values<Record<string, unknown>>(report.baselines)]) {
+      for (const name of SUMMARY) {
+        for (const value of [summary[name]].flat()) assert.ok(Number.isFinite(value), `${name} is ${value}`)
+      }
+      assert.ok(0 <= summary.win_rate && summary.win_rate <= 1)
+      assert.ok(summary.worst_bp <= summary.p5_bp && summary.p5_bp <= summary.median_bp)
+      assert.ok(summary.mean_bp_ci95[0] <= summary.mean_bp && summary.mean_bp <= summary.mean_bp_ci95[1])
+    }
+    assert.ok(report.baselines.minimum.mean_bp > report.mean_bp)
+  })
+
+  test('answers the three without one, the same bytes every time and for rows in any order', async (t) => {
+    const { file, backtest } = asked(t)
+    const first = await backtest('--json')
+    const reports = JSON.parse(first.out)
+    assert.deepEqual(
+      reports.map(({ frequency }: { frequency: string }) => frequency),
+      FREQUENCIES,
+    )
+    assert.deepEqual(JSON.parse((await backtest('--json', '--frequency', 'daily')).out), reports[0])
+    writeFileSync(file, csv(shuffled(POINTS, 8)))
+    const second = await backtest('--json')
+    assert.equal(second.out, first.out)
+    assert.equal(second.err, '')
+  })
+
+  test('--tranches cuts windows into as many', async (t) => {
+    const { backtest } = asked(t)
+    const mean = async (...args: string[]): Promise<number> =>
+      JSON.parse((await backtest('--frequency', 'daily', '--json', ...args)).out).mean_bp
+    const policy = await mean()
+    assert.equal(await mean('--tranches', '6'), policy)
+    assert.notEqual(await mean('--tranches', '3'), policy)
+    // One tranche fires at the first price: that is the lump.
+    const { baselines } = JSON.parse((await backtest('--frequency', 'daily', '--json')).out)
+    assert.ok(Math.abs((await mean('--tranches', '1')) - baselines.lump.mean_bp) < 40)
+    for (const wrong of ['0', '1001', '2.5', 'six'])
+      assert.equal((await backtest('--tranches', wrong)).code, 2)
+    assert.equal((await backtest('--frequency', 'monthly')).code, 2)
+  })
+})
+
+test('--since and --until choose the windows, --fee-bps and --spread-bps what a purchase costs', async (t) => {
+  const { backtest } = asked(t)
+  const daily = async (...args: string[]) =>
+    JSON.parse((await backtest('--frequency', 'daily', '--json', ...args)).out) as BacktestReport
+  const part = await daily('--since', '2026-01-25', '--until', '2026-02-01')
+  assert.deepEqual(
+    [part.first_start, part.last_end],
+    ['2026-01-25T00:00:00.000Z', '2026-02-01T00:00:00.000Z'],
+  )
+  assert.equal(part.windows, 6 * 24 + 1)
+  const [free, costly] = [await daily(), await daily('--fee-bps', '12.5', '--spread-bps', '3')]
+  assert.deepEqual([free.fee_bps, free.spread_bps, costly.fee_bps, costly.spread_bps], [0, 0, 12.5, 3])
+  near(costly.mean_bp, 1e4 * (1 - 1.00125 * 1.00015 * (1 - free.mean_bp / 1e4)), 1e-6)
+
+  const wrong = await backtest('--since', '2026-02-01', '--until', '2026-02-01')
+  assert.equal(wrong.code, 2)
+  assert.match(wrong.err, /--until is not after --since/)
+  const none = await backtest('--since', '2026-02-13', '--frequency', 'weekly')
+  assert.equal(none.code, 1)
+  assert.match(none.err, /since 2026-02-13 is too short for weekly windows/)
+})
+
+test('the table never shows a win rate without the mean, its interval and the worst cases', async (t) => {
+  const { backtest } = asked(t)
+  const { code, out } = await backtest()
+  assert.equal(code, 0)
+  const [head = '', ...rows] = out.split('\n')
+  assert.match(head, /MEAN BP +95 % +MEDIAN +WINS +P5 +WORST +CAPTURE +DRIFT +SKILL/)
+  for (const name of [
+    ...['daily', 'weekly', 'bi-weekly', '  clock', '  lump at start', '  the minimum'],
+    ...['  plain DCA, lump at start', '  plain DCA '],
+  ]) {
+    const row = rows.find((line) => line.startsWith(name)) ?? ''
+    assert.match(
+      row,
+      /[+-][\d.]+ +\[[+-][\d.]+, [+-][\d.]+\] +[+-][\d.]+ +[\d.]+ % +-?[\d.]+ +-?[\d.]+ +-?[\d.]+ %/,
+      name,
+    )
+  }
+  assert.doesNotMatch(out, /NaN|Infinity|undefined/)
+  const said = out.replaceAll(/\s+/g, ' ')
+  assert.match(said, /an interval that holds zero is not evidence/)
+  assert.match(said, /Daily plans can begin at 24 moments, one every 60 minutes\. By that alone/)
+  assert.equal(said.match(/In money: of 12,000 USD a year/g)?.length, 3)
+  assert.doesNotMatch(out, /^YEAR/m)
+})
+
+test('the years have a table where there are several, and no win rate in it', async (t) => {
+  const points = walk(40 * 24, { seed: 6, everyMs: HOUR_MS, start: Date.UTC(2024, 11, 1) as Instant })
+  const { out } = await asked(t, csv(points)).backtest('--frequency', 'daily')
+  const years = out.slice(out.indexOf('YEAR')).split('\n')
+  assert.match(years[0] ?? '', /^YEAR +DAILY MEAN BP +P5 +WORST +DCA MEAN$/)
+  assert.match(years[1] ?? '', /^2024 +[+-][\d.]+ +-[\d.]+ +-[\d.]+ +[+-][\d.]+$/)
+  assert.match(years[2] ?? '', /^2025 /)
+})
+
+test('a person is told which intervals rest on too little; a script reads numbers only', async (t) => {
+  const { backtest } = asked(t)
+  const { err } = await backtest('--frequency', 'weekly')
+  assert.equal(err, 'Few 60-day blocks (1): do not rely on the intervals of weekly windows.\n')
+  assert.equal((await backtest('--frequency', 'weekly', '--json')).err, '')
+  const years = walk(12 * 30 * 4, { seed: 3, everyMs: 6 * 3_600_000 })
+  assert.equal((await asked(t, csv(years)).backtest('--frequency', 'daily')).err, '')
+})
+
+describe('files that cannot be played', () => {
+  const cases: [string, string, RegExp][] = [
+    ['empty', '', /line 1: expected the header time,price/],
+    ['another header', 'a,b\n', /line 1: expected the header/],
+    ['a bad row', `${csv(POINTS)}2026-03-01T00:00:00Z,many\n`, /line 962: its price is "many"/],
+    ['no rows', 'time,price\n', /too short/],
+    ['one row', csv(POINTS.slice(0, 1)), /too short/],
+    ['too short', csv(POINTS.slice(0, 15 * 24)), /too short for daily windows/],
+  ]
+  for (const [name, content, why] of cases) {
+    test(name, async (t) => {
+      const { code, out, err } = await asked(t, content).backtest('--json')
+      assert.equal(code, 1)
+      assert.equal(out, '')
+      assert.equal(JSON.parse(err).error.code, 'bad_file')
+      assert.match(JSON.parse(err).error.message, why)
+    })
+  }
+
+  test('a file that is not there', async (t) => {
+    const { folder } = asked(t)
+    const { code, err } = await runHere(['backtest', join(folder, 'no.csv')], {
+      machine: machineAt(T0).machine,
+    })
+    assert.equal(code, 4)
+    assert.match(err, /There is no file .*no\.csv/)
+  })
+})
+
+describe('--chart', () => {
+  test('writes over a chart that is there, and the same bytes for the same prices', async (t) => {
+    const { folder, backtest } = asked(t)
+    const charts = ['a.svg', 'b.svg'].map((name) => join(folder, name))
+    writeFileSync(charts[1] ?? '', `<svg>${'x'.repeat(1_000_000)}`)
+    for (const chart of charts) {
+      const { code, err } = await backtest('--chart', chart)
+      assert.equal(code, 0)
+      assert.ok(err.startsWith(`The chart is in ${chart}.\n`), err)
+    }
+    const [first, second] = charts.map((chart) => readFileSync(chart, 'utf8'))
+    assert.equal(first, second)
+  })
+
+  test('that cannot be written exits 1 and says so; the price file is never written over', async (t) => {
+    const { folder, file, backtest } = asked(t)
+    mkdirSync(join(folder, 'there'))
+    for (const place of [join(folder, 'no', 'chart.svg'), join(folder, 'there'), file]) {
+      const { code, out, err } = await backtest('--chart', place, '--json')
+      assert.equal(code, 1)
+      assert.equal(out, '')
+      assert.ok(JSON.parse(err).error.message.startsWith(`Cannot write the chart ${place}: `), err)
+    }
+    assert.equal(readFileSync(file, 'utf8'), csv(POINTS))
+  })
+})
