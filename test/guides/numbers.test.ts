@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
 import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/service/serve-options.ts'
+import { PLAN_USD_A_YEAR } from '../../src/cli/trial/finding.ts'
 import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/clock.ts'
 import { LEASE_MS } from '../../src/core/execution.ts'
 import {
@@ -280,9 +281,43 @@ test('what is said in words follows from the tables', () => {
       .map((bp) => bp.slice(1))
       .toReversed()
       .join(' to ')} bp above`,
-    `Nine thousand overlapping windows are ${blocks.join(' to ')} blocks of the market`,
+    `Sixty-three thousand overlapping windows are ${blocks.join(' to ')} blocks of the market`,
   ])
     assert.ok(BACKTEST.includes(said), said)
+})
+
+test('the years and the money follow from the tables too', () => {
+  const hourly = POLICY.slice(0, 3)
+  const dollars = (cell = ''): string[] =>
+    (cell.match(/[+-][\d.]+/g) ?? []).map((bp) => ((Number(bp) * PLAN_USD_A_YEAR) / 1e4).toFixed(1))
+  const years = tableUnder('The years')
+  assert.deepEqual(
+    years.map(({ year }) => year),
+    ['2015', '2016', '2017', '2018', '2019', '2020', '2021', '2022'],
+  )
+  for (const [i, row] of tableUnder('What it is in money').entries()) {
+    assert.equal(row.windows, FREQUENCIES[i])
+    const means = years.map((year) => Number(year[`${row.windows} mean bp`]))
+    const worst = Math.min(...means)
+    assert.equal(row['in the worst year']?.slice(-5, -1), years[means.indexOf(worst)]?.year)
+    // The tables have hundredths of a basis point, which are 1.2 cents of this plan.
+    const pairs: [said: string | undefined, bp: string | undefined][] = [
+      [row['than spending evenly'], hourly[i]?.['mean bp (95 %)']],
+      [row['in the worst year'], String(worst)],
+    ]
+    for (const [said = '', bp = ''] of pairs) {
+      const amounts = (said.match(/[+-][\d.]+/g) ?? []).map(Number)
+      for (const [n, amount] of dollars(bp.startsWith('-') || bp.startsWith('+') ? bp : `+${bp}`).entries())
+        assert.ok(Math.abs((amounts[n] ?? 0) - Number(amount)) < 0.06, `${said} is ${bp} bp`)
+    }
+  }
+  assert.match(BACKTEST, new RegExp(`a plan of ${PLAN_USD_A_YEAR.toLocaleString('en')} USD a year`))
+})
+
+test('what is said of the starts follows from the column of the means by start', () => {
+  const [least, most] = POLICY[0]?.['by start']?.split(' to ') ?? []
+  assert.ok(BACKTEST.includes(`saved ${least} bp for a plan that began at the worst hour and ${most} bp`))
+  assert.ok(BACKTEST.includes(`From every start it is ${FALLING[0]?.['mean bp (95 %)']?.split(' ')[0]} bp.`))
 })
 
 test('the guide to the timing has the same figures', () => {
@@ -314,6 +349,12 @@ test('no guide promises a price below the average in one place and none in anoth
 test('the guide says which of its figures the program prints, and which it does not', () => {
   assert.doesNotMatch(BACKTEST, /Every figure is output/)
   assert.match(BACKTEST, /These are not its output:/)
-  for (const section of ['the-policy', 'compared-with-other-ways-of-buying', 'the-falling-year'])
+  for (const section of [
+    'the-policy',
+    'compared-with-other-ways-of-buying',
+    'the-years',
+    'what-it-is-in-money',
+    'the-falling-year',
+  ])
     assert.ok(BACKTEST.split('These are not its output:')[0]?.includes(`(#${section})`), section)
 })
