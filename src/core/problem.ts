@@ -14,7 +14,6 @@ export type CallProblem =
 
 /** What only an operator's command can meet. */
 export type CommandProblem =
-  | 'webhook_not_found'
   | 'partner_not_found'
   | 'partner_exists'
   | 'key_not_found'
@@ -44,6 +43,7 @@ export type SharedProblem =
   | 'execution_recorded'
   | 'execution_cancelled'
   | 'order_id_taken'
+  | 'webhook_not_found'
   | 'webhook_refused'
   | 'sandbox_refused'
   | 'database_in_use'

@@ -6,6 +6,9 @@ import type { Instant } from './time.ts'
 const USER_STATUSES = ['linked', 'disabled'] as const
 export type UserStatus = (typeof USER_STATUSES)[number]
 
+/** The most consents of a user that an answer shows: the newest. */
+export const CONSENTS_SHOWN = 1_000
+
 export type User = {
   partnerUserId: string
   email: string | null

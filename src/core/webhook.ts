@@ -3,7 +3,7 @@
 import type { ExecutionId } from './execution.ts'
 import type { Tenant } from './partner.ts'
 import { FAILURE_REASON_MAX } from './text.ts'
-import type { Instant } from './time.ts'
+import { type Instant, MINUTE_MS } from './time.ts'
 
 export const WEBHOOK_URL_MAX = 2083
 
@@ -51,7 +51,9 @@ export function register(current: Webhook | null, url: string, secret: string, n
 export const FAILURES_TO_PAUSE = 10
 
 /** How an attempt ended. `statusCode` is null when no answer came; `reason` is null when it counts as delivered. */
-export type Attempt = { statusCode: number | null; reason: string | null }
+export type Attempt = { statusCode: number | null; reason: string | null; durationMs: number }
+
+const kept = (reason: string): string => [...reason].slice(0, FAILURE_REASON_MAX).join('')
 
 /** Records an attempt: a success clears the failures, and too many in a row pause the webhook. */
 export function noteAttempt(current: Webhook, attempt: Attempt, now: Instant): Webhook {
@@ -59,7 +61,7 @@ export function noteAttempt(current: Webhook, attempt: Attempt, now: Instant): W
   if (attempt.reason === null)
     return { ...current, lastStatusCode, lastDeliveredAt: now, consecutiveFailures: 0 }
   const consecutiveFailures = current.consecutiveFailures + 1
-  const lastFailure = { at: now, reason: [...attempt.reason].slice(0, FAILURE_REASON_MAX).join('') }
+  const lastFailure = { at: now, reason: kept(attempt.reason) }
   const failing = { ...current, lastStatusCode, consecutiveFailures, lastFailure }
   if (consecutiveFailures < FAILURES_TO_PAUSE || current.status === 'paused') return failing
   return { ...failing, status: 'paused', updatedAt: now }
@@ -102,3 +104,52 @@ export const payloadOf = ({ tenant, count, earliest }: Announcement): string =>
     count,
     earliest_execution_id: earliest,
   })
+
+/** The first execution of a wake-up that is sent as a test, which announces none. */
+export const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
+
+/** What a test sends: a wake-up like any other, but that there is nothing to poll for. */
+export const testOf = (tenant: Tenant): WakeUp => ({ tenant, count: 0, earliest: NO_EXECUTION })
+
+/** Every real one announces something. */
+export const isTest = ({ count }: Pick<Announcement, 'count'>): boolean => count === 0
+
+// What was sent to the webhook of a tenant, and how it ended.
+
+/** How many deliveries are kept for each tenant: the newest. */
+export const DELIVERIES_KEPT = 100
+
+export type Delivered = Attempt &
+  Pick<Announcement, 'count' | 'earliest'> & {
+    endedAt: Instant
+    /** The scheme, host and port of its address: the rest may hold a secret. */
+    origin: string
+  }
+
+/** For the record of what was sent. */
+export const deliveredAt = (
+  { count, earliest, webhook }: Pick<Announcement, 'count' | 'earliest'> & { webhook: { url: string } },
+  attempt: Attempt,
+  now: Instant,
+): Delivered => ({
+  endedAt: now,
+  count,
+  earliest,
+  origin: new URL(webhook.url).origin,
+  statusCode: attempt.statusCode,
+  reason: attempt.reason === null ? null : kept(attempt.reason),
+  durationMs: attempt.durationMs,
+})
+
+// How often a partner may have a test sent: the answer tells whether something listens at an address, and how it fails.
+
+/** The most tests that may end within a minute. */
+export const TESTS_PER_MINUTE = 5
+
+/** How long the next test must wait after those that ended at `tests`, the newest first. */
+export function waitForTest(tests: readonly Instant[], now: Instant): number {
+  const oldest = tests[TESTS_PER_MINUTE - 1]
+  // A test of the future was noted before the clock was set back.
+  if (oldest === undefined || oldest > now) return 0
+  return Math.max(0, oldest + MINUTE_MS - now)
+}

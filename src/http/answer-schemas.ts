@@ -10,8 +10,14 @@ import { NEXT_STEPS, PLAN_STATUSES } from '../core/plan.ts'
 import { EMAIL_MAX, FAILURE_REASON_MAX, ID_MAX, REASON_MAX, TEXT_MAX } from '../core/text.ts'
 import { FREQUENCIES, MONTH_PATTERN } from '../core/time.ts'
 import { REPORT_STATUSES } from '../core/trade.ts'
-import type { UserStatus } from '../core/user.ts'
-import { FAILURES_TO_PAUSE, WEBHOOK_URL_MAX, type Webhook } from '../core/webhook.ts'
+import { CONSENTS_SHOWN, type UserStatus } from '../core/user.ts'
+import {
+  DELIVERIES_KEPT,
+  EVENT_NAME,
+  FAILURES_TO_PAUSE,
+  WEBHOOK_URL_MAX,
+  type Webhook,
+} from '../core/webhook.ts'
 import {
   checkedText,
   coinSum,
@@ -62,6 +68,28 @@ export const userAnswer = z.object({
 export const userChangedAnswer = userAnswer.extend({
   plans_paused: count('Only on a disable: how many plans it paused.').optional(),
   executions_cancelled: count('Only on a disable: how many executions it cancelled.', 0).optional(),
+})
+
+export const usersAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  users: z.array(userAnswer).max(PAGE_MAX).meta({ description: 'One page, by partner_user_id.' }),
+  next_cursor: nextCursor('bGlua2VkIHVzZXItMQ'),
+})
+
+const consentAnswer = z.object({
+  version: checkedText('The consent text that was accepted.', '2026-01'),
+  timestamp: instant('When it was accepted, as sent.', '2026-01-05T09:30:00.000Z'),
+  received_at: instant('When you sent it first.', '2026-01-05T09:30:02.000Z'),
+})
+
+export const userStateAnswer = userAnswer.extend({
+  consents: z
+    .array(consentAnswer)
+    .max(CONSENTS_SHOWN)
+    .meta({
+      description: `Every consent you ever sent, oldest first; of more than ${CONSENTS_SHOWN}, the newest.`,
+    }),
 })
 
 export const planAnswer = z.object({
@@ -219,6 +247,44 @@ export const webhookDeletedAnswer = z.object({
   deleted: z.boolean().meta(describeAnswer('False when there was none.', true)),
 })
 
+const deliveryAnswer = z.object({
+  ended_at: instant('When the attempt ended.'),
+  event: z.literal(EVENT_NAME).meta(describeAnswer('The only event there is.', EVENT_NAME)),
+  test: z.boolean().meta(describeAnswer('Whether it was a test, which announces nothing.', false)),
+  count: count('How many executions it announced; 0 for a test.', 3),
+  earliest_execution_id: executionId.meta({ description: 'The first of them; all zeros for a test.' }),
+  origin: z.string().meta({
+    format: 'uri',
+    maxLength: WEBHOOK_URL_MAX,
+    ...describeAnswer(
+      'Where it was sent; without the path, which may hold a secret.',
+      'https://partner.example',
+    ),
+  }),
+  delivered: z.boolean().meta(describeAnswer('Whether the receiver answered with a 2xx.', true)),
+  status_code: z
+    .int()
+    .min(100)
+    .max(999)
+    .nullable()
+    .meta(describeAnswer('The status it answered; null without an answer.', 204)),
+  reason: prose('Why it failed; null when it was delivered.', 'HTTP 503', FAILURE_REASON_MAX).nullable(),
+  duration_ms: count('How long it took, in milliseconds.', 84),
+})
+
+export const deliveriesAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  deliveries: z
+    .array(deliveryAnswer)
+    .max(DELIVERIES_KEPT)
+    .meta({ description: `The newest ${DELIVERIES_KEPT}, the newest first.` }),
+})
+
+export const testedAnswer = z.object({ partner_slug: partnerSlug, environment, ...deliveryAnswer.shape })
+
+export type ConsentJson = z.output<typeof consentAnswer>
+export type DeliveryJson = z.output<typeof deliveryAnswer>
 export type UserJson = z.output<typeof userAnswer>
 export type PlanJson = z.output<typeof planAnswer>
 export type PlanStateJson = z.output<typeof planStateAnswer>

@@ -46,7 +46,14 @@ import {
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
 import { type SandboxDesk, sandboxRoutes } from './sandbox.ts'
-import { CALLS_PER_KEY_MAX, createOneAtATime, createRateLimit, createTurns, type Turn } from './turns.ts'
+import {
+  CALLS_PER_KEY_MAX,
+  createOneAtATime,
+  createOnlyOne,
+  createRateLimit,
+  createTurns,
+  type Turn,
+} from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
   /** Without it, the routes of the sandbox are not there. */
@@ -146,12 +153,13 @@ type Desk = Omit<Services, 'store'> & {
   limitRate: (keyId: string, now: Instant) => void
   takeTurn: (keyId: string) => Turn
   oneAtATime: ReturnType<typeof createOneAtATime>
+  onlyOne: ReturnType<typeof createOnlyOne>
   noteUse: (store: Store, caller: KeyFacts) => void
   judge: Judge
 }
 
 function createDesk(options: AppOptions): Desk {
-  const { store, machine, guard, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
+  const { store, machine, guard, deliver, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
   const logCall = createCallLog(log)
   const note = (line: CallLine, bug: unknown): void => {
     logCall(line, bug)
@@ -161,6 +169,7 @@ function createDesk(options: AppOptions): Desk {
     store,
     machine,
     guard,
+    deliver,
     listings: createListings(),
     door:
       store &&
@@ -173,6 +182,7 @@ function createDesk(options: AppOptions): Desk {
     limitRate: rateLimit === null ? () => {} : createRateLimit(rateLimit),
     takeTurn: createTurns(callsPerKey),
     oneAtATime: createOneAtATime(),
+    onlyOne: createOnlyOne(),
     noteUse: createUseNotes(log),
     judge: createJudge(log),
   }
@@ -245,11 +255,12 @@ async function handleCall(
   const mustWait = turn.ready !== null || (route.body !== null && !hasArrived(event.req))
   const body = await readBody(event, route, trail)
   if (mustWait) await authenticate(store, authorization, desk.judge)
-  const { machine, guard, listings } = desk
+  const { machine, guard, deliver, listings } = desk
   const checked: Call<unknown> = {
     store,
     machine,
     guard,
+    deliver,
     listings,
     caller,
     tenant: { ...caller.key.tenant, keyId: caller.key.keyId },
@@ -257,6 +268,7 @@ async function handleCall(
     body,
     query,
     alone: (work) => desk.oneAtATime(caller.key.tenant.tenantId, work),
+    once: (work) => desk.onlyOne(caller.key.tenant.tenantId, work),
     setHeader: (name, value) => event.res.headers.set(name, value),
   }
   return done(JSON.stringify(await route.handle(checked as Call<never, never>)))

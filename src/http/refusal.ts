@@ -22,6 +22,7 @@ export const ERROR_STATUS = {
   user_never_linked: 404,
   plan_not_found: 404,
   execution_not_found: 404,
+  webhook_not_found: 404,
   method_not_allowed: 405,
   request_timeout: 408,
   plan_bound_elsewhere: 409,

@@ -6,9 +6,17 @@ import type { Tenant } from '../core/partner.ts'
 import { nextStep, type PlanState, type PlanTerms } from '../core/plan.ts'
 import { formatInstant } from '../core/time.ts'
 import type { User } from '../core/user.ts'
-import type { Webhook } from '../core/webhook.ts'
+import { type Delivered, EVENT_NAME, isTest, type Webhook } from '../core/webhook.ts'
 import { leftOf, type Window } from '../core/window.ts'
-import type { PlanJson, PlanStateJson, UserJson, WebhookJson } from './answer-schemas.ts'
+import type { Consent } from '../store/store.ts'
+import type {
+  ConsentJson,
+  DeliveryJson,
+  PlanJson,
+  PlanStateJson,
+  UserJson,
+  WebhookJson,
+} from './answer-schemas.ts'
 
 export const userJson = (user: User): UserJson => ({
   partner_user_id: user.partnerUserId,
@@ -21,6 +29,12 @@ export const userJson = (user: User): UserJson => ({
   status: user.status,
   created_at: formatInstant(user.createdAt),
   updated_at: formatInstant(user.updatedAt),
+})
+
+export const consentJson = ({ version, timestamp, receivedAt }: Consent): ConsentJson => ({
+  version,
+  timestamp: formatInstant(timestamp),
+  received_at: formatInstant(receivedAt),
 })
 
 export const planJson = (plan: PlanTerms): PlanJson => ({
@@ -70,4 +84,17 @@ export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJso
     last_failed_at: formatInstant(webhook.lastFailure.at),
     last_failure_reason: webhook.lastFailure.reason,
   }),
+})
+
+export const deliveryJson = (sent: Delivered): DeliveryJson => ({
+  ended_at: formatInstant(sent.endedAt),
+  event: EVENT_NAME,
+  test: isTest(sent),
+  count: sent.count,
+  earliest_execution_id: sent.earliest,
+  origin: sent.origin,
+  delivered: sent.reason === null,
+  status_code: sent.statusCode,
+  reason: sent.reason,
+  duration_ms: sent.durationMs,
 })

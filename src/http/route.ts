@@ -4,11 +4,15 @@ import type { z } from 'zod'
 import type { Listings } from '../billing/statement.ts'
 import type { KeyFacts } from '../core/key.ts'
 import type { Caller, Tenant } from '../core/partner.ts'
+import type { Attempt, WakeUp, Webhook } from '../core/webhook.ts'
 import type { Machine } from '../machine.ts'
 import type { Store } from '../store/store.ts'
 
 /** Where a webhook may be sent: `checkUrl` throws webhook_refused with the reason. */
 type UrlGuard = { checkUrl: (url: string) => Promise<void> }
+
+/** Sends a wake-up to a webhook, behind the same guard. */
+type Deliver = (sent: WakeUp & { webhook: Webhook }) => Promise<Attempt>
 
 /** The store's methods that take a tenant first; a partner's call can use no other. */
 type AskedFor<S> = {
@@ -23,6 +27,8 @@ export type CallStore = AskedFor<
   Pick<
     Store,
     | 'changeUser'
+    | 'readUser'
+    | 'readUsers'
     | 'changePlan'
     | 'readPlan'
     | 'readPlans'
@@ -37,10 +43,19 @@ export type CallStore = AskedFor<
     | 'findWebhook'
     | 'changeWebhook'
     | 'deleteWebhook'
+    | 'listDeliveries'
+    | 'readyToTest'
+    | 'noteTest'
   >
 >
 
-export type Services = { store: CallStore; machine: Machine; guard: UrlGuard; listings: Listings }
+export type Services = {
+  store: CallStore
+  machine: Machine
+  guard: UrlGuard
+  deliver: Deliver
+  listings: Listings
+}
 
 export type Call<B, Q = unknown> = Services & {
   caller: KeyFacts
@@ -52,6 +67,8 @@ export type Call<B, Q = unknown> = Services & {
   params: Record<string, string>
   /** Runs a long read after the tenant's earlier ones. */
   alone: <T>(work: () => Promise<T>) => Promise<T>
+  /** Runs what waits for somebody else, unless the tenant has such work under way. */
+  once: <T>(work: () => Promise<T>) => Promise<T>
   /** Adds a header to the answer. */
   setHeader: (name: string, value: string) => void
 }

@@ -11,6 +11,8 @@
 //   many is refused. test/clock/comparisons.test.ts.
 // - Slow work (here): one long read or name look-up of a tenant at a time. Against a partner that asks for a year of
 //   reports at once. test/attack/crowds.long.test.ts.
+// - What waits for somebody else (here): one test of a webhook of a tenant at a time. It makes nobody wait: a second
+//   one is refused. Against a receiver that never answers. test/webhook/partner-test.test.ts.
 // - The write queue of a file (src/store/sqlite/file/connection.ts): one writer, and 64 writes or 50 ms in a commit;
 //   tenants take turns. Against a flood of one tenant's writes. test/store/queues.test.ts, test/attack/flood.ts.
 // - The lock of a file (beside that queue): a process that commits without a break leaves it free for 3 ms. Against a
@@ -129,6 +131,21 @@ export function createOneAtATime(): <T>(tenantId: number, work: () => Promise<T>
     } finally {
       line.length -= 1
       if (line.length === 0) lines.delete(tenantId)
+    }
+  }
+}
+
+/** Runs `work` at once, unless such work of the tenant is under way. Throws a Refusal: 429. */
+export function createOnlyOne(): <T>(tenantId: number, work: () => Promise<T>) => Promise<T> {
+  const working = new Set<number>()
+  return async (tenantId, work) => {
+    if (working.has(tenantId))
+      throw new Refusal('too_many_calls', 'A test of this webhook is under way.', { 'retry-after': '1' })
+    working.add(tenantId)
+    try {
+      return await work()
+    } finally {
+      working.delete(tenantId)
     }
   }
 }

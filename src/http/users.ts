@@ -1,11 +1,24 @@
 // Users over HTTP: linking one, disabling or re-linking it, and the owner of a key.
 
 import { z } from 'zod'
+import { notFound } from '../core/problem.ts'
 import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
-import { meAnswer, userAnswer, userChangedAnswer } from './answer-schemas.ts'
-import { bool, datetime, describe, oneOf, pathId, text } from './fields.ts'
-import { userJson } from './resource-json.ts'
+import { meAnswer, userAnswer, userChangedAnswer, userStateAnswer, usersAnswer } from './answer-schemas.ts'
+import {
+  bool,
+  cursor,
+  datetime,
+  describe,
+  limit,
+  oneOf,
+  PAGE_DEFAULT,
+  type Places,
+  pageOf,
+  pathId,
+  text,
+} from './fields.ts'
+import { consentJson, userJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 /** In the order the contract's endpoint names them, which is the order of the error message. */
@@ -62,6 +75,46 @@ export const patchUser = route({
     const user = userJson(changed.user)
     if (body.status !== 'disabled') return user
     return { ...user, plans_paused: changed.plansPaused, executions_cancelled: changed.executionsCancelled }
+  },
+})
+
+/** The place after a user is its id with a mark, because an id can look like any other place. */
+const places: Places<string> = {
+  write: (id) => `linked ${id}`,
+  read: (text) => /^linked (.+)$/s.exec(text)?.[1] ?? null,
+}
+
+export const getUsers = route({
+  method: 'GET',
+  path: '/partner/v1/users',
+  query: z.object({
+    limit: limit.meta(describe(`The users of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+    cursor: cursor(places)
+      .meta(describe('The next_cursor of the page before.', 'bGlua2VkIHVzZXItMQ'))
+      .optional(),
+  }),
+  answer: usersAnswer,
+  handle: async ({ store, tenant, query }) => {
+    const size = query.limit ?? PAGE_DEFAULT
+    const users = await store.readUsers(tenant, { after: query.cursor ?? null, limit: size + 1 })
+    const { page, next_cursor } = pageOf(users, size, (last) => places.write(last.partnerUserId))
+    return {
+      partner_slug: tenant.partnerSlug,
+      environment: tenant.environment,
+      users: page.map(userJson),
+      next_cursor,
+    }
+  },
+})
+
+export const getUser = route({
+  method: 'GET',
+  path: '/partner/v1/users/:partner_user_id',
+  answer: userStateAnswer,
+  handle: async ({ store, tenant, params }) => {
+    const user = await store.readUser(tenant, params.partner_user_id ?? '')
+    if (!user) throw notFound('partnerUser')
+    return { ...userJson(user), consents: user.consents.map(consentJson) }
   },
 })
 

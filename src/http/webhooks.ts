@@ -1,8 +1,25 @@
 // Webhooks over HTTP: registering, reading and removing one, and the wake-up that it receives.
 
 import { z } from 'zod'
-import { EVENT_NAME, register, SECRET_BYTES, secretOf, WEBHOOK_URL_MAX } from '../core/webhook.ts'
-import { webhookAnswer, webhookDeletedAnswer, webhookRegisteredAnswer } from './answer-schemas.ts'
+import { Problem } from '../core/problem.ts'
+import { SECOND_MS } from '../core/time.ts'
+import {
+  EVENT_NAME,
+  register,
+  SECRET_BYTES,
+  secretOf,
+  TESTS_PER_MINUTE,
+  testOf,
+  WEBHOOK_URL_MAX,
+  waitForTest,
+} from '../core/webhook.ts'
+import {
+  deliveriesAnswer,
+  testedAnswer,
+  webhookAnswer,
+  webhookDeletedAnswer,
+  webhookRegisteredAnswer,
+} from './answer-schemas.ts'
 import {
   describe,
   describeAnswer,
@@ -13,7 +30,8 @@ import {
   notText,
   partnerSlug,
 } from './fields.ts'
-import { webhookJson } from './resource-json.ts'
+import { Refusal } from './refusal.ts'
+import { deliveryJson, webhookJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 const webhookBody = z.object({
@@ -54,6 +72,39 @@ export const deleteWebhook = route({
     environment: tenant.environment,
     deleted: await store.deleteWebhook(tenant),
   }),
+})
+
+// What was sent to it, and a test, which is sent at once: the same wake-up as `tranche webhook test` sends.
+
+export const getDeliveries = route({
+  method: 'GET',
+  path: '/partner/v1/webhooks/deliveries',
+  answer: deliveriesAnswer,
+  handle: async ({ store, tenant }) => ({
+    partner_slug: tenant.partnerSlug,
+    environment: tenant.environment,
+    deliveries: (await store.listDeliveries(tenant)).map(deliveryJson),
+  }),
+})
+
+export const postTest = route({
+  method: 'POST',
+  path: '/partner/v1/webhooks/test',
+  body: z.object({}),
+  answer: testedAnswer,
+  handle: ({ store, tenant, deliver, once }) =>
+    once(async () => {
+      const { webhook, tests, now } = await store.readyToTest(tenant)
+      if (!webhook) throw new Problem('webhook_not_found', 'No webhook is registered.')
+      const waitMs = waitForTest(tests, now)
+      if (waitMs > 0)
+        throw new Refusal('rate_limited', `At most ${TESTS_PER_MINUTE} tests of a webhook a minute.`, {
+          'retry-after': String(Math.ceil(waitMs / SECOND_MS)),
+        })
+      const sent = { ...testOf(tenant), webhook }
+      const noted = await store.noteTest(tenant, sent, await deliver(sent))
+      return { partner_slug: tenant.partnerSlug, environment: tenant.environment, ...deliveryJson(noted) }
+    }),
 })
 
 // Which URLs a webhook may have, by their text. src/webhook/address-guard.ts decides which addresses they may lead to.

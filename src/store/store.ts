@@ -27,7 +27,7 @@ import type { Instant } from '../core/time.ts'
 import type { Fill, Report, Trade } from '../core/trade.ts'
 import type { User, UserChange } from '../core/user.ts'
 import type { JobResult } from '../core/vitals.ts'
-import type { WakeUp, Webhook } from '../core/webhook.ts'
+import type { Attempt, Delivered, WakeUp, Webhook } from '../core/webhook.ts'
 import type { OnGrid, Opening, Schedule, Window } from '../core/window.ts'
 import type { CheckStore, MonitoringStore, OpsPageStore, StatusStore } from './monitoring.ts'
 
@@ -618,6 +618,10 @@ export interface UserStore {
     decide: (current: User | null, now: Instant) => UserChange,
   ): Promise<{ user: User; plansPaused: number; executionsCancelled: number }>
   listUsers(tenant: Tenant, page: PageRequest): Promise<(ListedUser & { cursor: number })[]>
+  /** The users of a tenant after one of them, by partner_user_id. */
+  readUsers(tenant: Tenant, page: { after: string | null; limit: number }): Promise<User[]>
+  /** One of them with its newest consents, oldest first. */
+  readUser(tenant: Tenant, partnerUserId: string): Promise<(User & { consents: Consent[] }) | null>
   /** A user with every consent, oldest first, and every plan. */
   findUser(tenant: Tenant, partnerUserId: string): Promise<UserRecord | null>
   /**
@@ -677,12 +681,24 @@ export interface WebhookStore {
   ): Promise<Webhook>
   /** Returns whether there was one to delete. */
   deleteWebhook(tenant: Caller): Promise<boolean>
-  /** Records how an attempt ended, unless the webhook was replaced meanwhile. Returns the webhook as it is now. */
+  /**
+   * Records what was sent and how it ended; of the webhook as well, unless it was replaced meanwhile. Returns the
+   * webhook as it is now.
+   */
   noteAttempt(
-    tenant: Tenant,
-    attempted: Webhook,
+    sent: WakeUp & { webhook: Webhook },
+    attempt: Attempt,
     decide: (current: Webhook, now: Instant) => Webhook,
   ): Promise<Webhook | null>
+  /**
+   * The webhook that a test would be sent to, and when the newest tests ended, the newest first. It is asked as a write
+   * is: refused where a write of the call would be, before anything is sent.
+   */
+  readyToTest(tenant: Caller): Promise<{ webhook: Webhook | null; tests: Instant[]; now: Instant }>
+  /** Records a test, which changes nothing of the webhook. */
+  noteTest(tenant: Tenant, sent: WakeUp & { webhook: Webhook }, attempt: Attempt): Promise<Delivered>
+  /** What was sent to the tenant's webhooks, the newest first: all that is kept of it. */
+  listDeliveries(tenant: Tenant): Promise<Delivered[]>
 }
 
 // How a long listing is read: page by page.

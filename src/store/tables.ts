@@ -311,6 +311,18 @@ const tables = {
     claimed_at: made(orNull(instant())),
   }),
 
+  webhook_deliveries: table('tenant_id number', 'none', {
+    tenant_id: id(),
+    number: count(),
+    ended_at: instant(),
+    count: count(),
+    earliest_execution_id: text<ExecutionId>(),
+    origin: text(),
+    status_code: orNull(count()),
+    failure_reason: orNull(text()),
+    duration_ms: count(),
+  }),
+
   prices: table('at', 'none', { at: instant(), price: price(), source: text() }),
 
   price_imports: table('at', 'none', { at: instant(), price: price() }),

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import type { Agent } from 'undici'
 import { unreadable } from '../core/text.ts'
-import { payloadOf } from '../core/webhook.ts'
+import { type Attempt, payloadOf } from '../core/webhook.ts'
 import { VERSION } from '../resources.ts'
 import type { Guard } from './address-guard.ts'
 import { signedHeaders } from './signature.ts'
@@ -32,9 +32,15 @@ export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): 
   return async ({ webhook, ...wakeUp }) => {
     // A service whose ticks come from cron never sends any.
     const undici = await import('undici')
+    const started = performance.now()
     const url = new URL(webhook.url)
     const signal = AbortSignal.timeout(TOTAL_TIMEOUT_MS)
     const agent = createAgent(undici, { guard, url, trust })
+    const ended = (statusCode: number | null, reason: string | null): Attempt => ({
+      statusCode,
+      reason,
+      durationMs: Math.round(performance.now() - started),
+    })
     try {
       const body = payloadOf(wakeUp)
       const { statusCode, body: answer } = await undici.request(url, {
@@ -51,12 +57,9 @@ export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): 
       // The status decides. The body is read only so that the receiver can finish writing a short answer.
       await answer.dump({ limit: ANSWER_BYTES_MAX, signal }).catch(() => {})
       const delivered = statusCode >= 200 && statusCode < 300
-      return { statusCode, reason: delivered ? null : `HTTP ${statusCode}` }
+      return ended(statusCode, delivered ? null : `HTTP ${statusCode}`)
     } catch (error) {
-      return {
-        statusCode: null,
-        reason: signal.aborted ? `no answer within ${TOTAL_TIMEOUT_MS / 1000} s` : reasonOf(error),
-      }
+      return ended(null, signal.aborted ? `no answer within ${TOTAL_TIMEOUT_MS / 1000} s` : reasonOf(error))
     } finally {
       agent.destroy().catch(() => {})
     }

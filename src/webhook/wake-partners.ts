@@ -46,9 +46,11 @@ export async function wakePartners(
       const attempt = await deliver(delivery)
       if (attempt.reason === null) woken.sent += 1
       else woken.failed += 1
-      const { tenant, webhook } = delivery
-      const now = await store.noteAttempt(tenant, webhook, (current, at) => noteAttempt(current, attempt, at))
-      if (attempt.reason !== null && now?.secret === webhook.secret) report(delivery, now, attempt.reason)
+      const now = await store.noteAttempt(delivery, attempt, (current, at) =>
+        noteAttempt(current, attempt, at),
+      )
+      if (attempt.reason !== null && now?.secret === delivery.webhook.secret)
+        report(delivery, now, attempt.reason)
     })
   } catch (err) {
     warn(`webhooks failed: ${(err as Error).message}`, { err })

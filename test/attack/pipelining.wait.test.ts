@@ -12,7 +12,7 @@ import { converse, head, statuses } from '../http/raw.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { readExposition } from '../support/exposition.ts'
 import { startServe, WITH_OPS } from '../support/process.ts'
-import { startService, USER } from '../support/service.ts'
+import { notDelivered, startService, USER } from '../support/service.ts'
 
 const DESCRIPTION = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'
 const ATTACKERS = 10
@@ -71,6 +71,7 @@ test('of the calls sent ahead on one connection so many are answered at a time, 
     store,
     machine,
     guard: { checkUrl: async () => {} },
+    deliver: notDelivered,
     log: silentLog,
     rateLimit: null,
   })

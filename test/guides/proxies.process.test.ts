@@ -19,7 +19,7 @@ import { machine } from '../../src/machine.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { blocksOf } from '../support/code-blocks.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { startService, USER } from '../support/service.ts'
+import { notDelivered, startService, USER } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { freePort } from '../support/within.ts'
 
@@ -53,7 +53,15 @@ async function startListened(t: TestContext): Promise<Service> {
   })
   await ops.opened(store)
   const guard = { checkUrl: async () => {} }
-  const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null, ops })
+  const app = createApp({
+    store,
+    machine,
+    guard,
+    deliver: notDelivered,
+    log: silentLog,
+    rateLimit: null,
+    ops,
+  })
   const heard: Headers[] = []
   let hanging = ''
   const fetch = async (asked: Request): Promise<Response> => {

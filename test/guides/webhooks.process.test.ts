@@ -118,7 +118,7 @@ suite('the receivers of the guide', { concurrency: true }, () => {
       const deliver = deliverer({ caFile })
       const delivery = deliveryTo(url)
       const forged = { ...delivery, webhook: { ...delivery.webhook, secret: 'sse_whsec_another' } }
-      assert.deepEqual(await deliver(forged), { statusCode: 401, reason: 'HTTP 401' })
+      assert.partialDeepStrictEqual(await deliver(forged), { statusCode: 401, reason: 'HTTP 401' })
 
       const body = '{"event":"executions.available"}'
       const signature = signatureOf(SECRET, body)
@@ -139,7 +139,7 @@ suite('the receivers of the guide', { concurrency: true }, () => {
       assert.ok(answered === 413 || answered === 'cut off', `a body too large: ${answered}`)
       assert.equal(polls(), 0)
 
-      assert.deepEqual(await deliver(delivery), { statusCode: 204, reason: null })
+      assert.partialDeepStrictEqual(await deliver(delivery), { statusCode: 204, reason: null })
       await polled()
       assert.equal(polls(), 1)
     })

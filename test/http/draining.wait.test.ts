@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { createApp } from '../../src/http/app.ts'
 import { type Listener, listenOn } from '../../src/http/listen.ts'
 import { silentLog } from '../../src/log.ts'
-import { type Service, startService, USER } from '../support/service.ts'
+import { notDelivered, type Service, startService, USER } from '../support/service.ts'
 import { converse, head, statuses } from './raw.ts'
 import { DUE, link, PRICE, plan, poll, USERS } from './steps.ts'
 
@@ -31,7 +31,7 @@ async function withDoor(t: TestContext): Promise<{ service: Service; door: Liste
     host: () => 'h',
   }
   const guard = { checkUrl: async () => {} }
-  const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
+  const app = createApp({ store, machine, guard, deliver: notDelivered, log: silentLog, rateLimit: null })
   const door = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: () => 'u' })
   t.after(() => door.end())
   return { service, door }

@@ -10,7 +10,7 @@ import { listenOn } from '../../src/http/listen.ts'
 import type { Log } from '../../src/log.ts'
 import { machine } from '../../src/machine.ts'
 import { makeCertificate } from '../support/certificate.ts'
-import { PLAN, type Service, startService, USER } from '../support/service.ts'
+import { notDelivered, PLAN, type Service, startService, USER } from '../support/service.ts'
 import { exchange, head } from './raw.ts'
 import { assertSound, USERS } from './steps.ts'
 
@@ -184,7 +184,8 @@ test('TLS: clients that never finish their handshake, or speak none, harm nobody
   const { store } = await startService(t)
   const { log, failures } = recordingLog()
 
-  const app = createApp({ store, machine, guard: { checkUrl: async () => {} }, log, rateLimit: null })
+  const guard = { checkUrl: async () => {} }
+  const app = createApp({ store, machine, guard, deliver: notDelivered, log, rateLimit: null })
   const listener = await listenOn(app, {
     host: '127.0.0.1',
     port: 0,

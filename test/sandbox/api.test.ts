@@ -140,7 +140,7 @@ test('a long advance answers in time, goes on, and no other begins meanwhile', a
         sandbox: createSandboxDesk({
           store,
           machine,
-          deliver: async () => ({ statusCode: 204, reason: null }),
+          deliver: async () => ({ statusCode: 204, reason: null, durationMs: 5 }),
           log: silentLog,
           answerAfterMs: 0,
         }),
@@ -169,7 +169,7 @@ test('a service that stops ends an advance at a step, and the clock says how far
   const desk = createSandboxDesk({
     store,
     machine,
-    deliver: async () => ({ statusCode: 204, reason: null }),
+    deliver: async () => ({ statusCode: 204, reason: null, durationMs: 5 }),
     log: silentLog,
     answerAfterMs: 0,
   })

@@ -165,7 +165,7 @@ suite('PostgreSQL: hands that die', () => {
       assert.equal(report.executionsCreated, 0)
       const deliver: Deliver = async ({ count }) => {
         sent.push(count)
-        return { statusCode: 200, reason: null }
+        return { statusCode: 200, reason: null, durationMs: 5 }
       }
       return wakePartners(report.whole, { store, deliver: async () => deliver, warn: assert.fail })
     }

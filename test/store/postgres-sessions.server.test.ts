@@ -438,6 +438,7 @@ for (const [ending, end] of Object.entries(ends))
       sendPlan(store, caller, { partnerPlanId: 'p4' }),
       link(store, caller, 'u2'),
       store.deleteWebhook(caller),
+      store.readyToTest(caller),
       report(store, caller, first.executionId, filled(usd('1'))),
     ]
     // In the same lane, by a key that goes on.

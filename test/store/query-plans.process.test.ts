@@ -39,7 +39,7 @@ const SMALL = [
     'tiers',
     'volatility',
   ],
-  ...['webhook_events', 'webhooks'],
+  ...['webhook_deliveries', 'webhook_events', 'webhooks'],
 ]
 
 /** Indexes of the few rows about which something is still to be done. */

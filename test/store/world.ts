@@ -11,6 +11,7 @@ import { type Plan, type PlanRequest, writePlan } from '../../src/core/plan.ts'
 import { type Instant, plus } from '../../src/core/time.ts'
 import type { Fill, Report } from '../../src/core/trade.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../../src/core/user.ts'
+import { type Attempt, testOf, type WakeUp, type Webhook } from '../../src/core/webhook.ts'
 import { type PassReport, runPass } from '../../src/engine/pass.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import type { AuditEntry, ListedExecution, ListedPlan, NewKey, Store } from '../../src/store/store.ts'
@@ -205,3 +206,12 @@ export const problem =
   (code: string) =>
   (error: unknown): boolean =>
     error instanceof Error && error.name === 'Problem' && (error as Error & { code: string }).code === code
+
+/** A wake-up as it is sent to a webhook. */
+export const announced = (tenant: Tenant, webhook: Webhook, count = 1): WakeUp & { webhook: Webhook } => ({
+  ...testOf(tenant),
+  count,
+  webhook,
+})
+
+export const UNDELIVERED: Attempt = { statusCode: 500, reason: 'HTTP 500', durationMs: 5 }

@@ -119,7 +119,11 @@ export type ServiceOptions = {
   more?: (store: Store, machine: Machine) => Partial<AppOptions>
 }
 
-const notDelivered: Deliver = async () => ({ statusCode: null, reason: 'this service sends nothing' })
+export const notDelivered: Deliver = async () => ({
+  statusCode: null,
+  reason: 'this service sends nothing',
+  durationMs: 0,
+})
 
 export const AUDIT = { osUser: 'test', action: 'test', subject: 'test', detail: {} }
 
@@ -142,6 +146,7 @@ export async function startService(
     store: wrap(store),
     machine,
     guard,
+    deliver: notDelivered,
     log,
     rateLimit,
     sandbox: createSandboxDesk({ store, machine, deliver: notDelivered, log }),
@@ -261,7 +266,8 @@ export function openShell(t: Pick<TestContext, 'after'>): Shell {
   async function serve(): Promise<Listener> {
     const store = await openAgain(file, machine.clock)
     const guard = { checkUrl: async () => {} }
-    const app = createApp({ store, machine, guard, log: silentLog, rateLimit: null })
+    const options = { store, machine, guard, deliver: notDelivered, log: silentLog, rateLimit: null }
+    const app = createApp(options)
     const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
     t.after(async () => {
       await listener.close()

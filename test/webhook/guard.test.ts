@@ -220,7 +220,7 @@ test('the address checked is the address connected to: a name is asked once for 
   // A second question would be answered with an address on which nothing listens.
   const resolve = async () => [asked++ === 0 ? '127.0.0.1' : '127.9.9.9']
   const deliver = deliverer({ resolve, caFile: authority.caFile })
-  assert.deepEqual(await deliver(deliveryTo(`https://${HOST_NAME}:${receiver.port}/hook`)), {
+  assert.partialDeepStrictEqual(await deliver(deliveryTo(`https://${HOST_NAME}:${receiver.port}/hook`)), {
     statusCode: 204,
     reason: null,
   })
@@ -234,7 +234,7 @@ test('the other addresses of a name are tried when one refuses', async (t) => {
   const resolve = async () => ['127.9.9.9', '127.0.0.1']
   const deliver = deliverer({ resolve, caFile: authority.caFile })
   const attempt = await deliver(deliveryTo(`https://${HOST_NAME}:${receiver.port}/hook`))
-  assert.deepEqual(attempt, { statusCode: 204, reason: null })
+  assert.partialDeepStrictEqual(attempt, { statusCode: 204, reason: null })
   const nobody = await deliver(deliveryTo(`https://${HOST_NAME}:${await freePort()}/hook`))
   assert.equal(nobody.statusCode, null)
   assert.match(nobody.reason ?? '', /ECONNREFUSED/)

@@ -89,7 +89,7 @@ const HANGING: Record<string, (t: TestContext) => Promise<void>> = {
     const hanging = deliver(toPort(mute.port)).then(() => 'hanging')
     const streaming = deliver(toPort(receiver.port))
     assert.equal(await Promise.race([hanging, streaming.then(() => 'streaming')]), 'streaming')
-    assert.deepEqual(await streaming, { statusCode: 200, reason: null })
+    assert.partialDeepStrictEqual(await streaming, { statusCode: 200, reason: null })
     await closed.promise
     assert.ok(written < 16 * 1024 * 1024, `no more than buffers hold: ${written}`)
     await hanging

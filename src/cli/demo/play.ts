@@ -98,6 +98,7 @@ export async function runDemo<T>(
       store,
       machine,
       guard: createGuard({ allow: [] }),
+      deliver: async () => ({ statusCode: null, reason: 'a demonstration sends nothing', durationMs: 0 }),
       log: silentLog,
       rateLimit: null,
     })

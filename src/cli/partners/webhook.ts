@@ -2,10 +2,9 @@
 
 import { buffer } from 'node:stream/consumers'
 import { Command, Option } from 'commander'
-import type { ExecutionId } from '../../core/execution.ts'
 import type { Environment, Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
-import { resume, type Webhook } from '../../core/webhook.ts'
+import { resume, testOf, type Webhook } from '../../core/webhook.ts'
 import { webhookJson } from '../../http/resource-json.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
@@ -26,9 +25,6 @@ import {
 import { readSecret } from '../streams.ts'
 import { print, renderFields } from '../terminal.ts'
 import type { ListenOptions } from './webhook-listen.ts'
-
-/** The first execution of a wake-up sent as a test, which announces none. */
-const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
 
 export function webhookCommand(cli: Cli): Command {
   const webhook = new Command('webhook').description('the wake-ups sent to partners')
@@ -130,14 +126,15 @@ async function test(
     const tenant = await tenantNamed(store, partnerSlug, options.env)
     const webhook = existing(tenant, await store.findWebhook(tenant))
     const { deliver } = await webhooksOf(options, { namesAddresses: true })
-    const started = performance.now()
-    const attempt = await deliver({ tenant, webhook, count: 0, earliest: NO_EXECUTION })
+    const sent = { ...testOf(tenant), webhook }
+    const attempt = await deliver(sent)
+    await store.noteTest(tenant, sent, attempt)
     const json = {
       delivered: attempt.reason === null,
       url: webhook.url,
       status_code: attempt.statusCode,
       reason: attempt.reason,
-      duration_ms: Math.round(performance.now() - started),
+      duration_ms: attempt.durationMs,
     }
     print(cli, json, () => renderFields(json))
     if (!json.delivered) cli.exitWith(EXIT.failed)

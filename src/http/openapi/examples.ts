@@ -3,6 +3,7 @@
 
 import { formatUsd } from '../../core/money.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
+import { NO_EXECUTION, TESTS_PER_MINUTE } from '../../core/webhook.ts'
 import { PAGE_MAX } from '../fields.ts'
 import type { ErrorCode, ValidationDetail } from '../refusal.ts'
 import { BODY_BYTES_MAX } from '../request.ts'
@@ -88,6 +89,7 @@ export const BODY_EXAMPLES: Record<string, Examples> = {
   },
   SandboxFire: { now: { summary: 'Whatever comes next', value: { partner_plan_id: 'plan-1' } } },
   SandboxReset: { all: { summary: 'Nothing to choose', value: {} } },
+  WebhookTest: { all: { summary: 'Nothing to choose', value: {} } },
   WebhookRequest: {
     register: {
       summary: 'An address of your own',
@@ -131,6 +133,23 @@ const ANSWERS: Record<string, (usual: Json, whole: Json) => Examples> = {
     },
     none: { summary: 'None is registered', value: withoutWebhook(usual) },
   }),
+  Deliveries: (usual) => {
+    const [taken] = usual.deliveries as Json[]
+    const failed = { ...taken, delivered: false, status_code: 503 }
+    return {
+      newest: {
+        summary: 'One that was delivered, after one that was not',
+        value: { ...usual, deliveries: [{ ...taken, reason: null }, failed] },
+      },
+    }
+  },
+  WebhookTested: (usual) => {
+    const test = { ...usual, test: true, count: 0, earliest_execution_id: NO_EXECUTION }
+    return {
+      delivered: { summary: 'The receiver answers', value: { ...test, reason: null } },
+      failed: { summary: 'It does not', value: { ...test, delivered: false, status_code: 503 } },
+    }
+  },
   Sandbox: (usual) => ({
     still: { summary: 'No advance is under way', value: { ...usual, advancing_to: null } },
   }),
@@ -257,8 +276,10 @@ export const USER_REFUSALS = {
       wrong('bool_type', ['body', 'consent_accepted'], 'Input should be a valid boolean'),
     ]),
   ],
-  change: [
+  missing: [
     refusal('user_not_found', 'unknown_user', 'No such user in this environment', 'Partner user not found.'),
+  ],
+  change: [
     refusal('validation_failed', 'unknown_status', 'An unknown status', [
       wrong('literal_error', ['body', 'status'], "Input should be 'disabled' or 'linked'"),
     ]),
@@ -363,6 +384,22 @@ export const WEBHOOK_REFUSALS: readonly RefusalExample[] = [
   refusal('validation_failed', 'not_https', 'Only https is called', [
     wrong('url_scheme', ['body', 'url'], "URL scheme should be 'https'"),
   ]),
+]
+
+export const TEST_REFUSALS: readonly RefusalExample[] = [
+  refusal('webhook_not_found', 'no_webhook', 'POST /webhooks first', 'No webhook is registered.'),
+  refusal(
+    'rate_limited',
+    'tests_throttled',
+    'Wait as long as Retry-After says',
+    `At most ${TESTS_PER_MINUTE} tests of a webhook a minute.`,
+  ),
+  refusal(
+    'too_many_calls',
+    'test_under_way',
+    'One at a time; it ends within ten seconds',
+    'A test of this webhook is under way.',
+  ),
 ]
 
 /** What any call of the sandbox may be answered. */

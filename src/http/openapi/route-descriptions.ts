@@ -2,6 +2,7 @@
 
 import { LEASE_MS } from '../../core/execution.ts'
 import { MINUTE_MS } from '../../core/time.ts'
+import { DELIVERIES_KEPT, TESTS_PER_MINUTE } from '../../core/webhook.ts'
 import { DUE_PAGE_MAX } from '../fields.ts'
 import {
   ANY_REFUSAL,
@@ -14,6 +15,7 @@ import {
   type RefusalExample,
   SANDBOX_REFUSAL,
   SANDBOX_REFUSALS,
+  TEST_REFUSALS,
   USER_REFUSALS,
   WEBHOOK_REFUSALS,
 } from './examples.ts'
@@ -59,6 +61,27 @@ export const OPERATIONS: Record<string, Operation> = {
     body: 'UserRequest',
     refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...USER_REFUSALS.link],
   },
+  'GET /partner/v1/users': {
+    operationId: 'listUsers',
+    tag: 'Users',
+    summary: 'All users',
+    description: `Page by page, by partner_user_id. ${READS}`,
+    answer: 'Users',
+    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.page],
+    isAddition: true,
+  },
+  'GET /partner/v1/users/:partner_user_id': {
+    operationId: 'getUser',
+    tag: 'Users',
+    summary: 'One user, with every consent',
+    description:
+      'A consent stays for ever, as evidence. The address and the provider of a user whom the operator has erased ' +
+      `are null. ${READS}`,
+    answer: 'UserState',
+    params: { partner_user_id: 'user-1' },
+    refusals: [...ANY_REFUSAL, ...USER_REFUSALS.missing],
+    isAddition: true,
+  },
   'PATCH /partner/v1/users/:partner_user_id': {
     operationId: 'setUserStatus',
     tag: 'Users',
@@ -69,7 +92,7 @@ export const OPERATIONS: Record<string, Operation> = {
     answer: 'UserChanged',
     body: 'UserStatusRequest',
     params: { partner_user_id: 'user-1' },
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...USER_REFUSALS.change],
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...USER_REFUSALS.missing, ...USER_REFUSALS.change],
   },
   'POST /partner/v1/plans': {
     operationId: 'putPlan',
@@ -173,6 +196,30 @@ export const OPERATIONS: Record<string, Operation> = {
     description: `Touches no execution: polling goes on as before. ${SAFE}`,
     answer: 'WebhookDeleted',
     refusals: ANY_REFUSAL,
+  },
+  'GET /partner/v1/webhooks/deliveries': {
+    operationId: 'listDeliveries',
+    tag: 'Webhooks',
+    summary: 'What was sent to your webhooks, and how it ended',
+    description:
+      `The newest ${DELIVERIES_KEPT} wake-ups and tests, the newest first; older ones are forgotten. They stay when ` +
+      `you register another address or end the wake-ups; a reset of the sandbox takes them. ${READS}`,
+    answer: 'Deliveries',
+    refusals: ANY_REFUSAL,
+    isAddition: true,
+  },
+  'POST /partner/v1/webhooks/test': {
+    operationId: 'testWebhook',
+    tag: 'Webhooks',
+    summary: 'Have a wake-up sent that announces nothing',
+    description:
+      'Sent at once and signed as every other, with a count of 0 and an id of zeros, also while the webhook is paused. ' +
+      'The answer says how it ended, after ten seconds at most. It changes no counter and lifts no pause. One at a ' +
+      `time, and at most ${TESTS_PER_MINUTE} a minute. ${SAFE}`,
+    answer: 'WebhookTested',
+    body: 'WebhookTest',
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...TEST_REFUSALS],
+    isAddition: true,
   },
   'GET /partner/v1/billing/monthly': {
     operationId: 'getMonthlyStatement',

@@ -1,12 +1,13 @@
 // A partner: the row and the value, and back.
 
+import type { ExecutionId } from '../../core/execution.ts'
 import type { Tier } from '../../core/fees.ts'
 import type { ApiKey, KeyFacts } from '../../core/key.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Environment, Partner, PartnerStatus, Tenant } from '../../core/partner.ts'
 import { type Instant, plus } from '../../core/time.ts'
 import type { User, UserStatus } from '../../core/user.ts'
-import type { Webhook } from '../../core/webhook.ts'
+import type { Delivered, Webhook } from '../../core/webhook.ts'
 import { intact, newRow, withDigest } from '../digests.ts'
 import { instant, instantOrNull } from '../statement.ts'
 import type { AuditEntry, Consent, ListedAuditEntry, NewKey } from '../store.ts'
@@ -212,6 +213,34 @@ export const webhookParams = (tenantId: number, webhook: Webhook) =>
     last_failed_at: webhook.lastFailure?.at ?? null,
     last_failure_reason: webhook.lastFailure?.reason ?? null,
   })
+
+// What was sent to a webhook: the row and the value, and back.
+
+export type DeliveryRow = Omit<RowOf<'webhook_deliveries'>, 'tenant_id' | 'number'>
+export const deliveryOf = (row: DeliveryRow): Delivered => ({
+  endedAt: instant(row.ended_at),
+  count: Number(row.count),
+  earliest: row.earliest_execution_id as ExecutionId,
+  origin: row.origin,
+  statusCode: row.status_code === null ? null : Number(row.status_code),
+  reason: row.failure_reason,
+  durationMs: Number(row.duration_ms),
+})
+export const deliveryParams = (
+  tenantId: number,
+  number: number,
+  sent: Delivered,
+): NewRow<'webhook_deliveries'> => ({
+  tenant_id: tenantId,
+  number,
+  ended_at: sent.endedAt,
+  count: sent.count,
+  earliest_execution_id: sent.earliest,
+  origin: sent.origin,
+  status_code: sent.statusCode,
+  failure_reason: sent.reason,
+  duration_ms: sent.durationMs,
+})
 
 // An entry of the audit log: the row and the value.
 

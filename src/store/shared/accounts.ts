@@ -5,10 +5,19 @@ import type { ApiKey } from '../../core/key.ts'
 import { ENVIRONMENTS, newPartner, type Partner, type Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Instant, monthOf } from '../../core/time.ts'
-import type { Webhook } from '../../core/webhook.ts'
+import {
+  DELIVERIES_KEPT,
+  type Delivered,
+  deliveredAt,
+  TESTS_PER_MINUTE,
+  type Webhook,
+} from '../../core/webhook.ts'
 import { intact, newRow } from '../digests.ts'
 import {
   changedKeyParams,
+  type DeliveryRow,
+  deliveryOf,
+  deliveryParams,
   type KeyRow,
   keyOf,
   keyParams,
@@ -23,7 +32,7 @@ import {
   webhookParams,
 } from '../rows/accounts.ts'
 import { KEY_COLUMNS, OF_TENANT, ROTATED } from '../sql/accounts.ts'
-import { query } from '../statement.ts'
+import { instant, query } from '../statement.ts'
 import type { KeyStore, NewKey, PartnerStore, WebhookStore } from '../store.ts'
 import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import { type Base, callOf, NOTHING, ofTenant, type Step, type Steps, type Tx } from '../transaction.ts'
@@ -229,6 +238,34 @@ function* webhookByTenant(tx: Tx, { tenantId }: Tenant): Steps<Webhook | null> {
   return row ? webhookOf(intact('webhooks', row)) : null
 }
 
+const INSERT_DELIVERY = query(insertInto('webhook_deliveries'))
+const LAST_DELIVERY = query<{ number: bigint }>(
+  'select coalesce(max(number), 0) as number from webhook_deliveries where tenant_id = :tenant',
+)
+const FORGET_DELIVERIES = query(
+  'delete from webhook_deliveries where tenant_id = :tenant and number <= :before',
+)
+const DELIVERIES = query<DeliveryRow>(
+  'select * from webhook_deliveries where tenant_id = :tenant order by number desc limit :limit',
+)
+const TESTS = query<{ ended_at: bigint }>(
+  `select ended_at from webhook_deliveries where tenant_id = :tenant and count = 0
+   order by number desc limit :limit`,
+)
+
+/** Adds what was sent, under the number after `last`, and forgets what is then too old. */
+function* addDelivery(
+  tx: Tx,
+  { tenantId: tenant }: Tenant,
+  { last, sent }: { last: { number: bigint } | undefined; sent: Delivered },
+): Steps<void> {
+  const number = Number(last?.number ?? 0n) + 1
+  yield* tx.together(
+    tx.run(INSERT_DELIVERY, deliveryParams(tenant, number, sent)),
+    tx.run(FORGET_DELIVERIES, { tenant, before: number - DELIVERIES_KEPT }),
+  )
+}
+
 const putWebhook = (tx: Tx, { tenantId }: Tenant, webhook: Webhook): Step<unknown> =>
   tx.run(PUT_WEBHOOK, webhookParams(tenantId, webhook))
 
@@ -247,19 +284,53 @@ export const createWebhookStore = ({ look, write }: Base): WebhookStore => ({
       return webhook
     }, callOf(tenant)),
 
-  noteAttempt: (tenant, attempted, decide) =>
+  noteAttempt: (wakeUp, attempt, decide) =>
     write(function* (tx) {
-      const [, before, { real }] = yield* tx.together(
-        tx.lock(LOCK_WEBHOOK, { tenant: tenant.tenantId }),
+      const { tenant } = wakeUp
+      const of = { tenant: tenant.tenantId }
+      const [, before, last, { real }] = yield* tx.together(
+        tx.lock(LOCK_WEBHOOK, of),
         webhookByTenant(tx, tenant),
+        tx.get(LAST_DELIVERY, of),
         tx.times,
       )
       // Every registration has a new secret: the outcome of an attempt with an older one does not concern this one.
-      if (before?.secret !== attempted.secret) return before
-      const webhook = decide(before, real)
-      yield* putWebhook(tx, tenant, webhook)
-      return webhook
+      const changed = before?.secret === wakeUp.webhook.secret ? decide(before, real) : null
+      yield* tx.together(
+        addDelivery(tx, tenant, { last, sent: deliveredAt(wakeUp, attempt, real) }),
+        changed ? putWebhook(tx, tenant, changed) : NOTHING,
+      )
+      return changed ?? before
+    }, ofTenant(wakeUp.tenant)),
+
+  readyToTest: (tenant) =>
+    write(function* (tx) {
+      const [webhook, tests, { real }] = yield* tx.together(
+        webhookByTenant(tx, tenant),
+        tx.all(TESTS, { tenant: tenant.tenantId, limit: TESTS_PER_MINUTE }),
+        tx.times,
+      )
+      return { webhook, tests: tests.map(({ ended_at }) => instant(ended_at)), now: real }
+    }, callOf(tenant)),
+
+  noteTest: (tenant, wakeUp, attempt) =>
+    write(function* (tx) {
+      const of = { tenant: tenant.tenantId }
+      const [, last, { real }] = yield* tx.together(
+        tx.lock(LOCK_WEBHOOK, of),
+        tx.get(LAST_DELIVERY, of),
+        tx.times,
+      )
+      const sent = deliveredAt(wakeUp, attempt, real)
+      yield* addDelivery(tx, tenant, { last, sent })
+      return sent
     }, ofTenant(tenant)),
+
+  listDeliveries: async (tenant) => {
+    const page = { tenant: tenant.tenantId, limit: DELIVERIES_KEPT }
+    const rows = await look((tx) => tx.all(DELIVERIES, page), callOf(tenant))
+    return rows.map(deliveryOf)
+  },
 
   deleteWebhook: (tenant) =>
     write(function* (tx) {

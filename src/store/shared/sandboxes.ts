@@ -266,6 +266,7 @@ export type Rows = readonly (readonly [table: string, rows: string])[]
 /** What goes, those that refer to others first. The tenant's keys, webhook and clock stay. */
 export const WIPED: Rows = [
   ['webhook_events', 'tenant_id = :tenant'],
+  ['webhook_deliveries', 'tenant_id = :tenant'],
   ['adjustments', 'tenant_id = :tenant'],
   ['late_reports', 'tenant_id = :tenant'],
   ['trades', 'tenant_id = :tenant'],

@@ -4,7 +4,7 @@
 import type { Caller, Tenant } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
 import { type Instant, later } from '../../core/time.ts'
-import type { User } from '../../core/user.ts'
+import { CONSENTS_SHOWN, type User } from '../../core/user.ts'
 import { type Erasure, erasureHash } from '../erasures.ts'
 import {
   type ConsentRow,
@@ -58,6 +58,13 @@ const THIS_USER =
 const CONSENTS = query<ConsentRow>(
   `select * from consents where user_id = ${THIS_USER} order by received_at, consent_id`,
 )
+const NEWEST_CONSENTS = query<ConsentRow>(
+  `select * from consents where user_id = ${THIS_USER} order by received_at desc, consent_id desc limit :limit`,
+)
+const PAGE = query<UserRow>(
+  `select * from users where tenant_id = :tenant and partner_user_id > :after
+   order by partner_user_id limit :limit`,
+)
 const PLANS_OF = query<PlanRow>(
   `select p.*, u.partner_user_id from plans p join users u using (user_id)
    where p.user_id = ${THIS_USER} order by p.plan_id`,
@@ -94,6 +101,8 @@ type OwnErasing = {
 export function createUserStore(base: Base, { overwrite, remember }: OwnErasing): UserStore {
   const { look, read, write } = base
   return {
+    ...createUserReader(base),
+
     async changeUser(tenant, partnerUserId, decide) {
       const named = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
       for (;;) {
@@ -185,6 +194,24 @@ export function createUserStore(base: Base, { overwrite, remember }: OwnErasing)
     return { user, erasedAt: now, remains: elsewhere ? 'other_row' : remains }
   }
 }
+
+/** What a partner reads of its own users. */
+const createUserReader = ({ look, read }: Base): Pick<UserStore, 'readUser' | 'readUsers'> => ({
+  async readUsers(tenant, { after, limit }) {
+    const page = { tenant: tenant.tenantId, after: after ?? '', limit }
+    return (await look((tx) => tx.all(PAGE, page), callOf(tenant))).map(userOf)
+  },
+
+  readUser: (tenant, partnerUserId) =>
+    read(function* (tx) {
+      const named = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
+      const [row, consents] = yield* tx.together(
+        tx.get(USER, named),
+        tx.all(NEWEST_CONSENTS, { ...named, limit: CONSENTS_SHOWN }),
+      )
+      return row ? { ...userOf(row), consents: consents.reverse().map(consentOf) } : null
+    }, callOf(tenant)),
+})
 
 type StopCounts = { plansPaused: number; executionsCancelled: number }
 type Changed = { stopping: bigint | null; changed: ({ user: User } & StopCounts) | null }

@@ -255,10 +255,10 @@ async function wakeAll(
     const tenant = `${wakeUp.tenant.partnerSlug}/${wakeUp.tenant.environment}`
     seen.payloads.push({ tenant, body: JSON.parse(payloadOf(wakeUp)) })
     const receiver = deed.receivers[tenant] ?? 'takes'
-    if (receiver === 'takes') return { statusCode: 204, reason: null }
-    if (receiver === 'fails') return { statusCode: 500, reason: 'HTTP 500' }
+    if (receiver === 'takes') return { statusCode: 204, reason: null, durationMs: 5 }
+    if (receiver === 'fails') return { statusCode: 500, reason: 'HTTP 500', durationMs: 5 }
     if (deed.hanging?.tenant === tenant) seen.hanging = await call(deed.hanging.call)
-    return { statusCode: null, reason: 'no answer' }
+    return { statusCode: null, reason: 'no answer', durationMs: 5 }
   }
   const warn = (message: string, fields: object) => {
     if ('err' in fields) throw new Error(message, { cause: fields.err })

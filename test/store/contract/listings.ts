@@ -112,6 +112,10 @@ export const listingContract: Contract = {
         page: ({ after, limit }) => store.readPlans(acme, { after: after as string | null, limit }),
         cursor: (row: { partnerPlanId: string }) => row.partnerPlanId,
       },
+      "a tenant's users": {
+        page: ({ after, limit }) => store.readUsers(acme, { after: after as string | null, limit }),
+        cursor: (row: { partnerUserId: string }) => row.partnerUserId,
+      },
       "a tenant's executions": {
         page: async ({ after, limit }) =>
           (await store.readExecutions(acme, { after: placeOf(after, 'createdAt'), limit })).executions,

@@ -15,6 +15,7 @@ import {
   AUDIT,
   allExecutions,
   allPlans,
+  announced,
   type Contract,
   filled,
   keyFor,
@@ -27,6 +28,7 @@ import {
   setUser,
   T0,
   tick,
+  UNDELIVERED,
   type World,
 } from '../world.ts'
 
@@ -353,11 +355,12 @@ export const raceContract: Contract = {
       register(seen, 'https://a.example/', 's', now),
     )
     const attempt = (store: Store) =>
-      store.noteAttempt(acme, webhook, (seen, now) =>
-        noteAttempt(seen, { statusCode: 500, reason: 'HTTP 500' }, now),
+      store.noteAttempt(announced(acme, webhook), UNDELIVERED, (seen, now) =>
+        noteAttempt(seen, UNDELIVERED, now),
       )
     await Promise.all(rounds.flatMap(() => [attempt(here), attempt(there)]))
     assert.equal((await here.findWebhook(acme))?.consecutiveFailures, 2 * ROUNDS)
+    assert.equal((await there.listDeliveries(acme)).length, 2 * ROUNDS)
     const replaced = (store: Store, secret: string) =>
       store.changeWebhook(acme, (seen, now) => register(seen, 'https://b.example/', secret, now))
     await Promise.all([attempt(here), replaced(there, 'new'), attempt(here)])

@@ -90,6 +90,7 @@ export const standstillContract: Contract = {
       STILL,
     )
     await assert.rejects(store.deleteWebhook(acme), STILL)
+    await assert.rejects(store.readyToTest(acme), STILL)
     assert.deepEqual([await allPlans(store), await store.findUser(acme, 'u1')], before)
     assert.equal(await store.findWebhook(acme), null)
   },

@@ -66,6 +66,26 @@ export const tenancyContract: Contract = {
     assert.deepEqual(found?.plans, [])
   },
 
+  'a tenant reads its own users, each with its own consents': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme } = world
+    await link(store, acme, 'u1', 'v1')
+    for (const stranger of strangers(world)) {
+      assert.equal(await store.readUser(stranger, 'u1'), null)
+      assert.deepEqual(await store.readUsers(stranger, { after: null, limit: 10 }), [])
+    }
+    for (const [at, stranger] of strangers(world).entries()) await link(store, stranger, 'u1', `v${at + 2}`)
+    for (const [at, tenant] of [acme, ...strangers(world)].entries()) {
+      const [only, ...others] = await store.readUsers(tenant, { after: null, limit: 10 })
+      const one = await store.readUser(tenant, 'u1')
+      assert.deepEqual([only?.consentVersion, others], [`v${at + 1}`, []])
+      assert.deepEqual(
+        one?.consents.map(({ version }) => version),
+        [`v${at + 1}`],
+      )
+    }
+  },
+
   'changePlan finds neither the user nor the plan of a stranger': async (t, open) => {
     const world = await openWorld(t, open)
     const { store, acme } = world

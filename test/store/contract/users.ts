@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises'
 import { usd } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
-import { linkUser } from '../../../src/core/user.ts'
+import { CONSENTS_SHOWN, linkUser } from '../../../src/core/user.ts'
 import type { Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
@@ -55,6 +55,19 @@ export const userContract: Contract = {
       ],
     )
     assert.equal(found?.consentVersion, 'v3')
+    const { consents, partnerUserId } = (await store.readUser(acme, 'u1')) ?? assert.fail('gone')
+    assert.deepEqual([partnerUserId, consents], ['u1', found?.consents])
+  },
+
+  'of very many consents the newest are read, oldest first': async (t, open) => {
+    const { store, acme } = await openWorld(t, open)
+    const versions = Array.from({ length: CONSENTS_SHOWN + 2 }, (_, i) => `v${i}`)
+    for (const version of versions) await link(store, acme, 'u1', version)
+    const found = await store.readUser(acme, 'u1')
+    assert.deepEqual(
+      found?.consents.map(({ version }) => version),
+      versions.slice(2),
+    )
   },
 
   'an id that no user can have is found by nobody, and harms no call beside it': async (t, open) => {
@@ -67,6 +80,7 @@ export const userContract: Contract = {
     assert.ok(execution)
     for (const id of ['u1\0', '\0', 'u1\u0001']) {
       assert.equal(await store.findUser(acme, id), null)
+      assert.equal(await store.readUser(acme, id), null)
       assert.equal(await store.readPlan(acme, id), null)
       await assert.rejects(setUser(store, acme, id, 'disabled'), problem('user_not_found'))
       // Confirmations of the same moment may share a transaction.
@@ -181,6 +195,8 @@ export const userContract: Contract = {
       [found?.email, found?.authProvider, found?.erasedAt, found?.consents.length, found?.plans.length],
       [null, null, now(), 1, 1],
     )
+    const read = await store.readUser(acme, 'u1')
+    assert.deepEqual([read?.email, read?.authProvider, read?.consents], [null, null, found?.consents])
     assert.equal((await store.findUser(acme, 'u2'))?.email, 'two@example.org')
     assert.equal((await store.findExecution(executionId))?.window.spent, usd('10'))
     assert.equal(await audited(store), before + 1)

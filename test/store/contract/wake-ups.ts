@@ -4,12 +4,23 @@ import assert from 'node:assert/strict'
 import { price } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
-import { noteAttempt, register } from '../../../src/core/webhook.ts'
+import { type Attempt, DELIVERIES_KEPT, noteAttempt, register, testOf } from '../../../src/core/webhook.ts'
 import { decisions } from '../../../src/engine/pass.ts'
 import type { Store } from '../../../src/store/store.ts'
-import { allExecutions, allPlans, type Contract, link, openWorld, sendPlan, type World } from '../world.ts'
+import {
+  AUDIT,
+  allExecutions,
+  allPlans,
+  announced,
+  type Contract,
+  link,
+  openWorld,
+  sendPlan,
+  UNDELIVERED,
+  type World,
+} from '../world.ts'
 
-const FAILED = { statusCode: 500, reason: 'HTTP 500' }
+const TAKEN: Attempt = { statusCode: 204, reason: null, durationMs: 7 }
 
 const webhook = (store: Store, tenant: Tenant, secret = 's') =>
   store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', secret, now))
@@ -116,7 +127,10 @@ export const wakeUpContract: Contract = {
     const world = await openWorld(t, open)
     const { store, acme, bolt } = world
     const first = await webhook(store, acme, 'first')
-    const enter = () => store.noteAttempt(acme, first, (seen, now) => noteAttempt(seen, FAILED, now))
+    const enter = () =>
+      store.noteAttempt(announced(acme, first), UNDELIVERED, (seen, now) =>
+        noteAttempt(seen, UNDELIVERED, now),
+      )
     assert.equal((await enter())?.consecutiveFailures, 1)
     assert.deepEqual(await store.findWebhook(acme), await store.findWebhook(acme))
     assert.equal((await store.findWebhook(acme))?.lastStatusCode, 500)
@@ -130,5 +144,79 @@ export const wakeUpContract: Contract = {
     await store.deleteWebhook(acme)
     assert.equal(await enter(), null)
     assert.equal(await store.findWebhook(bolt), null)
+    // What was sent to an earlier registration was sent all the same.
+    assert.equal((await store.listDeliveries(acme)).length, 3)
+  },
+
+  'what was sent is listed newest first, whoever sent it, and the newest are kept of each tenant': async (
+    t,
+    open,
+  ) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive, bolt } = world
+    const hosts = [store, await world.connect()]
+    const hook = await webhook(store, acme)
+    const other = await webhook(store, bolt)
+    await store.noteTest(bolt, announced(bolt, other, 0), TAKEN)
+    assert.deepEqual(await store.listDeliveries(acme), [])
+    for (let count = 1; count <= DELIVERIES_KEPT + 3; count++) {
+      world.advance(1)
+      const host = hosts[count % 2] ?? store
+      await host.noteAttempt(announced(acme, hook, count), TAKEN, (seen, now) =>
+        noteAttempt(seen, TAKEN, now),
+      )
+    }
+    const sent = await store.listDeliveries(acme)
+    const counts = Array.from({ length: DELIVERIES_KEPT }, (_, i) => DELIVERIES_KEPT + 3 - i)
+    assert.deepEqual(
+      sent.map(({ count }) => count),
+      counts,
+    )
+    assert.deepEqual(sent[0], {
+      ...TAKEN,
+      count: DELIVERIES_KEPT + 3,
+      earliest: testOf(acme).earliest,
+      endedAt: world.now(),
+      origin: 'https://a.example',
+    })
+    assert.equal((await store.listDeliveries(bolt)).length, 1, 'nobody pushes out what another has')
+    assert.deepEqual(await store.listDeliveries(acmeLive), [])
+    assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'a test is recorded, and changes nothing of the webhook': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, acmeLive, now } = world
+    assert.deepEqual(await store.readyToTest(acme), { webhook: null, tests: [], now: now() })
+    const hook = await webhook(store, acme)
+    await webhook(store, acmeLive)
+    const test = { ...testOf(acme), webhook: { ...hook, url: 'https://a.example:8443/secret?token=1' } }
+    const long = { ...UNDELIVERED, reason: 'x'.repeat(600) }
+    const noted = await store.noteTest(acme, test, long)
+    assert.deepEqual(noted, {
+      ...{ count: 0, earliest: `exec_${'0'.repeat(32)}`, endedAt: now(), origin: 'https://a.example:8443' },
+      ...{ statusCode: 500, reason: 'x'.repeat(500), durationMs: 5 },
+    })
+    assert.deepEqual(await store.listDeliveries(acme), [noted])
+    assert.deepEqual(await store.findWebhook(acme), hook)
+    const first = now()
+    world.advance(MINUTE_MS)
+    await store.noteAttempt(announced(acme, hook), TAKEN, (seen) => seen)
+    await store.noteTest(acme, test, TAKEN)
+    assert.deepEqual(await store.readyToTest(acme), { webhook: hook, tests: [now(), first], now: now() })
+    assert.deepEqual((await store.readyToTest(acmeLive)).tests, [])
+  },
+
+  'a reset of a sandbox takes what was sent, of its own tenant': async (t, open) => {
+    const { store, acme, acmeLive } = await openWorld(t, open)
+    for (const tenant of [acme, acmeLive])
+      await store.noteTest(tenant, announced(tenant, await webhook(store, tenant), 0), TAKEN)
+    await store.resetSandbox(acme, AUDIT)
+    assert.deepEqual(await store.listDeliveries(acme), [])
+    assert.equal((await store.listDeliveries(acmeLive)).length, 1)
+    assert.notEqual(await store.findWebhook(acme), null)
+    const late = announced(acme, (await store.findWebhook(acme)) ?? assert.fail('gone'), 0)
+    await store.noteTest(acme, late, TAKEN)
+    assert.equal((await store.listDeliveries(acme)).length, 1)
   },
 }
