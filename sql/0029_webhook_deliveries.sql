@@ -3,7 +3,7 @@
 -- origin is kept.
 create table webhook_deliveries (
   tenant_id integer not null references tenants,
-  number integer not null check (number > 0),
+  number integer not null check (number between 1 and 1000000000000),
   ended_at integer not null,
   count integer not null check (count >= 0),
   earliest_execution_id text not null,

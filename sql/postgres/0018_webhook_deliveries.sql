@@ -3,7 +3,7 @@
 -- origin is kept.
 create table webhook_deliveries (
   tenant_id bigint not null references tenants,
-  number bigint not null check (number > 0),
+  number bigint not null check (number between 1 and 1000000000000),
   ended_at bigint not null,
   count bigint not null check (count >= 0),
   earliest_execution_id text collate "C" not null,

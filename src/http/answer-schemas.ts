@@ -268,7 +268,11 @@ const deliveryAnswer = z.object({
     .max(999)
     .nullable()
     .meta(describeAnswer('The status it answered; null without an answer.', 204)),
-  reason: prose('Why it failed; null when it was delivered.', 'HTTP 503', FAILURE_REASON_MAX).nullable(),
+  failure_reason: prose(
+    'Why it failed; null when it was delivered.',
+    'HTTP 503',
+    FAILURE_REASON_MAX,
+  ).nullable(),
   duration_ms: count('How long it took, in milliseconds.', 84),
 })
 

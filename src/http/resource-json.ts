@@ -95,6 +95,6 @@ export const deliveryJson = (sent: Delivered): DeliveryJson => ({
   origin: sent.origin,
   delivered: sent.reason === null,
   status_code: sent.statusCode,
-  reason: sent.reason,
+  failure_reason: sent.reason,
   duration_ms: sent.durationMs,
 })

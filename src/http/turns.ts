@@ -12,7 +12,7 @@
 // - Slow work (here): one long read or name look-up of a tenant at a time. Against a partner that asks for a year of
 //   reports at once. test/attack/crowds.long.test.ts.
 // - What waits for somebody else (here): one test of a webhook of a tenant at a time. It makes nobody wait: a second
-//   one is refused. Against a receiver that never answers. test/webhook/partner-test.test.ts.
+//   one is refused. Against a receiver that never answers. test/webhook/deliveries.test.ts.
 // - The write queue of a file (src/store/sqlite/file/connection.ts): one writer, and 64 writes or 50 ms in a commit;
 //   tenants take turns. Against a flood of one tenant's writes. test/store/queues.test.ts, test/attack/flood.ts.
 // - The lock of a file (beside that queue): a process that commits without a break leaves it free for 3 ms. Against a

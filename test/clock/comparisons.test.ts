@@ -9,7 +9,7 @@ import { createReadiness } from '../../src/http/ops/readiness.ts'
 import { createRateLimit } from '../../src/http/turns.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
-import { link, plan, poll } from '../http/steps.ts'
+import { link, plan, poll, WEBHOOKS } from '../http/steps.ts'
 import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
 
 const YEAR_MS = 365 * DAY_MS
@@ -134,6 +134,21 @@ for (const off of OFF) {
       const after = [1, 2, 3].map(() => spend(wrong))
       assert.equal(after.filter(Boolean).length, off > 0 ? 2 : 0)
       assert.equal(spend(plus(wrong, 1000)), true)
+    })
+
+    test('tests of a webhook: five more after the jump, and no more', async (t) => {
+      const { call, setClock } = await startService(t)
+      await call('POST', WEBHOOKS, { url: 'https://127.0.0.1/' })
+      const tests = async () => (await call('POST', `${WEBHOOKS}/test`, {})).status
+      const sixTests = async () => {
+        const statuses: number[] = []
+        for (let n = 0; n < 6; n++) statuses.push(await tests())
+        return statuses
+      }
+      for (const at of [T0, wrong, T0]) {
+        setClock(at)
+        assert.deepEqual(await sixTests(), [200, 200, 200, 200, 200, 429], spell(at - T0))
+      }
     })
 
     test('retention: passes and wake-ups are kept by number, whatever they are dated', async (t) => {

@@ -165,7 +165,8 @@ test("wake-ups on a machine of one's own, by copy and paste: a laptop in two com
   assert.match(out, /Waiting for executions/)
   assert.match(out, /^\S+Z exec_[0-9a-f]{32} count 1 answered 204 in \d+ ms$/m)
   assert.match(out, /^poll$/m)
-  assert.match(out, /^delivered +yes$/m)
+  assert.match(out, /"test":true,"count":0,.*"delivered":true/)
+  assert.match(out, /"deliveries":\[\{[^}]*"test":false,"count":1,[^}]*\},\{[^}]*"test":true/)
   assert.match(out, /"webhooks_sent":1,"webhooks_failed":0/)
   // The second one may be on its way to the log when the receiver is stopped.
   assert.match(readFileSync(join(folder, 'receiver.log'), 'utf8'), /^(poll\n){1,2}$/)

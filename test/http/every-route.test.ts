@@ -31,6 +31,8 @@ const ROWS: Record<string, Row> = {
     body: { ...USER, partner_user_id: 'user-of-a-stranger' },
     status: 200,
   },
+  'GET /partner/v1/users': { path: () => '/partner/v1/users', status: 200 },
+  'GET /partner/v1/users/:partner_user_id': { path: () => userPath(KNOWN.user), status: 404 },
   'PATCH /partner/v1/users/:partner_user_id': {
     path: () => userPath(KNOWN.user),
     body: { status: 'disabled' },
@@ -60,6 +62,8 @@ const ROWS: Record<string, Row> = {
   'POST /partner/v1/webhooks': { path: () => WEBHOOKS, body: { url: OWN_HOOK }, status: 200 },
   'GET /partner/v1/webhooks': { path: () => WEBHOOKS, status: 200 },
   'DELETE /partner/v1/webhooks': { path: () => WEBHOOKS, status: 200 },
+  'GET /partner/v1/webhooks/deliveries': { path: () => `${WEBHOOKS}/deliveries`, status: 200 },
+  'POST /partner/v1/webhooks/test': { path: () => `${WEBHOOKS}/test`, body: {}, status: 404 },
   'GET /partner/v1/billing/monthly': {
     path: () => '/partner/v1/billing/monthly?month=2026-01',
     status: 200,
@@ -160,6 +164,7 @@ async function own(service: Service): Promise<string> {
       amount_usd: amount,
     })
   await succeed(service, 'POST', WEBHOOKS, { url: MARKS.hook })
+  await succeed(service, 'POST', `${WEBHOOKS}/test`, {})
   await service.tick(PRICE)
   const [filled] = await executionsOf(service, `${KNOWN.plan}-filled`)
   await poll(service)
@@ -182,6 +187,7 @@ async function contentOf(service: Service) {
       page,
     ),
     webhook: await store.findWebhook(tenant),
+    deliveries: await store.listDeliveries(tenant),
     month: (await service.call('GET', '/partner/v1/billing/monthly?month=2026-01')).body,
   }
 }

@@ -7,7 +7,7 @@ import { adjust } from '../../src/core/late-fill.ts'
 import { btc, usd } from '../../src/core/money.ts'
 import { DAY_MS, formatInstant, HOUR_MS } from '../../src/core/time.ts'
 import { wrap } from '../../src/http/fields.ts'
-import { AUDIT, fill, type Service, startService } from '../support/service.ts'
+import { AUDIT, fill, type Service, startService, USER } from '../support/service.ts'
 import {
   assertSound,
   confirmPath,
@@ -24,9 +24,11 @@ import {
   setUser,
   succeed,
   TRADES,
+  USERS,
+  userPath,
 } from './steps.ts'
 
-const USERS = '/partner/v1/billing/monthly/users'
+const SHARES = '/partner/v1/billing/monthly/users'
 
 const withQuery = (path: string, query: string): string => `${path}${path.includes('?') ? '&' : '?'}${query}`
 
@@ -134,6 +136,60 @@ suite('a plan', () => {
   })
 })
 
+suite('a user', () => {
+  test('shows every consent it ever gave, oldest first, and otherwise what its list shows', async (t) => {
+    const service = await startService(t)
+    const consent = (version: string, timestamp: string) =>
+      succeed(service, 'POST', USERS, {
+        ...{ ...USER, partner_user_id: 'u', email: 'u@example.org', auth_provider: 'apple' },
+        ...{ consent_version: version, consent_timestamp: timestamp },
+      })
+    // What was accepted last may have been accepted first, by its own word.
+    const given = ['2026-01-03', '2026-01-01', '2026-01-02'].map((day) => `${day}T00:00:00.000Z`)
+    const received: string[] = []
+    for (const [n, timestamp] of [...given, given[0] ?? ''].entries()) {
+      await consent(`v${(n % 3) + 1}`, timestamp)
+      if (n < 3) received.push(formatInstant(service.now()))
+      service.advance(1)
+    }
+    const { consents, ...user } = await succeed(service, 'GET', userPath('u'))
+    assert.deepEqual(
+      consents,
+      given.map((timestamp, n) => ({ version: `v${n + 1}`, timestamp, received_at: received[n] })),
+    )
+    assert.deepEqual((await succeed(service, 'GET', USERS)).users, [user])
+    assert.deepEqual([user.email, user.consent_version, user.status], ['u@example.org', 'v1', 'linked'])
+
+    await setUser(service, 'u', 'disabled')
+    assert.equal((await succeed(service, 'GET', userPath('u'))).status, 'disabled')
+    const tenant = await service.store.findTenant('acme', 'test')
+    assert.ok(tenant)
+    await service.store.eraseUser(tenant, 'u', AUDIT)
+    const erased = await succeed(service, 'GET', userPath('u'))
+    assert.deepEqual([erased.email, erased.auth_provider, erased.consents], [null, null, consents])
+    assert.equal((await succeed(service, 'GET', USERS)).users[0].email, null)
+  })
+
+  test('is found by whatever its id is, and otherwise not found', async (t) => {
+    const service = await startService(t)
+    for (const id of ['a/b', 'é \u{1f680}', '%2F', '?x=1#y', ' u ']) {
+      await link(service, id)
+      assert.equal((await succeed(service, 'GET', userPath(id))).partner_user_id, id)
+    }
+    const stranger = { key: await service.issueKey('acme', 'live') }
+    for (const [id, options] of [
+      ['A/b', {}],
+      [' u', {}],
+      ["u' or 1=1 --", {}],
+      ['a/b', stranger],
+    ] as const) {
+      const { status, headers, body } = await service.call('GET', userPath(id), undefined, options)
+      assert.deepEqual([status, headers.get('x-error-code')], [404, 'user_not_found'], id)
+      assert.deepEqual(body, { detail: 'Partner user not found.' })
+    }
+  })
+})
+
 suite('lists', () => {
   test('in pages give each row once, in order, to its own tenant alone', async (t) => {
     const service = await startService(t)
@@ -144,6 +200,7 @@ suite('lists', () => {
     const stranger = { key: await service.issueKey('acme', 'live') }
     const lists = [
       [PLANS, 'plans', 'partner_plan_id'],
+      [USERS, 'users', 'partner_user_id'],
       [EXECUTIONS, 'executions', 'execution_id'],
       [`${TRADES}?month=2026-01`, 'trades', 'execution_id'],
     ] as const
@@ -167,16 +224,16 @@ suite('lists', () => {
     const sent = await sendFirst(service, ['a', 'b'])
     for (const [order, id] of [...sent.values()].entries())
       await succeed(service, 'POST', confirmPath(id), fill(`o${order}`, '10.00'))
-    const lists = [PLANS, EXECUTIONS, `${TRADES}?month=2026-01`, `${USERS}?month=2026-01`]
-    const cursors = new Map([[lists[3], wrap(`user ${Date.UTC(2026, 0, 6)} u`)]])
-    // There is only one user.
-    for (const path of lists.slice(0, 3))
+    const shares = `${SHARES}?month=2026-01`
+    const lists = [PLANS, USERS, EXECUTIONS, `${TRADES}?month=2026-01`, shares]
+    const cursors = new Map([[shares, wrap(`user ${Date.UTC(2026, 0, 6)} u`)]])
+    for (const path of lists.slice(0, -1))
       cursors.set(path, (await succeed(service, 'GET', withQuery(path, 'limit=1'))).next_cursor)
     for (const path of lists)
       for (const [own, cursor] of cursors)
         if (own === path) await succeed(service, 'GET', withQuery(path, `cursor=${cursor}`))
         else await refuseCursor(service, path, cursor)
-    await refuseCursor(service, `${USERS}?month=2026-02`, cursors.get(lists[3]))
+    await refuseCursor(service, `${SHARES}?month=2026-02`, cursors.get(shares))
   })
 
   test('change nothing: no lease, no delivery, no status', async (t) => {
@@ -190,7 +247,8 @@ suite('lists', () => {
       [pending?.status, pending?.delivered_count, pending?.lease_expires_at],
       ['pending', 0, null],
     )
-    for (const path of [PLANS, planPath('p'), `${TRADES}?month=2026-01`]) await succeed(service, 'GET', path)
+    for (const path of [PLANS, planPath('p'), USERS, userPath('u'), `${TRADES}?month=2026-01`])
+      await succeed(service, 'GET', path)
     assert.deepEqual(await executionsOf(service, 'p'), before)
     const early = await service.call('POST', confirmPath(String(pending?.execution_id)), fill('o', '10.00'))
     assert.equal(early.status, 409, 'what was only read cannot be confirmed')

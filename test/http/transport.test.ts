@@ -90,8 +90,8 @@ test('a sane request id is echoed, any other one replaced', async (t) => {
 
 const ALLOW: Record<string, readonly string[]> = {
   [ME]: ['GET'],
-  [USERS]: ['POST'],
-  [userPath('u')]: ['PATCH'],
+  [USERS]: ['POST', 'GET'],
+  [userPath('u')]: ['GET', 'PATCH'],
   [PLANS]: ['POST', 'GET'],
   [planPath('p')]: ['GET'],
   [EXECUTIONS]: ['GET'],
@@ -99,6 +99,8 @@ const ALLOW: Record<string, readonly string[]> = {
   [DUE]: ['GET'],
   [confirmPath('exec_0')]: ['POST'],
   [WEBHOOKS]: ['POST', 'GET', 'DELETE'],
+  [`${WEBHOOKS}/deliveries`]: ['GET'],
+  [`${WEBHOOKS}/test`]: ['POST'],
 }
 const METHODS = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE']
 
@@ -402,6 +404,7 @@ const TAKEN: Record<string, (executionId: string) => [path: string, body: object
   'POST /partner/v1/plans': () => [PLANS, { ...PLAN, partner_user_id: 'p1' }],
   'POST /partner/v1/executions/:execution_id/confirm': (id) => [confirmPath(id), fill('order', '10.00')],
   'POST /partner/v1/webhooks': () => [WEBHOOKS, { url: 'https://127.0.0.1/hook' }],
+  'POST /partner/v1/webhooks/test': () => [`${WEBHOOKS}/test`, {}],
   'POST /partner/v1/sandbox/advance': () => [`${SANDBOX}/advance`, { by: '1s' }],
   'POST /partner/v1/sandbox/fire': () => [`${SANDBOX}/fire`, { partner_plan_id: 'p2' }],
   'POST /partner/v1/sandbox/reset': () => [`${SANDBOX}/reset`, {}],
@@ -435,7 +438,7 @@ test('every route with a body names what it ignores, also when it refuses', asyn
     assert.deepEqual([taken.status, taken.headers.get(HEADER)], [200, told], route)
     const misshapen = await service.call(method, `${path}?dry_run=1`, unknown)
     if (REFUSED[route] === undefined) {
-      // A reset has nothing that could be wrong.
+      // A reset and a test have nothing that could be wrong.
       assert.deepEqual([misshapen.status, misshapen.headers.get(HEADER)], [200, told], route)
       continue
     }

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import createClient, { type Middleware } from 'openapi-fetch'
+import { TESTS_PER_MINUTE } from '../../src/core/webhook.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import {
   confirmPath,
@@ -118,6 +119,7 @@ suite('the contract', () => {
     await refuse(service, 422, 'POST', USERS, { ...nobody, consent_accepted: 'yes' })
     await refuse(service, 404, 'PATCH', userPath('stranger'), { status: 'disabled' })
     await refuse(service, 422, 'PATCH', userPath('stranger'), { status: 'gone' })
+    await refuse(service, 404, 'GET', userPath('stranger'))
 
     const wanted = { ...PLAN, partner_plan_id: 'plan-1' }
     await refuse(service, 404, 'POST', PLANS, wanted)
@@ -140,6 +142,7 @@ suite('the contract', () => {
       'billing/monthly/users?month=2026-01&',
       'trades?month=2026-01&',
       'plans?',
+      'users?',
       'executions?',
     ]) {
       await refuse(service, 422, 'GET', `/partner/v1/${list}limit=1001`)
@@ -147,6 +150,27 @@ suite('the contract', () => {
     }
     await refuse(service, 422, 'GET', `${EXECUTIONS}?since=2026-01-05T00:00:00`)
     await refuse(service, 404, 'GET', planPath('stranger'))
+  })
+
+  test('tests of a webhook', async (t) => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const begun = Promise.withResolvers<void>()
+    const held = async () => {
+      begun.resolve()
+      await promise
+      return { statusCode: 204, reason: null, durationMs: 5 }
+    }
+    const service = await startService(t, { more: () => ({ deliver: held }) })
+    const at = `${WEBHOOKS}/test`
+    await refuse(service, 404, 'POST', at, {})
+    await service.call('POST', WEBHOOKS, { url: 'https://127.0.0.1/' })
+    const first = service.call('POST', at, {})
+    await begun.promise
+    await refuse(service, 429, 'POST', at, {})
+    resolve()
+    await first
+    for (let n = 1; n < TESTS_PER_MINUTE; n++) await service.call('POST', at, {})
+    await refuse(service, 429, 'POST', at, {})
   })
 
   test('the sandbox', async (t) => {

@@ -202,6 +202,11 @@ const SENT: Record<string, (t: TestContext, body: object) => Promise<{ status?: 
     const guard = { checkUrl: async () => {} }
     return succeed(await startService(t, { more: () => ({ guard }) }), 'POST', WEBHOOKS, body)
   },
+  testWebhook: async (t, body) => {
+    const service = await startService(t)
+    await succeed(service, 'POST', WEBHOOKS, { url: 'https://127.0.0.1/' })
+    return succeed(service, 'POST', `${WEBHOOKS}/test`, body)
+  },
   advanceSandbox: inSandbox('advance'),
   fireSandboxTranche: inSandbox('fire'),
   resetSandbox: inSandbox('reset'),

@@ -15,6 +15,12 @@ export async function takeEveryRoute(api: Client<paths>, pass: () => Promise<unk
   const consent = { consent_accepted: true, consent_version: 'v1', consent_timestamp: '2026-01-01T00:00:00Z' }
   const user = await api.POST('/partner/v1/users', { body: { partner_user_id: 'u1', ...consent } })
   assert.equal(user.data?.status, 'linked')
+  const linked = await api.GET('/partner/v1/users', { params: { query: { limit: 10 } } })
+  assert.deepEqual([linked.data?.users.length, linked.data?.next_cursor], [1, null])
+  const one = await api.GET('/partner/v1/users/{partner_user_id}', {
+    params: { path: { partner_user_id: 'u1' } },
+  })
+  assert.deepEqual(one.data?.consents[0]?.version, 'v1')
   const made = await api.POST('/partner/v1/plans', {
     body: { partner_user_id: 'u1', partner_plan_id: 'p1', amount_usd: '60.00', frequency: 'daily' },
   })
@@ -46,6 +52,9 @@ export async function takeEveryRoute(api: Client<paths>, pass: () => Promise<unk
   const registered = await api.POST('/partner/v1/webhooks', { body: { url } })
   assert.match(registered.data?.secret ?? '', /^sse_whsec_/)
   assert.equal((await api.GET('/partner/v1/webhooks')).data?.url, url)
+  const tested = await api.POST('/partner/v1/webhooks/test', { body: {} })
+  const sent = await api.GET('/partner/v1/webhooks/deliveries')
+  assert.deepEqual([tested.data?.delivered, sent.data?.deliveries[0]?.test], [false, true])
   assert.equal((await api.DELETE('/partner/v1/webhooks')).data?.deleted, true)
   const month = { params: { query: { month: '2026-01' } } }
   assert.equal((await api.GET('/partner/v1/billing/monthly', month)).data?.volume_usd, '10.00')

@@ -47,9 +47,9 @@ export type Stage = Service & {
 }
 
 export async function startStage(t: Pick<TestContext, 'after'>): Promise<Stage> {
-  const service = await startService(t)
   const authority = makeAuthority(t)
   const trusting = deliverer({ caFile: authority.caFile })
+  const service = await startService(t, { more: () => ({ deliver: trusting }) })
   const warnings: Warning[] = []
   const succeed = async (method: string, path: string, body: unknown, key = service.key) => {
     const answer = await service.call(method, path, body, { key })

@@ -139,14 +139,14 @@ const ANSWERS: Record<string, (usual: Json, whole: Json) => Examples> = {
     return {
       newest: {
         summary: 'One that was delivered, after one that was not',
-        value: { ...usual, deliveries: [{ ...taken, reason: null }, failed] },
+        value: { ...usual, deliveries: [{ ...taken, failure_reason: null }, failed] },
       },
     }
   },
   WebhookTested: (usual) => {
     const test = { ...usual, test: true, count: 0, earliest_execution_id: NO_EXECUTION }
     return {
-      delivered: { summary: 'The receiver answers', value: { ...test, reason: null } },
+      delivered: { summary: 'The receiver answers', value: { ...test, failure_reason: null } },
       failed: { summary: 'It does not', value: { ...test, delivered: false, status_code: 503 } },
     }
   },

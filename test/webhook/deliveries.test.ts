@@ -1,0 +1,211 @@
+// What a partner reads of what was sent to it, and the tests that it has sent.
+
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { formatInstant, MINUTE_MS, SECOND_MS } from '../../src/core/time.ts'
+import { DELIVERIES_KEPT, TESTS_PER_MINUTE } from '../../src/core/webhook.ts'
+import { isSignature } from '../../src/webhook/signature.ts'
+import { type Json, succeed } from '../http/steps.ts'
+import { AUDIT, type CallOptions, runHere, type Service } from '../support/service.ts'
+import { freePort } from '../support/within.ts'
+import { startReceiver } from './receiver.ts'
+import { LOW_PRICE, startStage, WEBHOOKS } from './stage.ts'
+
+const DELIVERIES = `${WEBHOOKS}/deliveries`
+const TEST = `${WEBHOOKS}/test`
+const NO_EXECUTION = `exec_${'0'.repeat(32)}`
+const OWN = { partner_slug: 'acme', environment: 'test' }
+
+const deliveriesOf = async (service: Service, options?: CallOptions): Promise<Json[]> =>
+  (await succeed(service, 'GET', DELIVERIES, undefined, options)).deliveries
+
+const sendTest = (service: Service, options?: CallOptions) => service.call('POST', TEST, {}, options)
+
+/** A stage with a registered receiver, whose next answers the test sets. */
+async function withReceiver(t: TestContext) {
+  const stage = await startStage(t)
+  const answer = { status: 204, held: Promise.resolve() as Promise<unknown> }
+  const certificate = stage.authority.issue('IP:127.0.0.1')
+  const receiver = await startReceiver(t, certificate, (response) => {
+    answer.held.then(() => response.writeHead(answer.status).end())
+  })
+  const secret = await stage.register(receiver.port, '/hook?token=hidden')
+  return { stage, receiver, secret, answer, origin: `https://127.0.0.1:${receiver.port}` }
+}
+
+test('every attempt is listed with how it ended, the newest first, and no other part of the address', async (t) => {
+  const { stage, answer, origin } = await withReceiver(t)
+  assert.deepEqual(await deliveriesOf(stage), [])
+  await stage.addPlan('a')
+  await stage.addPlan('b')
+  await stage.pass()
+  const first = formatInstant(stage.now())
+  stage.advance(MINUTE_MS)
+  answer.status = 503
+  await stage.pass(LOW_PRICE)
+  const sent = await deliveriesOf(stage)
+  const [earliest] = await stage.store.listExecutions(
+    { slug: null, environment: null, status: null, stuck: false },
+    { after: null, limit: 1 },
+  )
+  const common = { event: 'executions.available', test: false, count: 2, origin }
+  assert.deepEqual(
+    sent.map(({ duration_ms, earliest_execution_id, ...rest }) => {
+      assert.ok(Number(duration_ms) < 10_000)
+      return rest
+    }),
+    [
+      {
+        ...{ ended_at: formatInstant(stage.now()), ...common },
+        ...{ delivered: false, status_code: 503, failure_reason: 'HTTP 503' },
+      },
+      { ended_at: first, ...common, delivered: true, status_code: 204, failure_reason: null },
+    ],
+  )
+  assert.equal(sent[1]?.earliest_execution_id, earliest?.executionId)
+  const other = { key: await stage.issueKey('acme', 'live') }
+  assert.deepEqual(await deliveriesOf(stage, other), [])
+})
+
+test('the list stays when the address is replaced or removed, and goes with the sandbox', async (t) => {
+  const { stage } = await withReceiver(t)
+  await stage.addPlan('a')
+  await stage.pass()
+  const before = await deliveriesOf(stage)
+  assert.equal(before.length, 1)
+  await stage.register(await freePort(), '/other')
+  assert.deepEqual(await deliveriesOf(stage), before)
+  await succeed(stage, 'DELETE', WEBHOOKS)
+  assert.deepEqual(await deliveriesOf(stage), before)
+  await stage.store.eraseUser(await stage.tenant(), 'a', AUDIT)
+  assert.deepEqual(await deliveriesOf(stage), before, 'nothing personal is in it')
+  await succeed(stage, 'POST', '/partner/v1/sandbox/reset', {})
+  assert.deepEqual(await deliveriesOf(stage), [])
+})
+
+test('a test is signed like every other wake-up, announces nothing, and changes nothing of the webhook', async (t) => {
+  const { stage, receiver, secret, answer, origin } = await withReceiver(t)
+  const tenant = await stage.tenant()
+  const paused = await stage.store.changeWebhook(tenant, (seen) => {
+    assert.ok(seen)
+    return { ...seen, status: 'paused', consecutiveFailures: 10 }
+  })
+  const tested = await succeed(stage, 'POST', TEST, {})
+  const [received] = receiver.received
+  assert.ok(received)
+  assert.equal(received.path, '/hook?token=hidden')
+  const signature = String(received.headers['x-service-signature'])
+  assert.ok(isSignature(signature, secret, received.raw))
+  const payload = { event: 'executions.available', ...OWN, count: 0, earliest_execution_id: NO_EXECUTION }
+  assert.deepEqual(JSON.parse(received.raw.toString()), payload)
+  assert.deepEqual(tested, {
+    ...{ ...OWN, ended_at: formatInstant(stage.now()), event: 'executions.available', test: true },
+    ...{ count: 0, earliest_execution_id: NO_EXECUTION, origin, delivered: true },
+    ...{ status_code: 204, failure_reason: null, duration_ms: tested.duration_ms },
+  })
+  answer.status = 302
+  const failed = await succeed(stage, 'POST', TEST, {})
+  assert.deepEqual([failed.delivered, failed.status_code, failed.failure_reason], [false, 302, 'HTTP 302'])
+  assert.deepEqual(await stage.webhook(), paused)
+  const listed = (await deliveriesOf(stage)).map((sent) => ({ ...OWN, ...sent }))
+  assert.deepEqual(listed, [failed, tested])
+  assert.deepEqual(stage.warnings, [])
+})
+
+test('the command leaves the same record', async (t) => {
+  const { stage, receiver } = await withReceiver(t)
+  const options = ['--webhook-allow-cidr', '127.0.0.0/8', '--webhook-ca', stage.authority.caFile]
+  const argv = ['--db', stage.file, '--json', 'webhook', 'test', 'acme', '--env', 'test', ...options]
+  assert.equal((await runHere(argv)).code, 0)
+  assert.equal(receiver.received.length, 1)
+  const [sent] = await deliveriesOf(stage)
+  assert.deepEqual([sent?.test, sent?.delivered, sent?.status_code], [true, true, 204])
+})
+
+test('without a webhook there is nothing to test', async (t) => {
+  const stage = await startStage(t)
+  const { status, headers, body } = await sendTest(stage)
+  assert.deepEqual(
+    [status, headers.get('x-error-code'), body],
+    [404, 'webhook_not_found', { detail: 'No webhook is registered.' }],
+  )
+  assert.deepEqual(await deliveriesOf(stage), [])
+})
+
+// A partner chooses the address, and the answer says what is there: too few for a scan, and one small request for each.
+
+test('tests are few a minute, whatever is registered meanwhile and whichever key asks', async (t) => {
+  const { stage, receiver } = await withReceiver(t)
+  const other = { key: await stage.issueKey('acme', 'test') }
+  const closed = await freePort()
+  for (let n = 0; n < TESTS_PER_MINUTE; n++) {
+    await stage.register(n % 2 === 0 ? receiver.port : closed)
+    const { delivered } = await succeed(stage, 'POST', TEST, {}, n === 1 ? other : {})
+    assert.equal(delivered, n % 2 === 0)
+    stage.advance(SECOND_MS)
+  }
+  const sent = receiver.received.length
+  await stage.register(receiver.port)
+  for (const options of [{}, other]) {
+    const { status, headers, body } = await sendTest(stage, options)
+    assert.deepEqual([status, headers.get('x-error-code')], [429, 'rate_limited'])
+    assert.equal(headers.get('retry-after'), String(60 - TESTS_PER_MINUTE))
+    assert.match(body.detail, /At most 5 tests/)
+  }
+  // A wake-up is no test.
+  await stage.addPlan('a')
+  assert.deepEqual(await stage.pass(), { sent: 1, failed: 0 })
+  assert.equal((await sendTest(stage)).status, 429)
+  const live = { key: await stage.issueKey('acme', 'live') }
+  await stage.register(receiver.port, '/live', live.key)
+  assert.equal((await sendTest(stage, live)).status, 200, 'another tenant has its own')
+  assert.equal(receiver.received.length, sent + 2)
+  stage.advance(MINUTE_MS - TESTS_PER_MINUTE * SECOND_MS)
+  assert.equal((await sendTest(stage)).status, 200)
+  assert.equal((await sendTest(stage)).status, 429)
+})
+
+test('a test that hangs is the only one of its tenant, and holds up nothing else', async (t) => {
+  const { stage, receiver, answer } = await withReceiver(t)
+  const { promise, resolve } = Promise.withResolvers<void>()
+  answer.held = promise
+  const hanging = sendTest(stage)
+  await receiver.count(1)
+  const second = await sendTest(stage)
+  assert.deepEqual(
+    [second.status, second.headers.get('x-error-code'), second.headers.get('retry-after')],
+    [429, 'too_many_calls', '1'],
+  )
+  // What else waits for others, and what only reads, goes on.
+  await succeed(stage, 'GET', '/partner/v1/billing/monthly?month=2026-01')
+  await succeed(stage, 'POST', WEBHOOKS, { url: 'https://127.0.0.1/elsewhere' })
+  assert.deepEqual(await deliveriesOf(stage), [], 'it is recorded when it has ended')
+  resolve()
+  const { status, body } = await hanging
+  assert.deepEqual([status, body.delivered, receiver.received.length], [200, true, 1])
+  assert.equal((await stage.webhook()).url, 'https://127.0.0.1/elsewhere')
+  assert.equal((await deliveriesOf(stage)).length, 1)
+})
+
+test('an address that leads inside is refused at the test as well', async (t) => {
+  const { stage } = await withReceiver(t)
+  await stage.store.changeWebhook(await stage.tenant(), (seen) => {
+    assert.ok(seen)
+    return { ...seen, url: 'https://10.0.0.1:22/' }
+  })
+  const { delivered, status_code, failure_reason } = await succeed(stage, 'POST', TEST, {})
+  assert.deepEqual([delivered, status_code], [false, null])
+  assert.match(failure_reason, /10\.0\.0\.1 is not on the public internet/)
+})
+
+test('the newest are kept, and no more', async (t) => {
+  const { stage } = await withReceiver(t)
+  const webhook = await stage.webhook()
+  const tenant = await stage.tenant()
+  const wakeUp = { tenant, count: 1, earliest: NO_EXECUTION as never, webhook }
+  const attempt = { statusCode: 204, reason: null, durationMs: 1 }
+  for (let count = 1; count <= DELIVERIES_KEPT + 5; count++)
+    await stage.store.noteAttempt({ ...wakeUp, count }, attempt, (seen) => seen)
+  const counts = (await deliveriesOf(stage)).map(({ count }) => count)
+  assert.deepEqual([counts.length, counts[0], counts.at(-1)], [DELIVERIES_KEPT, DELIVERIES_KEPT + 5, 6])
+})
