@@ -283,7 +283,11 @@ const SHOWN_MAX = 1_000
 const EXPECTED = ['plan_not_found', 'sandbox_refused', 'database_in_use']
 
 /** How a call that is sent again may be refused: a sandbox may be moving or have nothing left, and tests have a pace. */
-const REFUSED_AGAIN: Record<string, number> = { advanceSandbox: 409, fireSandboxTranche: 409, testWebhook: 429 }
+const REFUSED_AGAIN: Record<string, number> = {
+  advanceSandbox: 409,
+  fireSandboxTranche: 409,
+  testWebhook: 429,
+}
 
 type Stage = {
   target: Target

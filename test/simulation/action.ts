@@ -14,9 +14,11 @@ export type Terms = Pick<Order, 'usd' | 'btc' | 'price' | 'fee'>
 
 /** One call of the API. */
 export type Call = { do: 'call'; key: string } & (
-  | { route: 'me' | 'due' | 'webhook' | 'unhook' }
+  | { route: 'me' | 'due' | 'webhook' | 'unhook' | 'deliveries' | 'testHook' }
   | { route: 'user'; body: UserBody }
   | { route: 'setUser'; user: string; status: 'linked' | 'disabled' }
+  | { route: 'userList'; limit: number }
+  | { route: 'userOf'; user: string }
   | { route: 'plan'; body: PlanBody }
   | { route: 'confirm'; of: ExecutionRef | string; body: ConfirmBody }
   | { route: 'hook'; url: string }
@@ -185,6 +187,10 @@ function requestOf(state: State, call: Call): ApiRequest {
       return asked('POST', 'users', call.body)
     case 'setUser':
       return asked('PATCH', `users/${encodeURIComponent(call.user)}`, { status: call.status })
+    case 'userList':
+      return { ...asked('GET', `users?limit=${call.limit}`), pages: true }
+    case 'userOf':
+      return asked('GET', `users/${encodeURIComponent(call.user)}`)
     case 'plan':
       return asked('POST', 'plans', call.body)
     case 'confirm': {
@@ -197,6 +203,10 @@ function requestOf(state: State, call: Call): ApiRequest {
       return asked('GET', 'webhooks')
     case 'unhook':
       return asked('DELETE', 'webhooks')
+    case 'deliveries':
+      return asked('GET', 'webhooks/deliveries')
+    case 'testHook':
+      return asked('POST', 'webhooks/test', {})
     case 'settle': {
       const execution = executionOf(state, call.of)
       const { order } = orderFor(state, execution, call.terms)

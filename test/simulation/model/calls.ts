@@ -15,7 +15,18 @@ import {
   totalsOf,
   userLineOf,
 } from './months.ts'
-import { deleteWebhook, getWebhook, patchUser, postPlan, postUser, postWebhook } from './plans.ts'
+import {
+  deleteWebhook,
+  getDeliveries,
+  getUser,
+  getWebhook,
+  patchUser,
+  postPlan,
+  postUser,
+  postWebhook,
+  testWebhook,
+  userListPages,
+} from './plans.ts'
 import {
   type Execution,
   idempotencyKey,
@@ -52,11 +63,12 @@ export function answer(state: State, call: Call): Expected[] {
   if (tenant.partner.status !== 'active') return [refused(403, 'Partner is not active.')]
   if (state.standsStill && WAITING.includes(call.route)) return [STANDS_STILL]
   if (call.route === 'users') return userPages(state, tenant, call)
+  if (call.route === 'userList') return userListPages(tenant, call.limit)
   return call.route === 'trades' ? tradePages(state, tenant, call) : [answerTo(state, tenant, call)]
 }
 
 /** What waits until a database that was put back goes on: what hands out, and what changes what fires. */
-const WAITING: readonly Call['route'][] = ['due', 'user', 'setUser', 'plan', 'hook', 'unhook']
+const WAITING: readonly Call['route'][] = ['due', 'user', 'setUser', 'plan', 'hook', 'unhook', 'testHook']
 const STANDS_STILL: Expected = { status: 503, code: 'service_stands_still', says: [] }
 
 type Paged = { month: string; limit: number }
@@ -64,7 +76,7 @@ type Paged = { month: string; limit: number }
 function answerTo(
   state: State,
   tenant: Tenant,
-  call: Exclude<Call, { route: 'users' | 'trades' }>,
+  call: Exclude<Call, { route: 'users' | 'userList' | 'trades' }>,
 ): Expected {
   const { partner, environment } = tenant
   switch (call.route) {
@@ -81,6 +93,8 @@ function answerTo(
       return postUser(state, tenant, call.body)
     case 'setUser':
       return patchUser(state, tenant, call.user, call.status)
+    case 'userOf':
+      return getUser(tenant, call.user)
     case 'plan':
       return postPlan(state, tenant, call.body)
     case 'confirm': {
@@ -97,6 +111,10 @@ function answerTo(
       return getWebhook(tenant)
     case 'unhook':
       return deleteWebhook(tenant)
+    case 'deliveries':
+      return getDeliveries(tenant)
+    case 'testHook':
+      return testWebhook(state, tenant)
     case 'month':
       return ok(summaryOf(bill(state, tenant, fix(state, call.month, tenant))))
   }
@@ -174,7 +192,7 @@ export function recordOf(state: State): Lines {
   return lines
 }
 
-function ofTenant({ name, users, webhook }: Tenant, lines: Lines): void {
+function ofTenant({ name, users, webhook, deliveries }: Tenant, lines: Lines): void {
   for (const user of users.values()) {
     const { email, provider, consentVersion, consentAt, status, createdAt, updatedAt } = user
     const dates = line(iso(createdAt), iso(updatedAt))
@@ -182,6 +200,8 @@ function ofTenant({ name, users, webhook }: Tenant, lines: Lines): void {
     const consent = line(consentVersion, iso(consentAt), consents.join(';'))
     lines.users.push(line(name, user.id, email, provider, consent, status, dates))
   }
+  for (const { endedAt, count, statusCode, failure } of deliveries)
+    lines.deliveries.push(line(name, iso(endedAt), count, statusCode, failure))
   if (!webhook) return
   const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, failures, lastFailure } =
     webhook

@@ -41,6 +41,7 @@ function addPartner(state: State, slug: string): Refusal {
       plans: new Map(),
       executions: [],
       webhook: null,
+      deliveries: [],
       past: new Map(),
       apart: null,
     }
@@ -233,6 +234,7 @@ function resetSandbox(state: State, tenant: Tenant): Refusal {
   state.lateNumbers = Math.max(0, ...state.executions.flatMap(({ late }) => late.map(({ number }) => number)))
   tenant.users.clear()
   tenant.plans.clear()
+  tenant.deliveries = []
   tenant.apart ??= { reportedUntil: 0 }
   return audit(state)
 }

@@ -196,11 +196,13 @@ function assertOffered(plan: Plan, { now, lead }: Known): void {
 /** The wake-ups of a pass: one for each tenant with an active webhook. */
 export function wakeUpsOf(fired: readonly Execution[]): WakeUp[] {
   const wakeUps = new Map<Tenant, WakeUp>()
-  for (const { tenant, id } of fired) {
+  for (const execution of fired) {
+    const { tenant, id } = execution
     const known = wakeUps.get(tenant)
     if (known) known.count += 1
     else if (tenant.webhook?.status === 'active') {
-      wakeUps.set(tenant, { tenant, registration: tenant.webhook.registration, count: 1, earliest: id })
+      const { registration } = tenant.webhook
+      wakeUps.set(tenant, { tenant, registration, count: 1, earliest: id, key: idempotencyKey(execution) })
     }
   }
   return [...wakeUps.values()]
@@ -228,7 +230,7 @@ export const sentTo = (receivers: Pass['receivers'], wakeUps: readonly WakeUp[])
 export function* wake(state: State, sent: readonly Sent[]): Generator<void, void> {
   yield
   for (const { wakeUp, attempt } of sent) {
-    note(state, wakeUp.tenant, wakeUp.registration, attempt)
+    note(state, wakeUp, attempt)
     yield
   }
 }

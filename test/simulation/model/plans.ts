@@ -5,10 +5,13 @@ import { cancelOpen, close, open } from './ledger.ts'
 import { freeCell } from './pass.ts'
 import {
   currentWindow,
+  type Delivery,
   dollars,
   type Frequency,
+  idempotencyKey,
   iso,
   isoOrNull,
+  MINUTE,
   type Plan,
   presentOf,
   type State,
@@ -16,6 +19,7 @@ import {
   type User,
   units,
   usedBeginnings,
+  type WakeUp,
   WINDOW_LENGTH,
 } from './state.ts'
 
@@ -247,9 +251,11 @@ export function deleteWebhook(tenant: Tenant): Expected {
 }
 
 /** Enters how a wake-up went; one for an earlier registration says nothing of this one. */
-export function note(state: State, tenant: Tenant, registration: number, attempt: Attempt): void {
+export function note(state: State, wakeUp: WakeUp, attempt: Attempt): void {
+  const { tenant, count, key } = wakeUp
+  keep(state, tenant, { count, earliest: key, ...attempt })
   const { webhook } = tenant
-  if (webhook?.registration !== registration) return
+  if (webhook?.registration !== wakeUp.registration) return
   const now = presentOf(state, tenant)
   webhook.lastStatusCode = attempt.statusCode ?? webhook.lastStatusCode
   if (attempt.failure === null) {
@@ -262,4 +268,83 @@ export function note(state: State, tenant: Tenant, registration: number, attempt
   if (webhook.failures < 10 || webhook.status === 'paused') return
   webhook.status = 'paused'
   webhook.updatedAt = now
+}
+
+// What was sent to a tenant's webhooks: the newest hundred, and the tests among them, of which five may end in a minute.
+
+function keep(state: State, { deliveries }: Tenant, sent: Omit<Delivery, 'endedAt'>): Delivery {
+  const delivery = { endedAt: presentOf(state), ...sent }
+  deliveries.push(delivery)
+  if (deliveries.length > 100) deliveries.shift()
+  return delivery
+}
+
+const deliveryJson = (tenant: Tenant, { endedAt, count, earliest, statusCode, failure }: Delivery) => ({
+  ended_at: iso(endedAt),
+  event: 'executions.available',
+  test: earliest === null,
+  count,
+  earliest_execution_id:
+    tenant.executions.find((one) => idempotencyKey(one) === earliest)?.id ?? `exec_${'0'.repeat(32)}`,
+  origin: 'https://partner.example',
+  delivered: failure === null,
+  status_code: statusCode,
+  failure_reason: failure,
+  // As long as every receiver of the simulation takes.
+  duration_ms: 5,
+})
+
+export function getDeliveries(tenant: Tenant): Expected {
+  const deliveries = tenant.deliveries.map((sent) => deliveryJson(tenant, sent)).reverse()
+  return ok({ partner_slug: tenant.partner.slug, environment: tenant.environment, deliveries })
+}
+
+export function testWebhook(state: State, tenant: Tenant): Expected {
+  if (!tenant.webhook) return refused(404, 'No webhook is registered.')
+  const now = presentOf(state)
+  const fifth = tenant.deliveries.filter(({ earliest }) => earliest === null).at(-5)
+  // One that is dated ahead was noted before the clock was set back.
+  if (fifth && fifth.endedAt <= now && now < fifth.endedAt + MINUTE)
+    return { ...refused(429, 'At most 5 tests of a webhook a minute.'), code: 'rate_limited' }
+  const sent = keep(state, tenant, { count: 0, earliest: null, statusCode: 204, failure: null })
+  return ok({
+    partner_slug: tenant.partner.slug,
+    environment: tenant.environment,
+    ...deliveryJson(tenant, sent),
+  })
+}
+
+// What a partner reads of its users.
+
+/** Page by page, in the order of the bytes of their ids. */
+export function userListPages(tenant: Tenant, limit: number): Expected[] {
+  const users = [...tenant.users.values()].sort((a, b) =>
+    Buffer.compare(Buffer.from(a.id), Buffer.from(b.id)),
+  )
+  const pages: Expected[] = []
+  for (let from = 0; ; from += limit) {
+    const isLast = users.length <= from + limit
+    pages.push(
+      ok({
+        partner_slug: tenant.partner.slug,
+        environment: tenant.environment,
+        users: users.slice(from, from + limit).map(userJson),
+        next_cursor: isLast ? null : ANY_TEXT,
+      }),
+    )
+    if (isLast) return pages
+  }
+}
+
+/** With every consent, the first to arrive first. */
+export function getUser(tenant: Tenant, id: string): Expected {
+  const user = tenant.users.get(id)
+  if (!user) return refused(404, 'Partner user not found.')
+  const consents = [...user.consents]
+    .sort(([, a], [, b]) => a - b)
+    .map(([consent, at]) => {
+      const [version, timestamp] = consent.split(' ')
+      return { version, timestamp, received_at: iso(at) }
+    })
+  return ok({ ...userJson(user), consents })
 }

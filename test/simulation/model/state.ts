@@ -93,6 +93,15 @@ type Webhook = {
   lastFailure: { at: number; reason: string } | null
 }
 
+/** What was sent to a webhook: a wake-up, with the key of its earliest execution, or a test. */
+export type Delivery = {
+  endedAt: number
+  count: number
+  earliest: string | null
+  statusCode: number | null
+  failure: string | null
+}
+
 export type Tenant = {
   name: string
   partner: Partner
@@ -101,6 +110,8 @@ export type Tenant = {
   plans: Map<string, Plan>
   executions: Execution[]
   webhook: Webhook | null
+  /** In the order in which they ended. */
+  deliveries: Delivery[]
   /** The beginnings of windows that had executions before a reset, by the id of their plan. */
   past: Map<string, number[]>
   /** Since its first reset a test environment lives in a time of its own, which others' records do not move. */
@@ -248,8 +259,8 @@ export type Order = {
   at: number
 }
 
-/** `earliest` is the id of an execution. */
-export type WakeUp = { tenant: Tenant; registration: number; count: number; earliest: string }
+/** `earliest` is the id of an execution, `key` its idempotency key. */
+export type WakeUp = { tenant: Tenant; registration: number; count: number; earliest: string; key: string }
 
 type Dispute = { clockAt: number; toldAt: number }
 

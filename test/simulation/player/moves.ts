@@ -136,6 +136,22 @@ export function changeHook(scene: Scene, tenant: Tenant): Call {
   return { do: 'call', key, route: 'hook', url: `https://partner.example/${between(1, 99)}` }
 }
 
+/** What a partner reads of its users and of what was sent to it, and tests of its webhook. */
+export function* looks(scene: Scene, tenant: Tenant): Generator<Action, void> {
+  const { happens, pick } = scene.chance
+  const asked = { do: 'call', key: keyOf(scene, tenant) } as const
+  const users = [...tenant.users.keys()]
+  const wakeUps = tenant.deliveries.filter(({ earliest }) => earliest !== null)
+  const ends = new Set(wakeUps.map(({ endedAt }) => endedAt))
+  const user = users.length > 0 && happens(0.9) ? pick(users) : 'nobody'
+  yield happens(0.5)
+    ? { ...asked, route: 'userList', limit: pick([1, 3, 1000]) }
+    : { ...asked, route: 'userOf', user }
+  for (let tests = happens(0.2) ? 7 : 1; tests > 0; tests--) yield { ...asked, route: 'testHook' }
+  // Which of two that ended at one instant was the first, nobody can know.
+  if (ends.size === wakeUps.length) yield { ...asked, route: 'deliveries' }
+}
+
 const refOf = (execution: Execution) => ({
   tenant: execution.tenant.name,
   key: idempotencyKey(execution),
@@ -327,6 +343,7 @@ function* standingStill(scene: Scene): Generator<Action, void> {
       () => oddity(scene, tenant),
       () => pick([sendPlan, linkUser, setUser, changeHook])(scene, tenant),
       () => lever(scene),
+      () => ({ do: 'call', key, route: pick(['testHook', 'deliveries', 'webhook'] as const) }),
       () => ({ do: 'call', key, route: 'month', month: monthOf(presentOf(state)) }),
       () => ({ do: 'locked', call: linkUser(scene, tenant) }),
       ...(profile.isSteady ? [(): Action => ({ do: 'lever', lever: 'reset', tenant: tenant.name })] : []),

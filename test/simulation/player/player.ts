@@ -30,6 +30,7 @@ import {
   keyOf,
   lever,
   linkUser,
+  looks,
   mirror,
   oddity,
   rewordPlan,
@@ -222,6 +223,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
 
   function* odd(tenant: Tenant): Generator<Action, void> {
     if (happens(0.2)) yield { do: 'call', key: keyOf(scene, tenant), route: 'me' }
+    if (happens(0.3)) yield* looks(scene, tenant)
     yield oddity(scene, tenant)
     if (happens(0.2)) yield* tooEarly(scene, tenant)
     // Now and then more reports of one execution than are kept.

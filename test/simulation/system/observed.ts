@@ -65,6 +65,7 @@ const RECORDS = [
   'executions',
   'late',
   'webhooks',
+  'deliveries',
   'passes',
   'prices',
   'clock',

@@ -68,6 +68,8 @@ async function readTenant(store: Store, tenant: Tenant, lines: Lines): Promise<v
     const consent = line(consentVersion, iso(consentTimestamp), consents.sort().join(';'))
     lines.users.push(line(name, partnerUserId, email, authProvider, consent, status, dates))
   }
+  for (const { endedAt, count, statusCode, reason } of await store.listDeliveries(tenant))
+    lines.deliveries.push(line(name, iso(endedAt), count, statusCode, reason))
   const webhook = await store.findWebhook(tenant)
   if (!webhook) return
   const { url, status, createdAt, updatedAt, lastDeliveredAt, lastStatusCode, lastFailure } = webhook
