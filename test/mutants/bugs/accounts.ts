@@ -224,4 +224,20 @@ export const ACCOUNTS: readonly Row[] = [
     find: 'tx.run(SLEEP, plans),',
     replace: '',
   },
+  {
+    name: 'users-of-a-page-twice',
+    by: ['contract', 'simulate'],
+    breaks:
+      'A page of users begins with the last one of the page before. A partner that counts its users counts too many.',
+    find: 'where tenant_id = :tenant and partner_user_id > :after order by partner_user_id limit :limit',
+    replace: 'where tenant_id = :tenant and partner_user_id >= :after order by partner_user_id limit :limit',
+  },
+  {
+    name: 'newest-consents-left-out',
+    by: ['contract'],
+    breaks:
+      'Of a user with very many consents the newest are not shown: the evidence that somebody asks for.',
+    find: 'order by received_at desc, consent_id desc limit :limit',
+    replace: 'order by received_at, consent_id limit :limit',
+  },
 ]

@@ -108,8 +108,8 @@ export const DELIVERY: readonly Row[] = [
     by: ['contract'],
     breaks:
       'The result of an attempt is entered in the webhook that has replaced the one it was sent to. A new registration is paused by the failures of the old one.',
-    find: 'if (before?.secret !== attempted.secret) return before',
-    replace: "if (before === null || attempted.secret === '') return before",
+    find: 'before?.secret === wakeUp.webhook.secret ? decide(before, real) : null',
+    replace: 'before ? decide(before, real) : null',
     in: 'sqlite',
   },
   {
@@ -262,5 +262,62 @@ export const DELIVERY: readonly Row[] = [
       'A poll that finds nothing is told that nothing is due, though the database stands still and knows less than the partner.',
     find: 'if (state?.restored) throw standsStill(state.restored)',
     replace: '',
+  },
+  {
+    name: 'deliveries-of-every-tenant',
+    by: ['contract', 'simulate'],
+    breaks:
+      'A partner is shown what was sent to the webhooks of every other one: when they buy, how much is due, and where they listen.',
+    find: "from webhook_deliveries where tenant_id = :tenant order by number desc limit :limit'",
+    replace: "from webhook_deliveries where tenant_id <> -:tenant order by number desc limit :limit'",
+  },
+  {
+    name: 'deliveries-kept-for-ever',
+    by: ['contract'],
+    breaks:
+      'What was sent is never forgotten. Every wake-up of every tick takes disk, for as long as there are any.',
+    find: "'delete from webhook_deliveries where tenant_id = :tenant and number <= :before'",
+    replace: "'delete from webhook_deliveries where tenant_id = :tenant and number = -:before'",
+  },
+  {
+    name: 'delivery-of-a-replaced-address-lost',
+    by: ['contract', 'simulate'],
+    breaks:
+      'What was sent to an address that was replaced meanwhile is not on record. Who looks for it finds nothing, though it was sent.',
+    find: 'addDelivery(tx, tenant, { last, sent: deliveredAt(wakeUp, attempt, real) }),',
+    replace:
+      'changed ? addDelivery(tx, tenant, { last, sent: deliveredAt(wakeUp, attempt, real) }) : NOTHING,',
+  },
+  {
+    name: 'deliveries-survive-a-reset',
+    by: ['contract'],
+    breaks:
+      'A sandbox that was begun anew lists wake-ups for executions that are gone, under ids that nobody knows.',
+    find: "['webhook_deliveries', 'tenant_id = :tenant'],",
+    replace: '',
+  },
+  {
+    name: 'wake-ups-count-as-tests',
+    by: ['contract'],
+    breaks: 'Wake-ups use up the tests of a minute. A partner whose plans fire cannot try out its receiver.',
+    find: 'from webhook_deliveries where tenant_id = :tenant and count = 0',
+    replace: 'from webhook_deliveries where tenant_id = :tenant and count >= 0',
+  },
+  {
+    name: 'more-tests-than-said',
+    by: ['simulate'],
+    breaks:
+      'A partner has more tests sent a minute than the guide says: a way to try out the ports of others.',
+    find: 'export const TESTS_PER_MINUTE = 5',
+    replace: 'export const TESTS_PER_MINUTE = 6',
+  },
+  {
+    name: 'test-sent-while-standing-still',
+    by: ['simulate'],
+    breaks:
+      'A database that was put back sends to the addresses of that day, signed with secrets that may have been replaced since.',
+    find: 'return { webhook, tests: tests.map(({ ended_at }) => instant(ended_at)), now: real } }, callOf(tenant)),',
+    replace:
+      'return { webhook, tests: tests.map(({ ended_at }) => instant(ended_at)), now: real } }, ofTenant(tenant)),',
   },
 ]

@@ -7,6 +7,7 @@ import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import { type Attempt, DELIVERIES_KEPT, noteAttempt, register, testOf } from '../../../src/core/webhook.ts'
 import { decisions } from '../../../src/engine/pass.ts'
 import type { Store } from '../../../src/store/store.ts'
+import { damage } from '../damage.ts'
 import {
   AUDIT,
   allExecutions,
@@ -181,6 +182,9 @@ export const wakeUpContract: Contract = {
     })
     assert.equal((await store.listDeliveries(bolt)).length, 1, 'nobody pushes out what another has')
     assert.deepEqual(await store.listDeliveries(acmeLive), [])
+    // What is too old to be listed is not there any more.
+    await damage(world.place, 'delete from webhook_deliveries where number > 50')
+    assert.equal((await store.listDeliveries(acme)).length, 50 - 3)
     assert.deepEqual(await store.findFaults(), [])
   },
 
