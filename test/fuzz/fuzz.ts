@@ -282,7 +282,7 @@ const SHOWN_MAX = 1_000
 /** What a step of time may run into: no such plan, nothing for it to fire, another advance of another player. */
 const EXPECTED = ['plan_not_found', 'sandbox_refused', 'database_in_use']
 
-/** How a call that is sent again may be refused: a sandbox may be moving or have nothing left, and tests have a pace. */
+/** How a call that is sent again may be refused: a sandbox is moving or has nothing left, and tests have a pace. */
 const REFUSED_AGAIN: Record<string, number> = {
   advanceSandbox: 409,
   fireSandboxTranche: 409,

@@ -81,11 +81,11 @@ test('show prints the webhook and how it went', async (t) => {
   const show = (...argv: string[]) => runHere(['--db', stage.file, ...argv])
   const SHOW = ['webhook', 'show', 'acme', '--env', 'test']
   const none = await show('--json', ...SHOW)
-  assert.deepEqual(JSON.parse(none.out), (await stage.call('GET', WEBHOOKS)).body)
+  assert.deepEqual(JSON.parse(none.out), { ...(await stage.call('GET', WEBHOOKS)).body, deliveries: [] })
 
   await stage.register(1)
   const json = await show('--json', ...SHOW)
-  assert.deepEqual(JSON.parse(json.out), (await stage.call('GET', WEBHOOKS)).body)
+  assert.deepEqual(JSON.parse(json.out), { ...(await stage.call('GET', WEBHOOKS)).body, deliveries: [] })
   const words = await show(...SHOW)
   assert.equal(words.code, 0)
   for (const line of [
@@ -95,6 +95,15 @@ test('show prints the webhook and how it went', async (t) => {
   ])
     assert.match(words.out, line)
   assert.ok(words.out.includes(AT_T0))
+
+  await stage.addPlan('u1')
+  await stage.pass()
+  const sent = JSON.parse((await show('--json', ...SHOW)).out).deliveries
+  assert.deepEqual(sent, (await stage.call('GET', `${WEBHOOKS}/deliveries`)).body.deliveries)
+  assert.match(
+    (await show(...SHOW)).out,
+    /\n\nended_at +test +count +origin +delivered .*\n2026-01-05T00:00:00\.000Z +no +1 +https:\/\/127\.0\.0\.1:1 +no +- +\d+ +.*ECONNREFUSED/,
+  )
   const codes = await Promise.all([
     show('webhook', 'show', 'nobody', '--env', 'test'),
     show('webhook', 'show', 'acme'),

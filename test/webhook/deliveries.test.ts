@@ -112,14 +112,13 @@ test('a test is signed like every other wake-up, announces nothing, and changes 
   assert.deepEqual(stage.warnings, [])
 })
 
-test('the command leaves the same record', async (t) => {
+test('the command leaves no record: what it says may name an address inside', async (t) => {
   const { stage, receiver } = await withReceiver(t)
   const options = ['--webhook-allow-cidr', '127.0.0.0/8', '--webhook-ca', stage.authority.caFile]
   const argv = ['--db', stage.file, '--json', 'webhook', 'test', 'acme', '--env', 'test', ...options]
   assert.equal((await runHere(argv)).code, 0)
   assert.equal(receiver.received.length, 1)
-  const [sent] = await deliveriesOf(stage)
-  assert.deepEqual([sent?.test, sent?.delivered, sent?.status_code], [true, true, 204])
+  assert.deepEqual(await deliveriesOf(stage), [])
 })
 
 test('without a webhook there is nothing to test', async (t) => {

@@ -270,7 +270,7 @@ export function note(state: State, wakeUp: WakeUp, attempt: Attempt): void {
   webhook.updatedAt = now
 }
 
-// What was sent to a tenant's webhooks: the newest hundred, and the tests among them, of which five may end in a minute.
+// What was sent to a tenant's webhooks: the newest hundred, with the tests, of which five may end in a minute.
 
 function keep(state: State, { deliveries }: Tenant, sent: Omit<Delivery, 'endedAt'>): Delivery {
   const delivery = { endedAt: presentOf(state), ...sent }
