@@ -220,8 +220,8 @@ export function tierReason({ tenant, tier, tierSource, activity }: Statement): s
   if (tierSource === 'override') return `set for ${tenant.partnerSlug}, whatever its volume`
   const volume = `the volume of ${inCents(activity.volume)}`
   return tier.minVolume !== null && activity.volume >= tier.minVolume
-    ? `${volume} reaches its ${printUsd(tier.minVolume)} and no higher tier`
-    : `${volume} reaches no tier, and this is the lowest`
+    ? `${volume} reaches ${printUsd(tier.minVolume)}, where this tier begins, and no higher one`
+    : `${volume} reaches no tier, so the lowest applies`
 }
 
 // What the adjustments of a month changed: each with the orders that it is about, before and after.

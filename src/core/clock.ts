@@ -149,11 +149,11 @@ export type Restored = { at: Instant; copy: string; replaced: readonly string[] 
 export const restoredInWords = ({ at, copy }: Pick<Restored, 'at' | 'copy'>): string =>
   `restored from ${copy} on ${formatInstant(at)}, and stands still since`
 
-/** What is refused meanwhile: whatever fires, hands out, or changes what fires. */
+/** What is refused meanwhile: whatever fires, delivers, or changes what fires. */
 export const standsStill = (restored: Pick<Restored, 'at' | 'copy'>): Problem =>
   new Problem(
     'database_restored',
-    `The database was ${restoredInWords(restored)}: nothing fires and nothing is handed out until an operator has compared it with what ` +
+    `The database was ${restoredInWords(restored)}: nothing fires and nothing is delivered until an operator has compared it with what ` +
       `the partners have and run \`${RESUME.join(' ')}\`; see \`tranche docs disaster\`.`,
   )
 
@@ -183,6 +183,6 @@ export const writesLost = (): Problem =>
   new Problem(
     'writes_lost',
     'The database stands still: its server came back without writes that had been answered. Nothing fires and nothing ' +
-      `is handed out until an operator has compared the books and run \`${RESUME.join(' ')}\`; see "When answered writes are lost" in ` +
+      `is delivered until an operator has compared the books and run \`${RESUME.join(' ')}\`; see "When answered writes are lost" in ` +
       '`tranche docs reference`.',
   )

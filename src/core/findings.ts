@@ -127,14 +127,14 @@ function databaseSealed({ seal }: Vitals): Vital | null {
 /** What has happened since its copy was made is not in it: it would fire again, and be bought again. */
 function databaseRestored({ restored }: Vitals, now: Instant): Vital | null {
   if (restored === null) return null
-  const message = `${restoredInWords(restored)} (${spellSpan(now - restored.at)}): nothing fires and nothing is handed out until somebody has compared it with what the partners have (\`tranche docs disaster\`)`
+  const message = `${restoredInWords(restored)} (${spellSpan(now - restored.at)}): nothing fires and nothing is delivered until somebody has compared it with what the partners have (\`tranche docs disaster\`)`
   return { kind: 'database_restored', subject: 'database', message, next: RESUME }
 }
 
 /** A purchase whose record was lost is unknown to the database, and would be made again. */
 function lostWrites({ lost }: Vitals): Vital | null {
   if (lost === null) return null
-  const message = `${lostInWords(lost)}; nothing fires and nothing is handed out until somebody has compared the books`
+  const message = `${lostInWords(lost)}; nothing fires and nothing is delivered until somebody has compared the books`
   return { kind: 'writes_lost', subject: 'server', message, next: RESUME }
 }
 

@@ -290,7 +290,7 @@ export const cursor = <T>({ read, write }: Places<T>) =>
     return place !== null && wrap(write(place)) === input ? place : NOT_ONE
   })
 
-const NOT_ONE = new FieldError('value_error', 'Value error, cursor is not one of a page')
+const NOT_ONE = new FieldError('value_error', 'Value error, cursor must be the next_cursor of a page')
 
 /** Refuses a cursor of another month: the listing would begin in the wrong place. */
 export const ofItsMonth =

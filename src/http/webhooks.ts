@@ -166,7 +166,7 @@ export const wakeUpCall = (content: object) => ({
   summary: 'There is something to poll for',
   description:
     'Sent to the address you registered, once for each pass that has created executions. It is never an instruction: ' +
-    'poll, and buy what the poll hands out. It carries no key. Check its signature over the raw body, in constant ' +
+    'poll, and buy what the poll delivers. It carries no key. Check its signature over the raw body, in constant ' +
     'time, before you read it. It is not sent again; a poll finds everything in any case.',
   security: [],
   parameters: [

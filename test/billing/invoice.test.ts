@@ -136,7 +136,7 @@ test('it says which tier applies, and why', async (t) => {
   const [september, october] = [await reasonIn('2026-09'), await reasonIn('2026-10')]
   assert.deepEqual(
     [september.pricing_tier, september.pricing_tier_reason],
-    ['growth', 'the volume of 1,000,000.00 reaches its 1,000,000.00 and no higher tier'],
+    ['growth', 'the volume of 1,000,000.00 reaches 1,000,000.00, where this tier begins, and no higher one'],
   )
   assert.deepEqual(
     [october.pricing_tier, october.pricing_tier_reason],

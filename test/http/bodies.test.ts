@@ -542,7 +542,7 @@ const TOO_LARGE = LIMIT('less_than_equal', 'Input should be less than or equal t
 const CURSOR_WRONG = {
   type: 'value_error',
   loc: ['query', 'cursor'],
-  msg: 'Value error, cursor is not one of a page',
+  msg: 'Value error, cursor must be the next_cursor of a page',
 }
 
 const REFUSED_QUERIES: [path: string, detail: object[]][] = [

@@ -93,7 +93,7 @@ async function remember(
 async function backUp(cli: Cli, place: string, { force = false, keep }: Options): Promise<string> {
   const folder = isFolder(place) ? place : null
   if (folder === null && keep !== undefined)
-    throw new Problem('usage', `--keep is for a folder, and ${place} is none.`)
+    throw new Problem('usage', `--keep needs a folder, and ${place} is not one.`)
   const file = folder === null ? place : join(folder, nameAt(cli.machine.clock()))
   const database = await cli.database()
   const { bytes } = database.asFile

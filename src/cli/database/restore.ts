@@ -132,7 +132,7 @@ function show(cli: Cli, asked: Asked, old: Replaced, { told, mended }: Outcome):
       ...(mended.erasedAgain > 0 ? [`${counted(mended.erasedAgain, 'user')} erased again`] : []),
       ...(told ? issuedInWords(told.issued, mended.kept) : []),
       ...(told ? toldInWords(told, carryStops) : []),
-      'It stands still: nothing fires and nothing is handed out, and confirmations are taken. Next, in this order:',
+      'It stands still: nothing fires and nothing is delivered, and confirmations are taken. Next, in this order:',
       ...next.map(({ command, why }, i) => `${i + 1}. ${visible(command)}\n   ${why}`),
     ].join('\n'),
   )
@@ -255,7 +255,7 @@ async function letGoOn(cli: Cli): Promise<void> {
     const { now } = await store.readClock()
     const backlog = standing ? await store.readBacklog(now) : null
     const orders = backlog ? backlog.live.due + backlog.test.due : 0
-    const due = `${counted(plans, 'plan')} will be due at the next tick, and ${counted(orders, 'instruction')} will be handed out at the next polls`
+    const due = `${counted(plans, 'plan')} will be due at the next tick, and ${counted(orders, 'instruction')} will be delivered at the next polls`
     if (standing) {
       const why = [
         restored && `It was ${restoredInWords(restored)}.`,

@@ -149,7 +149,7 @@ function partnerActivity({ partner }: Account): string {
     ['part-filled', partner.partial, 'the rest went back to the window'],
     ['failed', partner.failed, 'all of it went back'],
     ['kept silent on', partner.silent, `past the ${LEASE_MS / MINUTE_MS} minutes of the lease`],
-    ['was handed again', partner.redelivered, 'same execution, same idempotency key, a new lease'],
+    ['was delivered again', partner.redelivered, 'same execution, same idempotency key, a new lease'],
     ['confirmed twice', partner.replayed, 'as if the answer was lost: replayed, no second trade'],
     ['confirmed too late', partner.refused_late, 'the plan had just been cancelled: refused with 409'],
   ]

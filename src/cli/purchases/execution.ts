@@ -381,7 +381,7 @@ REASON says why a report was refused:
   execution_recorded       another outcome is on record
   amount_over_reservation  it is above what was reserved
   order_id_taken           another execution holds its order id
-  execution_pending        the execution had not been handed out yet
+  execution_pending        the execution had not been delivered yet
   execution_not_found      the ledger does not know the execution, as after a backup was put back`
 
 function addLateFillCommands(cli: Cli, execution: Command): void {

@@ -340,10 +340,7 @@ function watchForLosses(store: Store, log: Log, resume: string): NodeJS.Timeout 
     const lost = await store.readLostWrites().catch(() => null)
     if (lost === null || lost.lostId <= reported) return
     reported = lost.lostId
-    log.error(
-      { ...lost },
-      `${lostInWords(lost)}; nothing fires and nothing is handed out until \`${resume}\``,
-    )
+    log.error({ ...lost }, `${lostInWords(lost)}; nothing fires and nothing is delivered until \`${resume}\``)
   }
   void look()
   return setInterval(look, LOSS_LOOK_MS).unref()

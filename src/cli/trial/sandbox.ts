@@ -132,7 +132,7 @@ async function reset(cli: Cli, slug: string, yes: boolean): Promise<void> {
     print(cli, json, () => renderFields(json))
     note(
       cli,
-      'Its keys and its webhook stay, and its clock does not go back. Its reports are empty; live ones are as before.',
+      'It keeps its keys, its webhook and its clock. Its billing reports are now empty. Nothing live has changed.',
     )
   })
 }

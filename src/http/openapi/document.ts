@@ -133,7 +133,7 @@ function refusalsOf(refusals: readonly RefusalExample[]): Json {
 }
 
 const MEANING: Record<number, string> = {
-  400: 'Well formed, and against a rule.',
+  400: 'The request is well formed but breaks a rule.',
   401: 'The key is missing, malformed or invalid.',
   403: 'The partner or the user is not active.',
   404: 'Nothing of this name in the environment of the key.',

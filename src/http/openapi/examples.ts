@@ -344,7 +344,7 @@ export const CONFIRM_REFUSALS: readonly RefusalExample[] = [
   refusal(
     'execution_pending',
     'pending',
-    'It has not been handed out yet; a reported fill is kept',
+    'It has not been delivered yet; a reported fill is kept',
     'Execution cannot be confirmed while pending; poll due first; a purchase is kept as a late fill.',
   ),
   refusal(
@@ -458,7 +458,7 @@ export const QUERY_REFUSALS = {
       wrong('less_than_equal', ['query', 'limit'], `Input should be less than or equal to ${PAGE_MAX}`),
     ]),
     refusal('validation_failed', 'bad_cursor', 'Not a next_cursor of a page', [
-      wrong('value_error', ['query', 'cursor'], 'Value error, cursor is not one of a page'),
+      wrong('value_error', ['query', 'cursor'], 'Value error, cursor must be the next_cursor of a page'),
     ]),
   ],
 } as const

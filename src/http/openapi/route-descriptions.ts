@@ -36,7 +36,7 @@ export type Operation = {
 }
 
 const SAFE = 'Safe to retry.'
-const READS = `It only reads: nothing is handed out, and no lease begins. ${SAFE}`
+const READS = `It only reads: nothing is delivered, and no lease begins. ${SAFE}`
 
 const SANDBOX = 'Only for test keys. An operator may have switched it off, and the answer is then 404.'
 
@@ -130,7 +130,7 @@ export const OPERATIONS: Record<string, Operation> = {
     tag: 'Executions',
     summary: 'Fetch what is to be bought',
     description:
-      'Hands out what is pending, and what was handed out before and not confirmed within its lease of ' +
+      'Delivers what is pending, and what was delivered before and not confirmed within its lease of ' +
       `${LEASE_MS / MINUTE_MS} minutes, with the same execution_id and idempotency_key. At most ${DUE_PAGE_MAX} a poll, ` +
       'oldest first. Poll once a minute for each ' +
       `environment. ${SAFE}`,
@@ -155,7 +155,7 @@ export const OPERATIONS: Record<string, Operation> = {
     tag: 'Executions',
     summary: 'What was to be bought, and what became of it',
     description:
-      'Page by page, oldest first, whatever the status. Never buy because of this list: only a poll hands out ' +
+      'Page by page, oldest first, whatever the status. Never buy because of this list: only a poll delivers ' +
       `executions, and what you have not polled cannot be confirmed. ${READS}`,
     answer: 'Executions',
     refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.since, ...QUERY_REFUSALS.page],

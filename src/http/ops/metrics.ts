@@ -287,7 +287,7 @@ const addGauges = (add: AddGauge) => ({
     'When the last good backup with --keep was made, as a Unix time.',
   ),
   open: add('executions_open', 'Executions that await a confirmation.', ['environment']),
-  due: add('executions_due', 'Executions that a poll would hand out now.', ['environment']),
+  due: add('executions_due', 'Executions that a poll would deliver now.', ['environment']),
   oldestDue: add(
     'executions_due_oldest_age_seconds',
     'Age of the oldest live execution that is due; 0 when there is none.',
