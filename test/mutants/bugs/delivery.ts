@@ -281,7 +281,7 @@ export const DELIVERY: readonly Row[] = [
   },
   {
     name: 'delivery-of-a-replaced-address-lost',
-    by: ['contract', 'simulate'],
+    by: ['contract'],
     breaks:
       'What was sent to an address that was replaced meanwhile is not on record. Who looks for it finds nothing, though it was sent.',
     find: 'addDelivery(tx, tenant, { last, sent: deliveredAt(wakeUp, attempt, real) }),',
@@ -313,7 +313,7 @@ export const DELIVERY: readonly Row[] = [
   },
   {
     name: 'test-sent-while-standing-still',
-    by: ['simulate'],
+    by: ['contract'],
     breaks:
       'A database that was put back sends to the addresses of that day, signed with secrets that may have been replaced since.',
     find: 'return { webhook, tests: tests.map(({ ended_at }) => instant(ended_at)), now: real } }, callOf(tenant)),',
