@@ -1,12 +1,13 @@
 // A database with a row of every kind in it: the weeks of a service (test/releases/story.ts), and what those leave out.
 
 import { HOUR_MS } from '../../../src/core/time.ts'
-import { playStory } from '../../releases/story.ts'
+import { playSequel, playStory } from '../../releases/story.ts'
 import { type Shell, succeed, USER } from '../../support/service.ts'
 
 /** Plays it on the shell's database. Resolves with the key of the first partner's live environment. */
 export async function wholeLife(shell: Shell, seed: number): Promise<string> {
   const { keys } = await playStory(shell, seed)
+  await playSequel(shell, keys)
   const [live = '', test = '', other = ''] = keys
   const call = async (key: string, method: string, path: string, body?: object, expected = 200) => {
     const { status, text } = await shell.call(method, `/partner/v1${path}`, key, body && JSON.stringify(body))
