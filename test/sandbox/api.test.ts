@@ -184,6 +184,26 @@ test('a service that stops ends an advance at a step, and the clock says how far
   assert.equal((await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '1h' })).done, true)
 })
 
+test('a stop in the first seconds of an advance is no failure: it has come as far as the clock says', async (t) => {
+  const service = await withPlan(await startService(t))
+  const { store } = service
+  const { machine } = machineAt(T0)
+  const desk = createSandboxDesk({
+    store,
+    machine,
+    deliver: async () => ({ statusCode: 204, reason: null }),
+    log: silentLog,
+  })
+  const tenant = await store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  const advancing = desk.advance(tenant, 3_000 * 24 * HOUR_MS, null)
+  await desk.stop()
+  assert.equal((await advancing).done, false)
+  const { offset_ms, advancing_to } = await lookAt(service)
+  assert.equal(advancing_to, null)
+  assert.ok(offset_ms < 3_000 * 24 * HOUR_MS, String(offset_ms))
+})
+
 test('a revoked key ends with its call', async (t) => {
   const service = await withPlan(await startService(t))
   const keyId = (await service.store.findKey(keyHash(service.key)))?.key.keyId ?? ''
