@@ -151,6 +151,18 @@ export const asleep = (partnerPlanId: string): Problem =>
     `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
   )
 
+/**
+ * How many rows a partner may wipe at once: some tenths of a second. On a file, a wipe is one turn of the event loop,
+ * and every other partner of the service waits for it.
+ */
+export const WIPE_ROWS_MAX = 50_000
+
+export const tooMuchToWipe = (partnerSlug: string): Problem =>
+  new Problem(
+    'sandbox_refused',
+    `This environment has grown too large to be wiped by a call: ask the operator for \`tranche sandbox reset ${partnerSlug}\`.`,
+  )
+
 export const notToWipe = (): Problem =>
   new Problem('sandbox_refused', 'Only a test environment can be wiped.')
 

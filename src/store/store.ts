@@ -437,7 +437,8 @@ export interface SandboxStore {
   ): Promise<{ fired: Fired; wakeUpId: number }>
   /**
    * Removes everything a test tenant has except its keys, its webhook and its clock, in one transaction. Throws
-   * sandbox_refused; for a caller with a key, also database_restored and writes_lost.
+   * sandbox_refused, for a caller with a key also where there is more than WIPE_ROWS_MAX; for such a caller, also
+   * database_restored and writes_lost.
    */
   resetSandbox(tenant: Caller, audit: AuditEntry): Promise<Wiped>
 }

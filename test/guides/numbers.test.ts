@@ -24,7 +24,7 @@ import {
   WAL_LARGE_BYTES,
 } from '../../src/core/findings.ts'
 import { formatUsd, price, priceAsNumber, usd } from '../../src/core/money.ts'
-import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
+import { MIN_TRANCHE_DEFAULT, WIPE_ROWS_MAX } from '../../src/core/partner.ts'
 import {
   GAP_MAX_MS,
   HALF_LIFE_HOURS,
@@ -72,6 +72,7 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/leased to you for (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['api']],
   [/leases \| They last (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['sandbox']],
   [/With more than (\S+) plans in the environment/g, EXACT_PLANS_MAX, ['sandbox']],
+  [/One with more than (\S+) rows is refused/g, WIPE_ROWS_MAX, ['sandbox']],
   [/poll delivers at most (\d+)/g, DUE_PAGE_MAX, ['api']],
   [/`body_too_large` \| 413 \| send at most (\S+) KiB/g, BODY_BYTES_MAX / 1024, ['api']],
   [/At the (\S+) failure in a row/g, FAILURES_TO_WARN, ['webhooks']],

@@ -2,6 +2,7 @@
 // and of every refusal.
 
 import { formatUsd } from '../../core/money.ts'
+import { tooMuchToWipe } from '../../core/partner.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
 import { NO_EXECUTION, TESTS_PER_MINUTE } from '../../core/webhook.ts'
 import { PAGE_MAX } from '../fields.ts'
@@ -438,6 +439,14 @@ export const SANDBOX_REFUSALS = {
       'nothing_to_fire',
       'The plan is paused, or has nothing left to buy with',
       'Plan plan-1 fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.',
+    ),
+  ],
+  reset: [
+    refusal(
+      'sandbox_refused',
+      'too_large',
+      'The environment is too large to be wiped while others wait',
+      tooMuchToWipe('acme').message,
     ),
   ],
 } as const

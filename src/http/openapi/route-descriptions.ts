@@ -280,7 +280,7 @@ export const OPERATIONS: Record<string, Operation> = {
       `does not go back. ${SANDBOX} ${SAFE}`,
     answer: 'SandboxWiped',
     body: 'SandboxReset',
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL],
+    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL, ...SANDBOX_REFUSALS.reset],
     isAddition: true,
   },
 }

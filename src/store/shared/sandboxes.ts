@@ -8,6 +8,8 @@ import {
   refuseLive,
   refuseTooFar,
   type Tenant,
+  tooMuchToWipe,
+  WIPE_ROWS_MAX,
 } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
 import { type Instant, later, plus, WINDOW_MS } from '../../core/time.ts'
@@ -180,6 +182,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
       return own.wipe(function* (tx) {
         const { real } = yield* tx.times
         yield* open(tx, tenant, real)
+        if (tenant.keyId !== undefined) yield* refuseTooMuch(tx, tenant)
         const wiped = yield* wipe(tx, tenant, { real, also: own.alsoWiped })
         yield* addAudit(tx, entry, real)
         return wiped
@@ -284,6 +287,17 @@ type WipedRows = { table: string; all: Query<never> }
 /** To be called once, when a module is loaded. */
 export const wipedRows = (rows: Rows): WipedRows[] =>
   rows.map(([table, which]) => ({ table, all: query(`delete from ${table} where ${which}`) }))
+
+/** How many rows a reset would delete, counted no further than one table takes to be too much. */
+const HELD = query<{ held: bigint }>(
+  `select ${WIPED.map(([table, rows]) => `(select count(*) from (select 1 from ${table} where ${rows} limit :most) x)`).join(' + ')} as held`,
+)
+
+/** An operator may wipe any number of rows: a command has a process of its own. */
+function* refuseTooMuch(tx: Tx, { tenantId, partnerSlug }: Tenant): Steps<void> {
+  const counted = yield* tx.get(HELD, { tenant: tenantId, most: WIPE_ROWS_MAX + 1 })
+  if (Number(counted?.held) > WIPE_ROWS_MAX) throw tooMuchToWipe(partnerSlug)
+}
 
 const MARK = query('update sandboxes set resetting = :resetting where tenant_id = :tenant')
 const WIPE = wipedRows(WIPED)

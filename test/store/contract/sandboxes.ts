@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { type Execution, idempotencyKey, LEASE_MS } from '../../../src/core/execution.ts'
 import { usd } from '../../../src/core/money.ts'
-import { SANDBOX_OFFSET_MAX_MS, type Tenant } from '../../../src/core/partner.ts'
+import { SANDBOX_OFFSET_MAX_MS, type Tenant, WIPE_ROWS_MAX } from '../../../src/core/partner.ts'
 import {
   DAY_MS,
   formatInstant,
@@ -15,6 +15,7 @@ import {
 } from '../../../src/core/time.ts'
 import { decisions } from '../../../src/engine/pass.ts'
 import { advanceSandbox, fireInSandbox } from '../../../src/engine/sandbox.ts'
+import { damage } from '../damage.ts'
 import {
   AUDIT,
   allExecutions,
@@ -230,6 +231,33 @@ export const sandboxContract: Contract = {
     await sendPlan(store, acme)
     assert.equal((await tick(world, '60000')).executionsCreated, 1)
     assert.deepEqual([acmeLive.environment, bolt.environment], ['live', 'test'])
+  },
+
+  'a key wipes a bounded number of rows, an operator any number': async (t, open) => {
+    const world = await openWorld(t, open)
+    const { store, acme, bolt, place } = world
+    const key = keyFor(acme)
+    await store.addKey(key, AUDIT)
+    const caller = { ...acme, keyId: key.keyId }
+    for (const tenant of [acme, bolt]) await link(store, tenant)
+    // With the user and its first consent, one row too many. Those of others do not count.
+    const manyConsents = (slug: string, rows: number): Promise<void> =>
+      damage(
+        place,
+        `insert into consents (user_id, consent_version, consent_timestamp, received_at)
+         with recursive n(i) as (select 1 union all select i + 1 from n where i < ${rows})
+         select user_id, 'v1', ${T0} + i, ${T0} from n, users join tenants using (tenant_id)
+         where partner_slug = '${slug}' and environment = 'test'`,
+      )
+    await manyConsents('bolt', WIPE_ROWS_MAX)
+    await store.resetSandbox(caller, AUDIT)
+    await link(store, acme)
+    await manyConsents('acme', WIPE_ROWS_MAX - 1)
+    const audited = (await store.listAudit({ after: null, limit: 100 })).length
+    await assert.rejects(store.resetSandbox(caller, AUDIT), problem('sandbox_refused'))
+    assert.notEqual(await store.findUser(acme, 'u1'), null)
+    assert.equal((await store.listAudit({ after: null, limit: 100 })).length, audited)
+    assert.equal((await store.resetSandbox(acme, AUDIT)).users, 1)
   },
 
   'an advance counts the leases that end on its way, the last instant included': async (t, open) => {
