@@ -8,11 +8,16 @@ import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/time.ts'
 import { failsafeLead } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
 import type { AuditEntry, Fired, PassCounts, PlanDecisions, Sandbox, Store } from '../store/store.ts'
-import { decisions, type Known, PAGE_PLANS_MAX } from './pass.ts'
+import { decisions, type Known } from './pass.ts'
 import { fireNext } from './slot-reserve.ts'
 
 /** The most time between two passes of an advance, which also stops at every instant for which a plan waits. */
 const CADENCE_MS = HOUR_MS
+/**
+ * Plans in one transaction. Live calls wait for each, because an advance may run in the service itself, at a partner's
+ * wish, and most of the plans at a stop fire.
+ */
+export const STOP_PAGE_PLANS = 100
 /** In an environment with more plans than this, the stops of a minute are taken together, as by a tick every minute. */
 export const EXACT_PLANS_MAX = 1_000
 
@@ -111,10 +116,10 @@ async function nextStep(
 }
 
 async function visit({ store, tenant, wakeUpId }: Walk, { due, byMs, decide }: Visit, total: PassCounts) {
-  const first = { wakeUpId, planIds: due.slice(0, PAGE_PLANS_MAX), decisions: decide }
+  const first = { wakeUpId, planIds: due.slice(0, STOP_PAGE_PLANS), decisions: decide }
   const pages = [await store.moveSandbox(tenant, byMs, first)]
-  for (let from = PAGE_PLANS_MAX; from < due.length; from += PAGE_PLANS_MAX) {
-    pages.push(await store.changeDuePlans(wakeUpId, due.slice(from, from + PAGE_PLANS_MAX), decide))
+  for (let from = STOP_PAGE_PLANS; from < due.length; from += STOP_PAGE_PLANS) {
+    pages.push(await store.changeDuePlans(wakeUpId, due.slice(from, from + STOP_PAGE_PLANS), decide))
   }
   for (const page of pages) {
     total.plansEvaluated += page.plansEvaluated

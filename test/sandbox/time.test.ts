@@ -4,12 +4,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
+import { price } from '../../src/core/money.ts'
 import { SANDBOX_OFFSET_MAX_MS } from '../../src/core/partner.ts'
 import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { advanceSandbox, STOP_PAGE_PLANS } from '../../src/engine/sandbox.ts'
 import { issueKey } from '../../src/keys.ts'
-import { machine } from '../../src/machine.ts'
+import { machine, machineAt } from '../../src/machine.ts'
 import { WIPED } from '../../src/store/shared/sandboxes.ts'
 import { COUNTS } from '../../src/store/sqlite/pass.ts'
+import type { Store } from '../../src/store/store.ts'
 import {
   assertSound,
   confirmPath,
@@ -23,6 +26,7 @@ import {
   succeed,
   windowsOf,
 } from '../http/steps.ts'
+import { sendPlan } from '../store/world.ts'
 import { AUDIT, fill, T0 } from '../support/service.ts'
 import { startReceiver } from '../webhook/receiver.ts'
 import { startStage } from '../webhook/stage.ts'
@@ -54,6 +58,32 @@ test('a week shows the windows and tranches of a week, each dated in it', async 
   const ids = executions.map(({ executionId }) => executionId)
   assert.deepEqual([...ids].sort(), ids)
   assert.ok(ids.every((id) => Number.parseInt(id.slice(5, 17), 16) === T0))
+  await assertSound(bench)
+})
+
+test('an advance writes few plans at a time, because live calls wait for each write', async (t) => {
+  const bench = await startBench(t)
+  const acme = await withPlan(bench)
+  for (let i = 0; i < 2 * STOP_PAGE_PLANS; i++)
+    await sendPlan(bench.store, acme, { partnerPlanId: `more-${i}` })
+  const pages: number[] = []
+  const { moveSandbox, changeDuePlans } = bench.store
+  const store: Store = {
+    ...bench.store,
+    moveSandbox: (tenant, byMs, page) => {
+      pages.push(page.planIds.length)
+      return moveSandbox(tenant, byMs, page)
+    },
+    changeDuePlans: (passId, planIds, decide) => {
+      pages.push(planIds.length)
+      return changeDuePlans(passId, planIds, decide)
+    },
+  }
+  const { machine } = machineAt(bench.now())
+  const options = { store, machine, tenant: acme, price: price(PRICE), audit: AUDIT, onProgress: () => {} }
+  const { executionsCreated } = await advanceSandbox({ ...options, byMs: HOUR_MS })
+  assert.equal(executionsCreated, 2 * STOP_PAGE_PLANS + 1)
+  assert.equal(Math.max(...pages), STOP_PAGE_PLANS)
   await assertSound(bench)
 })
 
