@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import createClient, { type Middleware } from 'openapi-fetch'
+import { WIPE_ROWS_MAX } from '../../src/core/partner.ts'
 import { TESTS_PER_MINUTE } from '../../src/core/webhook.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import {
@@ -21,7 +22,8 @@ import {
   userPath,
   WEBHOOKS,
 } from '../http/steps.ts'
-import { AUDIT, fill, PLAN, type Service, startService, USER } from '../support/service.ts'
+import { damageAt } from '../store/damage.ts'
+import { AUDIT, fill, PLAN, type Service, startService, T0, USER } from '../support/service.ts'
 import { assertDescribed, DESCRIPTION, operationAt } from './described.ts'
 import type { paths } from './tranche.d.ts'
 import { reportFailures, takeEveryRoute, takeSandbox } from './typed-client.ts'
@@ -190,6 +192,13 @@ suite('the contract', () => {
     await link(service, 'u1')
     await plan(service, 'u1', 'plan-1', { status: 'paused' })
     await refuse(service, 409, 'POST', at('/fire'), { partner_plan_id: 'plan-1' })
+    await damageAt(
+      service.file,
+      `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${WIPE_ROWS_MAX})
+       insert into consents (user_id, consent_version, consent_timestamp, received_at)
+       select user_id, 'v1', i, ${T0} from n, (select user_id from users limit 1) first`,
+    )
+    await refuse(service, 409, 'POST', at('/reset'), {})
     const tenant = await service.store.findTenant('acme', 'test')
     assert.ok(tenant)
     const { end } = await service.store.beginAdvance(tenant, 1_000, AUDIT)
