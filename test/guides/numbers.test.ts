@@ -6,6 +6,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
+import { ADVANCE_MAX_MS } from '../../src/cli/service/sandbox-desk.ts'
 import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/service/serve-options.ts'
 import { PLAN_USD_A_YEAR } from '../../src/cli/trial/finding.ts'
 import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/clock.ts'
@@ -72,6 +73,7 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/leased to you for (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['api']],
   [/leases \| They last (\S+) minutes/g, LEASE_MS / MINUTE_MS, ['sandbox']],
   [/With more than (\S+) plans in the environment/g, EXACT_PLANS_MAX, ['sandbox']],
+  [/the advance takes more than (\S+) minutes/g, ADVANCE_MAX_MS / MINUTE_MS, ['sandbox']],
   [/One with more than (\S+) rows is refused/g, WIPE_ROWS_MAX, ['sandbox']],
   [/poll delivers at most (\d+)/g, DUE_PAGE_MAX, ['api']],
   [/`body_too_large` \| 413 \| send at most (\S+) KiB/g, BODY_BYTES_MAX / 1024, ['api']],

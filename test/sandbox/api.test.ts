@@ -204,6 +204,30 @@ test('a stop in the first seconds of an advance is no failure: it has come as fa
   assert.ok(offset_ms < 3_000 * 24 * HOUR_MS, String(offset_ms))
 })
 
+test('an advance that takes too long ends at a step, and then others get their turn', async (t) => {
+  const service = await withPlan(
+    await startService(t, {
+      more: (store, machine) => ({
+        sandbox: createSandboxDesk({
+          store,
+          machine,
+          deliver: async () => ({ statusCode: 204, reason: null }),
+          log: silentLog,
+          advanceMaxMs: 0,
+        }),
+      }),
+    }),
+  )
+  const begun = await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '20d', price_usd: '64000' })
+  assert.equal(begun.done, false)
+  const { advancing_to, now } = await lookAt(service)
+  assert.equal(advancing_to, null)
+  assert.ok(now < begun.to, now)
+  const key = await service.issueKey('bolt', 'test')
+  const next = await service.call('POST', `${SANDBOX}/advance`, DAY, { key })
+  assert.equal(next.status, 200)
+})
+
 test('a revoked key ends with its call', async (t) => {
   const service = await withPlan(await startService(t))
   const keyId = (await service.store.findKey(keyHash(service.key)))?.key.keyId ?? ''

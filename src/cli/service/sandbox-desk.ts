@@ -4,7 +4,7 @@
 import { formatPrice, formatUsd, type Price } from '../../core/money.ts'
 import { advanceUnderWay, type Caller, type Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { formatInstant, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
+import { formatInstant, MINUTE_MS, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
 import { type Advanced, advanceSandbox, fireInSandbox } from '../../engine/sandbox.ts'
 import type { AdvancedJson, FiredJson, SandboxDesk, SandboxJson, WipedJson } from '../../http/sandbox.ts'
 import type { Log } from '../../log.ts'
@@ -14,6 +14,8 @@ import { type Deliver, type Woken, wakePartners } from '../../webhook/wake-partn
 
 /** How long a call waits for its advance, which then goes on by itself. Clients give up after some ten seconds. */
 const ANSWER_AFTER_MS = 5 * SECOND_MS
+/** How long an advance may go on. One sandbox moves at a time, and the others want their turn. */
+export const ADVANCE_MAX_MS = 10 * MINUTE_MS
 
 type DeskOptions = {
   store: Store
@@ -21,13 +23,15 @@ type DeskOptions = {
   deliver: Deliver
   log: Log
   answerAfterMs?: number
+  advanceMaxMs?: number
 }
 
 /** `stop` ends an advance that is under way at its next step: the clock then stands where it has come. */
 export type OpenDesk = SandboxDesk & { stop: () => Promise<void> }
 
 export function createSandboxDesk(options: DeskOptions): OpenDesk {
-  const { store, machine, deliver, log, answerAfterMs = ANSWER_AFTER_MS } = options
+  const { store, machine, deliver, log } = options
+  const { answerAfterMs = ANSWER_AFTER_MS, advanceMaxMs = ADVANCE_MAX_MS } = options
   /** By tenant, where its advance is going to. */
   const advancing = new Map<number, { to: string; ended: Promise<unknown> }>()
   let isStopping = false
@@ -39,6 +43,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
     )
 
   async function advance(caller: Caller, byMs: number, price: Price | null): Promise<AdvancedJson> {
+    const endsAt = performance.now() + advanceMaxMs
     const advanced = await advanceSandbox({
       store,
       machine,
@@ -47,7 +52,8 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
       price,
       audit: entryOf(caller, 'sandbox.advance', { by_ms: byMs, price_usd: price && formatPrice(price) }),
       onProgress: () => {
-        if (isStopping) throw new ServiceStops()
+        if (isStopping) throw new EndsEarly('the service stops')
+        if (performance.now() >= endsAt) throw new EndsEarly('it has taken too long')
       },
     })
     return advancedJson(caller, advanced, await wake(advanced.wakeUpId, advanced.executionsCreated))
@@ -71,7 +77,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
       const { now, offsetMs } = await store.readSandbox(caller)
       const work = advance(caller, byMs, price)
       const to = formatInstant(plus(now, byMs))
-      const inTime = await Promise.race([work.catch(unlessStopped), after(answerAfterMs)])
+      const inTime = await Promise.race([work.catch(unlessEarly), after(answerAfterMs)])
       if (inTime) return inTime
       const ended = work
         .catch((err) =>
@@ -111,13 +117,11 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
   }
 }
 
-/** Why an advance ends before its time: the call, if it still waits, is answered as one that takes longer. */
-class ServiceStops extends Error {
-  override message = 'the service stops'
-}
+/** An advance ends at a step on its way: the call, if it still waits, is answered as one that takes longer. */
+class EndsEarly extends Error {}
 
-function unlessStopped(error: unknown): null {
-  if (error instanceof ServiceStops) return null
+function unlessEarly(error: unknown): null {
+  if (error instanceof EndsEarly) return null
   throw error
 }
 

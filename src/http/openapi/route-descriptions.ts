@@ -254,8 +254,8 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'Move the clock of your test environment forward',
     description:
       'Everything fires that falls due on the way. What takes longer than a call should is answered with done false ' +
-      'and goes on; the clock then shows how far it is. It ends early when the service is stopped. Not safe to retry: ' +
-      `each call moves the clock. ${SANDBOX}`,
+      'and goes on; the clock then shows how far it is. It ends early when the service is stopped, and after ten ' +
+      `minutes, because one sandbox moves at a time. Not safe to retry: each call moves the clock. ${SANDBOX}`,
     answer: 'SandboxAdvanced',
     body: 'SandboxAdvance',
     refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL, ...SANDBOX_REFUSALS.advance],
