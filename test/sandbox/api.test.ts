@@ -191,7 +191,7 @@ test('a stop in the first seconds of an advance is no failure: it has come as fa
   const desk = createSandboxDesk({
     store,
     machine,
-    deliver: async () => ({ statusCode: 204, reason: null }),
+    deliver: async () => ({ statusCode: 204, reason: null, durationMs: 1 }),
     log: silentLog,
   })
   const tenant = await store.findTenant('acme', 'test')
@@ -211,7 +211,7 @@ test('an advance that takes too long ends at a step, and then others get their t
         sandbox: createSandboxDesk({
           store,
           machine,
-          deliver: async () => ({ statusCode: 204, reason: null }),
+          deliver: async () => ({ statusCode: 204, reason: null, durationMs: 1 }),
           log: silentLog,
           advanceMaxMs: 0,
         }),

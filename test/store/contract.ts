@@ -20,7 +20,7 @@ import { standstillContract } from './contract/standstill.ts'
 import { tenancyContract } from './contract/tenancy.ts'
 import { userContract } from './contract/users.ts'
 import { wakeUpContract } from './contract/wake-ups.ts'
-import type { Backend, Contract, Open } from './world.ts'
+import { type Backend, type Contract, type Open, openWorld } from './world.ts'
 
 const PARTS: Record<string, Contract> = {
   'partners, keys and tiers': partnerContract,
@@ -66,7 +66,9 @@ export function storeContract(name: string, backend: URL): void {
   }
   for (const [part, contract] of Object.entries(PARTS)) {
     suite(`${name}: ${part}`, () => {
-      for (const [promise, prove] of Object.entries(contract)) test(promise, (t) => prove(t, open, backend))
+      for (const [promise, prove] of Object.entries(contract)) {
+        test(promise, async (t) => prove(await openWorld(t, open), { t, backend }))
+      }
     })
   }
 }

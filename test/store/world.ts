@@ -26,8 +26,8 @@ export type Open = (t: Pick<TestContext, 'after'>, clock: () => Instant, place: 
 /** What a module that keeps a store must export to be held against the contract. */
 export type Backend = { open: (place: string, clock: () => Instant) => Promise<Store> }
 
-/** What a store promises, each with its proof on a store of its own. `backend` is the module that opens it. */
-export type Contract = Record<string, (t: TestContext, open: Open, backend: URL) => Promise<void>>
+/** What a store promises, each with its proof in a world of its own. `backend` is the module that opens its store. */
+export type Contract = Record<string, (world: World, test: { t: TestContext; backend: URL }) => Promise<void>>
 
 export type World = {
   store: Store
@@ -43,15 +43,18 @@ export type World = {
   place: string
   /** Another connection to the same data, such as another process has. */
   connect: () => Promise<Store>
+  /** A world like this one at its beginning, with data of its own. */
+  another: () => Promise<World>
 }
 
 export async function openWorld(t: Pick<TestContext, 'after'>, open: Open): Promise<World> {
   const { machine, setClock } = machineAt(T0)
   const place = temporaryFolder(t)
   const connect = () => open(t, machine.clock, place)
+  const another = () => openWorld(t, open)
   const store = await connect()
   const clock = clockOf(machine, setClock)
-  return { ...(await populate(store)), store, machine, setClock, ...clock, place, connect }
+  return { ...(await populate(store)), store, machine, setClock, ...clock, place, connect, another }
 }
 
 const clockOf = ({ clock }: Machine, setClock: (now: Instant) => void) => ({

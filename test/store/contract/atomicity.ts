@@ -15,7 +15,6 @@ import {
   firstTranche,
   keyFor,
   link,
-  openWorld,
   PLAN,
   poll,
   report,
@@ -45,8 +44,7 @@ const everything = async (store: Store, { acme }: World) => ({
 })
 
 export const atomicityContract: Contract = {
-  'a decision that throws changes nothing, whichever method asked for it': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a decision that throws changes nothing, whichever method asked for it': async (world) => {
     const { store, acme } = world
     const { executionId, planId } = await firstTranche(world)
     const { keyId } = await store.addKey(keyFor(acme), AUDIT)
@@ -81,8 +79,7 @@ export const atomicityContract: Contract = {
     assert.deepEqual(await everything(store, world), before)
   },
 
-  'a plan that fails halfway through a page undoes the page': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a plan that fails halfway through a page undoes the page': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId: id })
@@ -105,9 +102,7 @@ export const atomicityContract: Contract = {
     assert.deepEqual(await everything(store, world), before)
   },
 
-  'a page that fails halfway takes nothing with it that shares its commit': async (t, open) => {
-    const world = await openWorld(t, open)
-    const { store, acme } = world
+  'a page that fails halfway takes nothing with it that shares its commit': async ({ store, acme }) => {
     await link(store, acme)
     for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
     const planIds = (await allPlans(store)).map(({ planId }) => planId)
@@ -133,9 +128,7 @@ export const atomicityContract: Contract = {
     assert.deepEqual([await store.findPlans('p1'), decided], [before, 6])
   },
 
-  'writes that share a commit are undone one by one': async (t, open) => {
-    const world = await openWorld(t, open)
-    const { store, acme } = world
+  'writes that share a commit are undone one by one': async ({ store, acme }) => {
     const request = (partnerUserId: string) => ({
       partnerUserId,
       consentAccepted: true,
@@ -161,8 +154,7 @@ export const atomicityContract: Contract = {
     )
   },
 
-  'writes of one turn see each other, in the order they were made': async (t, open) => {
-    const world = await openWorld(t, open)
+  'writes of one turn see each other, in the order they were made': async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     const said = filled(usd('4'), 'o1', 'partial')
@@ -193,8 +185,7 @@ export const atomicityContract: Contract = {
 const PAGE = { after: null, limit: 100 }
 
 export const uniquenessContract: Contract = {
-  'an order id is recorded once in a tenant': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an order id is recorded once in a tenant': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
@@ -212,8 +203,7 @@ export const uniquenessContract: Contract = {
     assert.deepEqual([execution?.status, trade, window?.spent], ['sent', null, 0n])
   },
 
-  'a plan exists once in a tenant': async (t, open) => {
-    const { store, acme } = await openWorld(t, open)
+  'a plan exists once in a tenant': async ({ store, acme }) => {
     await link(store, acme)
     await sendPlan(store, acme)
     const unseen = { plan: null, window: null, usedStarts: [], usedBeforeReset: null }
@@ -225,8 +215,7 @@ export const uniquenessContract: Contract = {
     assert.deepEqual([plan?.windows.length, another], [1, undefined])
   },
 
-  'a plan has one current window': async (t, open) => {
-    const { store, acme } = await openWorld(t, open)
+  'a plan has one current window': async ({ store, acme }) => {
     await link(store, acme)
     await sendPlan(store, acme)
     const opening = store.changePlan(acme, PLAN, (seen, now) => ({
@@ -238,8 +227,7 @@ export const uniquenessContract: Contract = {
     assert.deepEqual([plan?.amount, plan?.windows.map(({ budget }) => budget)], [usd('60'), [usd('60')]])
   },
 
-  'a user exists once in a tenant': async (t, open) => {
-    const { store, acme, advance } = await openWorld(t, open)
+  'a user exists once in a tenant': async ({ store, acme, advance }) => {
     await link(store, acme)
     advance(1)
     const request = {
@@ -253,8 +241,7 @@ export const uniquenessContract: Contract = {
     assert.equal((await store.listUsers(acme, PAGE)).length, 1)
   },
 
-  'a secret opens one door': async (t, open) => {
-    const { store, acme, bolt } = await openWorld(t, open)
+  'a secret opens one door': async ({ store, acme, bolt }) => {
     const key = keyFor(acme)
     const audit = { osUser: 'test', action: 'key create', subject: 'acme', detail: {} }
     await store.addKey(key, audit)
@@ -262,8 +249,7 @@ export const uniquenessContract: Contract = {
     assert.deepEqual(await store.listKeys('bolt'), [])
   },
 
-  'a refused report is kept once': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a refused report is kept once': async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
@@ -276,8 +262,7 @@ export const uniquenessContract: Contract = {
     assert.equal((await store.listLateFills(PAGE)).length, 1)
   },
 
-  'a window never holds more than its budget': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a window never holds more than its budget': async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     const spend = (spent: Usd, released: Usd) =>

@@ -16,7 +16,6 @@ import {
   firstTranche,
   keyFor,
   link,
-  openWorld,
   problem,
   raise,
   report,
@@ -49,8 +48,7 @@ async function rival(t: TestContext, { place }: World, backend: URL, verb: Rival
 }
 
 export const connectionContract: Contract = {
-  'what was answered is there for every other connection': async (t, open) => {
-    const world = await openWorld(t, open)
+  'what was answered is there for every other connection': async (world) => {
     const { store, acme } = world
     const other = await world.connect()
     await link(store, acme)
@@ -63,8 +61,7 @@ export const connectionContract: Contract = {
     assert.equal((await store.findExecution(executionId))?.window.spent, amount)
   },
 
-  'what was answered is there when the store is opened again': async (t, open) => {
-    const world = await openWorld(t, open)
+  'what was answered is there when the store is opened again': async (world) => {
     const { executionId, amount } = await firstTranche(world)
     await report(world.store, world.acme, executionId, filled(amount, 'o1'))
     world.store.close()
@@ -75,8 +72,7 @@ export const connectionContract: Contract = {
   },
 
   'a key that was revoked or used, and a partner that was disabled, are seen so at once, by whom it may be':
-    async (t, open) => {
-      const world = await openWorld(t, open)
+    async (world) => {
       const { store, acme, now } = world
       const other = await world.connect()
       for (const writer of [store, other]) {
@@ -104,8 +100,7 @@ export const connectionContract: Contract = {
       }
     },
 
-  'of two writers at once neither fails and neither is lost': async (t, open, backend) => {
-    const world = await openWorld(t, open)
+  'of two writers at once neither fails and neither is lost': async (world, { t, backend }) => {
     const { store } = world
     const before = (await store.findPartner('acme'))?.minTranche ?? 0n
     const other = await rival(t, world, backend, 'raise')
@@ -119,8 +114,7 @@ export const connectionContract: Contract = {
     assert.equal((await store.findPartner('acme'))?.minTranche, before + 2n * CENT)
   },
 
-  'the lock of a pass keeps other processes out': async (t, open, backend) => {
-    const world = await openWorld(t, open)
+  'the lock of a pass keeps other processes out': async (world, { t, backend }) => {
     const other = await rival(t, world, backend, 'lock')
     const hand = await world.store.joinPass()
     assert.ok(hand)
@@ -134,8 +128,7 @@ export const connectionContract: Contract = {
 // A clock in doubt: what one pass finds out holds for every process, until it is settled.
 
 export const clockContract: Contract = {
-  'a dispute stands until it is settled, for every connection': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a dispute stands until it is settled, for every connection': async (world) => {
     const { store } = world
     const other = await world.connect()
     const witness = { source: 'feed', at: plus(T0, DAY_MS) }
@@ -148,8 +141,7 @@ export const clockContract: Contract = {
     assert.equal((await other.readClock()).standing, null)
   },
 
-  'a pass by a disputed clock leaves nothing but the dispute, and closes no month': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a pass by a disputed clock leaves nothing but the dispute, and closes no month': async (world) => {
     const { store, machine } = world
     await firstTranche(world)
     world.advance(27 * DAY_MS)

@@ -14,7 +14,6 @@ import {
   firstTranche,
   keyFor,
   link,
-  openWorld,
   PLAN,
   poll,
   problem,
@@ -59,8 +58,7 @@ const keptAndDamaged = async (world: World, sql: string) => {
 }
 
 export const damagedRowContract: Contract = {
-  'a plan whose amount changed buys nothing by it, and the others go on': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a plan whose amount changed buys nothing by it, and the others go on': async (world) => {
     const day = await nextDay(
       world,
       "update plans set amount_usd = amount_usd + 1099511627776 where partner_plan_id = 'p1'",
@@ -74,8 +72,7 @@ export const damagedRowContract: Contract = {
     assert.equal((await tick(world, '60000')).failed.length, 1)
   },
 
-  'a plan whose schedule changed fires nothing by it, and the others go on': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a plan whose schedule changed fires nothing by it, and the others go on': async (world) => {
     const day = await nextDay(
       world,
       'update schedules set next_run_at = next_run_at - 4096 where plan_id = 1',
@@ -85,10 +82,8 @@ export const damagedRowContract: Contract = {
   },
 
   'a plan that was damaged cannot be changed, paused by a disable or not, and stays a finding': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme, place } = world
     await link(store, acme)
     await sendPlan(store, acme)
@@ -102,8 +97,7 @@ export const damagedRowContract: Contract = {
     assert.deepEqual(await changed(world), ['plans row 1'])
   },
 
-  'an execution whose amount changed is not handed out, and the others are': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an execution whose amount changed is not handed out, and the others are': async (world) => {
     const { store, acme, place } = world
     await link(store, acme)
     for (const partnerPlanId of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId })
@@ -123,15 +117,14 @@ export const damagedRowContract: Contract = {
     assert.equal((await changed(world)).length, 1)
   },
 
-  'a purchase is not recorded against an execution that changed, or in a window that did': async (
-    t,
-    open,
-  ) => {
+  'a purchase is not recorded against an execution that changed, or in a window that did': async ({
+    another,
+  }) => {
     for (const sql of [
       'update executions set amount_usd = amount_usd + 1000000',
       'update windows set window_end = window_end + 1',
     ]) {
-      const world = await openWorld(t, open)
+      const world = await another()
       const { store, acme, place } = world
       const { executionId, amount } = await firstTranche(world)
       await sendPlan(store, acme, { partnerPlanId: 'p2' })
@@ -151,12 +144,12 @@ export const damagedRowContract: Contract = {
   },
 
   'a late fill that is not what the partner reported is not accepted, and its retry is answered as ever':
-    async (t, open) => {
+    async ({ another }) => {
       for (const sql of [
         'update late_reports set usd_amount = usd_amount + 1',
         "update late_reports set fingerprint = 'f' || substr(fingerprint, 2)",
       ]) {
-        const world = await openWorld(t, open)
+        const world = await another()
         const { store, acme } = world
         const { executionId, said } = await keptAndDamaged(world, sql)
         const ids = { executionId, reportId: null }
@@ -172,10 +165,8 @@ export const damagedRowContract: Contract = {
     },
 
   'a late fill that was accepted beside a trade is not accepted again when the disk forgets it': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme, place } = world
     const { executionId } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
@@ -203,8 +194,7 @@ export const damagedRowContract: Contract = {
     assert.deepEqual(await kinds(world), ['late_report'])
   },
 
-  'a stop that came back of a user who is not disabled stops nothing, and is a finding': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a stop that came back of a user who is not disabled stops nothing, and is a finding': async (world) => {
     const { store, acme, place } = world
     await link(store, acme)
     await sendPlan(store, acme)
@@ -222,8 +212,7 @@ export const damagedRowContract: Contract = {
     assert.deepEqual(await kinds(world), ['user_stop'])
   },
 
-  'a key that changed lets nobody in': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a key that changed lets nobody in': async (world) => {
     const { store, acme, place } = world
     const sha256 = 'a'.repeat(64)
     await store.addKey(keyFor(acme, { sha256, lifetimeMs: DAY_MS }), AUDIT)
@@ -234,8 +223,7 @@ export const damagedRowContract: Contract = {
   },
 
   'nothing is billed by a tier or an override that changed, and no partner or user that did is changed further':
-    async (t, open) => {
-      const world = await openWorld(t, open)
+    async (world) => {
       const { store, acme, place } = world
       await link(store, acme)
       await store.putTierOverride({ partnerSlug: 'acme', fromMonth: null, tierName: 'growth' }, AUDIT)

@@ -14,7 +14,6 @@ import {
   filled,
   firstTranche,
   link,
-  openWorld,
   poll,
   problem,
   report,
@@ -34,8 +33,7 @@ const windowOf = async ({ store }: World, executionId: string) => {
 }
 
 export const executionContract: Contract = {
-  'a name with a NUL in it, which none has, is of nothing that there is': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a name with a NUL in it, which none has, is of nothing that there is': async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     for (const name of ['\0', 'p1\0']) {
@@ -57,10 +55,8 @@ export const executionContract: Contract = {
   },
 
   'a lease lasts five minutes to the millisecond; then the same execution is delivered again': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme, now } = world
     assert.equal(LEASE_MS, 300_000)
     const first = await firstTranche(world)
@@ -72,8 +68,7 @@ export const executionContract: Contract = {
     assert.deepEqual(again, { ...first, deliveredCount: 2, leaseExpiresAt: plus(now(), LEASE_MS) })
   },
 
-  'two polls at once never get the same execution, and say what remains': async (t, open) => {
-    const world = await openWorld(t, open)
+  'two polls at once never get the same execution, and say what remains': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     for (let i = 0; i < 7; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
@@ -103,8 +98,7 @@ export const executionContract: Contract = {
     assert.equal(new Set(ids).size, 7)
   },
 
-  'two confirmations at once record one trade': async (t, open) => {
-    const world = await openWorld(t, open)
+  'two confirmations at once record one trade': async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     const said = filled(amount)
@@ -117,8 +111,7 @@ export const executionContract: Contract = {
     assert.deepEqual(await windowOf(world, executionId), [0n, amount, 0n])
   },
 
-  'a part fill gives the rest back to the window, and the engine may spend it': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a part fill gives the rest back to the window, and the engine may spend it': async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await report(store, acme, executionId, filled(usd('3.33333333'), 'o1', 'partial'))
@@ -130,8 +123,7 @@ export const executionContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a refund after its window has rolled stays in the old window': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a refund after its window has rolled stays in the old window': async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     world.advance(DAY_MS)
@@ -143,8 +135,7 @@ export const executionContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'recorded_at never goes back, whatever the clock does': async (t, open) => {
-    const world = await openWorld(t, open)
+  'recorded_at never goes back, whatever the clock does': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     for (let i = 0; i < 4; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
@@ -163,10 +154,8 @@ export const executionContract: Contract = {
   },
 
   'a report on a cancelled execution is kept, once, and counts when an operator accepts it': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await sendPlan(store, acme, { status: 'cancelled' })
@@ -188,8 +177,7 @@ export const executionContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'late reports that cannot be taken are refused and change nothing': async (t, open) => {
-    const world = await openWorld(t, open)
+  'late reports that cannot be taken are refused and change nothing': async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
@@ -207,8 +195,7 @@ export const executionContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a late fill never spends what its window has given to other tranches since': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a late fill never spends what its window has given to other tranches since': async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
@@ -228,8 +215,7 @@ export const executionContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'stuck executions are those delivered often and never confirmed': async (t, open) => {
-    const world = await openWorld(t, open)
+  'stuck executions are those delivered often and never confirmed': async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     const stuck = () =>
@@ -263,8 +249,7 @@ async function tranches(world: World, n: number): Promise<string[]> {
 }
 
 export const deliveryContract: Contract = {
-  'a poll is handed the oldest, whether they were delivered before or not': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a poll is handed the oldest, whether they were delivered before or not': async (world) => {
     const { store, acme } = world
     const ids = await tranches(world, 6)
     assert.deepEqual(idsOf(await poll(store, acme, 2)), ids.slice(0, 2))
@@ -281,8 +266,7 @@ export const deliveryContract: Contract = {
     assert.deepEqual([idsOf(rest.executions), rest.remaining], [ids.slice(4), 0])
   },
 
-  'what a poll leaves is counted through all that begins and ends an execution': async (t, open) => {
-    const world = await openWorld(t, open)
+  'what a poll leaves is counted through all that begins and ends an execution': async (world) => {
     const { store, acme } = world
     const ids = await tranches(world, 7)
     const left = async () => (await store.deliverDue(acme, 0, deliver)).remaining
@@ -300,8 +284,7 @@ export const deliveryContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a lease taken under a clock that was ahead does not hold when it was set back': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a lease taken under a clock that was ahead does not hold when it was set back': async (world) => {
     const { store, acme } = world
     await firstTranche(world, { delivered: false })
     world.advance(20 * HOUR_MS)
@@ -314,8 +297,7 @@ export const deliveryContract: Contract = {
     assert.equal((await poll(store, acme))[0]?.deliveredCount, 3)
   },
 
-  'what has an outcome is not handed out again': async (t, open) => {
-    const world = await openWorld(t, open)
+  'what has an outcome is not handed out again': async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await report(store, acme, executionId, failed())
@@ -323,8 +305,7 @@ export const deliveryContract: Contract = {
     assert.deepEqual(await store.deliverDue(acme, 9, deliver), { executions: [], remaining: 0 })
   },
 
-  'a cancelled plan takes back what was delivered and what was not': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a cancelled plan takes back what was delivered and what was not': async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     world.advance(8 * HOUR_MS)
@@ -345,8 +326,7 @@ export const deliveryContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'an execution that an operator ends gives its reservation back, once': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an execution that an operator ends gives its reservation back, once': async (world) => {
     const { store, acme, now } = world
     const { executionId } = await firstTranche(world)
     const before = (await store.listAudit({ after: null, limit: 100 })).length

@@ -7,7 +7,7 @@ import { periodOf } from '../../../src/core/month.ts'
 import { DAY_MS, type Instant } from '../../../src/core/time.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { damage } from '../damage.ts'
-import { AUDIT, type Contract, openWorld, problem, T0, tick, type World } from '../world.ts'
+import { AUDIT, type Contract, problem, T0, tick, type World } from '../world.ts'
 
 const SERIES: Series = { prefix: 'R-', first: 7, digits: 3 }
 const OTHER: Series = { prefix: 'X-', first: 1, digits: 1 }
@@ -15,11 +15,7 @@ const EVER = { slug: null, from: 0 as Instant, before: Number.MAX_SAFE_INTEGER a
 const ALL = { after: null, limit: 1_000 }
 
 /** A world in which January to March are final. */
-async function spring(
-  t: Parameters<Contract[string]>[0],
-  open: Parameters<Contract[string]>[1],
-): Promise<World> {
-  const world = await openWorld(t, open)
+async function spring(world: World): Promise<World> {
   world.advance(90 * DAY_MS)
   await tick(world)
   await world.store.fixPeriod(periodOf('2026-03'))
@@ -47,8 +43,8 @@ const credit = (store: Store, number: string, amount: string) =>
 const numbersOf = (issued: readonly Issued[]): string[] => issued.map(({ number }) => number)
 
 export const invoiceContract: Contract = {
-  'numbers follow each other within a series, and an invoice keeps the one it got': async (t, open) => {
-    const { store, now, advance } = await spring(t, open)
+  'numbers follow each other within a series, and an invoice keeps the one it got': async (world) => {
+    const { store, now, advance } = await spring(world)
     const first = await issue(store, 'acme', '2026-01')
     assert.deepEqual(first, {
       issued: {
@@ -108,10 +104,9 @@ export const invoiceContract: Contract = {
   },
 
   'no number is given while a month can change, nor for nobody, nor where its entry cannot be kept': async (
-    t,
-    open,
+    world,
   ) => {
-    const { store } = await spring(t, open)
+    const { store } = await spring(world)
     await assert.rejects(issue(store, 'acme', '2026-04'), problem('invoice_conflict'))
     await assert.rejects(issue(store, 'nobody', '2026-01'), problem('partner_not_found'))
     await assert.rejects(credit(store, 'R-007', '1.00'), problem('invoice_not_found'))
@@ -122,11 +117,8 @@ export const invoiceContract: Contract = {
     assert.equal((await issue(store, 'acme', '2026-01')).issued.number, 'R-007', 'what failed left no gap')
   },
 
-  'credit notes have numbers of the same kind, and give back no more than an invoice has': async (
-    t,
-    open,
-  ) => {
-    const { store } = await spring(t, open)
+  'credit notes have numbers of the same kind, and give back no more than an invoice has': async (world) => {
+    const { store } = await spring(world)
     const { issued } = await issue(store, 'acme', '2026-01')
     const first = await credit(store, issued.number, '33.33')
     assert.deepEqual(
@@ -146,8 +138,8 @@ export const invoiceContract: Contract = {
     assert.deepEqual(await store.findInvoiceOf('acme', '2026-01'), issued)
   },
 
-  'who asks at once gets no number twice and leaves none out, on every connection': async (t, open) => {
-    const world = await spring(t, open)
+  'who asks at once gets no number twice and leaves none out, on every connection': async (empty) => {
+    const world = await spring(empty)
     const other = await world.connect()
     const asked = ['2026-01', '2026-02', '2026-03'].flatMap((month) =>
       ['acme', 'bolt'].flatMap((slug) => [world.store, other].map((store) => issue(store, slug, month))),
@@ -164,10 +156,9 @@ export const invoiceContract: Contract = {
   },
 
   'what had been issued before a restore is kept as it was, and its number goes to nothing else': async (
-    t,
-    open,
+    world,
   ) => {
-    const { store, now, place } = await spring(t, open)
+    const { store, now, place } = await spring(world)
     await issue(store, 'acme', '2026-01')
     const amounts = { net: usd('80.00'), tax: usd('0.00'), details: '{"kept":1}' }
     const kept = {
@@ -199,8 +190,8 @@ export const invoiceContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'an invoice that was issued and is not there is found': async (t, open) => {
-    const { store, place } = await spring(t, open)
+  'an invoice that was issued and is not there is found': async (world) => {
+    const { store, place } = await spring(world)
     for (const month of ['2026-01', '2026-02'])
       await store.issueInvoice(
         { slug: 'acme', month, net: usd('100.00'), tax: usd('19.00'), details: '{}' },
@@ -221,10 +212,9 @@ export const invoiceContract: Contract = {
   },
 
   'no number is given while the database stands still, and none of a row that changed is believed': async (
-    t,
-    open,
+    world,
   ) => {
-    const { store, place } = await spring(t, open)
+    const { store, place } = await spring(world)
     await issue(store, 'acme', '2026-01')
     await damage(place, `insert into standstill values (1, ${T0}, 'last-night.db', '["old.db"]')`)
     await assert.rejects(issue(store, 'bolt', '2026-01'), problem('database_restored'))

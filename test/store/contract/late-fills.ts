@@ -15,7 +15,6 @@ import {
   filled,
   firstTranche,
   link,
-  openWorld,
   poll,
   problem,
   report,
@@ -62,8 +61,7 @@ async function withLateFills(world: World): Promise<{ executionId: string; repor
 }
 
 export const lateFillContract: Contract = {
-  'accepting a late fill decides those that say the same of its order, and no others': async (t, open) => {
-    const world = await openWorld(t, open)
+  'accepting a late fill decides those that say the same of its order, and no others': async (world) => {
     const { executionId, reportIds } = await withLateFills(world)
     const { store, acme } = world
     const [first = 0] = reportIds
@@ -99,8 +97,7 @@ export const lateFillContract: Contract = {
     assert.deepEqual(await world.store.findFaults(), [])
   },
 
-  'a dismissal decides the report that is named, or all of the execution': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a dismissal decides the report that is named, or all of the execution': async (world) => {
     const { store } = world
     const { executionId, reportIds } = await withLateFills(world)
     const dismiss = (reportId: number | null) =>
@@ -124,10 +121,8 @@ export const lateFillContract: Contract = {
   },
 
   'a report on a pending execution is kept, settled when the same one is recorded, and by no other': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme } = world
     const { executionId } = await firstTranche(world, { delivered: false })
     const said = filled(usd('9'), 'o1')
@@ -152,10 +147,8 @@ export const lateFillContract: Contract = {
   },
 
   'an execution whose report is accepted while it is pending is filled, and never handed out': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world, { delivered: false })
     await assert.rejects(accept(world, executionId), problem('late_fill_not_found'))
@@ -173,10 +166,8 @@ export const lateFillContract: Contract = {
   },
 
   'a report on an execution that was cancelled before it was delivered is kept, and can be accepted': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme } = world
     const { executionId } = await firstTranche(world, { delivered: false })
     await sendPlan(store, acme, { status: 'cancelled' })
@@ -186,8 +177,7 @@ export const lateFillContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'an operator says why a late fill was accepted or dismissed, and it is on record': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an operator says why a late fill was accepted or dismissed, and it is on record': async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world, { delivered: false })
     for (const order of ['o1', 'o2', 'o3']) await report(store, acme, executionId, filled(usd('1'), order))
@@ -202,8 +192,7 @@ export const lateFillContract: Contract = {
     )
   },
 
-  'of one execution only so many reports are kept, and the others are counted': async (t, open) => {
-    const world = await openWorld(t, open)
+  'of one execution only so many reports are kept, and the others are counted': async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
@@ -216,8 +205,7 @@ export const lateFillContract: Contract = {
     assert.equal((await store.listLateFills(PAGE))[0]?.unkept, 0)
   },
 
-  'a report of more than the ledger holds is counted, and can be dismissed': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a report of more than the ledger holds is counted, and can be dismissed': async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     const huge = filled(usd('92233720369'), 'o1')
@@ -234,8 +222,7 @@ export const lateFillContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'an adjustment moves its window, is beside the trade, and decides its late fills': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an adjustment moves its window, is beside the trade, and decides its late fills': async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     await assert.rejects(adjustTo(world, executionId, '5'), problem('adjustment_conflict'))
@@ -262,8 +249,7 @@ export const lateFillContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'nothing is recorded before the latest trade or adjustment, of whatever tenant': async (t, open) => {
-    const world = await openWorld(t, open)
+  'nothing is recorded before the latest trade or adjustment, of whatever tenant': async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const tenants = [acme, acmeLive, bolt]
     for (const tenant of tenants) {
@@ -335,8 +321,7 @@ async function linesOf({ store }: World, limit: number): Promise<AdjustmentLine[
 }
 
 export const adjustmentContract: Contract = {
-  'they are the adjustments of the trade lines, in the same order, in pages of any size': async (t, open) => {
-    const world = await openWorld(t, open)
+  'they are the adjustments of the trade lines, in the same order, in pages of any size': async (world) => {
     const { store } = world
     await adjusted(world)
     const all = await store.readTradeLines(JANUARY, EVERYBODY, { after: null, limit: 1_000 })
@@ -353,15 +338,13 @@ export const adjustmentContract: Contract = {
     }
   },
 
-  'each has the trade as it was confirmed': async (t, open) => {
-    const world = await openWorld(t, open)
+  'each has the trade as it was confirmed': async (world) => {
     await adjusted(world)
     for (const { executionId, original } of await linesOf(world, 1_000))
       assert.deepEqual(original, (await world.store.findExecution(executionId))?.trade)
   },
 
-  'they are those of whom is asked for, and of the month': async (t, open) => {
-    const world = await openWorld(t, open)
+  'they are those of whom is asked for, and of the month': async (world) => {
     const { store, bolt } = world
     await adjusted(world)
     const page = { after: null, limit: 100 }
@@ -377,10 +360,8 @@ export const adjustmentContract: Contract = {
   },
 
   'a late fill is recorded in full: when it was received, and beside a trade its fee, price and time': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
@@ -410,14 +391,14 @@ export const adjustmentContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'the check finds an adjustment that says something else than its report': async (t, open) => {
+  'the check finds an adjustment that says something else than its report': async ({ another }) => {
     for (const wrong of [
       { partnerFee: usd('0.08') },
       { partnerFee: null },
       { executionPrice: price('1') },
       { executedAt: T0 },
     ]) {
-      const world = await openWorld(t, open)
+      const world = await another()
       const { store, acme } = world
       const { executionId } = await firstTranche(world)
       await report(store, acme, executionId, filled(usd('5'), 'o1'))

@@ -12,7 +12,6 @@ import {
   type Contract,
   filled,
   link,
-  openWorld,
   poll,
   problem,
   report,
@@ -40,8 +39,7 @@ type Listing = {
 
 export const listingContract: Contract = {
   'an order leads to its executions: by a trade, a further purchase or a late fill, of whom was asked':
-    async (t, open) => {
-      const world = await openWorld(t, open)
+    async (world) => {
       const { store, acme, bolt } = world
       const ids: Record<string, string> = {}
       for (const [name, tenant] of [
@@ -77,8 +75,7 @@ export const listingContract: Contract = {
       assert.deepEqual(await store.findByOrder({ slug: 'acme', environment: 'live' }, 'o1'), [])
     },
 
-  'every listing in pages gives each row once, in order': async (t, open) => {
-    const world = await openWorld(t, open)
+  'every listing in pages gives each row once, in order': async (world) => {
     const { store, acme } = world
     for (let i = 0; i < ROWS; i++) {
       await link(store, acme, `u${i}`)
@@ -156,8 +153,7 @@ export const listingContract: Contract = {
     }
   },
 
-  'windows ahead of their place are listed in pages, to the last': async (t, open) => {
-    const world = await openWorld(t, open)
+  'windows ahead of their place are listed in pages, to the last': async (world) => {
     const { store, acmeLive, bolt } = world
     for (const tenant of [acmeLive, bolt]) {
       await link(store, tenant)
@@ -184,8 +180,7 @@ export const listingContract: Contract = {
     )
   },
 
-  'a plan is listed with its current window, and one that was cancelled with none': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a plan is listed with its current window, and one that was cancelled with none': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId: id })
@@ -199,8 +194,7 @@ export const listingContract: Contract = {
     )
   },
 
-  'executions are listed by their status': async (t, open) => {
-    const world = await openWorld(t, open)
+  'executions are listed by their status': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     for (const id of ['p1', 'p2', 'p3']) await sendPlan(store, acme, { partnerPlanId: id })
@@ -227,8 +221,7 @@ const listed = async (store: Store) =>
   (await store.listPrices({ after: null, limit: 100 })).map((one) => [one.at, one.price, one.source])
 
 export const priceContract: Contract = {
-  'prices are listed from the oldest on, in pages': async (t, open) => {
-    const { store, advance } = await openWorld(t, open)
+  'prices are listed from the oldest on, in pages': async ({ store, advance }) => {
     for (let i = 0; i < 5; i++) {
       assert.equal(await store.addPrice({ price: price(`${60_000 + i}`), source: 'test' }), at(i))
       advance(HOUR_MS)
@@ -240,8 +233,7 @@ export const priceContract: Contract = {
     assert.deepEqual(await page(at(3)), [at(4)])
   },
 
-  'an import adds what is not there, and replaces nothing': async (t, open) => {
-    const { store, advance } = await openWorld(t, open)
+  'an import adds what is not there, and replaces nothing': async ({ store, advance }) => {
     await store.addPrice({ price: price('60000'), source: 'feed' })
     advance(MINUTE_MS)
     const rows = batches([row(1, '61000'), row(0, '50000')], [row(-2, '59000'), row(1, '61000')])
@@ -255,8 +247,7 @@ export const priceContract: Contract = {
     assert.deepEqual([volatility.hours, volatility.last?.at], [3, at(1)], 'worked out anew')
   },
 
-  'an import that breaks off leaves nothing behind, and the next one may begin': async (t, open) => {
-    const { store } = await openWorld(t, open)
+  'an import that breaks off leaves nothing behind, and the next one may begin': async ({ store }) => {
     const stop = new Error('the file ends here')
     async function* broken() {
       yield [row(0, '60000')]
@@ -271,8 +262,7 @@ export const priceContract: Contract = {
     assert.deepEqual(await listed(store), [[at(2), price('62000'), 'file']])
   },
 
-  'a pass takes no price that lies ahead of it': async (t, open) => {
-    const { store, advance } = await openWorld(t, open)
+  'a pass takes no price that lies ahead of it': async ({ store, advance }) => {
     await store.importPrices(batches([row(0, '60000'), row(1, '61000')]), 'file')
     for (const known of [await store.peekPass(), await store.beginPass(null)]) {
       assert.deepEqual(known.price, { price: price('60000'), at: at(0) })

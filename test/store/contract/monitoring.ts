@@ -16,7 +16,6 @@ import {
   firstTranche,
   keyFor,
   link,
-  openWorld,
   PLAN,
   poll,
   report,
@@ -64,25 +63,23 @@ const WRONG_CONFIRMATIONS: [kind: string, wrong: (made: Recorded) => Recorded][]
 ]
 
 export const monitoringContract: Contract = {
-  'the check names the rule that a wrong confirmation broke': async (t, open) => {
+  'the check names the rule that a wrong confirmation broke': async (world) => {
     for (const [kind, wrong] of WRONG_CONFIRMATIONS) {
-      assert.deepEqual(await afterConfirming(await openWorld(t, open), wrong), [kind])
+      assert.deepEqual(await afterConfirming(await world.another(), wrong), [kind])
     }
-    assert.deepEqual(await afterConfirming(await openWorld(t, open), (made) => made), [])
+    assert.deepEqual(await afterConfirming(world, (made) => made), [])
   },
 
   'the check finds open executions of a plan that is cancelled and of a user who is disabled': async (
-    t,
-    open,
+    ended,
   ) => {
-    const ended = await openWorld(t, open)
     await firstTranche(ended)
     await ended.store.changePlan(ended.acme, PLAN, (seen, now) => ({
       ...writePlan(seen, { ...PLAN, status: 'cancelled' }, now),
       cancelsExecutions: false,
     }))
     assert.deepEqual(kindsOf(await ended.store.findFaults()), ['execution_open'])
-    const left = await openWorld(t, open)
+    const left = await ended.another()
     await firstTranche(left)
     await left.store.changeUser(left.acme, 'u1', (seen, now) => ({
       ...setUserStatus(seen, 'disabled', now),
@@ -91,11 +88,7 @@ export const monitoringContract: Contract = {
     assert.deepEqual(kindsOf(await left.store.findFaults()), ['execution_open', 'plan_user'])
   },
 
-  'the check finds a plan without the window it must have, and an adjustment below nothing': async (
-    t,
-    open,
-  ) => {
-    const plan = await openWorld(t, open)
+  'the check finds a plan without the window it must have, and an adjustment below nothing': async (plan) => {
     await link(plan.store, plan.acme)
     await sendPlan(plan.store, plan.acme)
     await plan.store.changePlan(plan.acme, PLAN, (seen, now) => ({
@@ -103,7 +96,7 @@ export const monitoringContract: Contract = {
       open: null,
     }))
     assert.deepEqual(kindsOf(await plan.store.findFaults()), ['plan_window'])
-    const world = await openWorld(t, open)
+    const world = await plan.another()
     const { executionId } = await firstTranche(world)
     await report(world.store, world.acme, executionId, filled(amount('10'), 'o1'))
     const below = (text: string) =>
@@ -136,8 +129,7 @@ export const monitoringContract: Contract = {
     assert.deepEqual(kindsOf(await world.store.findFaults()), ['adjustment_amount'])
   },
 
-  'warnings name keys that end, executions nobody confirms and fills nobody decided on': async (t, open) => {
-    const world = await openWorld(t, open)
+  'warnings name keys that end, executions nobody confirms and fills nobody decided on': async (world) => {
     const { store, acme, acmeLive } = world
     for (const tenant of [acme, acmeLive]) {
       await link(store, tenant)
@@ -168,8 +160,7 @@ export const monitoringContract: Contract = {
     assert.deepEqual(await warned(), named)
   },
 
-  'the backlog is what is open and what a poll would be handed': async (t, open) => {
-    const world = await openWorld(t, open)
+  'the backlog is what is open and what a poll would be handed': async (world) => {
     const { store, acme, bolt, now } = world
     for (const tenant of [acme, bolt]) {
       await link(store, tenant)
@@ -194,8 +185,7 @@ export const monitoringContract: Contract = {
     assert.deepEqual(await backlog(), [1, 0, null])
   },
 
-  'counts go on from where they were read last': async (t, open) => {
-    const world = await openWorld(t, open)
+  'counts go on from where they were read last': async (world) => {
     const { store, acme, acmeLive } = world
     assert.deepEqual(await store.readMarks(), { executionId: null, passId: 0 })
     await firstTranche(world)
@@ -220,8 +210,7 @@ export const monitoringContract: Contract = {
     })
   },
 
-  'a probe writes and leaves nothing, and no gap in the numbers of passes': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a probe writes and leaves nothing, and no gap in the numbers of passes': async (world) => {
     const { store } = world
     await firstTranche(world)
     const { passId } = await store.readMarks()
@@ -239,10 +228,8 @@ export const monitoringContract: Contract = {
   },
 
   'what happened lately is the latest there is: passes oldest first, executions newest first': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme } = world
     await link(store, acme)
     for (const id of ['p1', 'p2', 'p3']) {
@@ -276,8 +263,7 @@ export const monitoringContract: Contract = {
 // What is known at a glance, and what of it every process can read: prices, feeds, polls, orders.
 
 export const vitalsContract: Contract = {
-  'vitals: the newest price, the feed that was asked last and since when it is down': async (t, open) => {
-    const world = await openWorld(t, open)
+  'vitals: the newest price, the feed that was asked last and since when it is down': async (world) => {
     const { store, now } = world
     const vitals = async () => store.readVitals(now(), await store.takeStock(now()))
     const pass = async (failure: string | null) => {
@@ -301,10 +287,8 @@ export const vitalsContract: Contract = {
   },
 
   'vitals: when a partner was heard of last, what waits for it, and what came of its orders': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acmeLive, now } = world
     const acme = async () => {
       const { partners } = await store.readVitals(now(), await store.takeStock(now()))
@@ -365,8 +349,7 @@ export const vitalsContract: Contract = {
     assert.deepEqual((await acme())?.lateFills, lateFills)
   },
 
-  'a poll leaves its mark once a minute': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a poll leaves its mark once a minute': async (world) => {
     const { store, acmeLive, now } = world
     const polledAt = async () => {
       const { partners } = await store.readVitals(now(), await store.takeStock(now()))
@@ -384,8 +367,7 @@ export const vitalsContract: Contract = {
     assert.equal(await pollAfter(1), T0 + MINUTE_MS)
   },
 
-  'a store that is closed leaves the marks of the last polls': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a store that is closed leaves the marks of the last polls': async (world) => {
     const { acmeLive, now } = world
     const store = await world.connect()
     const boltLive = await store.findTenant('bolt', 'live')

@@ -18,7 +18,6 @@ import {
   filled,
   keyFor,
   link,
-  openWorld,
   poll,
   report,
   sendPlan,
@@ -63,8 +62,7 @@ const JANUARY_WHOLE = whole(JANUARY)
 const LINES_MAX = 100
 
 export const monthContract: Contract = {
-  'a month has its first millisecond and not that of the next': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a month has its first millisecond and not that of the next': async (world) => {
     const { store, acme } = world
     const instants = [plus(JANUARY.end, -1), JANUARY.end, plus(FEBRUARY.end, -1), FEBRUARY.end]
     for (const [i, at] of instants.entries()) {
@@ -98,8 +96,7 @@ export const monthContract: Contract = {
     }
   },
 
-  'a month counts every outcome, of its own tenant': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a month counts every outcome, of its own tenant': async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const ids = await delivered(world, acme, 6)
     const calledOff: Report = { ...(failed() as NoFill), status: 'cancelled' }
@@ -135,8 +132,7 @@ export const monthContract: Contract = {
     assert.deepEqual([outside.users, outside.activity.executionsCancelled], [[], 0])
   },
 
-  'an adjustment counts in the month it was made in, and makes nobody active': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an adjustment counts in the month it was made in, and makes nobody active': async (world) => {
     const { store, acme } = world
     const [id = '', other = ''] = await delivered(world, acme, 2)
     for (const one of [id, other]) await report(store, acme, one, filled(usd('10')))
@@ -151,8 +147,7 @@ export const monthContract: Contract = {
     )
   },
 
-  'pages of trade lines neither repeat nor skip, whatever shares a millisecond': async (t, open) => {
-    const world = await openWorld(t, open)
+  'pages of trade lines neither repeat nor skip, whatever shares a millisecond': async (world) => {
     const { store, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
       const ids = await delivered(world, tenant, 4)
@@ -185,8 +180,7 @@ export const monthContract: Contract = {
     )
   },
 
-  'a month that was reported as final gains nothing, whatever the clock does': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a month that was reported as final gains nothing, whatever the clock does': async (world) => {
     const { store, acme } = world
     const [first = '', second = ''] = await delivered(world, acme, 2)
     await report(store, acme, first, filled(usd('10')))
@@ -205,8 +199,7 @@ export const monthContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'the clock alone makes no month final': async (t, open) => {
-    const world = await openWorld(t, open)
+  'the clock alone makes no month final': async (world) => {
     const { store } = world
     world.setClock(plus(JANUARY.end, -1))
     await tick(world, '60000')
@@ -217,8 +210,7 @@ export const monthContract: Contract = {
     assert.equal((await store.fixPeriod(JANUARY)).final, true)
   },
 
-  'what a report of the present month covers gains nothing either': async (t, open) => {
-    const world = await openWorld(t, open)
+  'what a report of the present month covers gains nothing either': async (world) => {
     const { store, acme } = world
     const [first = '', second = ''] = await delivered(world, acme, 2)
     await report(store, acme, first, filled(usd('10')))
@@ -229,8 +221,7 @@ export const monthContract: Contract = {
     assert.equal(await store.countTradeLines(period, EVERYBODY), 1)
   },
 
-  'a sandbox closes its months for itself alone': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a sandbox closes its months for itself alone': async (world) => {
     const { store, machine, acme, acmeLive } = world
     const [mine = ''] = await delivered(world, acme, 1)
     const [live = ''] = await delivered(world, acmeLive, 1)
@@ -248,8 +239,7 @@ export const monthContract: Contract = {
     assert.equal((await allExecutions(store)).length > 2, true)
   },
 
-  'a partner is part of the months since it was there': async (t, open) => {
-    const { store, setClock } = await openWorld(t, open)
+  'a partner is part of the months since it was there': async ({ store, setClock }) => {
     setClock(JANUARY.end)
     await store.addPartner({ partnerSlug: 'late', name: 'late' }, AUDIT)
     const named = async (filter: TenantFilter, before: Instant | null) =>
@@ -260,8 +250,7 @@ export const monthContract: Contract = {
     assert.deepEqual(await named({ slug: 'late', environment: 'live' }, null), ['late live'])
   },
 
-  'a key is judged by no time before what was reported, wherever the clock is': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a key is judged by no time before what was reported, wherever the clock is': async (world) => {
     const { store, acme, now } = world
     const key = keyFor(acme, { lifetimeMs: JANUARY.end - now() })
     await store.addKey(key, AUDIT)
@@ -288,8 +277,7 @@ async function deliveredOne(world: World): Promise<string> {
 }
 
 export const earlierMonthContract: Contract = {
-  'a month before one that was reported as final is final as well': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a month before one that was reported as final is final as well': async (world) => {
     const { store, acmeLive } = world
     const id = await deliveredOne(world)
     world.setClock(plus(FEBRUARY.end, MINUTE_MS))
@@ -304,8 +292,7 @@ export const earlierMonthContract: Contract = {
     assert.equal((await store.findExecution(id))?.trade?.recordedAt, FEBRUARY.end)
   },
 
-  'months before the first partner are closed together, and none after them': async (t, open) => {
-    const world = await openWorld(t, open)
+  'months before the first partner are closed together, and none after them': async (world) => {
     const { store, acmeLive } = world
     const id = await deliveredOne(world)
     world.setClock(plus(JANUARY.end, MINUTE_MS))

@@ -6,25 +6,13 @@ import { usd } from '../../../src/core/money.ts'
 import { endMinimum, type Partner, setPartnerStatus } from '../../../src/core/partner.ts'
 import { HOUR_MS, plus } from '../../../src/core/time.ts'
 import type { ListedAuditEntry, Store } from '../../../src/store/store.ts'
-import {
-  AUDIT,
-  allPlans,
-  type Contract,
-  keyFor,
-  link,
-  openWorld,
-  poll,
-  problem,
-  sendPlan,
-  tick,
-} from '../world.ts'
+import { AUDIT, allPlans, type Contract, keyFor, link, poll, problem, sendPlan, tick } from '../world.ts'
 
 const auditOf = (store: Store): Promise<ListedAuditEntry[]> => store.listAudit({ after: null, limit: 1_000 })
 const note = (action: string) => ({ ...AUDIT, action, subject: 'acme', detail: { action } })
 
 export const partnerContract: Contract = {
-  'a partner exists once, with a test and a live tenant': async (t, open) => {
-    const { store, acme, acmeLive, bolt } = await openWorld(t, open)
+  'a partner exists once, with a test and a live tenant': async ({ store, acme, acmeLive, bolt }) => {
     await assert.rejects(
       store.addPartner({ partnerSlug: 'acme', name: 'again' }, AUDIT),
       problem('partner_exists'),
@@ -40,8 +28,11 @@ export const partnerContract: Contract = {
     )
   },
 
-  'every change of an operator is in the audit log, and a refused one does not': async (t, open) => {
-    const { store, acme, now } = await openWorld(t, open)
+  'every change of an operator is in the audit log, and a refused one does not': async ({
+    store,
+    acme,
+    now,
+  }) => {
     const before = (await auditOf(store)).length
     const key = await store.addKey(keyFor(acme), note('key create'))
     const changes: [action: string, change: () => Promise<unknown>][] = [
@@ -105,8 +96,7 @@ export const partnerContract: Contract = {
     assert.equal((await auditOf(store)).length, before + rows.length)
   },
 
-  'a key is found by its hash, with its partner': async (t, open) => {
-    const { store, acme, acmeLive, now, advance } = await openWorld(t, open)
+  'a key is found by its hash, with its partner': async ({ store, acme, acmeLive, now, advance }) => {
     const made = keyFor(acmeLive, { lifetimeMs: HOUR_MS })
     const key = await store.addKey(made, AUDIT)
     assert.deepEqual(
@@ -131,8 +121,7 @@ export const partnerContract: Contract = {
     assert.deepEqual(await store.listKeys('bolt'), [])
   },
 
-  'a rotation ends one key and adds another, or does neither': async (t, open) => {
-    const { store, acme, now } = await openWorld(t, open)
+  'a rotation ends one key and adds another, or does neither': async ({ store, acme, now }) => {
     const old = await store.addKey(keyFor(acme), AUDIT)
     const audited = (await auditOf(store)).length
     const rotate = (sha256: string) =>
@@ -155,8 +144,7 @@ export const partnerContract: Contract = {
     assert.equal((await store.listKeys('acme')).length, 3)
   },
 
-  'tiers are versioned by month, and so is what a partner pays instead': async (t, open) => {
-    const { store } = await openWorld(t, open)
+  'tiers are versioned by month, and so is what a partner pays instead': async ({ store }) => {
     assert.deepEqual(
       (await store.listTiers()).map(({ name, rateBps }) => [name, rateBps]),
       SHIPPED,
@@ -190,8 +178,12 @@ export const partnerContract: Contract = {
     assert.deepEqual(await store.listTierOverridesAfter('bolt', '2025-01'), [])
   },
 
-  'the end of a minimum holds from the month in which it is said, until it is said anew': async (t, open) => {
-    const { store, acmeLive, bolt, advance } = await openWorld(t, open)
+  'the end of a minimum holds from the month in which it is said, until it is said anew': async ({
+    store,
+    acmeLive,
+    bolt,
+    advance,
+  }) => {
     const month = () => advance(31 * 24 * HOUR_MS)
     const say = (lastMinimum: string | null) =>
       store.changePartner('acme', (seen, now) => endMinimum(seen, lastMinimum, now), AUDIT)
@@ -232,8 +224,7 @@ export const partnerContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a disabled partner leaves the due set whole and comes back': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a disabled partner leaves the due set whole and comes back': async (world) => {
     const { store, acme, acmeLive, bolt } = world
     for (const tenant of [acme, acmeLive, bolt]) {
       await link(store, tenant)
@@ -253,8 +244,7 @@ export const partnerContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a hold and a new minimum reach the windows that are open, at once': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a hold and a new minimum reach the windows that are open, at once': async (world) => {
     const { store, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
       await link(store, tenant)
@@ -275,8 +265,7 @@ export const partnerContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a change whose audit entry cannot be kept is not made': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a change whose audit entry cannot be kept is not made': async (world) => {
     const { store, acme } = world
     const { keyId } = await store.addKey(keyFor(acme), AUDIT)
     await link(store, acme)
@@ -308,8 +297,7 @@ export const partnerContract: Contract = {
     assert.deepEqual(await seen(), before)
   },
 
-  'tiers are listed, and counted, in the order in which they were first set': async (t, open) => {
-    const { store } = await openWorld(t, open)
+  'tiers are listed, and counted, in the order in which they were first set': async ({ store }) => {
     for (const term of ['zz 2026-02', 'aa 2026-02', 'zz 2026-03']) {
       const [name = '', fromMonth = ''] = term.split(' ')
       const terms = { name, fromMonth, rateBps: 1 }
@@ -319,8 +307,7 @@ export const partnerContract: Contract = {
     assert.deepEqual(listed, ['starter 1', 'growth 2', 'scale 3', 'zz 4', 'aa 5', 'zz 4'])
   },
 
-  'a tier without a volume stays without one': async (t, open) => {
-    const { store } = await openWorld(t, open)
+  'a tier without a volume stays without one': async ({ store }) => {
     const tier = { ...TIER, name: 'vip', place: 4, minVolume: null }
     await store.putTier(() => tier, noted)
     assert.deepEqual((await store.listTiers()).at(-1), tier)
@@ -349,8 +336,7 @@ const SHIPPED = [
 // The audit log: read in pages, by time, and by whom it is about.
 
 export const auditContract: Contract = {
-  'the audit log is read in pages behind a cursor': async (t, open) => {
-    const { store } = await openWorld(t, open)
+  'the audit log is read in pages behind a cursor': async ({ store }) => {
     for (let i = 0; i < 4; i++) await store.changePartner('acme', (seen) => seen, note(`change ${i}`))
     const all = await auditOf(store)
     const first = await store.listAudit({ after: null, limit: 2 })
@@ -358,8 +344,7 @@ export const auditContract: Contract = {
     assert.deepEqual([...first, ...rest], all)
   },
 
-  'the audit log gives the entries of a time, and those about a partner': async (t, open) => {
-    const world = await openWorld(t, open)
+  'the audit log gives the entries of a time, and those about a partner': async (world) => {
     const { store, acme, acmeLive, bolt, now, advance } = world
     const since = now()
     const add = async (action: string, subject: string, detail = {}) => {

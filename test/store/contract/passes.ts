@@ -22,7 +22,6 @@ import {
   filled,
   firstTranche,
   link,
-  openWorld,
   poll,
   problem,
   report,
@@ -33,8 +32,7 @@ import {
 } from '../world.ts'
 
 export const passContract: Contract = {
-  'one pass at a time: a second hand is refused until the first has left': async (t, open) => {
-    const { store, machine } = await openWorld(t, open)
+  'one pass at a time: a second hand is refused until the first has left': async ({ store, machine }) => {
     const hand = await store.joinPass()
     assert.ok(hand)
     assert.equal(await store.joinPass(), null)
@@ -49,11 +47,11 @@ export const passContract: Contract = {
     await again.leave()
   },
 
-  'a pass knows its own price, else the newest stored, and the gaps between the last passes': async (
-    t,
-    open,
-  ) => {
-    const { store, advance, now } = await openWorld(t, open)
+  'a pass knows its own price, else the newest stored, and the gaps between the last passes': async ({
+    store,
+    advance,
+    now,
+  }) => {
     const first = await store.beginPass({ price: price('60000'), source: 'test' })
     assert.deepEqual([first.price, first.passGapsMs], [{ price: price('60000'), at: T0 }, []])
     advance(5 * MINUTE_MS)
@@ -76,8 +74,7 @@ export const passContract: Contract = {
     assert.ok(last.passId > third.passId)
   },
 
-  'the volatility state is carried from pass to pass': async (t, open) => {
-    const { store, advance } = await openWorld(t, open)
+  'the volatility state is carried from pass to pass': async ({ store, advance }) => {
     let hours = -1
     for (let i = 0; i < 30; i++) {
       const { volatility } = await store.beginPass({
@@ -93,8 +90,7 @@ export const passContract: Contract = {
     assert.ok(kept.volatility.variance > 0.005 ** 2)
   },
 
-  'the due set is exactly what its ranges say': async (t, open) => {
-    const world = await openWorld(t, open)
+  'the due set is exactly what its ranges say': async (world) => {
     const { store, acme, now } = world
     await link(store, acme)
     const add = (id: string, more = {}) => sendPlan(store, acme, { partnerPlanId: id, ...more })
@@ -123,8 +119,7 @@ export const passContract: Contract = {
     assert.equal(now(), T0)
   },
 
-  'windows roll on their grid, past the ones slept through, with one budget': async (t, open) => {
-    const world = await openWorld(t, open)
+  'windows roll on their grid, past the ones slept through, with one budget': async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     world.advance(5 * DAY_MS + HOUR_MS)
@@ -146,8 +141,7 @@ export const passContract: Contract = {
     assert.equal((await poll(store, acme)).length, 2)
   },
 
-  'resets in one millisecond and under a clock set back make no idempotency key twice': async (t, open) => {
-    const world = await openWorld(t, open)
+  'resets in one millisecond and under a clock set back make no idempotency key twice': async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     let cents = 6_001
@@ -171,8 +165,7 @@ export const passContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a reset for a start date that a clock weeks ahead has used starts behind that': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a reset for a start date that a clock weeks ahead has used starts behind that': async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     const used = plus(T0, 20 * DAY_MS)
@@ -187,8 +180,7 @@ export const passContract: Contract = {
     assert.deepEqual(starts, [T0, used, plus(used, 1)])
   },
 
-  'a page that would make an idempotency key or an execution id twice is undone whole': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a page that would make an idempotency key or an execution id twice is undone whole': async (world) => {
     const { store } = world
     const { planId, executionId } = await firstTranche(world)
     const before = [await allExecutions(store), await store.findPlans('p1')]
@@ -215,8 +207,7 @@ export const passContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a page that would reserve more than the budget is undone whole': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a page that would reserve more than the budget is undone whole': async (world) => {
     const { store } = world
     const { planId } = await firstTranche(world)
     const firing = {
@@ -240,8 +231,7 @@ export const passContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'what a window does not spend is reported when it ends': async (t, open) => {
-    const world = await openWorld(t, open)
+  'what a window does not spend is reported when it ends': async (world) => {
     const { store, acmeLive, now } = world
     await link(store, acmeLive)
     await sendPlan(store, acmeLive)
@@ -281,8 +271,7 @@ async function decisionsNow({ store, machine }: World): Promise<PlanDecisions> {
 }
 
 export const planPageContract: Contract = {
-  'a plan is due at the very price it waits for, and at no higher one': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a plan is due at the very price it waits for, and at no higher one': async (world) => {
     const { store } = world
     await firstTranche(world)
     const [plan] = await store.findPlans('p1')
@@ -295,8 +284,7 @@ export const planPageContract: Contract = {
     assert.deepEqual(await due(limit + 1n), [])
   },
 
-  'a plan is due at the very instant its failsafe begins, if it has money left': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a plan is due at the very instant its failsafe begins, if it has money left': async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     world.advance(16 * HOUR_MS)
@@ -314,8 +302,7 @@ export const planPageContract: Contract = {
     assert.deepEqual(await due(LEAD_MS), [plan.planId], 'and at the end, to be rolled')
   },
 
-  'a preview says what a page would fire, and stores nothing': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a preview says what a page would fire, and stores nothing': async (world) => {
     const { store } = world
     const planIds = await withPlans(world, 3)
     const before = [await store.findPlans('p1'), await allExecutions(store), await store.readMarks()]
@@ -331,8 +318,7 @@ export const planPageContract: Contract = {
     assert.equal((await store.changeDuePlans(1, planIds, await decisionsNow(world))).executionsCreated, 3)
   },
 
-  'a rehearsal knows what a pass at that instant would know': async (t, open) => {
-    const { store, advance } = await openWorld(t, open)
+  'a rehearsal knows what a pass at that instant would know': async ({ store, advance }) => {
     for (let i = 1; i <= 12; i++) {
       await store.beginPass({ price: price(`${60_000 + i}`), source: 'test' })
       advance(i * MINUTE_MS)
@@ -343,8 +329,7 @@ export const planPageContract: Contract = {
     assert.deepEqual([passId, known.passGapsMs.length], [13, 8])
   },
 
-  'each execution id is made of the one before it, over pages and connections': async (t, open) => {
-    const world = await openWorld(t, open)
+  'each execution id is made of the one before it, over pages and connections': async (world) => {
     const planIds = await withPlans(world, 4)
     const other = await world.connect()
     const given: (ExecutionId | null)[] = []
@@ -362,8 +347,7 @@ export const planPageContract: Contract = {
     assert.deepEqual(given, [null, ...ids.slice(0, -1)])
   },
 
-  'a page passes over a plan that was put to sleep since it was found due': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a page passes over a plan that was put to sleep since it was found due': async (world) => {
     const { store, acme } = world
     const planIds = await withPlans(world, 2)
     await sendPlan(store, acme, { partnerPlanId: 'p1', status: 'paused' })
@@ -371,8 +355,7 @@ export const planPageContract: Contract = {
     assert.deepEqual(counts, { plansEvaluated: 1, executionsCreated: 1, windowsRolled: 0 })
   },
 
-  'a cell that a clock ahead has spent from opens with what is left of it': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a cell that a clock ahead has spent from opens with what is left of it': async (world) => {
     const { store, acme, acmeLive, bolt } = world
     await link(store, acmeLive)
     await sendPlan(store, acmeLive)
@@ -460,8 +443,7 @@ async function assertEachFiredOnce({ store }: World, plans: number): Promise<voi
 }
 
 export const handContract: Contract = {
-  'hands at once fire each tranche once, and the last of them tells what all did': async (t, open) => {
-    const world = await openWorld(t, open)
+  'hands at once fire each tranche once, and the last of them tells what all did': async (world) => {
     await addPlans(world, MANY)
     const others = [await world.connect(), await world.connect()]
     const reports: PassReport[] = []
@@ -495,8 +477,7 @@ export const handContract: Contract = {
     await assertEachFiredOnce(world, MANY)
   },
 
-  'a hand that joins knows what the first knows, and takes a page that nobody has': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a hand that joins knows what the first knows, and takes a page that nobody has': async (world) => {
     const { store, machine } = world
     await addPlans(world, FEW)
     const other = await world.connect()
@@ -531,8 +512,7 @@ export const handContract: Contract = {
     await assertEachFiredOnce(world, FEW)
   },
 
-  'what a hand had taken when it left in the middle is due in the next pass': async (t, open) => {
-    const world = await openWorld(t, open)
+  'what a hand had taken when it left in the middle is due in the next pass': async (world) => {
     const { store } = world
     await addPlans(world, FEW)
     const hand = await store.joinPass()
@@ -549,8 +529,7 @@ export const handContract: Contract = {
     await assertEachFiredOnce(world, FEW)
   },
 
-  'the same plans in the hands of two at once are fired once, and looked at twice': async (t, open) => {
-    const world = await openWorld(t, open)
+  'the same plans in the hands of two at once are fired once, and looked at twice': async (world) => {
     const { store, machine } = world
     await addPlans(world, FEW)
     const started = await store.beginPass(PRICED)
@@ -579,10 +558,8 @@ export const handContract: Contract = {
   },
 
   'a pass has no use for another hand before its plans are listed, nor after the last is taken': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store } = world
     const other = await world.connect()
     const hand = await store.joinPass()

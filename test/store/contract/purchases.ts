@@ -22,7 +22,6 @@ import {
   filled,
   firstTranche,
   link,
-  openWorld,
   PLAN,
   poll,
   problem,
@@ -75,8 +74,7 @@ const sound = async ({ store }: World) => assert.deepEqual(await store.findFault
 const audited = async ({ store }: World) => (await store.listAudit({ after: null, limit: 100 })).length
 
 export const purchaseContract: Contract = {
-  'a purchase is booked once for an order, and is a trade of the present month': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a purchase is booked once for an order, and is a trade of the present month': async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const { executionId } = await firstTranche(world)
     const executedAt = plus(T0, -40 * DAY_MS)
@@ -128,8 +126,7 @@ export const purchaseContract: Contract = {
     await sound(world)
   },
 
-  'what an operator books is not bought again: it is taken from the window of its time': async (t, open) => {
-    const world = await openWorld(t, open)
+  'what an operator books is not bought again: it is taken from the window of its time': async (world) => {
     await firstTranche(world)
     await book(world)
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 10, 20, 0, 0], closed: null }])
@@ -144,10 +141,8 @@ export const purchaseContract: Contract = {
   },
 
   'a purchase in a window that the ledger lost is taken off the cell that a pass opens next': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     await firstTranche(world)
     world.setClock(plus(T0, 50 * HOUR_MS))
     await book(world, { executedAt: plus(T0, 49 * HOUR_MS) })
@@ -172,8 +167,7 @@ export const purchaseContract: Contract = {
     assert.equal(new Set(keys).size, keys.length)
   },
 
-  'plans that are over, held or of a disabled user have their purchases booked as well': async (t, open) => {
-    const world = await openWorld(t, open)
+  'plans that are over, held or of a disabled user have their purchases booked as well': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     await sendPlan(store, acme, { ...PLAN, status: 'cancelled' })
@@ -188,8 +182,7 @@ export const purchaseContract: Contract = {
     await sound(world)
   },
 
-  'a purchase whose report waits for a decision is not booked beside it': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a purchase whose report waits for a decision is not booked beside it': async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await report(store, acme, executionId, filled(usd('11'), 'lost'))
@@ -199,8 +192,7 @@ export const purchaseContract: Contract = {
     await sound(world)
   },
 
-  'of two who book one order at the same moment, one does': async (t, open) => {
-    const world = await openWorld(t, open)
+  'of two who book one order at the same moment, one does': async (world) => {
     await firstTranche(world)
     const other = await world.connect()
     const made = await Promise.all([book(world), book(world, { store: other }), book(world)])
@@ -215,10 +207,8 @@ export const purchaseContract: Contract = {
   },
 
   'a report of an execution that is not known is kept, and booked under its id by an operator': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme, bolt } = world
     const { executionId } = await firstTranche(world)
     const said = { ...filled(usd('12'), 'gone'), executedAt: plus(T0, -1) }
@@ -260,11 +250,7 @@ export const purchaseContract: Contract = {
     await sound(world)
   },
 
-  'a report of an execution that is not known can be dismissed, and never be booked twice': async (
-    t,
-    open,
-  ) => {
-    const world = await openWorld(t, open)
+  'a report of an execution that is not known can be dismissed, and never be booked twice': async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
@@ -283,9 +269,10 @@ export const purchaseContract: Contract = {
     await sound(world)
   },
 
-  'what cannot be kept of unknown executions is counted, until an operator has looked': async (t, open) => {
-    const world = await openWorld(t, open)
-    const { store, acme } = world
+  'what cannot be kept of unknown executions is counted, until an operator has looked': async ({
+    store,
+    acme,
+  }) => {
     // More dollars than the ledger's integers hold.
     await store.keepUnknownFill(acme, UNKNOWN, filled((2n ** 63n) as ReturnType<typeof usd>, 'vast'))
     await store.keepUnknownFill(acme, UNKNOWN, filled(usd('12'), 'gone'))
@@ -296,8 +283,7 @@ export const purchaseContract: Contract = {
     assert.deepEqual([decided?.decidedAt, decided?.unkept], [T0, 0])
   },
 
-  'amounts that no purchase can have are not booked': async (t, open) => {
-    const world = await openWorld(t, open)
+  'amounts that no purchase can have are not booked': async (world) => {
     await firstTranche(world)
     for (const wrong of [
       { usd: '0' },

@@ -20,7 +20,6 @@ import {
   filled,
   keyFor,
   link,
-  openWorld,
   poll,
   problem,
   report,
@@ -40,8 +39,7 @@ export const PLANS = 12
 
 /** A race of two hosts, after which the ledger must hold. */
 export function race(run: Race, { delivered = true } = {}): Contract[string] {
-  return async (t, open) => {
-    const world = await openWorld(t, open)
+  return async (world) => {
     const { store, acme } = world
     await link(store, acme)
     for (let i = 0; i < PLANS; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
@@ -128,8 +126,7 @@ const linkWith = (store: Store, { acme }: World, request: Partial<UserRequest> &
   )
 
 export const raceContract: Contract = {
-  'of two who add the same partner one succeeds, and the partner has its two tenants': async (t, open) => {
-    const world = await openWorld(t, open)
+  'of two who add the same partner one succeeds, and the partner has its two tenants': async (world) => {
     const { here, there } = await pair(world)
     const before = (await here.listAudit({ after: null, limit: 1_000 })).length
     for (const round of rounds) {
@@ -145,8 +142,7 @@ export const raceContract: Contract = {
     assert.equal((await here.listAudit({ after: null, limit: 1_000 })).length, before + ROUNDS)
   },
 
-  'who links a user at the same time as another keeps what the other said': async (t, open) => {
-    const world = await openWorld(t, open)
+  'who links a user at the same time as another keeps what the other said': async (world) => {
     const { here, there } = await pair(world)
     for (const round of rounds) {
       const partnerUserId = `u-${round}`
@@ -167,8 +163,7 @@ export const raceContract: Contract = {
     assert.equal((await here.listUsers(world.acme, { after: null, limit: 100 })).length, ROUNDS)
   },
 
-  'a key that is revoked while it is used stays revoked, and is seen so from then on': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a key that is revoked while it is used stays revoked, and is seen so from then on': async (world) => {
     const { here, there } = await pair(world)
     for (const _ of rounds) {
       const made = keyFor(world.acme)
@@ -196,8 +191,7 @@ export const raceContract: Contract = {
     }
   },
 
-  'a key is rotated once': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a key is rotated once': async (world) => {
     const { here, there } = await pair(world)
     const taken = new Error('rotated already')
     for (const _ of rounds) {
@@ -223,8 +217,7 @@ export const raceContract: Contract = {
     assert.equal((await here.listKeys('acme')).length, 2 * ROUNDS)
   },
 
-  'who follows the audit log while others write misses no entry': async (t, open) => {
-    const world = await openWorld(t, open)
+  'who follows the audit log while others write misses no entry': async (world) => {
     const { here, there } = await pair(world)
     const read = (after: number) => here.listAudit({ after, limit: 1_000 })
     const followed = await read(0)
@@ -247,8 +240,7 @@ export const raceContract: Contract = {
     assert.deepEqual(followed, await read(0))
   },
 
-  'two who set a tier decide one after the other': async (t, open) => {
-    const world = await openWorld(t, open)
+  'two who set a tier decide one after the other': async (world) => {
     const { here, there } = await pair(world)
     const [growth] = await here.listTiers()
     assert.ok(growth)
@@ -268,8 +260,7 @@ export const raceContract: Contract = {
     }
   },
 
-  'no plan that is written during a disable is active after it': async (t, open) => {
-    const world = await openWorld(t, open)
+  'no plan that is written during a disable is active after it': async (world) => {
     const { here, there } = await pair(world)
     const { acme } = world
     for (const round of rounds) {
@@ -295,8 +286,7 @@ export const raceContract: Contract = {
     assert.deepEqual(await here.findFaults(), [])
   },
 
-  'a disable and a pass at the same time leave nothing open of the user': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a disable and a pass at the same time leave nothing open of the user': async (world) => {
     const { here, there } = await pair(world)
     const { acme } = world
     for (const round of [0, 1, 2]) {
@@ -314,8 +304,7 @@ export const raceContract: Contract = {
     }
   },
 
-  'two disables at once come to the same, and one of them counts the plans': async (t, open) => {
-    const world = await openWorld(t, open)
+  'two disables at once come to the same, and one of them counts the plans': async (world) => {
     const { here, there } = await pair(world)
     const { acme } = world
     for (const round of rounds) {
@@ -329,8 +318,7 @@ export const raceContract: Contract = {
     }
   },
 
-  'a hold reaches every plan that is written at the same time': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a hold reaches every plan that is written at the same time': async (world) => {
     const { here, there } = await pair(world)
     const { acme } = world
     await link(here, acme)
@@ -347,8 +335,7 @@ export const raceContract: Contract = {
     assert.equal((await tick(world, '60000')).plansEvaluated, 3 * ROUNDS)
   },
 
-  'what attempts came to is counted, no matter who made them': async (t, open) => {
-    const world = await openWorld(t, open)
+  'what attempts came to is counted, no matter who made them': async (world) => {
     const { here, there } = await pair(world)
     const { acme } = world
     const webhook = await here.changeWebhook(acme, (seen, now) =>

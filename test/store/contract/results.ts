@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { HOUR_MS, plus } from '../../../src/core/time.ts'
-import { type Contract, openWorld, T0, type World } from '../world.ts'
+import { type Contract, T0, type World } from '../world.ts'
 
 const resultsOf = async ({ store }: World) => {
   const { now } = await store.readClock()
@@ -10,8 +10,7 @@ const resultsOf = async ({ store }: World) => {
 }
 
 export const resultsContract: Contract = {
-  'the newest result of a job replaces the one before, and keeps when it last went well': async (t, open) => {
-    const world = await openWorld(t, open)
+  'the newest result of a job replaces the one before, and keeps when it last went well': async (world) => {
     const { store } = world
     assert.deepEqual(await resultsOf(world), [])
     const check = { job: 'check', host: '', endsAt: plus(T0, HOUR_MS), message: '' } as const
@@ -26,8 +25,7 @@ export const resultsContract: Contract = {
     assert.equal((await resultsOf(world))[0]?.message, '\u{1f4b0}'.repeat(300))
   },
 
-  'each host has a result of its own, which can be forgotten alone': async (t, open) => {
-    const world = await openWorld(t, open)
+  'each host has a result of its own, which can be forgotten alone': async (world) => {
     const { store } = world
     const certificate = { job: 'certificate', ok: true, endsAt: T0, message: 'DNS:api.example' } as const
     for (const host of ['b:1', 'a:1']) await store.noteResult({ ...certificate, host })

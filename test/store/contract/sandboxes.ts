@@ -24,7 +24,6 @@ import {
   filled,
   keyFor,
   link,
-  openWorld,
   poll,
   problem,
   report,
@@ -79,8 +78,12 @@ const quietly = ({ store, machine }: World, tenant: Tenant) => ({
 })
 
 export const sandboxContract: Contract = {
-  'one advance at a time: the next one begins when the last has ended, or was refused': async (t, open) => {
-    const { store, acme, acmeLive, bolt } = await openWorld(t, open)
+  'one advance at a time: the next one begins when the last has ended, or was refused': async ({
+    store,
+    acme,
+    acmeLive,
+    bolt,
+  }) => {
     const begin = (tenant: Tenant, byMs = HOUR_MS) => store.beginAdvance(tenant, byMs, AUDIT)
     await assert.rejects(begin(acmeLive), problem('sandbox_refused'))
     await assert.rejects(begin(acme, SANDBOX_OFFSET_MAX_MS + 1), problem('sandbox_refused'))
@@ -92,9 +95,11 @@ export const sandboxContract: Contract = {
     await again.end()
   },
 
-  'stops are found one by one, or together when they are near each other': async (t, open) => {
-    const world = await openWorld(t, open)
-    const { store, acme, setClock } = world
+  'stops are found one by one, or together when they are near each other': async ({
+    store,
+    acme,
+    setClock,
+  }) => {
     const next = (after: Instant, togetherMs = 0) =>
       store.findNextStop(acme, { after, leadMs: 15 * MINUTE_MS, togetherMs })
     assert.equal(await next(T0), null)
@@ -123,8 +128,7 @@ export const sandboxContract: Contract = {
     assert.equal(await next(plus(T0, DAY_MS + 30_000)), null)
   },
 
-  'an advance lets the next one begin however it ends': async (t, open) => {
-    const { store, machine, acme } = await openWorld(t, open)
+  'an advance lets the next one begin however it ends': async ({ store, machine, acme }) => {
     const options = { store, machine, tenant: acme, byMs: HOUR_MS, price: null, audit: AUDIT }
     const fall = () => {
       throw new Error('the screen is gone')
@@ -134,8 +138,7 @@ export const sandboxContract: Contract = {
     assert.equal(after.offsetMs, HOUR_MS)
   },
 
-  'nothing of a sandbox is done to a live environment': async (t, open) => {
-    const world = await openWorld(t, open)
+  'nothing of a sandbox is done to a live environment': async (world) => {
     const { store, machine, acmeLive } = world
     await link(store, acmeLive)
     await sendPlan(store, acmeLive)
@@ -153,8 +156,7 @@ export const sandboxContract: Contract = {
     assert.equal((await link(store, acmeLive)).user.updatedAt, world.now())
   },
 
-  'a sandbox is dated by its own time, and everybody else by the real one': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a sandbox is dated by its own time, and everybody else by the real one': async (world) => {
     const { store, acme, acmeLive, bolt, now } = world
     for (const tenant of [acme, acmeLive, bolt]) {
       await link(store, tenant)
@@ -184,10 +186,8 @@ export const sandboxContract: Contract = {
   },
 
   'a tranche fired by hand leaves one execution, and is refused for a plan that is not there': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
       await link(store, tenant)
@@ -204,8 +204,7 @@ export const sandboxContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a reset empties one test environment, and leaves its keys and everybody else': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a reset empties one test environment, and leaves its keys and everybody else': async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const key = keyFor(acme)
     await store.addKey(key, AUDIT)
@@ -233,8 +232,7 @@ export const sandboxContract: Contract = {
     assert.deepEqual([acmeLive.environment, bolt.environment], ['live', 'test'])
   },
 
-  'a key wipes a bounded number of rows, an operator any number': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a key wipes a bounded number of rows, an operator any number': async (world) => {
     const { store, acme, bolt, place } = world
     const key = keyFor(acme)
     await store.addKey(key, AUDIT)
@@ -260,8 +258,7 @@ export const sandboxContract: Contract = {
     assert.equal((await store.resetSandbox(acme, AUDIT)).users, 1)
   },
 
-  'an advance counts the leases that end on its way, the last instant included': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an advance counts the leases that end on its way, the last instant included': async (world) => {
     const { store, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
       await link(store, tenant)
@@ -284,8 +281,7 @@ const goAhead = ({ store, machine }: World, tenant: Tenant, byMs: number) =>
 
 export const sandboxKeyContract: Contract = {
   'after a reset no idempotency key comes again: a plan that would, begins a millisecond after its last window':
-    async (t, open) => {
-      const world = await openWorld(t, open)
+    async (world) => {
       const { store, acme, acmeLive, bolt } = world
       const tenants = [acme, acmeLive, bolt]
       world.setClock(plus(T0, 10 * HOUR_MS))
@@ -334,8 +330,7 @@ export const sandboxKeyContract: Contract = {
     },
 
   'keys are remembered over any number of resets, also of plans that were not sent again, and a month later':
-    async (t, open) => {
-      const world = await openWorld(t, open)
+    async (world) => {
       const { store, acme } = world
       const keys = new Map<string, string>()
       const round = async (ids: readonly string[]) => {

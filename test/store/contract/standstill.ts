@@ -22,8 +22,6 @@ import {
   firstTranche,
   keyFor,
   link,
-  type Open,
-  openWorld,
   poll,
   problem,
   report,
@@ -41,8 +39,7 @@ const standStill = (place: string): Promise<void> =>
   damage(place, `insert into standstill values (1, ${T0}, 'last-night.db', '["old.db"]')`)
 
 /** A plan that has fired and been delivered, in a database that then stands still. */
-async function standing(t: Parameters<Contract[string]>[0], open: Open): Promise<World & { first: string }> {
-  const world = await openWorld(t, open)
+async function standing(world: World): Promise<World & { first: string }> {
   const { executionId } = await firstTranche(world)
   await standStill(world.place)
   return { ...world, first: executionId }
@@ -53,8 +50,8 @@ const decided = async ({ store, machine }: World) => decisions(await store.peekP
 const RESTORED = { at: T0, copy: 'last-night.db', replaced: ['old.db'] }
 
 export const standstillContract: Contract = {
-  'nothing fires, and no window rolls, in whichever step of a pass it is noticed': async (t, open) => {
-    const world = await standing(t, open)
+  'nothing fires, and no window rolls, in whichever step of a pass it is noticed': async (empty) => {
+    const world = await standing(empty)
     const { store, advance } = world
     const before = [await allExecutions(store), await allPlans(store)]
     advance(DAY_MS + HOUR_MS)
@@ -68,8 +65,8 @@ export const standstillContract: Contract = {
     assert.deepEqual([await allExecutions(store), await allPlans(store)], before)
   },
 
-  'no poll is answered, whether anything is due or not, and no lease changes': async (t, open) => {
-    const { store, acme, bolt, advance } = await standing(t, open)
+  'no poll is answered, whether anything is due or not, and no lease changes': async (world) => {
+    const { store, acme, bolt, advance } = await standing(world)
     const before = await allExecutions(store)
     await assert.rejects(poll(store, bolt), STILL)
     advance(LEASE_MS)
@@ -77,8 +74,8 @@ export const standstillContract: Contract = {
     assert.deepEqual(await allExecutions(store), before)
   },
 
-  'partners change nothing': async (t, open) => {
-    const { store, acme } = await standing(t, open)
+  'partners change nothing': async (world) => {
+    const { store, acme } = await standing(world)
     const before = [await allPlans(store), await store.findUser(acme, 'u1')]
     await assert.rejects(link(store, acme, 'u2'), STILL)
     await assert.rejects(link(store, acme, 'u1', 'v2'), STILL)
@@ -95,8 +92,8 @@ export const standstillContract: Contract = {
     assert.equal(await store.findWebhook(acme), null)
   },
 
-  'a sandbox is neither moved on nor fired in, and wiped by an operator alone': async (t, open) => {
-    const world = await standing(t, open)
+  'a sandbox is neither moved on nor fired in, and wiped by an operator alone': async (empty) => {
+    const world = await standing(empty)
     const { store, machine, acme } = world
     const options = { store, machine, tenant: acme, price: null, audit: AUDIT }
     await assert.rejects(store.fireInSandbox(acme, 'p1', await decided(world), AUDIT), STILL)
@@ -109,18 +106,18 @@ export const standstillContract: Contract = {
     assert.equal((await store.resetSandbox(acme, AUDIT)).executions, 1)
   },
 
-  'confirmations are taken: fills, replays, failures, and late fills are kept': async (t, open) => {
-    const { store, acme, first } = await standing(t, open)
+  'confirmations are taken: fills, replays, failures, and late fills are kept': async (world) => {
+    const { store, acme, first } = await standing(world)
     const said = filled(usd('10'), 'o1')
     assert.equal((await report(store, acme, first, said)).kind, 'recorded')
     assert.equal((await report(store, acme, first, said)).kind, 'replayed')
     assert.equal((await report(store, acme, first, filled(usd('9'), 'o2'))).kind, 'refused')
-    const failing = await standing(t, open)
+    const failing = await standing(await world.another())
     assert.equal((await report(failing.store, failing.acme, failing.first, failed())).kind, 'recorded')
   },
 
-  'operators go on with everything that stops something': async (t, open) => {
-    const { store, acme, first } = await standing(t, open)
+  'operators go on with everything that stops something': async (world) => {
+    const { store, acme, first } = await standing(world)
     await store.cancelExecution(first, (seen, now) => cancelByHand(seen, 'restored', now), AUDIT)
     await store.changePartner('acme', (seen, now) => setHeld(seen, true, now), AUDIT)
     await store.changePartner('bolt', (seen, now) => setPartnerStatus(seen, 'disabled', now), AUDIT)
@@ -133,8 +130,8 @@ export const standstillContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'it is said everywhere, and a resume ends it, once, in the audit log': async (t, open) => {
-    const world = await standing(t, open)
+  'it is said everywhere, and a resume ends it, once, in the audit log': async (empty) => {
+    const world = await standing(empty)
     const { store, acme, advance, now, connect } = world
     assert.deepEqual(await store.readRestored(), RESTORED)
     const stock = await store.takeStock(now())

@@ -13,7 +13,6 @@ import {
   filled,
   firstTranche,
   link,
-  openWorld,
   poll,
   problem,
   report,
@@ -27,8 +26,7 @@ import {
 const strangers = ({ acmeLive, bolt }: World) => [acmeLive, bolt]
 
 export const tenancyContract: Contract = {
-  'changeUser sees and changes the user of its own tenant only': async (t, open) => {
-    const world = await openWorld(t, open)
+  'changeUser sees and changes the user of its own tenant only': async (world) => {
     const { store, acme } = world
     await link(store, acme, 'u1', 'v1')
     for (const stranger of strangers(world)) {
@@ -48,8 +46,7 @@ export const tenancyContract: Contract = {
     )
   },
 
-  'findUser finds the user of its own tenant only, with its own consents and plans': async (t, open) => {
-    const world = await openWorld(t, open)
+  'findUser finds the user of its own tenant only, with its own consents and plans': async (world) => {
     const { store, acme } = world
     await link(store, acme, 'u1', 'v1')
     for (const stranger of strangers(world)) assert.equal(await store.findUser(stranger, 'u1'), null)
@@ -66,8 +63,7 @@ export const tenancyContract: Contract = {
     assert.deepEqual(found?.plans, [])
   },
 
-  'a tenant reads its own users, each with its own consents': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a tenant reads its own users, each with its own consents': async (world) => {
     const { store, acme } = world
     await link(store, acme, 'u1', 'v1')
     for (const stranger of strangers(world)) {
@@ -86,8 +82,7 @@ export const tenancyContract: Contract = {
     }
   },
 
-  'changePlan finds neither the user nor the plan of a stranger': async (t, open) => {
-    const world = await openWorld(t, open)
+  'changePlan finds neither the user nor the plan of a stranger': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     await sendPlan(store, acme)
@@ -108,8 +103,7 @@ export const tenancyContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'disabling a user stops the plans and executions of that user alone': async (t, open) => {
-    const world = await openWorld(t, open)
+  'disabling a user stops the plans and executions of that user alone': async (world) => {
     const { store, acme } = world
     for (const tenant of [acme, ...strangers(world)]) {
       for (const user of ['u1', 'u2']) {
@@ -128,8 +122,7 @@ export const tenancyContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'deliverDue hands a tenant its own executions only': async (t, open) => {
-    const world = await openWorld(t, open)
+  'deliverDue hands a tenant its own executions only': async (world) => {
     const { store, acme } = world
     await firstTranche(world, { delivered: false })
     for (const stranger of strangers(world)) assert.deepEqual(await poll(store, stranger), [])
@@ -139,8 +132,7 @@ export const tenancyContract: Contract = {
     )
   },
 
-  'confirmExecution shows a stranger nothing, and changes nothing for it': async (t, open) => {
-    const world = await openWorld(t, open)
+  'confirmExecution shows a stranger nothing, and changes nothing for it': async (world) => {
     const { store, acme } = world
     const { executionId, amount } = await firstTranche(world)
     for (const stranger of strangers(world)) {
@@ -167,8 +159,7 @@ export const tenancyContract: Contract = {
     }
   },
 
-  'an order id is taken within its tenant only': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an order id is taken within its tenant only': async (world) => {
     const { store, acme } = world
     const tenants = [acme, ...strangers(world)]
     for (const tenant of tenants) {
@@ -195,8 +186,7 @@ export const tenancyContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'webhooks, keys and listings belong to one tenant': async (t, open) => {
-    const world = await openWorld(t, open)
+  'webhooks, keys and listings belong to one tenant': async (world) => {
     const { store, acme } = world
     await store.changeWebhook(acme, (seen, now) => register(seen, 'https://a.example/', 's', now))
     await link(store, acme)
@@ -215,8 +205,7 @@ export const tenancyContract: Contract = {
     assert.equal(await store.deleteWebhook(acme), false)
   },
 
-  'a tenant reads its own plans, executions and trades': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a tenant reads its own plans, executions and trades': async (world) => {
     const { store, acme } = world
     const tenants = [acme, ...strangers(world)]
     for (const [at, tenant] of tenants.entries()) {
@@ -246,8 +235,7 @@ export const tenancyContract: Contract = {
     assert.equal(seen.size, 4, 'nobody sees what another sees')
   },
 
-  'the listings of operators filter by partner and environment': async (t, open) => {
-    const world = await openWorld(t, open)
+  'the listings of operators filter by partner and environment': async (world) => {
     const { store } = world
     const tenants = [world.acme, world.acmeLive, world.bolt]
     for (const tenant of tenants) {

@@ -15,7 +15,6 @@ import {
   filled,
   firstTranche,
   link,
-  openWorld,
   poll,
   problem,
   report,
@@ -38,8 +37,7 @@ const linkWithEmail = ({ store, acme }: World, partnerUserId: string, email: str
 const audited = async (store: Store) => (await store.listAudit({ after: null, limit: 100 })).length
 
 export const userContract: Contract = {
-  'every consent is kept with its arrival, the same one once': async (t, open) => {
-    const world = await openWorld(t, open)
+  'every consent is kept with its arrival, the same one once': async (world) => {
     const { store, acme } = world
     for (const version of ['v1', 'v1', 'v2', 'v1', 'v3']) {
       await link(store, acme, 'u1', version)
@@ -59,8 +57,7 @@ export const userContract: Contract = {
     assert.deepEqual([partnerUserId, consents], ['u1', found?.consents])
   },
 
-  'of very many consents the newest are read, oldest first': async (t, open) => {
-    const { store, acme } = await openWorld(t, open)
+  'of very many consents the newest are read, oldest first': async ({ store, acme }) => {
     const versions = Array.from({ length: CONSENTS_SHOWN + 2 }, (_, i) => `v${i}`)
     for (const version of versions) await link(store, acme, 'u1', version)
     const found = await store.readUser(acme, 'u1')
@@ -70,8 +67,7 @@ export const userContract: Contract = {
     )
   },
 
-  'an id that no user can have is found by nobody, and harms no call beside it': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an id that no user can have is found by nobody, and harms no call beside it': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     await sendPlan(store, acme)
@@ -95,8 +91,7 @@ export const userContract: Contract = {
     }
   },
 
-  'a disable ends open executions of paused plans too': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a disable ends open executions of paused plans too': async (world) => {
     const { store, acme } = world
     await firstTranche(world)
     await sendPlan(store, acme, { status: 'paused' })
@@ -107,8 +102,7 @@ export const userContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'nothing fires for a disabled user, nor for one linked again until its plan is sent': async (t, open) => {
-    const world = await openWorld(t, open)
+  'nothing fires for a disabled user, nor for one linked again until its plan is sent': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     await sendPlan(store, acme)
@@ -125,8 +119,7 @@ export const userContract: Contract = {
     assert.equal((await allExecutions(store)).length, 1)
   },
 
-  'a disable stops every plan before it is answered, however many there are': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a disable stops every plan before it is answered, however many there are': async (world) => {
     const { store, acme } = world
     await link(store, acme)
     await link(store, acme, 'u2')
@@ -155,8 +148,7 @@ export const userContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'hosts that stop the same plans at once stop each of them once': async (t, open) => {
-    const world = await openWorld(t, open)
+  'hosts that stop the same plans at once stop each of them once': async (world) => {
     const { store, acme } = world
     const other = await world.connect()
     await link(store, acme)
@@ -176,8 +168,7 @@ export const userContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'an erasure takes the e-mail and the provider of one user, and nothing of the ledger': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an erasure takes the e-mail and the provider of one user, and nothing of the ledger': async (world) => {
     const { store, acme, acmeLive, now } = world
     const { executionId, amount } = await firstTranche(world)
     await report(store, acme, executionId, filled(amount))
@@ -205,8 +196,7 @@ export const userContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'an erasure says when another row holds the same e-mail, in whatever environment': async (t, open) => {
-    const world = await openWorld(t, open)
+  'an erasure says when another row holds the same e-mail, in whatever environment': async (world) => {
     const { store, acme, acmeLive } = world
     const email = 'one@example.org'
     await linkWithEmail(world, 'u1', email)

@@ -15,7 +15,6 @@ import {
   announced,
   type Contract,
   link,
-  openWorld,
   sendPlan,
   UNDELIVERED,
   type World,
@@ -38,8 +37,7 @@ async function passInPages({ store, machine }: World): Promise<number> {
 }
 
 export const wakeUpContract: Contract = {
-  'a pass leaves one wake-up for each tenant with a webhook, which is claimed once': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a pass leaves one wake-up for each tenant with a webhook, which is claimed once': async (world) => {
     const { store, acme, acmeLive, bolt } = world
     for (const tenant of [acme, acmeLive, bolt]) {
       await link(store, tenant)
@@ -62,8 +60,7 @@ export const wakeUpContract: Contract = {
     assert.deepEqual(await (await world.connect()).claimWakeUps(passId), [])
   },
 
-  'of two who claim the wake-ups of a pass each is handed out to one': async (t, open) => {
-    const world = await openWorld(t, open)
+  'of two who claim the wake-ups of a pass each is handed out to one': async (world) => {
     const { store, machine } = world
     const other = await world.connect()
     const tenants = [world.acme, world.acmeLive, world.bolt]
@@ -83,9 +80,11 @@ export const wakeUpContract: Contract = {
     }
   },
 
-  'a page that is undone leaves no wake-up, and one without news none either': async (t, open) => {
-    const world = await openWorld(t, open)
-    const { store, acme, machine } = world
+  'a page that is undone leaves no wake-up, and one without news none either': async ({
+    store,
+    acme,
+    machine,
+  }) => {
     await link(store, acme)
     for (const id of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId: id })
     await webhook(store, acme)
@@ -103,8 +102,7 @@ export const wakeUpContract: Contract = {
     assert.deepEqual(await allExecutions(store), [])
   },
 
-  'a webhook that is paused or gone is not woken': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a webhook that is paused or gone is not woken': async (world) => {
     const { store, acme, bolt } = world
     for (const tenant of [acme, bolt]) {
       await link(store, tenant)
@@ -124,9 +122,11 @@ export const wakeUpContract: Contract = {
     )
   },
 
-  'the outcome of an attempt is entered, unless the webhook was replaced meanwhile': async (t, open) => {
-    const world = await openWorld(t, open)
-    const { store, acme, bolt } = world
+  'the outcome of an attempt is entered, unless the webhook was replaced meanwhile': async ({
+    store,
+    acme,
+    bolt,
+  }) => {
     const first = await webhook(store, acme, 'first')
     const enter = () =>
       store.noteAttempt(announced(acme, first), UNDELIVERED, (seen, now) =>
@@ -150,10 +150,8 @@ export const wakeUpContract: Contract = {
   },
 
   'what was sent is listed newest first, whoever sent it, and the newest are kept of each tenant': async (
-    t,
-    open,
+    world,
   ) => {
-    const world = await openWorld(t, open)
     const { store, acme, acmeLive, bolt } = world
     const hosts = [store, await world.connect()]
     const hook = await webhook(store, acme)
@@ -188,8 +186,7 @@ export const wakeUpContract: Contract = {
     assert.deepEqual(await store.findFaults(), [])
   },
 
-  'a test is recorded, and changes nothing of the webhook': async (t, open) => {
-    const world = await openWorld(t, open)
+  'a test is recorded, and changes nothing of the webhook': async (world) => {
     const { store, acme, acmeLive, now } = world
     assert.deepEqual(await store.readyToTest(acme), { webhook: null, tests: [], now: now() })
     const hook = await webhook(store, acme)
@@ -211,8 +208,7 @@ export const wakeUpContract: Contract = {
     assert.deepEqual((await store.readyToTest(acmeLive)).tests, [])
   },
 
-  'a reset of a sandbox takes what was sent, of its own tenant': async (t, open) => {
-    const { store, acme, acmeLive } = await openWorld(t, open)
+  'a reset of a sandbox takes what was sent, of its own tenant': async ({ store, acme, acmeLive }) => {
     for (const tenant of [acme, acmeLive])
       await store.noteTest(tenant, announced(tenant, await webhook(store, tenant), 0), TAKEN)
     await store.resetSandbox(acme, AUDIT)
