@@ -104,11 +104,11 @@ async function carry(
 }
 
 async function mend(target: NewTarget, restoring: Restoring, seal: Seal | null): Promise<Mended> {
-  const told = await target.tellReplaced()
+  const sinceCopy = await target.readReplaced()
   const store = await target.openStore()
   try {
     const { copy, audit } = restoring
-    return { copy, audits: [audit, ...(await restoring.mend(store, told))], told, seal }
+    return { copy, audits: [audit, ...(await restoring.mend(store, sinceCopy))], sinceCopy, seal }
   } finally {
     await store.close()
   }

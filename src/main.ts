@@ -70,15 +70,15 @@ function report(error: unknown, { json, warnings, self }: Reporting, { err }: Pi
     if (error.exitCode === 0) return EXIT.done
     // Without a command the parser shows the help and has no message.
     const isHelp = error.code === 'commander.help'
-    const said = withoutSecrets(error.message)
+    const words = withoutSecrets(error.message)
       .replace(/^error: /, '')
       .replace(/\s*\n\s*/g, ' ')
-    const message = isHelp ? 'Name a command; --help lists them.' : said
+    const message = isHelp ? 'Name a command; --help lists them.' : words
     if (json) err.write(`${JSON.stringify({ error: { code: 'usage', message }, ...beside })}\n`)
     return EXIT.usage
   }
-  const { exitCode, code, message: said } = failureOf(error)
-  const message = onSameDatabase(withoutSecrets(said), self)
+  const { exitCode, code, message: cause } = failureOf(error)
+  const message = onSameDatabase(withoutSecrets(cause), self)
   err.write(
     json ? `${JSON.stringify({ error: { code, message }, ...beside })}\n` : `error: ${visible(message)}\n`,
   )

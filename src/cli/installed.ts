@@ -139,7 +139,7 @@ function settingsOrNull(file: string): Record<string, string> | null {
 }
 
 /** The lines NAME=value, as systemd and a shell read them. */
-function settingsIn(text: string): Record<string, string> {
+export function settingsIn(text: string): Record<string, string> {
   const lines = [...text.matchAll(/^(TRANCHE_[A-Z_]+)=(.*)$/gm)]
   return Object.fromEntries(lines.map(([, name = '', value = '']) => [name, unquoted(value.trim())]))
 }

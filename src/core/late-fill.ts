@@ -117,8 +117,8 @@ export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): A
 export function feeOf({ report }: Trade, adjustments: readonly Pick<Adjustment, 'fill'>[]): Usd | null {
   const first = isFill(report) ? report.partnerFee : null
   const steps = [first, ...adjustments.map(({ fill }) => fill?.partnerFee ?? null)]
-  const said = steps.filter((fee) => fee !== null)
-  return said.length === 0 ? null : (said.reduce<bigint>((sum, fee) => sum + fee, 0n) as Usd)
+  const given = steps.filter((fee) => fee !== null)
+  return given.length === 0 ? null : (given.reduce<bigint>((sum, fee) => sum + fee, 0n) as Usd)
 }
 
 /** The orders that an adjustment is about, and their total before it and after it. */

@@ -115,7 +115,7 @@ const withoutEmptyReason = (report: Report): Report =>
 export function reportFingerprint(report: Report): string {
   const { status, partnerOrderId, executedAt } = report
   const common = { status, partnerOrderId, executedAt }
-  const said = isFill(report)
+  const parts = isFill(report)
     ? ({
         ...common,
         usdAmount: report.usdAmount.toString(),
@@ -124,7 +124,7 @@ export function reportFingerprint(report: Report): string {
         partnerFee: report.partnerFee?.toString() ?? null,
       } satisfies Record<keyof Fill, unknown>)
     : ({ ...common, failureReason: report.failureReason } satisfies Record<keyof NoFill, unknown>)
-  return JSON.stringify(Object.values(said))
+  return JSON.stringify(Object.values(parts))
 }
 
 // The most that a fill may be: dollars, bitcoin, a price and a fee.

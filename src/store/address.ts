@@ -147,12 +147,12 @@ export function addressValues(db: string): AddressValues {
   if (!parts) throw new Error('not an address')
   const { user, password, path, parameters } = parts
   const { host, port } = hostAndPort(parts.host)
-  const said: Record<string, string | null> = { host, port, user, password, dbname: path.slice(1) }
+  const given: Record<string, string | null> = { host, port, user, password, dbname: path.slice(1) }
   for (const parameter of parameters) {
     const [name, value] = cutAt(parameter, '=')
-    said[name] = value
+    given[name] = value
   }
-  const entries = PARAMETERS.map((name) => [name, decodeURIComponent(said[name] ?? '') || null])
+  const entries = PARAMETERS.map((name) => [name, decodeURIComponent(given[name] ?? '') || null])
   return Object.fromEntries(entries)
 }
 

@@ -2,7 +2,7 @@
 // complete.
 
 import type { Instant } from '../core/time.ts'
-import type { Told } from './replaced.ts'
+import type { SinceCopy } from './replaced.ts'
 import type { Seal } from './seal.ts'
 import type { AuditEntry, Store } from './store.ts'
 import type { Table } from './tables.ts'
@@ -53,14 +53,19 @@ export type Restoring = {
   copy: string
   audit: AuditEntry
   /**
-   * What is done to it before it has its name; `told` is what the one that gives way tells, null where there is none.
+   * What is done to it before it has its name; `sinceCopy` is what the replaced one has alone, null where there is none.
    * Returns further entries for its audit log.
    */
-  mend: (store: Store, told: Told | null) => Promise<readonly AuditEntry[]>
+  mend: (store: Store, sinceCopy: SinceCopy | null) => Promise<readonly AuditEntry[]>
 }
 
 /** The same once it is mended. */
-export type Mended = { copy: string; audits: readonly AuditEntry[]; told: Told | null; seal: Seal | null }
+export type Mended = {
+  copy: string
+  audits: readonly AuditEntry[]
+  sinceCopy: SinceCopy | null
+  seal: Seal | null
+}
 
 /** A database in the making. */
 export type NewTarget = Rows & {
@@ -72,7 +77,7 @@ export type NewTarget = Rows & {
   /** The same through the store, once it is settled. */
   openStore(): Promise<Store>
   /** What the database that would give way tells, compared with this one; null where there is none. */
-  tellReplaced(): Promise<Told | null>
+  readReplaced(): Promise<SinceCopy | null>
   /**
    * Gives the database its name; one that is restored stands still before it has it. Returns what had that name before
    * and was kept. Throws database_exists when the name has been taken meanwhile.

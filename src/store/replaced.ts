@@ -54,12 +54,12 @@ export type UnknownTrade = {
 }
 
 /** What an operator did that the copy knows nothing of and that is not a stop, such as a change of a tier. */
-export type UnknownDeed = { at: Instant; action: string; subject: string }
+export type UnknownAction = { at: Instant; action: string; subject: string }
 
 /** An invoice or a credit note that the copy knows nothing of, and that its reader has. */
 export type UnknownInvoice = Issued & { series: string; position: number }
 
-export type Told = {
+export type SinceCopy = {
   /** The names under which the replaced databases are kept, the latest first. */
   names: readonly string[]
   stops: Stop[]
@@ -67,7 +67,7 @@ export type Told = {
   trades: UnknownTrade[]
   /** Late fills that nobody has decided on: the partner was answered, and will not send them again by itself. */
   lateFills: UnknownTrade[]
-  deeds: UnknownDeed[]
+  actions: UnknownAction[]
   /** In the order of their numbers. */
   issued: UnknownInvoice[]
   /** How many of each the copy lacks, and how many executions are open in it that had ended. */
@@ -77,7 +77,7 @@ export type Told = {
 }
 
 /** How many purchases are listed, and how many of each of the other lists. */
-export const TRADES_TOLD_MAX = 10_000
+export const TRADES_LISTED_MAX = 10_000
 
 /**
  * Asks the copy, with the replaced database under the name `old`. Returns as many rows as could be read, and why not
@@ -148,7 +148,7 @@ const TRADES = `select t.partner_slug, t.environment, p.partner_plan_id, o.execu
     o.btc_amount, o.recorded_at
   from old.trades o join old.tenants t on t.tenant_id = o.tenant_id join old.plans p on p.plan_id = o.plan_id
   where ${IS_PURCHASE} and not exists (select 1 from trades n where n.execution_id = o.execution_id)
-  order by o.recorded_at, o.execution_id limit ${TRADES_TOLD_MAX}`
+  order by o.recorded_at, o.execution_id limit ${TRADES_LISTED_MAX}`
 
 const LATE_FILLS = `select t.partner_slug, t.environment, p.partner_plan_id, o.execution_id, o.partner_order_id,
     o.usd_amount, o.btc_amount, o.received_at as recorded_at
@@ -156,17 +156,17 @@ const LATE_FILLS = `select t.partner_slug, t.environment, p.partner_plan_id, o.e
   left join old.executions e on e.execution_id = o.execution_id left join old.plans p on p.plan_id = e.plan_id
   where o.decided_at is null and not exists (
     select 1 from late_reports n where n.execution_id = o.execution_id and n.fingerprint = o.fingerprint)
-  order by o.received_at, o.report_id limit ${TRADES_TOLD_MAX}`
+  order by o.received_at, o.report_id limit ${TRADES_LISTED_MAX}`
 
 // Its number alone may be another entry's: each of the two has gone on by itself. What ended something is among the
 // stops, what was issued has a list of its own, and a sandbox is not missed.
-const DEEDS = `select o.at, o.action, o.subject from old.audit o
+const ACTIONS = `select o.at, o.action, o.subject from old.audit o
   where o.action not like 'database.%' and o.action not like 'sandbox.%'
     and o.action not in ('partner.disable', 'partner.hold', 'key.revoke', 'user.erase', 'execution.cancel',
       'billing.issue', 'billing.credit')
     and not exists (select 1 from audit n
       where n.audit_id = o.audit_id and n.at = o.at and n.action = o.action and n.subject = o.subject)
-  order by o.audit_id limit ${TRADES_TOLD_MAX}`
+  order by o.audit_id limit ${TRADES_LISTED_MAX}`
 
 const ISSUED = `select o.* from old.invoices o where not exists (select 1 from invoices n where n.number = o.number)
   order by o.series, o.position`
@@ -174,13 +174,13 @@ const ISSUED = `select o.* from old.invoices o where not exists (select 1 from i
 const IS_NO_TABLE = /no such table|does not exist/
 
 /** What the databases that gave way tell, each asked under its name, the latest first. */
-export async function tellReplaced(replaced: readonly { name: string; ask: AskBoth }[]): Promise<Told> {
-  const told: Told = {
+export async function readReplaced(replaced: readonly { name: string; ask: AskBoth }[]): Promise<SinceCopy> {
+  const sinceCopy: SinceCopy = {
     names: replaced.map(({ name }) => name),
     stops: [],
     trades: [],
     lateFills: [],
-    deeds: [],
+    actions: [],
     issued: [],
     counts: { executions: 0, trades: 0, adjustments: 0, executions_ended: 0, users: 0, plans: 0, keys: 0 },
     unread: [],
@@ -188,7 +188,7 @@ export async function tellReplaced(replaced: readonly { name: string; ask: AskBo
   const known = new Set<string>()
   const trades = new Map<string, UnknownTrade>()
   const lateFills = new Map<string, UnknownTrade>()
-  const deeds = new Map<string, UnknownDeed>()
+  const actions = new Map<string, UnknownAction>()
   for (const { name, ask } of replaced) {
     const failures = new Map<string, string[]>()
     const rowsOf = async (what: string, sql: string): Promise<Record<string, unknown>[]> => {
@@ -201,36 +201,39 @@ export async function tellReplaced(replaced: readonly { name: string; ask: AskBo
       for (const row of await rowsOf(kind, STOPS[kind])) {
         const stop = stopOf(kind, row)
         const key = JSON.stringify([kind, stop.partnerSlug, stop.environment, stop.subject])
-        if (!known.has(key)) told.stops.push(stop)
+        if (!known.has(key)) sinceCopy.stops.push(stop)
         known.add(key)
       }
     // Several may know of the same: each has begun with a part of what the one before it had.
     for (const [what, sql] of Object.entries(COUNTS))
       for (const { n } of await rowsOf(what, sql)) {
         const count = what as keyof typeof COUNTS
-        told.counts[count] = Math.max(told.counts[count], Number(n))
+        sinceCopy.counts[count] = Math.max(sinceCopy.counts[count], Number(n))
       }
     for (const row of await rowsOf('trades', TRADES)) trades.set(String(row.execution_id), tradeOf(row))
     for (const row of await rowsOf('late fills', LATE_FILLS))
       lateFills.set(`${row.execution_id} ${row.partner_order_id} ${row.recorded_at}`, tradeOf(row))
-    for (const { at, action, subject } of await rowsOf('audit', DEEDS)) {
-      const deed = { at: Number(at) as Instant, action: String(action), subject: String(subject) }
-      deeds.set(JSON.stringify(deed), deed)
+    for (const { at, action, subject } of await rowsOf('audit', ACTIONS)) {
+      const done = { at: Number(at) as Instant, action: String(action), subject: String(subject) }
+      actions.set(JSON.stringify(done), done)
     }
     for (const row of await rowsOf('invoices', ISSUED)) {
       const one = invoiceOf(row)
-      if (told.issued.every(({ number }) => number !== one.number)) told.issued.push(one)
+      if (sinceCopy.issued.every(({ number }) => number !== one.number)) sinceCopy.issued.push(one)
     }
-    for (const [failure, what] of failures) told.unread.push(`${what.join(', ')} of ${name} (${failure})`)
+    for (const [failure, what] of failures)
+      sinceCopy.unread.push(`${what.join(', ')} of ${name} (${failure})`)
   }
-  told.trades = [...trades.values()]
+  sinceCopy.trades = [...trades.values()]
   // What an earlier one had recorded, and was reported again after its restore, is said once.
-  const bought = new Set(told.trades.map(purchaseKey))
-  told.lateFills = [...lateFills.values()].filter((late) => !bought.has(purchaseKey(late)))
-  told.issued.sort((a, b) => (a.series === b.series ? a.position - b.position : a.series < b.series ? -1 : 1))
-  told.deeds = [...deeds.values()].sort((a, b) => a.at - b.at)
-  told.stops.sort((a, b) => STOP_KINDS.indexOf(a.kind) - STOP_KINDS.indexOf(b.kind))
-  return told
+  const bought = new Set(sinceCopy.trades.map(purchaseKey))
+  sinceCopy.lateFills = [...lateFills.values()].filter((late) => !bought.has(purchaseKey(late)))
+  sinceCopy.issued.sort((a, b) =>
+    a.series === b.series ? a.position - b.position : a.series < b.series ? -1 : 1,
+  )
+  sinceCopy.actions = [...actions.values()].sort((a, b) => a.at - b.at)
+  sinceCopy.stops.sort((a, b) => STOP_KINDS.indexOf(a.kind) - STOP_KINDS.indexOf(b.kind))
+  return sinceCopy
 }
 
 const textOrNull = (value: unknown): string | null =>
@@ -295,9 +298,9 @@ export type Mended = {
 }
 
 /** Safe to repeat: what has stopped already stays as it is. */
-export async function mend(store: Store, told: Told | null, mending: Mending): Promise<Mended> {
+export async function mend(store: Store, sinceCopy: SinceCopy | null, mending: Mending): Promise<Mended> {
   const { erasures, carriesStops, audit } = mending
-  const stops = told?.stops ?? []
+  const stops = sinceCopy?.stops ?? []
   const erased = stops.filter(({ kind }) => kind === 'user_erased')
   const others = carriesStops ? stops.filter(({ kind }) => kind !== 'user_erased') : []
   const entryOf = (partnerUserId: string, { partnerSlug, environment }: Tenant): AuditEntry => ({
@@ -313,20 +316,22 @@ export async function mend(store: Store, told: Told | null, mending: Mending): P
     await store.eraseUser(tenant, stop.subject, entryOf(stop.subject, tenant))
     erasedAgain += 1
   }
-  for (const stop of others) await carry(store, stop, entryFor(stop, told, audit))
+  for (const stop of others) await carry(store, stop, entryFor(stop, sinceCopy, audit))
   // What goes through a partner's own call leaves no entry of its own.
-  const audits = others.filter(({ kind }) => !OWN_ENTRY.has(kind)).map((stop) => entryFor(stop, told, audit))
-  const kept = await keepAll(store, told, audit)
+  const audits = others
+    .filter(({ kind }) => !OWN_ENTRY.has(kind))
+    .map((stop) => entryFor(stop, sinceCopy, audit))
+  const kept = await keepAll(store, sinceCopy, audit)
   const numbers = new Set(kept.map(({ detail }) => String(detail.invoice_number)))
   return { erasedAgain, carried: others, kept: numbers, audits: [...audits, ...kept] }
 }
 
 /** A number that was sent stands for what it was sent with: given again, it would stand for two. */
-async function keepAll(store: Store, told: Told | null, audit: AuditEntry): Promise<AuditEntry[]> {
+async function keepAll(store: Store, sinceCopy: SinceCopy | null, audit: AuditEntry): Promise<AuditEntry[]> {
   const kept: AuditEntry[] = []
-  for (const one of told?.issued ?? []) {
+  for (const one of sinceCopy?.issued ?? []) {
     if (!(await store.keepIssued(one))) continue
-    const detail = { invoice_number: one.number, month: one.month, from: told?.names.at(0) ?? null }
+    const detail = { invoice_number: one.number, month: one.month, from: sinceCopy?.names.at(0) ?? null }
     kept.push({ ...audit, action: 'database.carry_invoice', subject: one.partnerSlug, detail })
   }
   return kept
@@ -350,13 +355,13 @@ async function hasPersonalData(store: Store, tenant: Tenant, partnerUserId: stri
 
 const entryFor = (
   { kind, partnerSlug, environment, subject }: Stop,
-  told: Told | null,
+  sinceCopy: SinceCopy | null,
   audit: AuditEntry,
 ): AuditEntry => ({
   ...audit,
   action: 'database.carry_stop',
   subject,
-  detail: { stop: kind, partner_slug: partnerSlug, environment, from: told?.names.at(0) ?? null },
+  detail: { stop: kind, partner_slug: partnerSlug, environment, from: sinceCopy?.names.at(0) ?? null },
 })
 
 const CARRIED = 'carried over from the database that was replaced'

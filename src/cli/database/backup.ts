@@ -14,7 +14,7 @@ import { nameTaken } from '../../whole-file.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { failureOf } from '../exit-codes.ts'
 import { wholeNumber } from '../options.ts'
-import { DUE_AGAIN_MS } from '../service/check.ts'
+import { DUE_AGAIN_MS, unlessSealed } from '../service/check.ts'
 import { createPing, pingUrl } from '../service/tick.ts'
 import { note, print, warn } from '../terminal.ts'
 import { copyWatched } from './copy.ts'
@@ -83,10 +83,7 @@ async function remember(
     const endsAt = plus((await store.readClock()).now, DUE_AGAIN_MS)
     await store.noteResult({ job: 'backup', host: '', ok, endsAt, message })
   })
-  await noted.catch((error) => {
-    if (!(error instanceof Problem && error.code === 'database_sealed'))
-      warn(cli, `status does not learn of this backup: ${(error as Error).message}`)
-  })
+  await unlessSealed(cli, 'backup', noted)
 }
 
 /** The file that it made. */

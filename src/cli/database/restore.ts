@@ -9,7 +9,14 @@ import { counted, noFile, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import type { Restoring } from '../../store/copying.ts'
 import type { Database, Replaced } from '../../store/database.ts'
-import type { Mended, Stop, Told, UnknownDeed, UnknownInvoice, UnknownTrade } from '../../store/replaced.ts'
+import type {
+  Mended,
+  Stop,
+  SinceCopy,
+  UnknownAction,
+  UnknownInvoice,
+  UnknownTrade,
+} from '../../store/replaced.ts'
 import { auditEntry, commandLine } from '../command.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { confirmOnTerminal, print, warn } from '../terminal.ts'
@@ -34,7 +41,7 @@ export function restoreCommand(cli: Cli): Command {
 }
 
 /** What became of the copy before it had its name. */
-type Outcome = { told: Told | null; mended: Mended }
+type Outcome = { sinceCopy: SinceCopy | null; mended: Mended }
 
 async function putBack(
   cli: Cli,
@@ -51,15 +58,15 @@ async function putBack(
   const audit = auditEntry(cli, 'database.restore', shown, { from: copy })
   const erasures = await database.erasures()
   const outcome: Outcome = {
-    told: null,
+    sinceCopy: null,
     mended: { erasedAgain: 0, carried: [], kept: new Set(), audits: [] },
   }
   const restoring: Restoring = {
     copy,
     audit,
-    async mend(store, told) {
-      outcome.told = told
-      outcome.mended = await mend(store, told, { erasures, carriesStops: carryStops, audit })
+    async mend(store, sinceCopy) {
+      outcome.sinceCopy = sinceCopy
+      outcome.mended = await mend(store, sinceCopy, { erasures, carriesStops: carryStops, audit })
       return outcome.mended.audits
     },
   }
@@ -93,9 +100,9 @@ type Asked = { shown: string; copy: string; carryStops: boolean }
 /** More of them are in --json. */
 const SHOWN_MAX = 20
 
-function show(cli: Cli, asked: Asked, old: Replaced, { told, mended }: Outcome): void {
+function show(cli: Cli, asked: Asked, old: Replaced, { sinceCopy, mended }: Outcome): void {
   const { shown, carryStops } = asked
-  const next = stepsFrom(cli, asked, told)
+  const next = stepsFrom(cli, asked, sinceCopy)
   const json = {
     file: shown,
     replaced: old.database,
@@ -103,23 +110,23 @@ function show(cli: Cli, asked: Asked, old: Replaced, { told, mended }: Outcome):
     played_in: old.playedIn,
     stands_still: true,
     erased_again: mended.erasedAgain,
-    since_copy: told && {
-      stops: told.stops.map((stop) => stopJson(stop, carryStops)),
-      lacking: told.counts,
-      trades: told.trades.map(tradeJson),
-      late_fills: told.lateFills.map(tradeJson),
-      done: told.deeds.map(({ at, action, subject }) => ({ at: formatInstant(at), action, subject })),
-      issued: told.issued.map(({ number, partnerSlug, month }) => ({
+    since_copy: sinceCopy && {
+      stops: sinceCopy.stops.map((stop) => stopJson(stop, carryStops)),
+      lacking: sinceCopy.counts,
+      trades: sinceCopy.trades.map(tradeJson),
+      late_fills: sinceCopy.lateFills.map(tradeJson),
+      done: sinceCopy.actions.map(({ at, action, subject }) => ({ at: formatInstant(at), action, subject })),
+      issued: sinceCopy.issued.map(({ number, partnerSlug, month }) => ({
         invoice_number: number,
         partner_slug: partnerSlug,
         month,
         kept: mended.kept.has(number),
       })),
-      unread: told.unread,
+      unread: sinceCopy.unread,
     },
     next,
   }
-  for (const why of told?.unread ?? []) warn(cli, `could not be read: ${why}`)
+  for (const why of sinceCopy?.unread ?? []) warn(cli, `could not be read: ${why}`)
   const played = old.playedIn.map((name) => `${name} was played into it`)
   const left = [
     old.database && `the old one is ${old.database}`,
@@ -130,8 +137,8 @@ function show(cli: Cli, asked: Asked, old: Replaced, { told, mended }: Outcome):
     [
       visible(head),
       ...(mended.erasedAgain > 0 ? [`${counted(mended.erasedAgain, 'user')} erased again`] : []),
-      ...(told ? issuedInWords(told.issued, mended.kept) : []),
-      ...(told ? toldInWords(told, carryStops) : []),
+      ...(sinceCopy ? issuedInWords(sinceCopy.issued, mended.kept) : []),
+      ...(sinceCopy ? sinceCopyInWords(sinceCopy, carryStops) : []),
       'It stands still: nothing fires and nothing is delivered, and confirmations are taken. Next, in this order:',
       ...next.map(({ command, why }, i) => `${i + 1}. ${visible(command)}\n   ${why}`),
     ].join('\n'),
@@ -152,7 +159,10 @@ function issuedInWords(issued: readonly UnknownInvoice[], kept: ReadonlySet<stri
 const invoiceInWords = ({ number, partnerSlug, month }: UnknownInvoice): string =>
   `${number} ${partnerSlug} ${month}`
 
-function toldInWords({ stops, counts, trades, lateFills, deeds }: Told, carryStops: boolean): string[] {
+function sinceCopyInWords(
+  { stops, counts, trades, lateFills, actions }: SinceCopy,
+  carryStops: boolean,
+): string[] {
   const lines: string[] = []
   if (stops.length > 0) {
     const fate = carryStops ? 'carried over' : 'NOT carried over (--carry-stops does)'
@@ -175,8 +185,8 @@ function toldInWords({ stops, counts, trades, lateFills, deeds }: Told, carrySto
       'Reported since the copy, and kept as late fills there alone:',
       ...listed(lateFills, tradeInWords),
     )
-  if (deeds.length > 0)
-    lines.push('Done by operators since the copy, and not in it:', ...listed(deeds, deedInWords))
+  if (actions.length > 0)
+    lines.push('Done by operators since the copy, and not in it:', ...listed(actions, actionInWords))
   return lines
 }
 
@@ -216,19 +226,19 @@ const tradeInWords = (trade: UnknownTrade): string => {
   return `${partner_slug} ${environment} ${plan} order ${partner_order_id}: ${usd_amount} USD, ${btc_amount} BTC`
 }
 
-const deedInWords = ({ at, action, subject }: UnknownDeed): string =>
+const actionInWords = ({ at, action, subject }: UnknownAction): string =>
   `${formatInstant(at)} ${action} ${subject}`
 
 type NextStep = { command: string; why: string }
 
 /** In the order in which they are to be done. */
-function stepsFrom(cli: Cli, { copy, carryStops }: Asked, told: Told | null): NextStep[] {
+function stepsFrom(cli: Cli, { copy, carryStops }: Asked, sinceCopy: SinceCopy | null): NextStep[] {
   const step = (why: string, ...words: string[]) => ({
     command: commandLine(cli.self(), ['tranche', ...words]),
     why,
   })
   const month = formatInstant(cli.machine.clock()).slice(0, 7)
-  const isLeft = !carryStops && (told?.stops.some(({ kind }) => kind !== 'user_erased') ?? false)
+  const isLeft = !carryStops && (sinceCopy?.stops.some(({ kind }) => kind !== 'user_erased') ?? false)
   return [
     ...(isLeft
       ? [step('stops again what was stopped since the copy', 'restore', copy, '--carry-stops')]

@@ -25,7 +25,7 @@ import { readDeployed } from '../../resources.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside, writeFileWhole } from '../../whole-file.ts'
 import { EXIT } from '../exit-codes.ts'
-import { serviceUrl, UNITS } from '../installed.ts'
+import { serviceUrl, settingsIn, UNITS } from '../installed.ts'
 import { type Place, type Scheduler, SYSTEM } from './places.ts'
 
 /** All steps, in their order. When the jobs start there is a first partner, so serve has nothing to warn of. */
@@ -97,26 +97,15 @@ export type Taken = { state: 'already' | 'done' | 'would'; what: string }
 
 // The database of the jobs: made and migrated by the installed program, as their user.
 
-function schemaStep(place: Place): Step {
-  return {
-    what: `${shownAddress(place.database)}, the database`,
-    isDone: () => existsSync(place.program) && isMigrated(place),
-    async perform() {
-      await runWriting(place, ['migrate'])
-    },
-  }
-}
-
 function databaseStep(place: Place): Step {
   const { database, folder, user } = place
-  if (isServer(database)) return schemaStep(place)
   return {
-    what: `${database}, the database`,
+    what: `${shownAddress(database)}, the database`,
     isDone() {
-      if (!existsSync(database)) return false
-      const owner = lstatSync(database).uid
+      if (!isServer(database) && !existsSync(database)) return false
+      const owner = isServer(database) ? null : lstatSync(database).uid
       // After --undo the database is there, and the program is not.
-      if (owner === idsOf(place)?.uid) return existsSync(place.program) && isMigrated(place)
+      if (owner === null || owner === idsOf(place)?.uid) return existsSync(place.program) && isMigrated(place)
       const mend =
         user === null ? 'run init as that user' : `run \`chown -R ${user}: ${folder}\`, then init again`
       throw new Problem('bad_file', `${database} belongs to another user (uid ${owner}): ${mend}.`)
@@ -597,6 +586,5 @@ export function askService(place: Place): Answer {
 
 /** The value of a setting; undefined for one that is not set. Throws bad_file as `readOwn` does. */
 export function readSetting({ settings }: Pick<Place, 'settings'>, name: string): string | undefined {
-  const [, value] = new RegExp(`^${name}=(.*)$`, 'm').exec(readOwn(settings) ?? '') ?? []
-  return value?.replace(/^'(.*)'$/, '$1')
+  return settingsIn(readOwn(settings) ?? '')[name]
 }

@@ -112,11 +112,15 @@ async function remember(cli: Cli, store: Store, { faults, warnings, daily }: Fou
     endsAt: daily ? plus(now, DUE_AGAIN_MS) : null,
     message: [kindsInWords(faults, 'error'), kindsInWords(others, 'warning')].filter(Boolean).join(' and '),
   } as const
-  await store.noteResult(result).catch((error) => {
-    if (!(error instanceof Problem && error.code === 'database_sealed'))
-      warn(cli, `status does not learn of this check: ${(error as Error).message}`)
-  })
+  await unlessSealed(cli, 'check', store.noteResult(result))
 }
+
+/** Waits until a job has left its result for `status`. One that cannot be left does not make the job fail. */
+export const unlessSealed = (cli: Cli, job: 'check' | 'backup', noted: Promise<unknown>): Promise<unknown> =>
+  noted.catch((error) => {
+    if (!(error instanceof Problem && error.code === 'database_sealed'))
+      warn(cli, `status does not learn of this ${job}: ${(error as Error).message}`)
+  })
 
 /** `2 errors (integrity, row_changed)`; nothing for none. */
 const kindsInWords = (found: readonly { kind: string }[], word: string): string =>

@@ -19,7 +19,7 @@ import {
   withOurNumbers,
 } from '../copying.ts'
 import type { Erasure } from '../erasures.ts'
-import { type AskBoth, type Told, tellReplaced } from '../replaced.ts'
+import { type AskBoth, readReplaced, type SinceCopy } from '../replaced.ts'
 import type { Seal } from '../seal.ts'
 import { restoredIn, type StandstillRow } from '../standstill.ts'
 import { instant } from '../statement.ts'
@@ -197,11 +197,11 @@ export async function newOnServer(
         await client.query('analyze')
       }),
     openStore: async () => openMade(url, MAKING, clock),
-    tellReplaced: () =>
+    readReplaced: () =>
       explaining(server, async () => {
         // Until it has given way, nothing may stop there that the copy is not told of.
         await client.query('begin')
-        return tell(client)
+        return readOthers(client)
       }),
     publish: (mended) =>
       explaining(server, async () => {
@@ -292,7 +292,7 @@ async function takeName(
   }
   if (mended) {
     const { copy, audits, seal } = mended
-    const replaced = kept === null ? [] : [kept, ...(mended.told?.names.slice(1) ?? [])]
+    const replaced = kept === null ? [] : [kept, ...(mended.sinceCopy?.names.slice(1) ?? [])]
     await noteRestored(client, { copy, replaced, audits }, clock)
     if (seal) await setSeal(client, seal)
   }
@@ -304,12 +304,12 @@ async function takeName(
 }
 
 /** Compared with what the connection uses, with all writers kept out of it. Null where there is nothing to give way. */
-async function tell(client: Client): Promise<Told | null> {
+async function readOthers(client: Client): Promise<SinceCopy | null> {
   if (await isEmpty(client, SCHEMA)) return null
   const tables = await tablesOf(client, SCHEMA)
   await client.query(`lock table ${tables.map((name) => `${SCHEMA}.${name}`).join(', ')} in share mode`)
   const names = [SCHEMA, ...(await replacedBefore(client, SCHEMA))]
-  return tellReplaced(names.map((name) => ({ name, ask: askerOf(client, name) })))
+  return readReplaced(names.map((name) => ({ name, ask: askerOf(client, name) })))
 }
 
 const askerOf =

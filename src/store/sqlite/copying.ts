@@ -189,7 +189,7 @@ export async function newFile(
     // Never the packed file: opening a file through a store changes it.
     openStore: () => openStore(loading, { clock, create: false }),
     // What takes the place of a file is restored as a file (file/restore.ts): a copy takes a free name.
-    tellReplaced: async () => null,
+    readReplaced: async () => null,
     async publish(mended) {
       if (result && mended) {
         const { copy, audits, seal } = mended

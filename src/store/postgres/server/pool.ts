@@ -61,23 +61,23 @@ class PooledClient extends Client {
   constructor(config?: pg.ClientConfig) {
     super(config as Config)
     const { address } = config as Config
-    const connect = super.connect.bind(this) as (told: Told) => void
+    const connect = super.connect.bind(this) as (callback: Connected) => void
     // Only in the form in which a pool calls it.
-    this.connect = ((told: Told) => {
-      const tell: Told = (error) => {
+    this.connect = ((callback: Connected) => {
+      const answer: Connected = (error) => {
         if (error) this.connection.stream.destroy()
-        told(error && (this.refusal(error, address) as Error))
+        callback(error && (this.refusal(error, address) as Error))
       }
       try {
-        connect(tell)
+        connect(answer)
       } catch (error) {
         // An impossible host name throws: the pool would not hear of that, and would wait.
-        tell(error as Error)
+        answer(error as Error)
       }
     }) as typeof this.connect
   }
 }
-type Told = (error?: Error) => void
+type Connected = (error?: Error) => void
 
 /** `schema` differs only for a database under construction. */
 export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA } = {}): Pool {

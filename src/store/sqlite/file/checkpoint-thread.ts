@@ -1,7 +1,7 @@
 // The thread that moves the log into the database (checkpoints.ts).
 
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Asked, Said, ThreadData } from './checkpoints.ts'
+import type { Order, Progress, ThreadData } from './checkpoints.ts'
 import { type Database, openFile } from './connection.ts'
 import { identityOf } from './files.ts'
 
@@ -16,15 +16,15 @@ const TRIES_MAX = 4
 const { file, identity, closed } = workerData as ThreadData
 const db = open()
 
-const say = (said: Said): void => parentPort?.postMessage(said)
+const report = (progress: Progress): void => parentPort?.postMessage(progress)
 
-parentPort?.on('message', (asked: Asked) => {
-  switch (asked) {
+parentPort?.on('message', (order: Order) => {
+  switch (order) {
     case 'move':
       move()
-      return say('nearly')
+      return report('nearly')
     case 'finish':
-      return say(checkpoint('restart').busy === 0n ? 'done' : 'hindered')
+      return report(checkpoint('restart').busy === 0n ? 'done' : 'hindered')
     case 'close':
       db.close()
       Atomics.store(closed, 0, 1)

@@ -42,17 +42,17 @@ export function takeOverCheckpoints(
   let last: PromiseWithResolvers<void> | null = null
   db.pragma(`wal_autocheckpoint = ${TOO_LONG * pages}`)
 
-  function hear(said: Said): void {
-    if (said === 'nearly') {
+  function onProgress(progress: Progress): void {
+    if (progress === 'nearly') {
       last = Promise.withResolvers()
-      thread?.postMessage('finish' satisfies Asked)
+      thread?.postMessage('finish' satisfies Order)
       return
     }
     letWritersOn()
     const rest = (): void => {
       isAtWork = false
     }
-    if (said === 'hindered') setTimeout(rest, PAUSE_MS).unref()
+    if (progress === 'hindered') setTimeout(rest, PAUSE_MS).unref()
     else rest()
   }
 
@@ -82,7 +82,7 @@ export function takeOverCheckpoints(
   function open(): Worker {
     const opened = openThread(data)
     opened.unref()
-    opened.on('message', hear)
+    opened.on('message', onProgress)
     opened.on('error', giveBack)
     opened.on('exit', giveBack)
     return opened
@@ -94,12 +94,12 @@ export function takeOverCheckpoints(
       if (isAtWork || isOver || !isLong()) return
       isAtWork = true
       thread ??= open()
-      thread.postMessage('move' satisfies Asked)
+      thread.postMessage('move' satisfies Order)
     },
     close() {
       isOver = true
       if (!thread) return
-      thread.postMessage('close' satisfies Asked)
+      thread.postMessage('close' satisfies Order)
       // The last one to close removes the log, and that has to be the owner of its note.
       Atomics.wait(closed, 0, 0, CLOSE_MS)
     },
@@ -123,6 +123,6 @@ export type ThreadData = {
 }
 
 /** To move pages while others write; the rest of them, while nobody in the service does; to close. */
-export type Asked = 'move' | 'finish' | 'close'
+export type Order = 'move' | 'finish' | 'close'
 /** That little is left; that the log begins anew; that somebody was in the way. */
-export type Said = 'nearly' | 'done' | 'hindered'
+export type Progress = 'nearly' | 'done' | 'hindered'

@@ -10,7 +10,7 @@ import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
 import type { Restoring } from '../../copying.ts'
 import { isPending, type Replaced } from '../../database.ts'
-import { type AskBoth, type Told, tellReplaced } from '../../replaced.ts'
+import { type AskBoth, readReplaced, type SinceCopy } from '../../replaced.ts'
 import type { Seal } from '../../seal.ts'
 import { restoredIn, SELECT_STANDSTILL, type StandstillRow } from '../../standstill.ts'
 import type { AuditEntry } from '../../store.ts'
@@ -67,9 +67,9 @@ export async function restore(
     const finish = async (replaced: Database | 'unread' | null): Promise<void> => {
       const seal = await bringUp(aside, now)
       const names = keptNames(replaced, kept)
-      const told = replaced === null ? null : await tell(aside, names, replaced)
+      const sinceCopy = replaced === null ? null : await sinceCopyOf(aside, names, replaced)
       const store = await openStore(aside, { clock, create: false })
-      const more = await restoring.mend(store, told).finally(() => store.close())
+      const more = await restoring.mend(store, sinceCopy).finally(() => store.close())
       appendErasures(file, readErasures(aside))
       const detail = { ...audit.detail, ...(playedIn.length > 0 && { played_in: playedIn }) }
       await leaveStanding(
@@ -179,13 +179,17 @@ const leaveStanding = (
  * What the replaced databases tell, compared with the copy: the one just kept, and those that it had replaced itself,
  * if it stood still.
  */
-const tell = (aside: string, names: readonly string[], latest: Database | 'unread'): Promise<Told> =>
+const sinceCopyOf = (
+  aside: string,
+  names: readonly string[],
+  latest: Database | 'unread',
+): Promise<SinceCopy> =>
   inOneFile(aside, async (db) => {
     const [first = '', ...earlier] = names
     const isCurrent = latest !== 'unread' && isOfThisSchema(latest)
     const read = isCurrent ? first : await readableCopy(first, `${aside}-old`)
     const files = [{ name: first, read }, ...earlier.filter(existsSync).map((name) => ({ name, read: name }))]
-    return tellReplaced(files.map(({ name, read }) => ({ name, ask: askerOf(db, read) })))
+    return readReplaced(files.map(({ name, read }) => ({ name, ask: askerOf(db, read) })))
   })
 
 const isOfThisSchema = (db: Database): boolean => {
@@ -208,7 +212,7 @@ async function readableCopy(kept: string, copy: string): Promise<string> {
     if (sealOf(db)) breakSeal(db)
     await migrate(db, ':memory:', () => 0 as Instant)
   } catch {
-    // Then as much is told as can be read of it.
+    // What can be read of it is listed.
   }
   db?.close()
   return copy
