@@ -123,7 +123,6 @@ export const purchaseContract: Contract = {
     // Nobody is ever handed it.
     world.advance(DAY_MS)
     assert.ok((await poll(store, acme)).every((one) => one.executionId !== made.execution.executionId))
-    await sound(world)
   },
 
   'what an operator books is not bought again: it is taken from the window of its time': async (world) => {
@@ -137,7 +136,6 @@ export const purchaseContract: Contract = {
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 10, 50, 15, 0], closed: null }])
     await setUser(world.store, world.acme, 'u1', 'disabled')
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 0, 60, 5, 0], closed: null }])
-    await sound(world)
   },
 
   'a purchase in a window that the ledger lost is taken off the cell that a pass opens next': async (
@@ -179,7 +177,6 @@ export const purchaseContract: Contract = {
     await store.changePartner('acme', (seen) => ({ ...seen, held: true }), AUDIT)
     await setUser(store, acme, 'u1', 'disabled')
     await book(world, { plan: 'p2', partnerOrderId: 'o2' })
-    await sound(world)
   },
 
   'a purchase whose report waits for a decision is not booked beside it': async (world) => {
@@ -189,7 +186,6 @@ export const purchaseContract: Contract = {
     await assert.rejects(book(world, { usd: '11' }), problem('late_fill_conflict'))
     await store.dismissLateFills({ executionId, reportId: null }, () => AUDIT)
     assert.equal((await book(world, { usd: '11' })).kind, 'booked')
-    await sound(world)
   },
 
   'of two who book one order at the same moment, one does': async (world) => {
@@ -203,7 +199,6 @@ export const purchaseContract: Contract = {
     ])
     assert.deepEqual(rivals.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
     assert.equal((await world.store.findByOrder({ slug: null, environment: null }, 'o2')).length, 1)
-    await sound(world)
   },
 
   'a report of an execution that is not known is kept, and booked under its id by an operator': async (
@@ -247,7 +242,6 @@ export const purchaseContract: Contract = {
     const other = { executionId: UNKNOWN, reportId: kept[1]?.reportId ?? 0 }
     await store.acceptLateFill(other, acceptLate, () => AUDIT)
     assert.equal((await store.findExecution(UNKNOWN))?.adjustments[0]?.usd, usd('1'))
-    await sound(world)
   },
 
   'a report of an execution that is not known can be dismissed, and never be booked twice': async (world) => {
@@ -266,7 +260,6 @@ export const purchaseContract: Contract = {
       store.acceptUnknownFill(acme, ids, acceptUnknown, () => AUDIT),
       problem('order_id_taken'),
     )
-    await sound(world)
   },
 
   'what cannot be kept of unknown executions is counted, until an operator has looked': async ({
@@ -295,6 +288,5 @@ export const purchaseContract: Contract = {
       assert.throws(() => book(world, wrong), problem('adjustment_conflict'))
     const least = { usd: '0.00000001', btc: btc('0.00000001'), executedAt: T0 }
     assert.equal((await book(world, least)).kind, 'booked')
-    await sound(world)
   },
 }
