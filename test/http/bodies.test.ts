@@ -488,40 +488,6 @@ test('all errors of a body come at once, in the order of the field table', async
   }
 })
 
-const MISSING: readonly (readonly [method: string, path: string, body: Json, fields: readonly string[]])[] = [
-  ['POST', USERS, {}, ['partner_user_id', 'consent_accepted', 'consent_version', 'consent_timestamp']],
-  ['PATCH', userPath('u'), {}, ['status']],
-  ['POST', PLANS, {}, ['partner_user_id', 'partner_plan_id', 'amount_usd', 'frequency']],
-  ['POST', WEBHOOKS, {}, ['url']],
-  ['POST', NOWHERE, {}, ['partner_order_id', 'status']],
-  [
-    'POST',
-    NOWHERE,
-    { status: 'filled' },
-    ['partner_order_id', 'usd_amount', 'btc_amount', 'execution_price'],
-  ],
-  [
-    'POST',
-    NOWHERE,
-    { status: 'partial' },
-    ['partner_order_id', 'usd_amount', 'btc_amount', 'execution_price'],
-  ],
-  ['POST', NOWHERE, { status: 'failed' }, ['partner_order_id']],
-  ['POST', NOWHERE, { status: 'cancelled' }, ['partner_order_id']],
-]
-
-test('an empty object is told every field it lacks', async (t) => {
-  const service = await startService(t)
-  for (const [method, path, body, fields] of MISSING) {
-    const answer = await service.call(method, path, body)
-    assert.equal(answer.status, 422)
-    assert.deepEqual(
-      answer.body.detail,
-      fields.map((field) => ({ type: 'missing', loc: ['body', field], msg: 'Field required' })),
-    )
-  }
-})
-
 // What the two billing endpoints refuse, with every field error at once.
 
 const MONTHLY = '/partner/v1/billing/monthly'

@@ -53,7 +53,6 @@ export const billed = async (service: Service) => {
 // Reports of real purchases that break a rule: the answer refuses them, they are kept, and an operator records them.
 
 const FAILED = { partner_order_id: 'o1', status: 'failed' }
-const CANCELLED = { partner_order_id: 'o1', status: 'cancelled' }
 
 type Case = {
   /** What is confirmed first. */
@@ -80,34 +79,6 @@ const REFUSED: Record<string, Case> = {
     answer: [409, /^Execution already confirmed with status failed and partner_order_id o1;/],
     reason: 'execution_recorded',
     accepted: ['9.00', '0.00', '9.00', 0],
-  },
-  'filled after failed, by another order, above the reservation': {
-    first: [FAILED],
-    said: fill('o2', '12.50'),
-    answer: [409, /^Execution already confirmed with status failed/],
-    reason: 'execution_recorded',
-    accepted: ['10.00', '2.50', '12.50', 0],
-  },
-  'filled after its own cancellation': {
-    first: [CANCELLED],
-    said: fill('o1', '9.00'),
-    answer: [409, /^Execution already confirmed with status cancelled/],
-    reason: 'execution_recorded',
-    accepted: ['9.00', '0.00', '9.00', 0],
-  },
-  'filled after partial': {
-    first: [fill('o1', '4.00', 'partial')],
-    said: fill('o1', '10.00'),
-    answer: [409, /^Execution already confirmed with status partial/],
-    reason: 'execution_recorded',
-    accepted: ['10.00', '0.00', '10.00', 1],
-  },
-  'other values after filled': {
-    first: [fill('o1', '10.00')],
-    said: fill('o1', '9.50'),
-    answer: [409, /^Execution already confirmed with status filled/],
-    reason: 'execution_recorded',
-    accepted: ['9.50', '0.00', '9.50', 1],
   },
   'a further purchase after filled': {
     first: [fill('o1', '10.00')],
@@ -344,30 +315,6 @@ test('a purchase reported while pending is recorded once when it is delivered an
   await assertSound(service)
 })
 
-test('a purchase that was kept, and is recorded when it is sent again, is dated by the first report', async (t) => {
-  const { service, id, said } = await boughtWhilePending(t)
-  const [kept] = await lateFills(service)
-  service.advance(3_600_000)
-  await poll(service)
-  await succeed(service, 'POST', confirmPath(id), said)
-  const trades = (await service.call('GET', '/partner/v1/trades?month=2026-01')).body
-  const row = trades.trades.find((trade: Json) => trade.execution_id === id)
-  assert.deepEqual([row?.executed_at, row?.recorded_at], [kept?.received_at, formatInstant(service.now())])
-  await assertSound(service)
-})
-
-test('a purchase reported while pending can be dismissed, and is confirmed all the same once it is delivered', async (t) => {
-  const { service, id, said } = await boughtWhilePending(t)
-  await shell(service, ['execution', 'dismiss-late', id, '--reason', 'not bought yet'])
-  assert.deepEqual(await waiting(service), [0, 0])
-  await poll(service)
-  await succeed(service, 'POST', confirmPath(id), said)
-  const [row] = await lateFills(service)
-  assert.equal(row?.decision_reason, 'not bought yet')
-  assert.deepEqual(await billed(service), ['19.00', 2])
-  await assertSound(service)
-})
-
 test('why a late fill was accepted is optional, in the audit log, and shown with its execution', async (t) => {
   const { service, id } = await boughtWhilePending(t)
   const reason = 'seen on the statement of the venue'
@@ -451,18 +398,6 @@ test('a fill without its time was made when it was recorded, and a failure has n
   assert.equal((await show(service, p)).trade.executed_at, now)
   assert.equal((await rowsOf(service, q))[0]?.executed_at, null)
   assert.equal((await show(service, q)).trade.executed_at, null)
-})
-
-test('a late fill that gives its time keeps it', async (t) => {
-  const service = await startService(t, { environment: 'live' })
-  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
-  await plan(service, 'p', 'p', { status: 'cancelled' })
-  const executed_at = '2026-01-05T00:00:07.000Z'
-  await service.call('POST', confirmPath(id), { ...fill('o1', '9.00'), executed_at })
-  service.advance(DAY)
-  await shell(service, ['execution', 'accept-late', id])
-  assert.equal((await rowsOf(service, id))[0]?.executed_at, executed_at)
-  assert.equal((await show(service, id)).trade.executed_at, executed_at)
 })
 
 test('a further purchase brings its fee, its price and the time of its report', async (t) => {

@@ -32,28 +32,17 @@ import {
   windowsOf,
 } from './steps.ts'
 
-/** Confirmation amounts as sent, as stored (half-even at the eighth place), and the same value in another spelling. */
+/**
+ * Confirmation amounts as sent, as stored, and the same value in another spelling. How texts are rounded is in
+ * test/core/money.test.ts.
+ */
 const AMOUNTS: readonly (readonly [field: string, sent: string, stored: string, again: string])[] = [
-  ['usd_amount', '9.123456785', '9.12345678', '9.12345678'],
   ['usd_amount', '9.123456775', '9.12345678', '09.1234567800'],
-  ['usd_amount', '9.123456785000000001', '9.12345679', '9.12345679'],
-  ['usd_amount', '9.5', '9.50', '9.50'],
-  ['usd_amount', '000009.500', '9.50', '9.5'],
-  ['usd_amount', '10', '10.00', '10.000000000000000000'],
-  ['usd_amount', '10.000000005', '10.00', '10.00'],
-  ['usd_amount', '0.000000005000000001', '0.00000001', '0.00000001'],
-  ['btc_amount', '0.000000015', '0.00000002', '0.00000002'],
-  ['btc_amount', '0.000000025', '0.00000002', '0.000000020'],
-  ['btc_amount', '1.5', '1.50000000', '1.50'],
-  ['btc_amount', '21000000', '21000000.00000000', '21000000.0'],
+  ['usd_amount', '10.000000005', '10.00', '10.000000000000000000'],
   ['btc_amount', '21000000.000000005', '21000000.00000000', '21000000'],
   ['execution_price', '65432.123456789012345678', '65432.12345679', '65432.12345679'],
-  ['execution_price', '0.00000001', '0.00000001', '0.000000010'],
-  ['execution_price', '50000000.000000004', '50000000.00', '50000000'],
-  ['partner_fee_usd', '0', '0.00', '-0.00'],
   ['partner_fee_usd', '-0.000000005', '0.00', '0'],
   ['partner_fee_usd', '0.125', '0.125', '0.1250'],
-  ['partner_fee_usd', '1000000.000000001', '1000000.00', '1000000'],
 ]
 
 test('confirmed amounts are rounded half-even to eight places and compared by value', async (t) => {
@@ -121,27 +110,12 @@ test('plan amounts are written with two places, and another spelling of one is n
   assert.deepEqual(await service.store.findPlans('1.5'), before)
 })
 
+/** As sent and as written. Which texts are dates at all is in test/core/time.test.ts. */
 const DATES = [
-  ['2026-01-05T10:00:00Z', '2026-01-05T10:00:00.000Z'],
-  ['2026-01-05t10:00:00z', '2026-01-05T10:00:00.000Z'],
-  ['2026-01-05 10:00:00Z', '2026-01-05T10:00:00.000Z'],
-  ['2026-01-05T10:00:00.5Z', '2026-01-05T10:00:00.500Z'],
-  ['2026-01-05T10:00:00.123456Z', '2026-01-05T10:00:00.123Z'],
-  ['2026-01-05T10:00:00.999999999Z', '2026-01-05T10:00:00.999Z'],
-  ['2026-01-05T10:00:00+05:30', '2026-01-05T04:30:00.000Z'],
-  ['2026-01-05T10:00:00-08:00', '2026-01-05T18:00:00.000Z'],
-  ['2026-01-01T00:30:00+01:00', '2025-12-31T23:30:00.000Z'],
-  ['2026-12-31T23:30:00-01:00', '2027-01-01T00:30:00.000Z'],
-  ['2026-01-05T10:00:00-00:00', '2026-01-05T10:00:00.000Z'],
+  ['2026-01-05 10:00:00.999999999+05:30', '2026-01-05T04:30:00.999Z'],
   ['2026-01-05', '2026-01-05T00:00:00.000Z'],
-  ['2024-02-29', '2024-02-29T00:00:00.000Z'],
-  ['2000-02-29T23:59:59.999Z', '2000-02-29T23:59:59.999Z'],
-  ['1970-01-01T00:00:00Z', '1970-01-01T00:00:00.000Z'],
   ['1955-11-05', '1955-11-05T00:00:00.000Z'],
-  ['1899-12-31T23:59:59Z', '1899-12-31T23:59:59.000Z'],
   ['0001-01-01', '0001-01-01T00:00:00.000Z'],
-  ['0099-02-28T23:30:00-01:00', '0099-03-01T00:30:00.000Z'],
-  ['2026-01-05T10:00:00.12345678901234567890Z', '2026-01-05T10:00:00.123Z'],
   ['9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999Z'],
 ] as const
 
@@ -180,20 +154,6 @@ test('a report keeps whatever time its venue writes, and a plan begins on the gr
   await assertSound(service)
 })
 
-test('executed_at is stored as sent and belongs to what makes two reports identical', async (t) => {
-  const service = await startService(t)
-  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
-  const report = { ...fill('o', '10.00'), executed_at: '1999-01-01T12:00:00+01:00' }
-  await succeed(service, 'POST', confirmPath(id), report)
-  const found = await service.store.findExecution(id)
-  assert.equal(found?.trade?.report.executedAt, Date.UTC(1999, 0, 1, 11))
-  const same = { ...report, executed_at: '1999-01-01T11:00:00.000Z' }
-  assert.equal((await succeed(service, 'POST', confirmPath(id), same)).replayed, true)
-  const later = { ...report, executed_at: '1999-01-01T11:00:00.001Z' }
-  assert.equal((await service.call('POST', confirmPath(id), later)).status, 409)
-  await assertSound(service)
-})
-
 const IDS = [
   ['x', 'X', ' x', 'x ', '  ', '\u00a0', '0', '-1', 'null', 'constructor', '__proto__', 'hasOwnProperty'],
   [
@@ -206,28 +166,15 @@ const IDS = [
     '%zz',
     'a+b',
     'a b',
-    'a?b=c',
-    'a#b',
+    'a?b#c',
     'a;b',
     'a:b',
     'a\\b',
     '*',
+    'user-1',
   ],
-  [
-    '"quoted"',
-    "it's",
-    "'; DELETE FROM users; --",
-    '<b>',
-    '$(x)',
-    '{id}',
-    ':partner_user_id',
-    '...',
-    'disabled',
-    'x..',
-    '/',
-    '//',
-    'a/../b',
-  ],
+  ['"quoted"', "it's", "'; DELETE FROM users; --", '<b>', '$(x)', '{id}', ':partner_user_id', 'disabled'],
+  ['...', 'x..', '/', '//', 'a/../b', '../../metrics', '..\\..\\metrics'],
   ['J\u00fcrgen', 'Ju\u0308rgen', '\u540d\u524d', '\ud83d\ude80', '\u202eabc', '\u2028', '\ufffd', '\ufeffx'],
   ['x'.repeat(255), '\ud83d\ude80'.repeat(255)],
 ].flat()
@@ -272,6 +219,9 @@ test('ids are any text of 1 to 255 characters, told apart exactly, also in a pat
     const [stored, another] = await service.store.findPlans(id)
     assert.deepEqual([stored?.partnerPlanId, another], [id, undefined], told(id))
   }
+  // Also by a client that encodes more than it must.
+  const path = `${USERS}/%75ser%2D1`
+  assert.equal((await succeed(service, 'PATCH', path, { status: 'linked' })).partner_user_id, 'user-1')
 })
 
 test('a path that is not an id of a user is an unknown user, and so is one that is too long', async (t) => {
@@ -427,31 +377,6 @@ test('no way round leads to the ops endpoints, or to a route', async (t) => {
     '/partner/v1/%2e%2e/%2e%2e/metrics',
   ])
     assert.equal(await status(target), 404, target)
-})
-
-test('an id may hold what a path may not, in one segment and percent-encoded', async (t) => {
-  const service = await startService(t)
-  const ids = [
-    'a/b',
-    'a\\b',
-    '../../metrics',
-    '..\\..\\metrics',
-    'a%2fb',
-    '%',
-    'a b',
-    '\u00e9',
-    'a?b#c',
-    'user-1',
-    '...',
-  ]
-  for (const id of ids) {
-    await link(service, id)
-    const answer = await succeed(service, 'PATCH', userPath(id), { status: 'disabled' })
-    assert.equal(answer.partner_user_id, id)
-  }
-  // Also by a client that encodes more than it must.
-  const path = `/partner/v1/users/%75ser%2D1`
-  assert.equal((await succeed(service, 'PATCH', path, { status: 'disabled' })).partner_user_id, 'user-1')
 })
 
 // How long a cursor may be: the API description says so, and none is longer.

@@ -5,6 +5,7 @@ import type { TestContext } from 'node:test'
 import { type Confirmation, confirm } from '../../src/core/confirmation.ts'
 import type { Execution } from '../../src/core/execution.ts'
 import { deliver } from '../../src/core/execution.ts'
+import { acceptLate, adjust } from '../../src/core/late-fill.ts'
 import { btc, CENT, type Price, price, type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import { type Plan, type PlanRequest, writePlan } from '../../src/core/plan.ts'
@@ -145,6 +146,23 @@ export const report = (
   store.confirmExecution(tenant, { executionId, partnerOrderId: said.partnerOrderId }, (seen, now) =>
     confirm(seen, said, now),
   )
+
+/** Accepts a report that was kept, as an operator does. */
+export const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
+  store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
+
+/** Says what an execution came to in truth, as an operator does; the reason names the amount. */
+export const adjustTo = ({ store }: World, executionId: string, amount: string) =>
+  store.adjustTrade(
+    executionId,
+    (seen, now) => adjust(seen, { usd: usd(amount), btc: btc('0.0001'), reason: amount }, now),
+    () => AUDIT,
+  )
+
+export const PAGE = { after: null, limit: 1_000 }
+
+/** How many entries the audit log has. */
+export const audited = async ({ store }: World): Promise<number> => (await store.listAudit(PAGE)).length
 
 /** A fill of so many dollars under an order id of its own. */
 export function filled(

@@ -15,6 +15,7 @@ import {
   firstTranche,
   keyFor,
   link,
+  PAGE,
   PLAN,
   poll,
   report,
@@ -180,8 +181,6 @@ export const atomicityContract: Contract = {
 }
 
 // What there is once stays so whatever a decision returns: the store does not lean on the decisions being right.
-
-const PAGE = { after: null, limit: 100 }
 
 export const uniquenessContract: Contract = {
   'an order id is recorded once in a tenant': async (world) => {

@@ -1,12 +1,13 @@
 // A row that is not what was stored: nothing is done on its word, the others go on, and the check names it.
 
 import assert from 'node:assert/strict'
-import { acceptLate, adjust } from '../../../src/core/late-fill.ts'
-import { btc, type Usd, usd } from '../../../src/core/money.ts'
+import { type Usd, usd } from '../../../src/core/money.ts'
 import { DAY_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { damage } from '../damage.ts'
 import {
   AUDIT,
+  accept,
+  adjustTo,
   allExecutions,
   allPlans,
   type Contract,
@@ -14,6 +15,7 @@ import {
   firstTranche,
   keyFor,
   link,
+  PAGE,
   PLAN,
   poll,
   problem,
@@ -26,7 +28,6 @@ import {
 } from '../world.ts'
 
 const DAMAGED = problem('database_damaged')
-const PAGE = { after: null, limit: 100 }
 
 const kinds = async ({ store }: World): Promise<string[]> =>
   (await store.findFaults()).map(({ kind }) => kind)
@@ -152,11 +153,7 @@ export const damagedRowContract: Contract = {
         const world = await another()
         const { store, acme } = world
         const { executionId, said } = await keptAndDamaged(world, sql)
-        const ids = { executionId, reportId: null }
-        await assert.rejects(
-          store.acceptLateFill(ids, acceptLate, () => AUDIT),
-          DAMAGED,
-        )
+        await assert.rejects(accept(world, executionId), DAMAGED)
         assert.equal((await report(store, acme, executionId, said)).kind, 'refused')
         const [late] = await store.listLateFills(PAGE)
         assert.deepEqual([late?.acceptedAt, late?.decidedAt], [null, null])
@@ -171,20 +168,13 @@ export const damagedRowContract: Contract = {
     const { executionId } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
     for (const amount of ['9', '8']) await report(store, acme, executionId, filled(usd(amount), 'o1'))
-    const accept = (reportId: number) =>
-      store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
-    for (const reportId of [1, 2]) await accept(reportId)
-    const right = { usd: usd('7'), btc: btc('0.0001'), reason: 'as its order says' }
-    await store.adjustTrade(
-      executionId,
-      (seen, now) => adjust(seen, right, now),
-      () => AUDIT,
-    )
+    for (const reportId of [1, 2]) await accept(world, executionId, reportId)
+    await adjustTo(world, executionId, '7')
     await damage(
       place,
       'update late_reports set accepted_at = null, decided_at = null, decision_reason = null where report_id = 2',
     )
-    await assert.rejects(accept(2), problem('late_fill_conflict'))
+    await assert.rejects(accept(world, executionId, 2), problem('late_fill_conflict'))
     assert.equal((await store.findExecution(executionId))?.window?.spent, usd('7'))
     assert.deepEqual(await kinds(world), ['adjustment_report'])
     await damage(place, 'update late_reports set accepted_at = 1, decided_at = 1')

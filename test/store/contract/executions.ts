@@ -3,12 +3,13 @@
 import assert from 'node:assert/strict'
 import { cancelByHand } from '../../../src/core/confirmation.ts'
 import { deliver, LEASE_AHEAD_MAX_MS, LEASE_MS } from '../../../src/core/execution.ts'
-import { acceptLate } from '../../../src/core/late-fill.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import {
   AUDIT,
+  accept,
   allExecutions,
+  audited,
   type Contract,
   failed,
   filled,
@@ -23,9 +24,6 @@ import {
   tick,
   type World,
 } from '../world.ts'
-
-const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
-  store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
 
 const windowOf = async ({ store }: World, executionId: string) => {
   const window = (await store.findExecution(executionId))?.window
@@ -144,10 +142,10 @@ export const executionContract: Contract = {
     assert.deepEqual([late?.executionId, late?.acceptedAt, late?.report], [executionId, null, said])
     assert.deepEqual(await windowOf(world, executionId), [0n, 0n, usd('60')])
 
-    const audited = (await store.listAudit({ after: null, limit: 100 })).length
+    const before = await audited(world)
     await accept(world, executionId)
     assert.deepEqual(await windowOf(world, executionId), [0n, usd('9.50'), usd('50.50')])
-    assert.equal((await store.listAudit({ after: null, limit: 100 })).length, audited + 1)
+    assert.equal(await audited(world), before + 1)
     assert.equal((await store.listLateFills({ after: null, limit: 10 }))[0]?.acceptedAt, world.now())
     await assert.rejects(accept(world, executionId), problem('late_fill_conflict'))
     assert.equal((await report(store, acme, executionId, said)).kind, 'replayed')
@@ -301,7 +299,7 @@ export const deliveryContract: Contract = {
   'an execution that an operator ends gives its reservation back, once': async (world) => {
     const { store, acme, now } = world
     const { executionId } = await firstTranche(world)
-    const before = (await store.listAudit({ after: null, limit: 100 })).length
+    const before = await audited(world)
     const end = (id: string) =>
       store.cancelExecution(id, (seen, at) => cancelByHand(seen, 'lost at the venue', at), AUDIT)
     await assert.rejects(end('exec_none'), problem('execution_not_found'))
@@ -315,7 +313,7 @@ export const deliveryContract: Contract = {
     )
     assert.deepEqual([found?.window.reserved, found?.window.spent], [0n, 0n])
     assert.equal((await store.findPlans('p1'))[0]?.schedule?.fireable, usd('60'))
-    assert.equal((await store.listAudit({ after: null, limit: 100 })).length, before + 1)
+    assert.equal(await audited(world), before + 1)
     assert.deepEqual(await poll(store, acme), [])
   },
 }

@@ -3,18 +3,22 @@
 
 import assert from 'node:assert/strict'
 import { LATE_FILLS_MAX } from '../../../src/core/confirmation.ts'
-import { acceptLate, adjust } from '../../../src/core/late-fill.ts'
+import { acceptLate } from '../../../src/core/late-fill.ts'
 import { btc, price, type Usd, usd } from '../../../src/core/money.ts'
 import { type FixedPeriod, periodOf } from '../../../src/core/month.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import type { AdjustmentLine } from '../../../src/store/store.ts'
 import {
   AUDIT,
+  accept,
+  adjustTo,
+  audited,
   type Contract,
   failed,
   filled,
   firstTranche,
   link,
+  PAGE,
   poll,
   problem,
   report,
@@ -25,24 +29,12 @@ import {
   type World,
 } from '../world.ts'
 
-const PAGE = { after: null, limit: 100 }
-const audited = async ({ store }: World) => (await store.listAudit(PAGE)).length
 const lateFills = async ({ store }: World) =>
   (await store.listLateFills(PAGE)).map((late) => [
     late.report.usdAmount,
     late.decidedAt !== null,
     late.acceptedAt !== null,
   ])
-
-const accept = ({ store }: World, executionId: string, reportId: number | null = null) =>
-  store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
-
-const adjustTo = ({ store }: World, executionId: string, amount: string) =>
-  store.adjustTrade(
-    executionId,
-    (seen, now) => adjust(seen, { usd: usd(amount), btc: btc('0.0002'), reason: 'wrong' }, now),
-    () => AUDIT,
-  )
 
 /** An execution that was cancelled while it was out, and three reports on it: two of one order. */
 async function withLateFills(world: World): Promise<{ executionId: string; reportIds: number[] }> {
@@ -141,6 +133,8 @@ export const lateFillContract: Contract = {
     world.advance(MINUTE_MS)
     assert.equal((await report(store, acme, executionId, said)).kind, 'recorded')
     assert.deepEqual(await decided(), [['execution_pending', usd('9'), null, world.now()], ...kept.slice(1)])
+    const { trade } = (await store.findExecution(executionId)) ?? {}
+    assert.deepEqual([trade?.receivedAt, trade?.recordedAt], [T0, world.now()], 'dated by its first report')
     await assert.rejects(accept(world, executionId, 1), problem('late_fill_conflict'))
   },
 
@@ -278,13 +272,6 @@ const EVERYBODY = { slug: null, environment: null }
 const USERS = 4
 const LINES_MAX = 100
 
-const correctTo = ({ store }: World, executionId: string, amount: string) =>
-  store.adjustTrade(
-    executionId,
-    (seen, now) => adjust(seen, { usd: usd(amount), btc: btc('0.0001'), reason: amount }, now),
-    () => AUDIT,
-  )
-
 /** Two partners with the same adjustments: several in one millisecond, two of one trade, one a minute later. */
 async function adjusted(world: World): Promise<void> {
   const { store, acme, bolt } = world
@@ -296,10 +283,10 @@ async function adjusted(world: World): Promise<void> {
     await tick(world, '60000')
     const ids = (await poll(store, tenant)).map(({ executionId }) => executionId)
     for (const id of ids) await report(store, tenant, id, filled(usd('10')))
-    for (const id of ids.slice(1, 3)) await correctTo(world, id, '9')
-    await correctTo(world, ids[1] ?? '', '8')
+    for (const id of ids.slice(1, 3)) await adjustTo(world, id, '9')
+    await adjustTo(world, ids[1] ?? '', '8')
     world.advance(MINUTE_MS)
-    await correctTo(world, ids[0] ?? '', '8')
+    await adjustTo(world, ids[0] ?? '', '8')
   }
 }
 
@@ -359,15 +346,12 @@ export const adjustmentContract: Contract = {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
     await setUser(store, acme, 'u1', 'disabled')
-    const accept = (reportId: number) =>
-      store.acceptLateFill({ executionId, reportId }, acceptLate, () => AUDIT)
     await report(store, acme, executionId, filled(usd('5'), 'o1'))
     const receivedAt = world.now()
     const more = { ...filled(usd('3'), 'o2'), partnerFee: usd('0.07') }
     await report(store, acme, executionId, more)
     world.advance(DAY_MS)
-    await accept(1)
-    await accept(2)
+    for (const reportId of [1, 2]) await accept(world, executionId, reportId)
     const found = await store.findExecution(executionId)
     assert.equal(found?.trade?.receivedAt, receivedAt)
     const fill = { partnerFee: usd('0.07'), executionPrice: more.executionPrice, executedAt: receivedAt }

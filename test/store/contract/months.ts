@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict'
 import { isUsable } from '../../../src/core/key.ts'
-import { adjust } from '../../../src/core/late-fill.ts'
 import { btc, usd } from '../../../src/core/money.ts'
 import { type FixedPeriod, type Period, periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
@@ -12,6 +11,7 @@ import { advanceSandbox } from '../../../src/engine/sandbox.ts'
 import type { TenantFilter, TradeLine } from '../../../src/store/store.ts'
 import {
   AUDIT,
+  adjustTo,
   allExecutions,
   type Contract,
   failed,
@@ -40,13 +40,6 @@ async function delivered({ store, ...world }: World, tenant: Tenant, users: numb
   await tick({ store, ...world }, '60000')
   return (await poll(store, tenant)).map(({ executionId }) => executionId)
 }
-
-const adjustTo = ({ store }: World, executionId: string, amount: string) =>
-  store.adjustTrade(
-    executionId,
-    (seen, now) => adjust(seen, { usd: usd(amount), btc: btc('0.0001'), reason: 'wrong' }, now),
-    () => AUDIT,
-  )
 
 /** All trade lines of January, read in pages of `limit`. */
 async function linesOf({ store }: World, limit: number): Promise<TradeLine[]> {

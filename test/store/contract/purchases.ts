@@ -18,6 +18,7 @@ import type { Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
   allExecutions,
+  audited,
   type Contract,
   filled,
   firstTranche,
@@ -71,7 +72,6 @@ const windowsOf = async ({ store }: World) =>
     })),
   )
 const sound = async ({ store }: World) => assert.deepEqual(await store.findFaults(), [])
-const audited = async ({ store }: World) => (await store.listAudit({ after: null, limit: 100 })).length
 
 export const purchaseContract: Contract = {
   'a purchase is booked once for an order, and is a trade of the present month': async (world) => {

@@ -6,11 +6,11 @@ import { usd } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { DAY_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import { CONSENTS_SHOWN, linkUser } from '../../../src/core/user.ts'
-import type { Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
   allExecutions,
   allPlans,
+  audited,
   type Contract,
   filled,
   firstTranche,
@@ -33,8 +33,6 @@ const linkWithEmail = ({ store, acme }: World, partnerUserId: string, email: str
     const terms = { consentAccepted: true, consentVersion: 'v1', consentTimestamp: T0 }
     return linkUser(seen, { partnerUserId, email, authProvider: 'google', ...terms }, now)
   })
-
-const audited = async (store: Store) => (await store.listAudit({ after: null, limit: 100 })).length
 
 export const userContract: Contract = {
   'every consent is kept with its arrival, the same one once': async (world) => {
@@ -171,10 +169,10 @@ export const userContract: Contract = {
     await report(store, acme, executionId, filled(amount))
     await linkWithEmail(world, 'u1', 'one@example.org')
     await linkWithEmail(world, 'u2', 'two@example.org')
-    const before = await audited(store)
+    const before = await audited(world)
     world.advance(MINUTE_MS)
     await assert.rejects(store.eraseUser(acmeLive, 'u1', AUDIT), problem('user_not_found'))
-    assert.equal(await audited(store), before)
+    assert.equal(await audited(world), before)
     const erased = await store.eraseUser(acme, 'u1', AUDIT)
     assert.equal(erased.erasedAt, now())
     assert.ok(['nowhere', 'server'].includes(erased.remains), erased.remains)
@@ -187,9 +185,9 @@ export const userContract: Contract = {
     assert.deepEqual([read?.email, read?.authProvider, read?.consents], [null, null, found?.consents])
     assert.equal((await store.findUser(acme, 'u2'))?.email, 'two@example.org')
     assert.equal((await store.findExecution(executionId))?.window.spent, usd('10'))
-    assert.equal(await audited(store), before + 1)
+    assert.equal(await audited(world), before + 1)
     await store.eraseUser(acme, 'u1', AUDIT)
-    assert.equal(await audited(store), before + 2)
+    assert.equal(await audited(world), before + 2)
   },
 
   'an erasure says when another row holds the same e-mail, in whatever environment': async (world) => {
