@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { fill, PLAN, startService, USER } from '../support/service.ts'
+import { fill, PLAN, recordingLog, startService, USER } from '../support/service.ts'
 import {
   ABSENT,
   above,
@@ -108,15 +108,13 @@ test('broken JSON is told with the offset where it breaks', async (t) => {
 })
 
 test('a body that is not JSON has its type in the line of the call, and nothing else of it', async (t) => {
-  const lines: object[] = []
-  const info = (line: object) => void lines.push(line)
-  const log = { debug: () => {}, info, warn: () => {}, error: () => {} }
+  const { log, entries } = recordingLog()
   const { url, key } = await startService(t, { log })
   const authorization = `Bearer ${key}`
   const post = async (body: string | Uint8Array<ArrayBuffer>, type?: string) => {
     const headers = { authorization, ...(type !== undefined && { 'content-type': type }) }
     const answer = await fetch(`${url}${USERS}`, { method: 'POST', headers, body })
-    return { status: answer.status, text: await answer.text(), type: Object(lines.at(-1)).content_type }
+    return { status: answer.status, text: await answer.text(), type: entries.at(-1)?.fields.content_type }
   }
   const FORM = 'application/x-www-form-urlencoded'
   for (const [body, type, told] of [
@@ -134,8 +132,8 @@ test('a body that is not JSON has its type in the line of the call, and nothing 
     assert.deepEqual(Object.keys(detail), ['type', 'loc', 'msg'], 'what is sent is that of the contract')
   }
   // What is JSON is taken by any name, and its line names none.
-  assert.deepEqual([(await post('{}', FORM)).status, Object(lines.at(-1)).content_type], [422, undefined])
-  assert.doesNotMatch(JSON.stringify(lines), /u-1|sse_/)
+  assert.deepEqual([(await post('{}', FORM)).status, entries.at(-1)?.fields.content_type], [422, undefined])
+  assert.doesNotMatch(JSON.stringify(entries), /u-1|sse_/)
 })
 
 test('an empty body is missing, another JSON type is not an object', async (t) => {

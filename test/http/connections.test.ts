@@ -8,8 +8,7 @@ import { gzipSync } from 'node:zlib'
 import { connectionLimitsOf } from '../../src/cli/service/serve-options.ts'
 import { listenOn } from '../../src/http/listen.ts'
 import { networkOf } from '../../src/http/request.ts'
-import type { Log } from '../../src/log.ts'
-import { fill, startService, USER } from '../support/service.ts'
+import { fill, recordingLog, startService, USER } from '../support/service.ts'
 import {
   type Conversation,
   chunk,
@@ -109,13 +108,7 @@ const leaveAfter = (url: string, text: string): Promise<void> =>
   })
 
 test('a client that leaves at any byte of its request harms nobody', async (t) => {
-  const failures: unknown[] = []
-  const log: Log = {
-    debug: () => {},
-    info: () => {},
-    warn: (line) => failures.push(line),
-    error: (line) => failures.push(line),
-  }
+  const { log, failures } = recordingLog()
   const service = await startService(t, { log })
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''
   const body = JSON.stringify(fill('o1', '10.00'))
@@ -125,7 +118,7 @@ test('a client that leaves at any byte of its request harms nobody', async (t) =
   // Whether the whole one was still taken or not, the partner's retry brings it to the same end.
   const answer = await succeed(service, 'POST', confirmPath(id), body)
   assert.equal(answer.status, 'filled')
-  assert.deepEqual(failures, [])
+  assert.deepEqual(failures(), [])
   await assertSound(service)
 })
 

@@ -1,5 +1,5 @@
-// Executions: what an instruction carries, what each refusal of a confirmation says, and replays forever. Every report in
-// every state is in test/core/execution.test.ts, every request of a plan in plans.test.ts.
+// Executions: what an instruction carries, what each refusal of a confirmation says, and replays forever. Every report
+// in every state is in test/core/execution.test.ts, every request of a plan in plans.test.ts.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -49,25 +49,6 @@ test('metrics: what happened is counted, a replay is not', async (t) => {
   assert.equal(types.get('tranche_executions_created_total'), 'counter')
 })
 
-test('metrics: the plans are read once a minute', async (t) => {
-  let read = 0
-  const service = await startMonitored(t, {
-    watched: (store) => ({
-      ...store,
-      takeStock: (now) => {
-        read += 1
-        return store.takeStock(now)
-      },
-    }),
-  })
-  await service.samples()
-  await service.samples()
-  assert.equal(read, 1)
-  service.advance(MINUTE_MS)
-  await service.samples()
-  assert.equal(read, 2)
-})
-
 test('metrics: webhooks by status and by their last result', async (t) => {
   const service = await startMonitored(t)
   await succeed(service, 'POST', WEBHOOKS, { url: 'https://127.0.0.1/hook' })

@@ -9,8 +9,7 @@ import { REPORT_STATUSES } from '../../src/core/trade.ts'
 import { type CallLine, createCallLog, KEYLESS_LINES_MAX } from '../../src/http/call-log.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import { ROUTES } from '../../src/http/routes.ts'
-import type { Log } from '../../src/log.ts'
-import { AUDIT, fill, PLAN, startService, USER } from '../support/service.ts'
+import { AUDIT, fill, PLAN, recordingLog, startService, USER } from '../support/service.ts'
 import { exchange, head } from './raw.ts'
 import {
   assertSound,
@@ -210,13 +209,7 @@ test('a query string is not part of a route', async (t) => {
 })
 
 test('an unexpected failure is a 500 that says nothing, and a log line that says all', async (t) => {
-  const lines: Record<string, unknown>[] = []
-  const log: Log = {
-    debug: () => {},
-    info: () => {},
-    warn: () => {},
-    error: (fields, message) => lines.push({ ...fields, message }),
-  }
+  const { log, entries } = recordingLog()
   const boom = new Error('disk on fire at /var/secret')
   let burns = true
   const service = await startService(t, {
@@ -233,10 +226,11 @@ test('an unexpected failure is a 500 that says nothing, and a log line that says
   assert.deepEqual(failed.body, { detail: 'Internal Server Error' })
   assert.equal(failed.headers.get('x-request-id'), 'find-me')
   assert.equal(failed.headers.get('cache-control'), 'no-store')
+  const lines = entries.filter(({ level }) => level === 'error')
   assert.equal(lines.length, 1)
-  assert.equal(lines[0]?.err, boom)
-  assert.equal(lines[0]?.request_id, 'find-me')
-  assert.equal(lines[0]?.status, 500)
+  assert.equal(lines[0]?.fields.err, boom)
+  assert.equal(lines[0]?.fields.request_id, 'find-me')
+  assert.equal(lines[0]?.fields.status, 500)
   const logged = JSON.stringify(lines)
   for (const secret of [service.key, 'order-of-mine', id])
     assert.ok(!logged.includes(secret), `${secret} is logged`)
@@ -372,14 +366,8 @@ test('a tick between the requests changes no answer', async (t) => {
 
 const HEADER = 'x-ignored-fields'
 
-function recorder(): { log: Log; lines: Record<string, unknown>[] } {
-  const lines: Record<string, unknown>[] = []
-  const note = (fields: object): void => void lines.push(fields as Record<string, unknown>)
-  return { log: { debug: note, info: note, warn: note, error: note }, lines }
-}
-
 test('a misspelt field changes nothing, and is named', async (t) => {
-  const { log, lines } = recorder()
+  const { log, entries } = recordingLog()
   const service = await startService(t, { log })
   await service.call('POST', USERS, USER)
   const made = await service.call('POST', PLANS, PLAN)
@@ -388,7 +376,7 @@ test('a misspelt field changes nothing, and is named', async (t) => {
   assert.deepEqual([paused.status, paused.body.status], [200, 'active'])
   assert.equal(paused.headers.get(HEADER), 'stauts')
   assert.deepEqual(
-    lines.map((line) => [line.route, 'ignored_fields' in line, line.ignored_fields]),
+    entries.map(({ fields }) => [fields.route, 'ignored_fields' in fields, fields.ignored_fields]),
     [
       [USERS, false, undefined],
       [PLANS, false, undefined],
@@ -504,7 +492,7 @@ const NAMES: readonly (readonly [json: string, told: string])[] = [
 ]
 
 test('names of any kind are told in letters that are safe in a header', async (t) => {
-  const { log, lines } = recorder()
+  const { log, entries } = recordingLog()
   const service = await startService(t, { log })
   await service.call('POST', USERS, USER)
   for (const [name, told] of NAMES) {
@@ -512,20 +500,20 @@ test('names of any kind are told in letters that are safe in a header', async (t
     const answer = await service.call('POST', PLANS, body)
     assert.deepEqual([answer.status, answer.body.amount_usd], [200, '60.00'], name)
     assert.equal(answer.headers.get(HEADER), told, name)
-    assert.equal(lines.at(-1)?.ignored_fields, told, name)
+    assert.equal(entries.at(-1)?.fields.ignored_fields, told, name)
   }
 })
 
 test('a key that is sent as a name is in no log', async (t) => {
-  const { log, lines } = recorder()
+  const { log, entries } = recordingLog()
   const service = await startService(t, { log })
   const whole = [service.key, `Bearer ${service.key}`]
   const names = Object.fromEntries(whole.map((name) => [name, 1]))
   const { headers } = await service.call('GET', `${planPath('p')}?${new URLSearchParams(names as never)}`)
   assert.equal(headers.get(HEADER), '?sse_test_*, ?Bearer%20sse_test_*')
   await service.call('POST', USERS, { ...USER, ...names })
-  assert.equal(lines.at(-1)?.ignored_fields, 'sse_test_*, Bearer%20sse_test_*')
-  assert.doesNotMatch(JSON.stringify(lines), new RegExp(service.key.slice(9)))
+  assert.equal(entries.at(-1)?.fields.ignored_fields, 'sse_test_*, Bearer%20sse_test_*')
+  assert.doesNotMatch(JSON.stringify(entries), new RegExp(service.key.slice(9)))
 })
 
 test('however many and however long they are, the header stays short and counts the rest', async (t) => {
@@ -548,15 +536,6 @@ test('however many and however long they are, the header stays short and counts 
 
 // How much a flood of calls writes into the log.
 
-type Entry = { level: string; message: string; fields: Record<string, unknown> }
-
-function leveled(): { log: Log; entries: Entry[] } {
-  const entries: Entry[] = []
-  const at = (level: string) => (fields: object, message: string) =>
-    void entries.push({ level, message, fields: fields as Record<string, unknown> })
-  return { log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }, entries }
-}
-
 const LINE: CallLine = {
   request_id: 'r',
   method: 'GET',
@@ -569,7 +548,7 @@ const LINE: CallLine = {
 
 test('of a thousand calls without a key a few have a line and the rest are counted; with one each has its own', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { log, entries } = leveled()
+  const { log, entries } = recordingLog()
   const { url, key } = await startService(t, { log })
   const call = async (authorization: string) =>
     (await fetch(`${url}/partner/v1/me`, { headers: { authorization } })).text()
@@ -592,7 +571,7 @@ test('of a thousand calls without a key a few have a line and the rest are count
 test('an error that comes again has its stack once a minute, and a line each time', (t) => {
   t.mock.method(performance, 'now', () => now)
   let now = 0
-  const { log, entries } = leveled()
+  const { log, entries } = recordingLog()
   const note = createCallLog(log)
   const failed = { ...LINE, status: 500 }
   const full = () => note(failed, new Error('disk is full'))
@@ -616,7 +595,7 @@ test('an error that comes again has its stack once a minute, and a line each tim
 })
 
 test('a call with a key that has ended is logged with its partner, once a minute with the number of calls', async (t) => {
-  const { log, entries } = leveled()
+  const { log, entries } = recordingLog()
   const service = await startService(t, { log })
   const call = async () => assert.equal((await service.call('GET', '/partner/v1/me')).status, 401)
   const [keyId = ''] = (await service.store.listKeys('acme')).map((key) => key.keyId)

@@ -361,6 +361,18 @@ export async function serveRefused(cwd: string, ...argv: string[]): Promise<Outc
   return outcome
 }
 
+type LogEntry = { level: string; message: string; fields: Record<string, unknown> }
+
+/** A log that keeps its lines; `failures` are the warnings and errors among them. */
+export function recordingLog() {
+  const entries: LogEntry[] = []
+  const at = (level: string) => (fields: object, message: string) =>
+    void entries.push({ level, message, fields: fields as Record<string, unknown> })
+  const log: Log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+  const failures = () => entries.filter(({ level }) => level === 'warn' || level === 'error')
+  return { log, entries, failures }
+}
+
 /** A call the service has begun to read: it has been told to go on, and half of the body is still to come. */
 export function halfSent(url: string, key: string): Promise<{ finish: () => Promise<number> }> {
   const { hostname, port } = new URL(url)

@@ -315,12 +315,12 @@ async function readOthers(client: Client): Promise<SinceCopy | null> {
 const askerOf =
   (client: Client, schema: string): AskBoth =>
   async (sql) => {
-    await client.query('savepoint told')
+    await client.query('savepoint asked')
     try {
       const { rows } = await client.query(sql.replaceAll('old.', `${schema}.`))
       return { rows, failure: null }
     } catch (error) {
-      await client.query('rollback to savepoint told')
+      await client.query('rollback to savepoint asked')
       return { rows: [], failure: (error as Error).message }
     }
   }

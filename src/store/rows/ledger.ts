@@ -366,22 +366,14 @@ export const lateFillOf = (row: LateFillRow): LateFill => ({
   decisionReason: row.decision_reason,
 })
 
-/** The parameters of a new late fill. It is a fill, so it has no failure reason. */
-export function lateFillParams({ execution, report, reason }: Refused, tenantId: number, now: Instant) {
-  const { failure_reason: _, ...reported } = reportParams(report)
-  return newRow('late_reports', {
-    execution_id: execution.executionId,
-    tenant_id: tenantId,
-    fingerprint: reportDigest(report),
-    ...reported,
-    reason,
-    received_at: now,
-  })
-}
+/** The parameters of a new late fill. */
+export const lateFillParams = ({ execution, report, reason }: Refused, tenantId: number, now: Instant) =>
+  keptParams(tenantId, { executionId: execution.executionId, report, reason }, now)
 
-/** Of a report whose execution the ledger does not know. */
-export function unknownParams(
-  { executionId, tenantId, report }: { executionId: ExecutionId; tenantId: number; report: Fill },
+/** Of a report whose execution the ledger may not know. It is a fill, so it has no failure reason. */
+export function keptParams(
+  tenantId: number,
+  { executionId, report, reason }: Pick<LateFill, 'report' | 'reason'> & { executionId: ExecutionId },
   now: Instant,
 ) {
   const { failure_reason: _, ...reported } = reportParams(report)
@@ -390,7 +382,7 @@ export function unknownParams(
     tenant_id: tenantId,
     fingerprint: reportDigest(report),
     ...reported,
-    reason: 'execution_not_found',
+    reason,
     received_at: now,
   })
 }

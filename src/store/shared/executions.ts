@@ -65,7 +65,7 @@ import { addAudit } from './audit.ts'
 import { lockExecutions, writeWindow } from './ledger.ts'
 import { timeOf } from './sandboxes.ts'
 
-const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
+export const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
 const CANCEL = query(
   `update executions set status = 'cancelled', cancelled_at = :cancelled_at, cancel_reason = :cancel_reason
    where execution_id = :execution_id`,

@@ -20,19 +20,18 @@ import {
   bookedParams,
   closingParams,
   executionsOfOrder,
+  keptParams,
   type LateFillRow,
   lateFillOf,
-  type OrderRow,
   openingParams,
   type PlanRow,
   planOf,
   tradeOf,
   tradeParams,
-  unknownParams,
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { EXECUTIONS_OF_ORDER, PLAN_BY_NAME } from '../sql/ledger.ts'
+import { PLAN_BY_NAME } from '../sql/ledger.ts'
 import { query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
@@ -43,6 +42,7 @@ import {
   countNoUnknown,
   lateFillsOf,
   latestRecordedAt,
+  OF_ORDER,
   RECORDED,
   refuseDamaged,
   TRADE,
@@ -51,7 +51,6 @@ import {
 import { lockPlans, writeWindow } from './ledger.ts'
 
 const PLAN = query<PlanRow & { digest: bigint }>(PLAN_BY_NAME)
-const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
 const WAITING = query<{ execution_id: string; report_id: bigint }>(
   `select execution_id, report_id from late_reports
    where substr(partner_order_id, 1, 32) = substr(cast(:order as text), 1, 32) and partner_order_id = :order
@@ -194,7 +193,8 @@ function* keepUnknown(
   report: Fill,
 ): Steps<void> {
   const times = yield* tx.times
-  const row = unknownParams({ executionId, tenantId, report }, times.of(tenantId))
+  const kept = { executionId, report, reason: 'execution_not_found' as const }
+  const row = keptParams(tenantId, kept, times.of(tenantId))
   const asked = { ...row, tenant: tenantId }
   const canBeStored = report.usdAmount <= LEDGER_MAX
   const [settled, undecided] = yield* tx.together(
