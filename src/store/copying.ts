@@ -53,7 +53,7 @@ export type Restoring = {
   copy: string
   audit: AuditEntry
   /**
-   * What is done to it before it has its name; `sinceCopy` is what the replaced one has alone, null where there is none.
+   * What is done to it before it has its name; `sinceCopy` is what only the replaced one has, null where there is none.
    * Returns further entries for its audit log.
    */
   mend: (store: Store, sinceCopy: SinceCopy | null) => Promise<readonly AuditEntry[]>

@@ -159,20 +159,6 @@ test('the order of an accepted further purchase is held like that of a trade', a
   await assertSound(service)
 })
 
-test('a report of failure is refused and not kept', async (t) => {
-  const service = await startService(t, { environment: 'live' })
-  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
-  await succeed(service, 'POST', confirmPath(id), fill('o1', '10.00'))
-  assert.equal((await service.call('POST', confirmPath(id), FAILED)).status, 409)
-  const pending = await nextPending(service)
-  assert.equal(
-    (await service.call('POST', confirmPath(pending), { ...FAILED, partner_order_id: 'o2' })).status,
-    409,
-  )
-  assert.deepEqual(await lateFills(service), [])
-  assert.equal((await poll(service)).size, 1, 'it is handed out as ever')
-})
-
 test('accept-late leaves what says something else to be decided, and each end is named', async (t) => {
   const service = await startService(t, { environment: 'live' })
   const id = (await sendFirst(service, ['p'])).get('p') ?? ''

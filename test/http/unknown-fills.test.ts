@@ -76,13 +76,3 @@ test('an operator says which plan it was for, and from then on it is an executio
   )
   await assertSound(service)
 })
-
-test('a partner that reports the same again and again takes the room of one report', async (t) => {
-  const service = await startService(t)
-  for (let i = 0; i < 5; i++) await service.call('POST', confirmPath(UNKNOWN), fill('o1', '10.00'))
-  assert.equal((await service.store.listLateFills({ after: null, limit: 10 })).length, 1)
-  await shell(service, ['execution', 'dismiss-late', UNKNOWN, '--reason', 'a test'])
-  await service.call('POST', confirmPath(UNKNOWN), fill('o1', '10.00'))
-  const [late, ...others] = await service.store.listLateFills({ after: null, limit: 10 })
-  assert.deepEqual([others.length, late?.decisionReason], [0, 'a test'])
-})

@@ -2,9 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS } from '../../src/core/time.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import { assertSound, confirmPath, ledgerOf, PRICE, sendFirst, succeed, windowsOf } from '../http/steps.ts'
+import { assertSound, confirmPath, ledgerOf, sendFirst, succeed, windowsOf } from '../http/steps.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 import { adjustTo, command, shell } from './steps.ts'
 
@@ -19,30 +18,6 @@ const monthly = (service: Service, month = '2026-01') =>
   succeed(service, 'GET', `/partner/v1/billing/monthly?month=${month}`)
 const users = (service: Service, month = '2026-01') =>
   succeed(service, 'GET', `/partner/v1/billing/monthly/users?month=${month}`)
-const schedule = async (service: Service) =>
-  (await service.store.findPlans('p'))[0]?.schedule?.fireable ?? -1n
-
-test('an open window gets back what was spent less, and gives what was spent more', async (t) => {
-  const service = await startService(t)
-  const id = await filled(service)
-  for (const [dollars, ledger] of [
-    ['5.00', '0.00 5.00 0.00 open'],
-    ['10.00', '0.00 10.00 0.00 open'],
-    ['0', '0.00 0.00 0.00 open'],
-    ['9.99999999', '0.00 9.99999999 0.00 open'],
-  ] as const) {
-    const adjusted = await adjustTo(service, id, dollars, dollars === '0' ? '0' : '0.001')
-    assert.equal(adjusted.code, 0, adjusted.err)
-    assert.deepEqual(await ledgers(service), [ledger])
-    const [window] = await windowsOf(service, 'p')
-    assert.equal(await schedule(service), (window?.budget ?? 0n) - (window?.spent ?? 0n))
-    await assertSound(service)
-  }
-  service.advance(DAY_MS - 60_000)
-  await service.tick(PRICE)
-  assert.deepEqual(await ledgers(service), ['50.00 9.99999999 0.00 open'], 'whole cents of the rest are out')
-  await assertSound(service)
-})
 
 for (const status of ['failed', 'cancelled']) {
   test(`a report of ${status} that was in truth a fill begins at nothing`, async (t) => {
@@ -94,16 +69,6 @@ test('what is refused changes nothing and is not audited', async (t) => {
     assert.equal((await command(service, argv)).code, 2)
   }
   assert.deepEqual([await ledgers(service), await audited(), await monthly(service)], before)
-})
-
-test('a replayed confirmation is answered from the trade as it was', async (t) => {
-  const service = await startService(t)
-  const id = await filled(service)
-  await adjustTo(service, id, '5.00', '0.0005')
-  const original = fill('o1', '8.00', 'partial')
-  assert.equal((await succeed(service, 'POST', confirmPath(id), original)).replayed, true)
-  const other = await service.call('POST', confirmPath(id), fill('o1', '5.00', 'partial'))
-  assert.equal(other.status, 409, 'the right values are not what was confirmed')
 })
 
 test('billing counts the difference in the month it was made, and a trade only once', async (t) => {

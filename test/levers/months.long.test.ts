@@ -10,11 +10,9 @@ import { btc, formatUsd, type Usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { DAY_MS, HOUR_MS, type Instant, later, monthOf, plus } from '../../src/core/time.ts'
-import { openStore } from '../../src/store/sqlite/open.ts'
-import type { TradeLine } from '../../src/store/store.ts'
 import { assertSound, confirmPath, link, plan, poll } from '../http/steps.ts'
 import { AUDIT, fill, type Service, startService } from '../support/service.ts'
-import { adjustTo, shell } from './steps.ts'
+import { shell } from './steps.ts'
 
 const START = Date.UTC(2026, 0, 29) as Instant
 const PLANS = ['a', 'b', 'c']
@@ -135,49 +133,4 @@ test('a closed month never changes, and the reports of every month agree', async
     { numRuns: 5, seed: 20_260, endOnFailure: true },
   )
   assert.ok(adjusted > 3 && months > 3, `the play adjusts fills and ends months (${adjusted}, ${months})`)
-})
-
-test('pages of any size hold each trade and adjustment once, in order, all in one millisecond', async (t) => {
-  const service = await startService(t)
-  for (const id of PLANS) {
-    await link(service, id)
-    await plan(service, id, id)
-  }
-  await service.tick('60000')
-  const due = [...(await poll(service)).values()].flat().map((one) => String(one.execution_id))
-  for (const id of due) await service.call('POST', confirmPath(id), fill(id, '9.00'))
-  for (const usd of ['8.00', '7.00', '6.00'])
-    for (const id of due.toReversed()) assert.equal((await adjustTo(service, id, usd, '0.001')).code, 0)
-  service.advance(1)
-  for (const id of due) assert.equal((await adjustTo(service, id, '5.00', '0.001')).code, 0)
-
-  const store = await openStore(service.file, { clock: service.now, create: false })
-  t.after(() => store.close())
-  service.advance(1000)
-  const period = await store.fixPeriod(periodOf('2026-01'))
-  const filter = { slug: 'acme', environment: 'test' } as const
-  const keyOf = ({ recordedAt, executionId, entry }: TradeLine) =>
-    [recordedAt, executionId, entry.kind === 'trade' ? 0 : entry.adjustment.adjustmentId] as const
-  let whole: string[] | null = null
-  for (const limit of [100, 1, 2, 3, 4, 5, 7, 15]) {
-    const keys: string[] = []
-    for (let after: TradeLine | null = null; ; ) {
-      const page: TradeLine[] = await store.readTradeLines(period, filter, { after, limit })
-      assert.ok(page.length <= limit)
-      keys.push(...page.map((line) => JSON.stringify(keyOf(line))))
-      after = page.at(-1) ?? null
-      if (after === null || page.length < limit) break
-    }
-    whole ??= keys
-    assert.deepEqual(keys, whole, `pages of ${limit}`)
-  }
-  assert.equal(new Set(whole).size, 15)
-  assert.equal(await store.countTradeLines(period, filter), 15)
-  const sorted = (whole ?? [])
-    .map((text) => JSON.parse(text) as [number, string, number])
-    .toSorted((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : a[2] - b[2]))
-  assert.deepEqual(
-    sorted.map((key) => JSON.stringify(key)),
-    whole,
-  )
 })

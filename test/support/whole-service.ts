@@ -21,7 +21,6 @@ const LOOK_INTO_THE_FILE = [
   'test/http/ops.test.ts',
   'test/http/readiness.wait.test.ts',
   'test/levers/adjust.test.ts',
-  'test/levers/adjust.process.test.ts',
   'test/levers/months.long.test.ts',
   'test/sandbox/time.test.ts',
   'test/webhook/events.test.ts',

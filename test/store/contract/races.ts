@@ -481,6 +481,15 @@ export const executionRaceContract: Contract = {
     },
   ),
 
+  'a correction that two operators make at once is made once': race(async ({ world, here, there }, due) => {
+    for (const one of due.slice(0, 4)) {
+      await confirmOn(here, world, one, one.executionId)
+      const both = [here, there].map((store) => adjustOn(store, one.executionId, '4.00'))
+      const ends = await Promise.all(both.map((work) => refusal(work, 'adjustment_conflict')))
+      assert.deepEqual(ends.toSorted(), ['adjustment_conflict', null])
+    }
+  }),
+
   'adjustments that are made at once have numbers of their own': race(async ({ world, here, there }, due) => {
     for (const one of due) await confirmOn(here, world, one, one.executionId)
     const made = await Promise.all(
