@@ -8,7 +8,7 @@ import { PASSWORD, withPasswords } from '../support/postgres-server.ts'
 import { hasTool } from '../support/tools.ts'
 
 test('root has jobs made that find the server by the settings, which hold the password and nothing else does', async (t) => {
-  if (!hasTool(t, 'postgres') || !hasOwnMachine(t)) return
+  if (!hasOwnMachine(t)) return
   const { server, port } = await withPasswords(t)
   // The socket is for every user of the machine, which has no network; the data stay closed.
   chmodSync(server.folder, 0o755)
@@ -62,7 +62,7 @@ test('root has jobs made that find the server by the settings, which hold the pa
 })
 
 test('a user has settings that only they can read, and a crontab that finds the server by them', async (t) => {
-  if (!hasTool(t, 'postgres') || !hasOwnMachine(t) || !hasTool(t, 'cron')) return
+  if (!hasOwnMachine(t) || !hasTool(t, 'cron')) return
   const { server, port } = await withPasswords(t)
   chmodSync(server.folder, 0o755)
   const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
@@ -99,7 +99,7 @@ END
 })
 
 test('for systemd root is shown units that do not hold the password, one of which backs it up over the network', async (t) => {
-  if (!hasTool(t, 'postgres') || !hasOwnMachine(t)) return
+  if (!hasOwnMachine(t)) return
   const { server, port } = await withPasswords(t)
   chmodSync(server.folder, 0o755)
   const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`
@@ -116,7 +116,7 @@ test('for systemd root is shown units that do not hold the password, one of whic
 })
 
 test('the jobs go from a file to a server and back only when the former one is sealed', async (t) => {
-  if (!hasTool(t, 'postgres') || !hasOwnMachine(t)) return
+  if (!hasOwnMachine(t)) return
   const { server, port } = await withPasswords(t)
   chmodSync(server.folder, 0o755)
   const db = `postgres://app:${PASSWORD}@localhost:${port}/app?host=${server.folder}`

@@ -20,7 +20,6 @@ import {
   withPasswords,
 } from '../support/postgres-server.ts'
 import { runHere } from '../support/service.ts'
-import { hasTool } from '../support/tools.ts'
 import { freePort } from '../support/within.ts'
 
 const migrated = async (db: string): Promise<void> => {
@@ -29,7 +28,6 @@ const migrated = async (db: string): Promise<void> => {
 }
 
 test('a server that is down, a wrong host, a wrong password, no database, no schema', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { port, url } = await withPasswords(t)
   const down = await freePort()
   await assertRefused(`postgres://app:${PASSWORD}@127.0.0.1:${down}/app`, {
@@ -74,7 +72,6 @@ test('a server that is down, a wrong host, a wrong password, no database, no sch
 })
 
 test('no right to make the schema, a database that takes no writes, commits that wait for no disk', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { server, url } = await withPasswords(t)
   await server.ask('create database other')
   await assertRefused(
@@ -109,7 +106,6 @@ test('no right to make the schema, a database that takes no writes, commits that
 })
 
 test('a server without a connection left, and a lock that others keep', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { server, url } = await withPasswords(t, {
     max_connections: '8',
     superuser_reserved_connections: '3',
@@ -135,7 +131,6 @@ test('a server without a connection left, and a lock that others keep', async (t
 })
 
 test('a standby', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { server, url } = await withPasswords(t)
   await migrated(url(PASSWORD))
   const standby = await startStandby(server)
@@ -325,7 +320,6 @@ async function changesFound(db: string): Promise<string[]> {
 }
 
 test('text in another encoding than UTF-8', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { server, url } = await withPasswords(t)
   for (const encoding of ['SQL_ASCII', 'LATIN1', 'EUC_JP']) {
     const name = encoding.toLowerCase()
@@ -343,7 +337,6 @@ test('text in another encoding than UTF-8', async (t) => {
 })
 
 test('rights that somebody took, policies and triggers that somebody added, tables that are gone', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { db, ask } = await stage(t)
   const list = ['partner', 'list']
   const create = ['partner', 'create', 'bolt', '--name', 'Bolt']
@@ -422,7 +415,6 @@ test('rights that somebody took, policies and triggers that somebody added, tabl
 })
 
 test('limits of a role and of a database, and a database that is closed', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { server, db, ask } = await stage(t)
   const held = new pg.Client(db)
   held.on('error', () => {})
@@ -447,7 +439,6 @@ test('limits of a role and of a database, and a database that is closed', async 
 // How an address asks for TLS, of a server that has it: who it is is always checked, and what is wrong is said.
 
 test('every sslmode, another authority, another name, files that are not certificates', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { server, url, port } = await withPasswords(t)
   const data = join(server.folder, 'data')
   const { uid, gid } = statSync(data)

@@ -22,7 +22,6 @@ import {
 } from '../support/postgres-server.ts'
 import { finish, startServe, WITH_OPS } from '../support/process.ts'
 import { me } from '../support/service.ts'
-import { hasTool } from '../support/tools.ts'
 
 /** A database in which nothing is yet, and command lines that find it by the variable. */
 async function onServer(t: TestContext) {
@@ -54,7 +53,6 @@ const endAll = ({ server }: Pick<Guarded, 'server'>) =>
   )
 
 test('migrate begins a database, also when two begin it at once, and says what is applied', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { run, succeed, server } = await onServer(t)
   assert.equal((await run('migrate', '--status')).code, 4)
   await Promise.all([succeed('migrate'), succeed('migrate'), succeed('migrate')])
@@ -68,7 +66,6 @@ test('migrate begins a database, also when two begin it at once, and says what i
 })
 
 test('the password may be in ~/.pgpass or PGPASSWORD, and only there', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { succeed, cwd, port } = await onServer(t)
   await succeed('migrate')
   const list = (env: Record<string, string>) =>
@@ -94,7 +91,6 @@ test('what is not a port is named as the mistake, also in a variable', async (t)
 })
 
 test('serve --no-create refuses an empty database, and without it begins one', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { run, cwd, env } = await onServer(t)
   const { code, err } = await run('serve', '--no-create', '--port', '0')
   assert.equal(code, 4)
@@ -104,7 +100,6 @@ test('serve --no-create refuses an empty database, and without it begins one', a
 })
 
 test('a serve of before an upgrade answers nothing more after it, is not ready, and says why', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { succeed, server, run, cwd, env } = await onServer(t)
   await succeed('partner', 'create', 'acme', '--name', 'Acme')
   const key = (await succeed('key', 'create', 'acme', '--env', 'test')).trim()
@@ -140,7 +135,6 @@ test('a serve of before an upgrade answers nothing more after it, is not ready, 
 })
 
 test('serve outlives the end of every connection, and a server that falls over and comes back', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const guarded = await onServer(t)
   const { succeed, server, settings, cwd, env } = guarded
   await succeed('partner', 'create', 'acme', '--name', 'Acme')
@@ -176,7 +170,6 @@ test('serve outlives the end of every connection, and a server that falls over a
 })
 
 test('what month it is the server says, whatever the clock of the machine that asks', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { succeed, ...there } = await onServer(t)
   await succeed('partner', 'create', 'acme', '--name', 'Acme')
   const [{ month }] = JSON.parse(await succeed('--json', 'billing', 'show'))
@@ -197,7 +190,6 @@ test('what month it is the server says, whatever the clock of the machine that a
 })
 
 test('what an operator did is dated by the server, whatever the clock of the machine', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { succeed, cwd, env, server } = await onServer(t)
   await succeed('partner', 'create', 'acme', '--name', 'Acme')
   await succeed('copy', '--to', 'copy.db', '--seal')
@@ -260,7 +252,6 @@ async function wayClosedAt(t: TestContext, url: string, question: string) {
 }
 
 test('a server that goes away while serve looks whether it has a partner: it stays, and goes on', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const cwd = temporaryFolder(t)
   const way = await wayClosedAt(t, await ownDatabase(cwd), 'from partners order by created_at')
   const serve = await startServe(t, [], { cwd, env: { TRANCHE_DB: way.url } })
@@ -287,7 +278,7 @@ const setStandby = async (server: Server, name: string): Promise<void> => {
 }
 
 test('init and a tick say after some seconds that the server waits for a standby', async (t) => {
-  if (!hasTool(t, 'postgres') || !hasOwnMachine(t)) return
+  if (!hasOwnMachine(t)) return
   const { server, port } = await withPasswords(t)
   chmodSync(server.folder, 0o755)
   await setStandby(server, 'gone')

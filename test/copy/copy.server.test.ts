@@ -22,7 +22,6 @@ import { giveDigests, temporaryFolder } from '../support/database.ts'
 import { assertNotToldAlone, followed, ourPair, ourServer } from '../support/postgres-server.ts'
 import { startServe } from '../support/process.ts'
 import { AUDIT as SHELL_AUDIT, USER } from '../support/service.ts'
-import { hasTool } from '../support/tools.ts'
 import { until } from '../support/within.ts'
 import { ends } from './ends.ts'
 
@@ -77,7 +76,6 @@ function makeNasty(file: string): void {
 
 suite('copy', { concurrency: 2 }, () => {
   test('there and back, over any road, is the same bytes', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { file, beside, onServer, on, refused } = await ends(t)
     makeNasty(file)
     const [one, two] = [onServer('one'), onServer('two')]
@@ -127,7 +125,6 @@ suite('copy', { concurrency: 2 }, () => {
   })
 
   test('a copy on a server is a service: it is sound, polls, and numbers what is added behind what it has', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { file, onServer, on, open, shell } = await ends(t)
     const url = onServer('served')
     await on(file, 'copy', '--to', url)
@@ -141,7 +138,6 @@ suite('copy', { concurrency: 2 }, () => {
   })
 
   test('nothing is copied while a change of a partner has not reached all of its plans: a tick sees to that', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { file, onServer, on, refused, beside } = await ends(t)
     const url = onServer('behind')
     await on(file, 'copy', '--to', url)
@@ -159,7 +155,6 @@ suite('copy', { concurrency: 2 }, () => {
   })
 
   test('nothing is copied that the check finds wrong, and nothing is left of it', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { file, beside, onServer, refused } = await ends(t)
     const db = openFile(file)
     db.exec('update windows set spent = spent + 1, budget = budget + 1 where window_id = 1')
@@ -188,7 +183,6 @@ suite('copy', { concurrency: 2 }, () => {
   })
 
   test('a command line that names no two databases is a mistake, and a file that is in the way is kept', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { file, beside, refused } = await ends(t)
     for (const argv of [
       ['copy'],
@@ -205,7 +199,6 @@ suite('copy', { concurrency: 2 }, () => {
   })
 
   test('what a server cannot keep is named, and nothing is there', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { file, onServer, refused } = await ends(t)
     const db = openFile(file)
     db.exec("update users set email = 'a' || char(0) || 'b' where user_id = 1")
@@ -222,7 +215,6 @@ suite('copy', { concurrency: 2 }, () => {
 // writes nothing into it.
 
 test('a server that a quiet service uses is not replaced, and one that was is not written by it', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { shell, keys, file, beside, onServer, on, refused } = await ends(t)
   const url = onServer('quiet')
   await on(file, 'copy', '--to', url)
@@ -274,7 +266,6 @@ test('a server that a quiet service uses is not replaced, and one that was is no
 })
 
 test('a process that holds the lock counts as a user, by whatever name, and writes into no other database', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { file, beside, onServer, on, refused, open } = await ends(t)
   const url = onServer('named')
   await on(file, 'copy', '--to', url)
@@ -309,7 +300,6 @@ test('a process that holds the lock counts as a user, by whatever name, and writ
 })
 
 test('a pool that tells twice of a session that it has gone is not asked for sessions without end', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const server = await ourServer()
   const pool = new pg.Pool({ connectionString: server.url('postgres') })
   t.after(() => pool.end())
@@ -357,13 +347,11 @@ async function stage(t: TestContext, name: string) {
 
 suite('a move and a standby', () => {
   test('a seal is not taken for set while one disk alone has it', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { pair, full, file, move } = await stage(t, 'sealed')
     await assertNotToldAlone(t, pair, 'pg_cancel_backend', (verifying) => move(full, file, { verifying }))
   })
 
   test('a seal that another copy has set, and could not wait for, is waited for before the copy has a name', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { pair, full, file, move, on } = await stage(t, 'again')
     let goOn = () => {}
     t.after(() => goOn())
@@ -387,7 +375,6 @@ suite('a move and a standby', () => {
   })
 
   test('a copy is not told as in its place while one disk alone has it there', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { pair, full, empty, file, move } = await stage(t, 'named')
     await move(full, file)
     await assertNotToldAlone(t, pair, 'pg_cancel_backend', (verifying) =>
@@ -396,7 +383,6 @@ suite('a move and a standby', () => {
   })
 
   test('a seal is not told as taken off on one disk alone', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { pair, full, file, move, on } = await stage(t, 'unsealed')
     await move(full, file)
     await assertNotToldAlone(t, pair, 'pg_cancel_backend', async (holdBack) => {
@@ -406,7 +392,6 @@ suite('a move and a standby', () => {
   })
 
   test('a commit of what has failed is not taken for done', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { primary } = await ourPair()
     const client = await openAlone(primary.url('postgres'))
     t.after(() => client.end())
@@ -419,7 +404,6 @@ suite('a move and a standby', () => {
 // backup and restore of a database on a server: a file of SQLite's, and back.
 
 test('a backup of a server is a file that serves, and restores into a server', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { file, beside, onServer, on, refused } = await ends(t)
   const [url, fresh] = [onServer('backed-up'), onServer('fresh')]
   await on(file, 'copy', '--to', url)
@@ -453,7 +437,6 @@ test('a backup of a server is a file that serves, and restores into a server', a
 })
 
 test('a database on a server that somebody uses is not replaced, and a sealed one stays sealed in its backup', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { file, beside, onServer, on, refused, open } = await ends(t)
   const url = onServer('used')
   await on(file, 'copy', '--to', url)

@@ -7,7 +7,6 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { start } from '../support/process.ts'
-import { hasTool } from '../support/tools.ts'
 import { type Ends, ends } from './ends.ts'
 
 const MIGRATING = 8
@@ -40,7 +39,6 @@ async function connected(t: TestContext, url: string): Promise<(sql: string) => 
 }
 
 test('killed while the rows are carried, nothing has changed on either side', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const all = await ends(t)
   const { file, beside, on, refused, onServer } = all
   const moved = beside('moved.db')
@@ -63,7 +61,6 @@ test('killed while the rows are carried, nothing has changed on either side', as
 })
 
 test('killed between the seal and the name, the source is sealed, and the same copy ends the move', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const all = await ends(t)
   const { file, on, refused, onServer, beside } = all
   const url = onServer('named')
@@ -106,7 +103,6 @@ async function assertCarriedNext(all: Ends, db: string, copy: string): Promise<v
 }
 
 test('a restore of a file that is killed while it carries stops over leaves a database that stands still', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const all = await ends(t)
   const { file, beside } = all
   const copy = await heldSince(all, file)
@@ -123,7 +119,6 @@ test('a restore of a file that is killed while it carries stops over leaves a da
 })
 
 test('a restore on a server that is killed before its copy has the name leaves one that stands still', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const all = await ends(t)
   const url = all.onServer('standing')
   await all.on(all.file, 'copy', '--to', url)

@@ -10,7 +10,6 @@ import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import type { Store } from '../../src/store/store.ts'
 import { startServe } from '../support/process.ts'
 import { AUDIT } from '../support/service.ts'
-import { hasTool } from '../support/tools.ts'
 import { until } from '../support/within.ts'
 import { type Ends, ends } from './ends.ts'
 
@@ -109,7 +108,6 @@ async function writeUntilSealed(store: Store, name: string, begun: () => void): 
 suite('seal', { concurrency: 2 }, () => {
   for (const kind of KINDS) {
     test(`${kind} that is sealed refuses every write of every table, no matter who makes it, and can still be read`, async (t) => {
-      if (!hasTool(t, 'postgres')) return
       const { shell, source, target, on, refused, open } = await moving(t, kind)
       const before = await open(source)
       await before.addPartner({ partnerSlug: 'idle', name: 'Idle' }, AUDIT)
@@ -186,7 +184,6 @@ suite('seal', { concurrency: 2 }, () => {
     })
 
     test(`what ${kind} has answered before its seal is in the copy, whatever goes on meanwhile`, async (t) => {
-      if (!hasTool(t, 'postgres')) return
       const { source, target, on, open } = await moving(t, kind)
       const writers = await Promise.all([open(source), open(source), open(source)])
       const begun = writers.map(() => Promise.withResolvers<void>())
@@ -205,7 +202,6 @@ suite('seal', { concurrency: 2 }, () => {
 
   for (const kind of KINDS)
     test(`the seal of ${kind} does not come off while its copy has yet to get its name`, async (t) => {
-      if (!hasTool(t, 'postgres')) return
       const { source, on, refused, onServer } = await moving(t, kind)
       const target = onServer('named')
       const client = new pg.Client({ connectionString: target })
@@ -224,7 +220,6 @@ suite('seal', { concurrency: 2 }, () => {
     })
 
   test('a service on a sealed file answers writes with 503 and reads as before', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { shell, keys, file, beside, on } = await ends(t)
     const [key = ''] = keys
     const call = (method: string, path: string, body?: string) =>
@@ -243,7 +238,6 @@ suite('seal', { concurrency: 2 }, () => {
   })
 
   test('a restore over a sealed file is refused unless it is asked for, and a sealed backup stays sealed', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const { file, beside, on, refused } = await ends(t)
     await on(file, 'backup', beside('before.db'))
     await on(file, 'copy', '--to', beside('moved.db'), '--seal')
@@ -261,7 +255,6 @@ suite('seal', { concurrency: 2 }, () => {
   })
 
   test('a program that would have to migrate a sealed database leaves it alone', async (t) => {
-    if (!hasTool(t, 'postgres')) return
     for (const kind of KINDS) {
       const { source, target, on, refused } = await moving(t, kind)
       await on(source, 'copy', '--to', target, '--seal')

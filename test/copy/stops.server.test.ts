@@ -31,7 +31,6 @@ import {
 } from '../store/world.ts'
 import { emptyDatabase, ourServer } from '../support/postgres-server.ts'
 import { errorOf, openShell, type Shell, succeed, T0 } from '../support/service.ts'
-import { hasTool } from '../support/tools.ts'
 
 type Place = {
   shell: Shell
@@ -167,7 +166,6 @@ const kindsOf = (told: Told): string[] => [...new Set(told.since_copy?.stops.map
 
 for (const kind of ['file', 'server'] as const) {
   test(`on a ${kind} each stop since the copy is told and carried over by itself, and nothing is started`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const place = await placeOf(t, kind)
     await copied(place)
     assert.deepEqual(kindsOf(await place.restore('--carry-stops')), [])
@@ -191,7 +189,6 @@ for (const kind of ['file', 'server'] as const) {
   })
 
   test(`on a ${kind} all stops are carried over at once, safe to repeat, and erasures without being asked`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const place = await placeOf(t, kind)
     await copied(place)
     for (const make of Object.values(STOPS)) await place.within(make)
@@ -281,7 +278,6 @@ for (const kind of ['file', 'server'] as const) {
   })
 
   test(`on a ${kind} a second restore tells what only reports and the audit log of the first one know`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const place = await placeOf(t, kind)
     await place.within((store, live) => linkWithMail(store, live, 'u1'))
     await place.within((store, live) =>
@@ -332,7 +328,6 @@ for (const kind of ['file', 'server'] as const) {
   })
 
   test(`on a ${kind} what was erased is erased again from whatever backup, until it is given anew`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const place = await placeOf(t, kind)
     await copied(place)
     await place.within((store, live) => store.eraseUser(live, 'u6', AUDIT))
@@ -357,7 +352,6 @@ for (const kind of ['file', 'server'] as const) {
   })
 
   test(`on a ${kind} a provider that was given after the erasure stays, though no e-mail was`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const place = await placeOf(t, kind)
     await copied(place)
     await place.within((store, live) => store.eraseUser(live, 'u6', AUDIT))
@@ -382,7 +376,6 @@ const RELEASE = join(import.meta.dirname, '../../fixtures/releases/0.1.0')
 
 for (const kind of ['file', 'server'] as const) {
   test(`on a ${kind} stops are carried over into a backup that an earlier release has made`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const place = await placeOf(t, kind)
     const { file } = place.shell
     lay(RELEASE, place.shell)
@@ -431,7 +424,6 @@ for (const kind of ['file', 'server'] as const) {
   })
 
   test(`a copy of a ${kind} that stands still does so too, until it is itself let go on`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const place = await placeOf(t, kind)
     await copied(place)
     await place.restore()

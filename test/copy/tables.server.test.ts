@@ -8,7 +8,6 @@ import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { type ColumnKind, TABLES } from '../../src/store/tables.ts'
 import { openFresh, temporaryFolder } from '../support/database.ts'
 import { ourServer, ownDatabase } from '../support/postgres-server.ts'
-import { hasTool } from '../support/tools.ts'
 
 type Found = {
   name: string
@@ -88,7 +87,6 @@ test('they are what a file has', async (t) => {
 })
 
 test('they are what a database on a server has', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const server = await ourServer()
   const url = await ownDatabase(temporaryFolder(t))
   const found = await server.ask<Found>(

@@ -12,12 +12,10 @@ import { temporaryFolder } from '../support/database.ts'
 import { type Guarded, PASSWORD, withPasswords } from '../support/postgres-server.ts'
 import { finish, type Started, startServe } from '../support/process.ts'
 import { USER } from '../support/service.ts'
-import { hasTool } from '../support/tools.ts'
 import { hostRounds, STRIKES } from './hosts/rounds.ts'
 import { mayMount } from './mounts.ts'
 
 test('whichever host is struck, nothing that was answered is lost, and nothing is done twice', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const seed = Number(process.env.SEED ?? machine.clock() % 1_000_000)
   t.diagnostic(`SEED=${seed}`)
   const { tallies, answered } = await hostRounds(STRIKES.length, { seed })
@@ -78,7 +76,7 @@ async function onSmallDisk(t: TestContext): Promise<{ guarded: Guarded; disk: st
 }
 
 test('a disk that is full: what is refused says so, what was accepted is there, and it goes on', async (t) => {
-  if (!hasTool(t, 'postgres') || !mayMount(t)) return
+  if (!mayMount(t)) return
   const { guarded, disk } = await onSmallDisk(t)
   const scene = await stage(t, guarded)
   const ballast = join(disk, 'ballast')
@@ -116,7 +114,6 @@ test('a disk that is full: what is refused says so, what was accepted is there, 
 })
 
 test('a table that stays locked puts a call off, and the next one goes through', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const scene = await stage(t, await withPasswords(t))
   const other = new pg.Client(scene.url(PASSWORD))
   other.on('error', () => {})
@@ -131,7 +128,6 @@ test('a table that stays locked puts a call off, and the next one goes through',
 })
 
 test('a server that hangs: commands and calls end with a sentence, the service is alive, and all goes on', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const scene = await stage(t, await withPasswords(t))
   assert.equal((await scene.link('u1')).status, 200)
   const [first = ''] = readFileSync(join(scene.server.folder, 'data/postmaster.pid'), 'utf8').split('\n')
@@ -165,7 +161,6 @@ test('a server that hangs: commands and calls end with a sentence, the service i
 })
 
 test('a commit that waits for a standby which is away: nobody calls it done, or failed', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const scene = await stage(t, await withPasswords(t))
   const { ask } = scene.server
   await ask(`alter system set synchronous_standby_names = 'away'`)

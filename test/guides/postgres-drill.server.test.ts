@@ -104,7 +104,7 @@ function startPartner(t: TestContext, machine: Machine, key: string, ca: string)
 }
 
 test('a standby that is away, a primary without power and its return: nothing is lost or doubled', async (t) => {
-  if (!hasTool(t, 'postgres') || !hasTool(t, 'haproxy') || !hasTool(t, 'ip') || !hasOwnMachine(t)) return
+  if (!hasTool(t, 'haproxy') || !hasTool(t, 'ip') || !hasOwnMachine(t)) return
   const { boot } = await twoMachines(t, join(ROOT, 'deploy/postgres'))
   let a = await boot('a')
   const b = await boot('b')

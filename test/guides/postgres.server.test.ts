@@ -33,7 +33,7 @@ mkdir /mnt/copied && cd /mnt/copied && ln -s "$TRANCHE" tranche
 `
 
 test('the five-minute start works by copy and paste, and so does what a monitor asks', async (t) => {
-  if (!hasTool(t, 'postgres') || !hasTool(t, 'ip') || !hasTool(t, 'rsyslogd') || !hasOwnMachine(t)) return
+  if (!hasTool(t, 'ip') || !hasTool(t, 'rsyslogd') || !hasOwnMachine(t)) return
   const start = blocksOf(sectionOf('A five-minute start'), 'sh').join('\n')
   const asked = blocksOf(sectionOf('What to ask a server', REFERENCE), 'sql')
   assert.equal(asked.length, 6)
@@ -70,7 +70,7 @@ END
 })
 
 test('a file moves to a server by copy and paste, practised once, and is sealed', async (t) => {
-  if (!hasTool(t, 'postgres') || !hasTool(t, 'ip') || !hasTool(t, 'rsyslogd') || !hasOwnMachine(t)) return
+  if (!hasTool(t, 'ip') || !hasTool(t, 'rsyslogd') || !hasOwnMachine(t)) return
   const [account = ''] = blocksOf(sectionOf('A five-minute start'), 'sh')
   const moving = blocksOf(sectionOf('Moving from a file'), 'sh')
   assert.equal(moving.length, 2)

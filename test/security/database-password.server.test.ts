@@ -15,7 +15,6 @@ import { temporaryFolder } from '../support/database.ts'
 import { PASSWORD, withPasswords } from '../support/postgres-server.ts'
 import { finish, start, WITH_OPS } from '../support/process.ts'
 import { runHere } from '../support/service.ts'
-import { hasTool } from '../support/tools.ts'
 import { huntFor } from './hunt.ts'
 
 const hunt = huntFor({ password: PASSWORD })
@@ -63,7 +62,6 @@ async function monitor(t: TestContext): Promise<{ url: string; told: () => strin
 }
 
 test('no command shows the password of its database, whichever way it was given, well or not', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { server, url } = await withPasswords(t)
   const cwd = temporaryFolder(t)
   const db = url(PASSWORD)
@@ -121,7 +119,6 @@ async function nextCommandWorks(t: TestContext, { cwd, db }: { cwd: string; db: 
 }
 
 test('nor does a service, at any level of its log, on its pages or to anyone who looks at the process', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { server, url } = await withPasswords(t)
   const cwd = temporaryFolder(t)
   const env = { TRANCHE_DB: url(PASSWORD) }

@@ -4,7 +4,6 @@ import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import { test } from 'node:test'
 import { ourServer } from '../support/postgres-server.ts'
-import { hasTool } from '../support/tools.ts'
 import { liveWithCrashes } from './crash/crashing-life.ts'
 import { live } from './life.ts'
 import { SHORT_CRASHING_LIFE_ON_A_SERVER, SHORT_LIFE_ON_BOTH } from './options.ts'
@@ -14,8 +13,7 @@ const serverAddress = async (): Promise<string> => (await ourServer()).url('post
 
 for (const { seed, steps } of [SHORT_LIFE_ON_BOTH, { seed: randomInt(2 ** 32), steps: 6 }]) {
   const command = `SEED=${seed} npm run simulate -- --store both --steps ${steps}`
-  test(`both stores give the same answers, reports and exports: ${command}`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
+  test(`both stores give the same answers, reports and exports: ${command}`, async (_t) => {
     const lived = await live(seed, { steps, open: onBoth(await serverAddress(), noTimes()) })
     if (seed === SHORT_LIFE_ON_BOTH.seed)
       assert.ok(lived.answers > 50, `only ${lived.answers} answers were compared`)
@@ -25,8 +23,7 @@ for (const { seed, steps } of [SHORT_LIFE_ON_BOTH, { seed: randomInt(2 ** 32), s
 const { seed, steps } = SHORT_CRASHING_LIFE_ON_A_SERVER
 const COMMAND = `SEED=${seed} npm run simulate -- --store postgres --crashes --steps ${steps}`
 
-test(`what was answered is there after every crash, and connections that end are nobody's loss: ${COMMAND}`, async (t) => {
-  if (!hasTool(t, 'postgres')) return
+test(`what was answered is there after every crash, and connections that end are nobody's loss: ${COMMAND}`, async (_t) => {
   const { crashes } = await liveWithCrashes(seed, { steps, server: await serverAddress() })
   assert.ok(crashes.all > 0, 'no crash')
   assert.ok(crashes.severed > 0, 'no connection ended')

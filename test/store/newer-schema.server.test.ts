@@ -13,7 +13,6 @@ import { openStore } from '../../src/store/postgres/open.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { emptyDatabase, ourServer } from '../support/postgres-server.ts'
-import { hasTool } from '../support/tools.ts'
 import { open as onServer } from './postgres.ts'
 import { open as onFile } from './sqlite.ts'
 import {
@@ -64,7 +63,6 @@ const isRefused = (error: unknown): boolean =>
 
 for (const kind of ['a file', 'a server'] as const)
   test(`on ${kind} that a later version has migrated, an open store writes nothing more`, async (t) => {
-    if (kind === 'a server' && !hasTool(t, 'postgres')) return
     const world = await worldOn(t, kind)
     const { store, acme } = world
     const execution = await firstTranche(world, { delivered: false })
@@ -93,7 +91,6 @@ for (const kind of ['a file', 'a server'] as const)
 
 for (const kind of ['a file', 'a server'] as const)
   test(`on ${kind} that a later version has migrated, an open store that only reads refuses as well`, async (t) => {
-    if (kind === 'a server' && !hasTool(t, 'postgres')) return
     const world = await worldOn(t, kind)
     await PAST[kind](world, LATER)
     for (const end = performance.now() + 30_000; ; await pause(10)) {
@@ -107,7 +104,6 @@ for (const kind of ['a file', 'a server'] as const)
   })
 
 test('a table that a later version has changed is not why a write on a server fails', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const world = await worldOn(t, 'a server')
   await PAST['a server'](world, 'alter table ticks rename column at to begun_at')
   await PAST['a server'](world, LATER)
@@ -115,7 +111,6 @@ test('a table that a later version has changed is not why a write on a server fa
 })
 
 test('a migration on a server waits for the writes under way', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   await ourServer()
   const url = emptyDatabase(join(temporaryFolder(t), 'migrated'))
   const writer = new pg.Client({ connectionString: url })

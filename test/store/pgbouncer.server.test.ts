@@ -11,7 +11,7 @@ import { hasTool } from '../support/tools.ts'
 import { filled, firstTranche, openWorld, report, tick } from './world.ts'
 
 async function serverOf(t: TestContext): Promise<Server | null> {
-  if (!hasTool(t, 'postgres') || !hasTool(t, 'pgbouncer')) return null
+  if (!hasTool(t, 'pgbouncer')) return null
   const server = await startServer()
   t.after(server.stop)
   return server

@@ -139,7 +139,6 @@ const faultsOf = async (store: Store) =>
   (await store.findFaults()).map(({ kind, subject, message }) => `${kind}: ${subject} ${message}`)
 
 test('the check warns of a slot nobody reads, and of long transactions', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const server = await startServer({ max_wal_size: '32MB', min_wal_size: '32MB' })
   t.after(server.stop)
   const { found, setAhead } = await openOn(t, server)
@@ -174,7 +173,6 @@ test('the check warns of a slot nobody reads, and of long transactions', async (
 })
 
 test('the standby is away', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const server = await startServer()
   t.after(server.stop)
   const { store, found } = await openOn(t, server)
@@ -229,7 +227,6 @@ test('the standby is away', async (t) => {
 })
 
 test('the check warns before the numbers of transactions run out, and finds pages that came back changed', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const settings = { autovacuum: 'off', autovacuum_freeze_max_age: '2000000000' }
   const first = await startServer(settings)
   t.after(first.stop)
@@ -266,7 +263,6 @@ test('the check warns before the numbers of transactions run out, and finds page
 })
 
 test('the check warns of a server that believes what its disk gives back, until it has checksums', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const first = await startServer()
   t.after(first.stop)
   const data = join(first.folder, 'data')

@@ -17,7 +17,6 @@ import { chanceOf } from '../simulation/chance.ts'
 import { textOf } from '../simulation/system/record.ts'
 import { giveDigestsOn, temporaryFolder } from '../support/database.ts'
 import { ownDatabase } from '../support/postgres-server.ts'
-import { hasTool } from '../support/tools.ts'
 import { until } from '../support/within.ts'
 import { AUDIT, failed, filled, keyFor, link, populate, report, T0 } from './world.ts'
 
@@ -291,7 +290,6 @@ const closed = async (pool: Pool): Promise<string[]> =>
   (await pool.query('select month from closed_months order by month')).rows.map(({ month }) => month)
 
 test("every call of a partner's takes its turn with the partner's others alone", async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { store, acmeLive: acme, bolt, pool, holder } = await openOwn(t)
   for (const tenant of [acme, bolt]) await link(store, tenant)
   await store.addKey(keyFor(bolt, { sha256: HASH }), AUDIT)
@@ -324,7 +322,6 @@ test("every call of a partner's takes its turn with the partner's others alone",
 })
 
 test('a partner that asks for months without end closes those before all partners once', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { host, store, acmeLive, pool, holder } = await openOwn(t)
   host.now = plus(JANUARY.end, MINUTE_MS)
   await store.addKey(keyFor(acmeLive), AUDIT)
@@ -349,7 +346,6 @@ test('a partner that asks for months without end closes those before all partner
 })
 
 test("a partner's call does not wait for somebody's write that hangs, nor do the others behind it", async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { host, store, acmeLive, bolt, pool, holder } = await openOwn(t)
   host.now = plus(JANUARY.end, MINUTE_MS)
   await store.addKey(keyFor(acmeLive), AUDIT)

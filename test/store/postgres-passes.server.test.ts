@@ -22,7 +22,6 @@ import { type Deliver, wakePartners } from '../../src/webhook/wake-partners.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { ourServer, ownDatabase, startServer } from '../support/postgres-server.ts'
 import { start } from '../support/process.ts'
-import { hasTool } from '../support/tools.ts'
 import { freePort, until } from '../support/within.ts'
 import { open } from './postgres.ts'
 import {
@@ -240,7 +239,6 @@ async function losing(t: TestContext, socket: string) {
 }
 
 test('a page whose claim is answered into the void is not left to the next pass', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const url = await ownDatabase(join(temporaryFolder(t), 'claim'))
   const { machine } = machineAt(T0)
   const store = await openStore(url, { clock: machine.clock, create: false })
@@ -262,7 +260,6 @@ test('a page whose claim is answered into the void is not left to the next pass'
 // A page of a pass on PostgreSQL beside others who change the same plans.
 
 test('a plan that wakes while a page waits for another one is not of that page: nobody holds it', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const url = await ownDatabase(temporaryFolder(t))
   const { machine } = machineAt(T0)
   const store = await openStore(url, { clock: machine.clock, create: false })
@@ -319,7 +316,6 @@ const hold = (store: Store, held: boolean) =>
   store.changePartner('acme', (seen, now) => ({ ...seen, held, updatedAt: now }), AUDIT)
 
 test('a hold is in force before all schedules follow it, and no call of the partner waits for them', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { store, machine, acme, client, awake } = await stage(t, 2)
   const [first, second] = (await allPlans(store)).map(({ planId }) => planId)
   assert.ok(first && second)
@@ -339,7 +335,6 @@ test('a hold is in force before all schedules follow it, and no call of the part
 })
 
 test('what a process that died has left of a release is done by the next pass, which fires', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { store, machine, client, awake } = await stage(t, 3)
   await hold(store, true)
   await client.query(
@@ -352,7 +347,6 @@ test('what a process that died has left of a release is done by the next pass, w
 })
 
 test('a partner with more plans than a page: each of its schedules follows, and those of nobody else', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { store, client, awake } = await stage(t, 1)
   // Copies of one plan, in both of the partner's environments.
   await client.query(
@@ -393,7 +387,6 @@ test('a partner with more plans than a page: each of its schedules follows, and 
 // A poll on PostgreSQL beside others who have locked what it would hand out.
 
 test('a poll waits for the transaction that holds what is due, and hands out what is due then, in the order of creation', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const url = await ownDatabase(temporaryFolder(t))
   const { machine, setClock } = machineAt(T0)
   const store = await openStore(url, { clock: machine.clock, create: false })
@@ -442,7 +435,6 @@ test('a poll waits for the transaction that holds what is due, and hands out wha
 // Orders that two hosts hear crosswise on PostgreSQL: each waits for the other's at most once.
 
 test('two hosts that hear of the same orders in another turn each make no deadlock of it', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { folder } = await ourServer()
   const log = (): string => readFileSync(join(folder, 'log'), 'utf8')
   // Other tests share the server, and some of them make deadlocks.

@@ -8,7 +8,6 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { temporaryFolder } from '../support/database.ts'
-import { hasTool } from '../support/tools.ts'
 import { until } from '../support/within.ts'
 
 const MODULE = pathToFileURL(join(import.meta.dirname, '../support/postgres-server.ts')).href
@@ -19,7 +18,6 @@ const START = `import(process.argv[1]).then(async ({ startServer }) => {
 })`
 
 test('it is gone, with its folder, when its process is killed, however long the name of the temporary folder is', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const long = join(temporaryFolder(t), 'x'.repeat(120))
   mkdirSync(long)
   chmodSync(long, 0o700)

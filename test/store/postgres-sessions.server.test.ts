@@ -26,7 +26,6 @@ import { startMonitored } from '../http/monitored.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { ownDatabase, type Server, startServer } from '../support/postgres-server.ts'
 import { runHere, startService, USER } from '../support/service.ts'
-import { hasTool } from '../support/tools.ts'
 import {
   AUDIT,
   filled,
@@ -89,7 +88,6 @@ function connectTo(t: TestContext, url: string): Connection {
 }
 
 test('a session is ours, however its role is set, and reads back what it writes', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const server = await serverWith(t)
   await server.ask('create role app login')
   await server.ask(
@@ -166,7 +164,6 @@ test('a session is ours, however its role is set, and reads back what it writes'
 })
 
 test('a role that acts as another, and settings that an address asks for', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const server = await serverWith(t)
   await server.ask('create role owning; create role app login; grant owning to app')
   await server.ask('create database app owner owning')
@@ -189,7 +186,6 @@ test('a role that acts as another, and settings that an address asks for', async
 })
 
 test('what the server logs of statements holds no key, and no value where it is told to leave them out', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const server = await serverWith(t, { log_statement: 'all', log_parameter_max_length: '0' })
   const db = server.url('postgres')
   const succeed = async (...argv: string[]): Promise<string> => {
@@ -222,7 +218,6 @@ async function opened(t: TestContext) {
 }
 
 test('the plans that are due may take ten minutes to list, however long other statements may take', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { store, pool, machine, acme } = await opened(t)
   await link(store, acme)
   await sendPlan(store, acme, { partnerPlanId: 'p1' })
@@ -235,7 +230,6 @@ test('the plans that are due may take ten minutes to list, however long other st
 })
 
 test('a sandbox moves when the last write of the time before is done', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { store, pool, machine, acme } = await opened(t)
   const { passId, ...known } = await store.beginPass(null)
   const writer = await pool.connect()
@@ -263,7 +257,6 @@ test('a sandbox moves when the last write of the time before is done', async (t)
 const IDLE_MAX_MS = 10_000
 
 test('a process that nobody calls is still seen to use its database', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const url = await ownDatabase(`${temporaryFolder(t)}/quiet`)
   const store = await openStore(url, { clock: () => T0, create: false })
   t.after(() => store.close())
@@ -286,7 +279,6 @@ test('a process that nobody calls is still seen to use its database', async (t) 
 // Readiness while a server does not answer: what is asked takes no longer than what is written.
 
 test('ready: a read that waits at the server is answered for as soon as a write that does', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const url = await ownDatabase(temporaryFolder(t))
   const store = await openStore(url, { clock: null, create: false })
   const pool = openPool(url, { max: 1 })
@@ -313,7 +305,6 @@ const CROWD = 30
 const SOON_MS = 8_000
 
 test("a crowd of one tenant's calls that all wait keeps nobody else from the server", async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const url = await ownDatabase(temporaryFolder(t))
   const store = await openStore(url, { clock: () => T0, create: false })
   t.after(() => store.close())
@@ -427,7 +418,6 @@ async function locked(t: TestContext, pool: Pool, sql: string): Promise<() => Pr
 
 for (const [ending, end] of Object.entries(ends))
   test(`a key that ${ending} while its calls wait for a place or a lock writes nothing any more`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const hosts = await openHosts(t)
     const { store, pool, caller, beside, first, second } = hosts
     const before = await written(pool)
@@ -465,7 +455,6 @@ for (const [ending, end] of Object.entries(ends))
   })
 
 test('a revocation waits for the writes of its key that are under way, and comes after them', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const hosts = await openHosts(t)
   const { store, pool, caller, first } = hosts
   const release = await locked(t, pool, 'select from windows for update')
@@ -490,7 +479,6 @@ const CALLERS = 60
 const CALLS_BEFORE = 120
 
 test('a key revoked on another host in the middle of a flood writes nothing from then on', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { machine } = machineAt(T0)
   const url = await ownDatabase(temporaryFolder(t))
   const open = (): Promise<Store> => openStore(url, { clock: machine.clock, create: false })

@@ -31,7 +31,6 @@ import {
 } from '../support/postgres-server.ts'
 import { finish, startServe, WITH_OPS } from '../support/process.ts'
 import { PLAN, USER } from '../support/service.ts'
-import { hasTool } from '../support/tools.ts'
 import { until, within } from '../support/within.ts'
 import { AUDIT, link, populate, T0 } from './world.ts'
 
@@ -75,7 +74,6 @@ async function mark(connection: Connection, before = async (_: bigint) => {}): P
 }
 
 test('a connection that ended while it was idle is made anew', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { url, marks, end } = await stage(t)
   const connection = connectTo(t, url, 1)
   const seen = await connection.look((tx) => tx.get(PID))
@@ -85,7 +83,6 @@ test('a connection that ended while it was idle is made anew', async (t) => {
 })
 
 test('a connection that ends inside a transaction: it is done again, and counts once', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { url, marks, end } = await stage(t)
   const connection = connectTo(t, url)
   assert.equal(await mark(connection, async (pid) => void (await end(pid))), 2)
@@ -93,7 +90,6 @@ test('a connection that ends inside a transaction: it is done again, and counts 
 })
 
 test('a transaction that the server ended because its process stood still: it is done again', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { proxy, marks } = await stage(t)
   const connection = connectTo(t, proxy.url)
   let runs = 0
@@ -110,7 +106,6 @@ test('a transaction that the server ended because its process stood still: it is
 })
 
 test('a commit that arrived, and whose answer did not: it counts, and is not done again', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { proxy, marks } = await stage(t)
   const connection = connectTo(t, proxy.url)
   const met = proxy.next('answer lost')
@@ -120,7 +115,6 @@ test('a commit that arrived, and whose answer did not: it counts, and is not don
 })
 
 test('a commit whose answer cannot be read: it counts, and is not done again', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { proxy, marks } = await stage(t)
   const connection = connectTo(t, proxy.url)
   const met = proxy.next('answer garbled')
@@ -130,7 +124,6 @@ test('a commit whose answer cannot be read: it counts, and is not done again', a
 })
 
 test('a commit that never arrived: the server says so, and it is done again', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { proxy, marks } = await stage(t)
   const connection = connectTo(t, proxy.url)
   const met = proxy.next('never arrives')
@@ -140,7 +133,6 @@ test('a commit that never arrived: the server says so, and it is done again', as
 })
 
 test('every connection of a pool that breaks in a commit: what became of it is known all the same', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { proxy, marks } = await stage(t)
   const connection = connectTo(t, proxy.url, 1)
   for (const [fate, runs] of [
@@ -157,7 +149,6 @@ test('every connection of a pool that breaks in a commit: what became of it is k
 })
 
 test('a commit that is answered with another word than COMMIT has failed', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { proxy } = await stage(t)
   const connection = connectTo(t, proxy.url)
   const met = proxy.next('answered with rollback')
@@ -166,7 +157,6 @@ test('a commit that is answered with another word than COMMIT has failed', async
 })
 
 test('a statement whose failure the work overlooks undoes it all the same', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { url, marks } = await stage(t)
   const connection = connectTo(t, url)
   const work = connection.write(async (tx) => {
@@ -178,7 +168,6 @@ test('a statement whose failure the work overlooks undoes it all the same', asyn
 })
 
 test('a statement that could not even be sent undoes it as well', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { url, marks } = await stage(t)
   const connection = connectTo(t, url)
   const work = connection.write(async (tx) => {
@@ -218,7 +207,6 @@ async function lostCommit(t: TestContext, change: (server: Server, standby: Serv
 }
 
 test('a standby that is promoted in the middle of a commit cannot tell what became of it', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { outcome, marks } = await lostCommit(t, async (server, standby) => {
     server.kill('SIGQUIT')
     await standby.ask('select pg_promote()')
@@ -230,7 +218,6 @@ test('a standby that is promoted in the middle of a commit cannot tell what beca
 })
 
 test('a server that falls over in the middle of a commit, and gives its number to another', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const server = await startServer()
   t.after(server.stop)
   const pool = openPool(server.url('postgres'))
@@ -275,7 +262,6 @@ async function hasEnded({ folder }: Server): Promise<void> {
 }
 
 test('a pool whose connections are all in use says so after ten seconds', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { url, marks } = await stage(t)
   const connection = connectTo(t, url, 1)
   const done = Promise.withResolvers<void>()
@@ -356,7 +342,6 @@ async function storeAt(t: TestContext, url: string): Promise<Store> {
 }
 
 test('a serve whose server lost what it had answered says so, hands out nothing, and goes on when told to', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { leaveBehind, takeOver, url, standby } = await lostWrites(t)
   const options = { cwd: temporaryFolder(t), env: { TRANCHE_DB: url } }
   const run = (...argv: string[]) => finish(t, argv, options)
@@ -444,7 +429,6 @@ test('a serve whose server lost what it had answered says so, hands out nothing,
 })
 
 test('a write notices a lost one before it does anything, and a former primary lacks what came after it', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { primary, leaveBehind, takeOver, way, url } = await lostWrites(t)
   const store = await storeAt(t, url)
   const { acmeLive, bolt } = await populate(store)
@@ -468,7 +452,6 @@ test('a write notices a lost one before it does anything, and a former primary l
 })
 
 test('what an operator was told is done, and is lost, is noticed by a service that saw it', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const { leaveBehind, takeOver, url } = await lostWrites(t)
   const service = await storeAt(t, url)
   await populate(service)
@@ -503,7 +486,6 @@ const HARMLESS: Record<string, (at: Awaited<ReturnType<typeof lostWrites>>) => P
 
 for (const [name, happens] of Object.entries(HARMLESS))
   test(`nothing is said of ${name}`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const at = await lostWrites(t)
     const store = await storeAt(t, at.url)
     const { acmeLive } = await populate(store)
@@ -556,7 +538,6 @@ for (const [how, ending, heard] of [
   ['it is cancelled', 'pg_cancel_backend', 'error'],
 ] as const)
   test(`a commit that waits for a standby is not told as done when ${how}, until both have it`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const pair = await ourPair()
     await pair.primary.ask(`create database ${ending}`)
     await pair.primary.ask(`alter database ${ending} set client_min_messages = ${heard}`)
@@ -570,7 +551,6 @@ for (const [how, ending, heard] of [
   })
 
 test('the schema of a new database is not told as made on one disk alone', async (t) => {
-  if (!hasTool(t, 'postgres')) return
   const pair = await ourPair()
   await pair.primary.ask('create database new')
   await assertNotToldAlone(t, pair, 'pg_cancel_backend', async (holdBack) => {
