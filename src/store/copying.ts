@@ -76,7 +76,7 @@ export type NewTarget = Rows & {
   settle(rest: { fileHistory: FileHistory; seal: Seal | null }): Promise<void>
   /** The same through the store, once it is settled. */
   openStore(): Promise<Store>
-  /** What the database that would give way tells, compared with this one; null where there is none. */
+  /** What the database that would be replaced has and this one lacks; null where there is none. */
   readReplaced(): Promise<SinceCopy | null>
   /**
    * Gives the database its name; one that is restored stands still before it has it. Returns what had that name before

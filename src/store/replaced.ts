@@ -1,5 +1,5 @@
-// What a database that gave way to a copy still tells: what stopped something since the copy was made, what was bought,
-// and what was issued. A stop can be carried over into the copy; a start never is. Invoices always are.
+// What a replaced database has and the copy in its place lacks: what was stopped since the copy was made, what was
+// bought, and what was issued. A stop can be carried over into the copy; a start never is. Invoices always are.
 
 import { cancelByHand } from '../core/confirmation.ts'
 import type { Issued } from '../core/fees.ts'
@@ -173,7 +173,7 @@ const ISSUED = `select o.* from old.invoices o where not exists (select 1 from i
 /** Of a database of a version that issued none. */
 const IS_NO_TABLE = /no such table|does not exist/
 
-/** What the databases that gave way tell, each asked under its name, the latest first. */
+/** Compares the replaced databases with the copy, each under its name, the latest first. */
 export async function readReplaced(replaced: readonly { name: string; ask: AskBoth }[]): Promise<SinceCopy> {
   const sinceCopy: SinceCopy = {
     names: replaced.map(({ name }) => name),

@@ -11,8 +11,8 @@ import type { Restoring } from '../../store/copying.ts'
 import type { Database, Replaced } from '../../store/database.ts'
 import type {
   Mended,
-  Stop,
   SinceCopy,
+  Stop,
   UnknownAction,
   UnknownInvoice,
   UnknownTrade,

@@ -150,7 +150,7 @@ export function reportLines(outcome: Outcome): string[] {
     'For every other command, first load the settings into the shell:',
     indented(`set -a; . ${place.settings}; set +a`),
     indented(`${asUser(place)}${place.program} status`),
-    `To see how this machine is rid of all this: ${place.program} init --undo --dry-run`,
+    `To see how to remove all of this from the machine: ${place.program} init --undo --dry-run`,
     ...(partner ? ['', isDry ? dryWords(partner) : partnerWords(partner, key)] : []),
     ...(key ? [key.key] : []),
   ]

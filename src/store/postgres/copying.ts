@@ -199,7 +199,7 @@ export async function newOnServer(
     openStore: async () => openMade(url, MAKING, clock),
     readReplaced: () =>
       explaining(server, async () => {
-        // Until it has given way, nothing may stop there that the copy is not told of.
+        // Until it is replaced, nothing may be stopped there that the copy does not learn of.
         await client.query('begin')
         return readOthers(client)
       }),
@@ -401,7 +401,7 @@ const BLOCKS_WAITING = 4
 class CopyOut extends Copy {
   #lines: Buffer[] = []
   #blocks: Block[] = []
-  #told: (() => void) | undefined
+  #wake: (() => void) | undefined
   #isOver = false
 
   constructor(text: string) {
@@ -409,7 +409,7 @@ class CopyOut extends Copy {
     void this.ended.then(() => {
       this.#cut()
       this.#isOver = true
-      this.#told?.()
+      this.#wake?.()
     })
   }
 
@@ -425,7 +425,7 @@ class CopyOut extends Copy {
     if (this.#lines.length === 0) return
     this.#blocks.push({ text: Buffer.concat(this.#lines).toString(), rows: this.#lines.length })
     this.#lines = []
-    this.#told?.()
+    this.#wake?.()
   }
 
   async *blocks(): AsyncGenerator<Block> {
@@ -438,7 +438,7 @@ class CopyOut extends Copy {
       if (this.#isOver) break
       this.wire?.stream.resume()
       await new Promise<void>((resolve) => {
-        this.#told = resolve
+        this.#wake = resolve
       })
     }
     if (this.error) throw this.error

@@ -46,7 +46,7 @@ const INSERT_PARTNER = query<PartnerRow>(`${insertInto('partners')} on conflict 
 const UPDATE_PARTNER = query(
   `update partners set ${assigned(columnsToAdd('partners', 'partner_slug'))} where partner_slug = :partner_slug`,
 )
-/** What is said again in a month takes the place of what was said earlier in it. */
+/** An end that is set again in the same month replaces the earlier one. */
 const PUT_MINIMUM_END = query(
   `${insertInto('minimum_ends')} on conflict (partner_slug, from_month) do update set
      ${overwritten(['last_month', 'digest'])}`,

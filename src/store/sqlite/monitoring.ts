@@ -178,7 +178,7 @@ function closedFiles(db: Database): Look {
       const { uid, mode } = stats
       const own = process.geteuid?.() ?? uid
       const nameOf = (id: number): string => userName(id) ?? `user ${id}`
-      const message = `belongs to ${nameOf(uid)} and has mode 0${(mode & 0o777).toString(8)}: ${nameOf(own)}, who runs this, can open it no more, so whatever starts next fails`
+      const message = `belongs to ${nameOf(uid)} and has mode 0${(mode & 0o777).toString(8)}: ${nameOf(own)}, who runs this, can no longer open it, so whatever starts next fails`
       const next = uid === own ? ['chmod', '600', file] : giveBack(file)
       return [ticket('file_closed', file, message, { severity: 'page', next })]
     })

@@ -56,8 +56,10 @@ export type Mark = {
   position: string
 } & History
 
-/** Takes the locks of a scope, then reads the clock. `found` is told what is on
- * record of migrations and what the server has been through, and may throw. */
+/**
+ * Takes the locks of a scope, then reads the clock. `found` gets what is on record of migrations and what the server
+ * has been through, and may throw.
+ */
 export async function enter(
   tx: Pipeline,
   { tenants = [], alone, key, keys = key === undefined ? [] : [key], waitsMs, stopsWhenStill }: Scope,
@@ -73,7 +75,7 @@ export async function enter(
     tx.get(TIMES, { clock, tenants: ids, key: first }),
     ...others.map((other) => tx.get(LIFE, { key: other })),
   ])
-  if (!row) throw new Error('the gate told no time')
+  if (!row) throw new Error('the gate returned no time')
   found(row)
   const real = Number(row.real) as Instant
   const lives = new Map(

@@ -176,8 +176,8 @@ const leaveStanding = (
   })
 
 /**
- * What the replaced databases tell, compared with the copy: the one just kept, and those that it had replaced itself,
- * if it stood still.
+ * What the replaced databases have and the copy lacks: the one just kept, and those that it had replaced itself, if it
+ * stood still.
  */
 const sinceCopyOf = (
   aside: string,
