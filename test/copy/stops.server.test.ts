@@ -222,7 +222,6 @@ for (const kind of ['file', 'server'] as const) {
   })
 
   test(`on a ${kind} what was issued since the copy is kept, so that no number is given twice`, async (t) => {
-    if (!hasTool(t, 'postgres')) return
     const place = await placeOf(t, kind)
     const series = { prefix: 'R-', first: 1, digits: 3 }
     const entry = ({ number, partnerSlug }: Issued) => ({
