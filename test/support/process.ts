@@ -45,6 +45,7 @@ function isStale(): boolean {
     'src/**/*.{ts,js,css}',
     'sql/**/*.sql',
     'docs/**/*.md',
+    'docs/examples/*/*.{mjs,py}',
     '*.md',
     'deploy/**',
     'bin/*.ts',
