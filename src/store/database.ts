@@ -30,6 +30,8 @@ type AsFile = {
   backUp(copy: string, options: { replace: boolean }): Promise<{ bytes: number }>
   /** Puts a copy in its place, and keeps what it replaces. Throws database_sealed unless `force` is given. */
   restore(restoring: Restoring, options: { now: Instant; force: boolean }): Promise<Replaced>
+  /** How many lines of its list of erasures are damaged. */
+  countUnreadErasures(): Promise<number>
 }
 
 /** A database that is not open. Its methods throw Problems that say what to do. */

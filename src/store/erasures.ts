@@ -34,5 +34,9 @@ export const erasureLine = ({ sha256, at }: Erasure): string => `${sha256} ${for
 
 const LINE = /^([0-9a-f]{64}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/gm
 
+/** How many lines are damaged or cut off: whom they stand for, nobody can tell. */
+export const unreadErasuresIn = (text: string): number =>
+  text.split('\n').filter((line) => line !== '').length - erasuresIn(text).length
+
 export const erasuresIn = (text: string): Erasure[] =>
   [...text.matchAll(LINE)].map(([, sha256 = '', at = '']) => ({ sha256, at: Date.parse(at) as Instant }))

@@ -9,7 +9,7 @@ import type { Environment, Tenant } from '../core/partner.ts'
 import { setHeld, setPartnerStatus } from '../core/partner.ts'
 import { writePlan } from '../core/plan.ts'
 import { Problem } from '../core/problem.ts'
-import { earlier, type Instant } from '../core/time.ts'
+import { earlier, type Frequency, type Instant } from '../core/time.ts'
 import { setUserStatus } from '../core/user.ts'
 import { type Erasure, latestErasures } from './erasures.ts'
 import type { AuditEntry, Store } from './store.ts'
@@ -53,6 +53,16 @@ export type UnknownTrade = {
   recordedAt: Instant
 }
 
+/** A plan whose partner has changed its terms since: from the copy, it would be bought on the old ones. */
+export type OtherTerms = {
+  partnerSlug: string
+  environment: Environment
+  partnerPlanId: string
+  inCopy: Terms
+  since: Terms
+}
+type Terms = { amount: bigint; frequency: Frequency }
+
 /** What an operator did that the copy knows nothing of and that is not a stop, such as a change of a tier. */
 export type UnknownAction = { at: Instant; action: string; subject: string }
 
@@ -67,12 +77,13 @@ export type SinceCopy = {
   trades: UnknownTrade[]
   /** Late fills that nobody has decided on: the partner was answered, and will not send them again by itself. */
   lateFills: UnknownTrade[]
+  terms: OtherTerms[]
   actions: UnknownAction[]
   /** In the order of their numbers. */
   issued: UnknownInvoice[]
   /** How many of each the copy lacks, and how many executions are open in it that had ended. */
   counts: Record<keyof typeof COUNTS, number>
-  /** What could not be read, and why. */
+  /** What was not read, and why. */
   unread: string[]
 }
 
@@ -142,6 +153,9 @@ const COUNTS = {
   users: lacking('users', 'user_id'),
   plans: lacking('plans', 'plan_id'),
   keys: lacking('api_keys', 'key_id'),
+  // A registration has a secret of its own, so one with another secret is not known in the copy.
+  webhooks: `select count(*) as n from old.webhooks o ${IN_COPY}
+    where not exists (select 1 from webhooks n where n.tenant_id = t.tenant_id and n.secret = o.secret)`,
 }
 
 const TRADES = `select t.partner_slug, t.environment, p.partner_plan_id, o.execution_id, o.partner_order_id, o.usd_amount,
@@ -157,6 +171,20 @@ const LATE_FILLS = `select t.partner_slug, t.environment, p.partner_plan_id, o.e
   where o.decided_at is null and not exists (
     select 1 from late_reports n where n.execution_id = o.execution_id and n.fingerprint = o.fingerprint)
   order by o.received_at, o.report_id limit ${TRADES_LISTED_MAX}`
+
+// Of two copies put back in a row, the first can be the older one, so the later change counts.
+const TERMS = `select t.partner_slug, t.environment, o.partner_plan_id, n.amount_usd as copy_usd,
+    n.frequency as copy_frequency, o.amount_usd, o.frequency
+  from ${PLANS}
+  where (o.amount_usd <> n.amount_usd or o.frequency <> n.frequency) and o.updated_at > n.updated_at
+    and o.status <> 'cancelled' and n.status <> 'cancelled'
+  order by o.plan_id limit ${TRADES_LISTED_MAX}`
+
+// When it went on, the latest no longer named what it had replaced. A copy that has the entry is from after that.
+const RESUMED = `select o.detail from old.audit o
+  where o.action = 'database.resume' and not exists (
+    select 1 from audit n where n.action = o.action and n.at = o.at)
+  order by o.audit_id`
 
 // Its number alone may be another entry's: each of the two has gone on by itself. What ended something is among the
 // stops, what was issued has a list of its own, and a sandbox is not missed.
@@ -180,14 +208,25 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
     stops: [],
     trades: [],
     lateFills: [],
+    terms: [],
     actions: [],
     issued: [],
-    counts: { executions: 0, trades: 0, adjustments: 0, executions_ended: 0, users: 0, plans: 0, keys: 0 },
+    counts: {
+      executions: 0,
+      trades: 0,
+      adjustments: 0,
+      executions_ended: 0,
+      users: 0,
+      plans: 0,
+      keys: 0,
+      webhooks: 0,
+    },
     unread: [],
   }
   const known = new Set<string>()
   const trades = new Map<string, UnknownTrade>()
   const lateFills = new Map<string, UnknownTrade>()
+  const terms = new Map<string, OtherTerms>()
   const actions = new Map<string, UnknownAction>()
   for (const { name, ask } of replaced) {
     const failures = new Map<string, string[]>()
@@ -213,6 +252,10 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
     for (const row of await rowsOf('trades', TRADES)) trades.set(String(row.execution_id), tradeOf(row))
     for (const row of await rowsOf('late fills', LATE_FILLS))
       lateFills.set(`${row.execution_id} ${row.partner_order_id} ${row.recorded_at}`, tradeOf(row))
+    for (const row of await rowsOf('terms of plans', TERMS)) {
+      const key = JSON.stringify([row.partner_slug, row.environment, row.partner_plan_id])
+      if (!terms.has(key)) terms.set(key, termsOf(row))
+    }
     for (const { at, action, subject } of await rowsOf('audit', ACTIONS)) {
       const done = { at: Number(at) as Instant, action: String(action), subject: String(subject) }
       actions.set(JSON.stringify(done), done)
@@ -221,6 +264,9 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
       const one = invoiceOf(row)
       if (sinceCopy.issued.every(({ number }) => number !== one.number)) sinceCopy.issued.push(one)
     }
+    if (name === sinceCopy.names[0])
+      for (const { detail } of await rowsOf('audit', RESUMED))
+        sinceCopy.unread.push(...notAsked(String(detail), sinceCopy))
     for (const [failure, what] of failures)
       sinceCopy.unread.push(`${what.join(', ')} of ${name} (${failure})`)
   }
@@ -231,9 +277,30 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
   sinceCopy.issued.sort((a, b) =>
     a.series === b.series ? a.position - b.position : a.series < b.series ? -1 : 1,
   )
+  sinceCopy.terms = [...terms.values()]
   sinceCopy.actions = [...actions.values()].sort((a, b) => a.at - b.at)
   sinceCopy.stops.sort((a, b) => STOP_KINDS.indexOf(a.kind) - STOP_KINDS.indexOf(b.kind))
   return sinceCopy
+}
+
+/** What gave way before a resume may have been started again since: only an operator can tell. */
+function notAsked(detail: string, { names }: SinceCopy): string[] {
+  return replacedIn(detail)
+    .filter((name) => !names.includes(name))
+    .map(
+      (name) =>
+        `${name} gave way before the last resume: to have its stops too, restore it first, then the copy`,
+    )
+}
+
+/** Of an entry that is perhaps damaged, and of an earlier version none. */
+function replacedIn(detail: string): string[] {
+  try {
+    const { replaced } = JSON.parse(detail) as { replaced?: unknown }
+    return Array.isArray(replaced) ? replaced.map(String) : []
+  } catch {
+    return []
+  }
 }
 
 const textOrNull = (value: unknown): string | null =>
@@ -274,6 +341,14 @@ const invoiceOf = (row: Record<string, unknown>): UnknownInvoice => ({
   net: BigInt(row.net_usd as bigint) as Usd,
   tax: BigInt(row.tax_usd as bigint) as Usd,
   details: String(row.details),
+})
+
+const termsOf = (row: Record<string, unknown>): OtherTerms => ({
+  partnerSlug: String(row.partner_slug),
+  environment: String(row.environment) as Environment,
+  partnerPlanId: String(row.partner_plan_id),
+  inCopy: { amount: BigInt(row.copy_usd as bigint), frequency: String(row.copy_frequency) as Frequency },
+  since: { amount: BigInt(row.amount_usd as bigint), frequency: String(row.frequency) as Frequency },
 })
 
 const purchaseKey = ({ partnerSlug, environment, partnerOrderId, usd, btc }: UnknownTrade): string =>

@@ -46,7 +46,7 @@ export function* goOn(
   if (!restored && !lost) return { restored, lost }
   const detail = {
     ...entry.detail,
-    ...(restored && { restored_at: restored.at, copy: restored.copy }),
+    ...(restored && { restored_at: restored.at, copy: restored.copy, replaced: restored.replaced }),
     ...(lost && { writes: lost.writes, tenants: lost.tenants, server: lost.server }),
   }
   yield* tx.run(END)

@@ -10,11 +10,13 @@ import { cancelByHand } from '../../src/core/confirmation.ts'
 import type { ExecutionId } from '../../src/core/execution.ts'
 import type { Issued } from '../../src/core/fees.ts'
 import { revoke } from '../../src/core/key.ts'
-import { usd } from '../../src/core/money.ts'
+import { type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { setHeld, setPartnerStatus, type Tenant } from '../../src/core/partner.ts'
-import { HOUR_MS, type Instant } from '../../src/core/time.ts'
+import type { PlanStatus } from '../../src/core/plan.ts'
+import { type Frequency, HOUR_MS, type Instant } from '../../src/core/time.ts'
 import { linkUser } from '../../src/core/user.ts'
+import { register } from '../../src/core/webhook.ts'
 import type { Store } from '../../src/store/store.ts'
 import { lay } from '../releases/release.ts'
 import {
@@ -30,7 +32,7 @@ import {
   tick,
 } from '../store/world.ts'
 import { emptyDatabase, ourServer } from '../support/postgres-server.ts'
-import { errorOf, openShell, type Shell, succeed, T0 } from '../support/service.ts'
+import { errorOf, openShell, runHere, type Shell, succeed, T0 } from '../support/service.ts'
 
 type Place = {
   shell: Shell
@@ -49,6 +51,7 @@ type Told = {
     late_fills: { partner_order_id: string; usd_amount: string; partner_plan_id: string | null }[]
     done: { action: string; subject: string }[]
     issued: { invoice_number: string; kept: boolean }[]
+    changed_plans: Record<string, string>[]
     unread: string[]
   } | null
   replaced: string
@@ -326,6 +329,73 @@ for (const kind of ['file', 'server'] as const) {
     assert.match(words, /Done by operators since the copy, and not in it:\n {2}\S+Z tier\.set basic\n/)
   })
 
+  test(`on a ${kind} a restore after a resume names what it does not read, and what to do about it`, async (t) => {
+    const place = await placeOf(t, kind)
+    await copied(place)
+    await place.within(STOPS.plan_cancelled as Stopping)
+    const { replaced } = await place.restore()
+    await place.on('restore', '--resume')
+    place.shell.advance(1_000)
+    const late = await place.restore('--carry-stops')
+    assert.deepEqual(kindsOf(late), [])
+    const why = `${replaced} gave way before the last resume: to have its stops too, restore it first, then the copy`
+    assert.deepEqual(late.since_copy?.unread, [why])
+    if (kind === 'file') {
+      place.shell.advance(1_000)
+      await place.on('restore', replaced)
+      place.shell.advance(1_000)
+      assert.ok(kindsOf(await place.restore('--carry-stops')).includes('plan_cancelled'))
+    }
+    // A backup from after the resume has what it needs to know.
+    await place.on('restore', '--resume')
+    await place.on('backup', place.copy, '--force')
+    place.shell.advance(1_000)
+    assert.deepEqual((await place.restore()).since_copy?.unread, [])
+  })
+
+  test(`on a ${kind} a plan whose terms were changed since is told, and its partner is to be held`, async (t) => {
+    const place = await placeOf(t, kind)
+    await copied(place)
+    const older = readFileSync(place.copy)
+    const send = (user: string, change: { amount?: Usd; frequency?: Frequency; status?: PlanStatus }) =>
+      place.within((store, live) =>
+        sendPlan(store, live, { partnerUserId: user, partnerPlanId: `plan-${user}`, ...change }),
+      )
+    await send('u1', { amount: usd('12.50'), frequency: 'weekly' })
+    await send('u2', { amount: usd('12.50'), status: 'cancelled' })
+    await send('u3', { status: 'paused' })
+    await place.within((store, live) =>
+      store.changeWebhook(live, (seen, now) => register(seen, 'https://a.example/', 'new', now)),
+    )
+    const changed = {
+      ...{ partner_slug: 'acme', environment: 'live', partner_plan_id: 'plan-u1' },
+      ...{ amount_usd: '12.50', frequency: 'weekly', copy_amount_usd: '60.00', copy_frequency: 'daily' },
+    }
+    const told = await place.restore()
+    assert.deepEqual([told.since_copy?.changed_plans, told.since_copy?.unread], [[changed], []])
+    assert.equal(told.since_copy?.lacking.webhooks, 1)
+    const next = told.next.map(({ command }) => command.replace(/ --db \S+/, ''))
+    const hold = next.indexOf('tranche partner hold acme')
+    assert.ok(hold > 0 && hold < next.indexOf('tranche restore --resume'), next.join('\n'))
+    place.shell.advance(1_000)
+    assert.deepEqual((await place.restore('--carry-stops')).since_copy?.changed_plans, [changed])
+    // As the step says: held, it goes on, and the partner sends the plan again.
+    await place.on('partner', 'hold', 'acme')
+    await place.on('restore', '--resume')
+    await send('u1', { amount: usd('12.50'), frequency: 'weekly' })
+    await place.on('partner', 'release', 'acme')
+    // An older copy, and then the newer one: what only the older one does not know is no change.
+    await place.on('backup', place.copy, '--force')
+    const newer = readFileSync(place.copy)
+    writeFileSync(place.copy, older)
+    place.shell.advance(1_000)
+    await place.restore()
+    writeFileSync(place.copy, newer)
+    place.shell.advance(1_000)
+    const words = await place.on('restore', place.copy, '--force')
+    assert.doesNotMatch(words, /Plans changed/)
+  })
+
   test(`on a ${kind} what was erased is erased again from whatever backup, until it is given anew`, async (t) => {
     const place = await placeOf(t, kind)
     await copied(place)
@@ -468,6 +538,27 @@ test('a database of an earlier release that gives way tells what it has stopped,
     readdirSync('.').filter((name) => name.includes('before-migration')),
     [],
   )
+})
+
+test('lines of the list of erasures that cannot be read are said, and the others are done', async (t) => {
+  const place = await placeOf(t, 'file')
+  await copied(place)
+  await place.within(async (store, live) => {
+    await store.eraseUser(live, 'u5', AUDIT)
+    await store.eraseUser(live, 'u6', AUDIT)
+  })
+  rmSync(place.db)
+  const list = `${place.db}.erasures`
+  // Each user has a line for each key of the tenant.
+  const lines = readFileSync(list, 'utf8').trimEnd().split('\n')
+  const ofFirst = lines.length / 2
+  writeFileSync(list, lines.map((line, at) => `${at < ofFirst ? 'v' : ''}${line}\n`).join(''))
+  const { code, out, err } = await runHere(['--db', place.db, 'restore', place.copy], {
+    machine: place.shell.machine,
+  })
+  assert.equal(code, 0)
+  assert.match(out, /\n1 user erased again\n/)
+  assert.ok(err.startsWith(`warning: ${ofFirst} lines of ${list} cannot be read`), err)
 })
 
 test('of a damaged database as much is told as can be read, and it is said', async (t) => {

@@ -173,7 +173,7 @@ suite('restore', { concurrency: 3 }, () => {
       const { code, err } = await trancheHere(file, 'restore', copy)
       assert.equal(code, 0)
       // What it would tell of the time since the copy is lost, and that is said.
-      assert.match(err, how === 'lost' ? /^$/ : /^warning: could not be read: partner_disabled, .*\n$/)
+      assert.match(err, how === 'lost' ? /^$/ : /^warning: not read: partner_disabled, .*\n$/)
       assert.equal(email(file), null)
       assert.deepEqual(await soundUsers(t, file), ['u1'])
       const [keptLog = ''] = kept(file).filter((name) => name.endsWith('-wal'))

@@ -11,6 +11,7 @@ import type { Restoring } from '../../store/copying.ts'
 import type { Database, Replaced } from '../../store/database.ts'
 import type {
   Mended,
+  OtherTerms,
   SinceCopy,
   Stop,
   UnknownAction,
@@ -57,6 +58,12 @@ async function putBack(
   const { mend } = await import('../../store/replaced.ts')
   const audit = auditEntry(cli, 'database.restore', shown, { from: copy })
   const erasures = await database.erasures()
+  const unread = (await database.asFile?.countUnreadErasures()) ?? 0
+  if (unread > 0)
+    warn(
+      cli,
+      `${counted(unread, 'line')} of ${shown}.erasures cannot be read, and whoever was erased there may have the e-mail back: erase them again, as \`tranche audit\` of the old database or your own records have them`,
+    )
   const outcome: Outcome = {
     sinceCopy: null,
     mended: { erasedAgain: 0, carried: [], kept: new Set(), audits: [] },
@@ -115,6 +122,7 @@ function show(cli: Cli, asked: Asked, old: Replaced, { sinceCopy, mended }: Outc
       lacking: sinceCopy.counts,
       trades: sinceCopy.trades.map(tradeJson),
       late_fills: sinceCopy.lateFills.map(tradeJson),
+      changed_plans: sinceCopy.terms.map(termsJson),
       done: sinceCopy.actions.map(({ at, action, subject }) => ({ at: formatInstant(at), action, subject })),
       issued: sinceCopy.issued.map(({ number, partnerSlug, month }) => ({
         invoice_number: number,
@@ -126,7 +134,7 @@ function show(cli: Cli, asked: Asked, old: Replaced, { sinceCopy, mended }: Outc
     },
     next,
   }
-  for (const why of sinceCopy?.unread ?? []) warn(cli, `could not be read: ${why}`)
+  for (const why of sinceCopy?.unread ?? []) warn(cli, `not read: ${why}`)
   const played = old.playedIn.map((name) => `${name} was played into it`)
   const left = [
     old.database && `the old one is ${old.database}`,
@@ -160,7 +168,7 @@ const invoiceInWords = ({ number, partnerSlug, month }: UnknownInvoice): string 
   `${number} ${partnerSlug} ${month}`
 
 function sinceCopyInWords(
-  { stops, counts, trades, lateFills, actions }: SinceCopy,
+  { stops, counts, trades, lateFills, terms, actions }: SinceCopy,
   carryStops: boolean,
 ): string[] {
   const lines: string[] = []
@@ -176,6 +184,7 @@ function sinceCopyInWords(
     users > 0 && counted(users, 'user'),
     plans > 0 && counted(plans, 'plan'),
     keys > 0 && counted(keys, 'key'),
+    counts.webhooks > 0 && counted(counts.webhooks, 'webhook registration'),
   ].filter((part) => part !== false)
   if (parts.length > 0) lines.push(`The copy lacks ${parts.join(', ')}.`)
   if (ended > 0) lines.push(`${counted(ended, 'execution')} open in the copy had ended.`)
@@ -184,6 +193,11 @@ function sinceCopyInWords(
     lines.push(
       'Reported since the copy, and kept as late fills there alone:',
       ...listed(lateFills, tradeInWords),
+    )
+  if (terms.length > 0)
+    lines.push(
+      'Plans changed since the copy, which would fire on the old terms:',
+      ...listed(terms, termsInWords),
     )
   if (actions.length > 0)
     lines.push('Done by operators since the copy, and not in it:', ...listed(actions, actionInWords))
@@ -226,6 +240,21 @@ const tradeInWords = (trade: UnknownTrade): string => {
   return `${partner_slug} ${environment} ${plan} order ${partner_order_id}: ${usd_amount} USD, ${btc_amount} BTC`
 }
 
+const termsJson = ({ partnerSlug, environment, partnerPlanId, inCopy, since }: OtherTerms) => ({
+  partner_slug: partnerSlug,
+  environment,
+  partner_plan_id: partnerPlanId,
+  amount_usd: formatUsd(since.amount as Usd),
+  frequency: since.frequency,
+  copy_amount_usd: formatUsd(inCopy.amount as Usd),
+  copy_frequency: inCopy.frequency,
+})
+
+const termsInWords = (terms: OtherTerms): string => {
+  const plan = termsJson(terms)
+  return `${plan.partner_slug} ${plan.environment} plan ${plan.partner_plan_id}: ${plan.amount_usd} USD ${plan.frequency}, in the copy ${plan.copy_amount_usd} USD ${plan.copy_frequency}`
+}
+
 const actionInWords = ({ at, action, subject }: UnknownAction): string =>
   `${formatInstant(at)} ${action} ${subject}`
 
@@ -248,9 +277,20 @@ function stepsFrom(cli: Cli, { copy, carryStops }: Asked, sinceCopy: SinceCopy |
       'for each partner: its own orders against the ledger; what the ledger lacks is booked with `trade record`',
       ...['billing', 'reconcile', '--against', 'ORDERS.csv', '--month', month, '--partner', 'SLUG'],
     ),
+    ...partnersWithOtherTerms(sinceCopy).map((slug) =>
+      step(
+        'keeps its plans from firing on the old terms: when it goes on, let it send them again, then `partner release`',
+        ...['partner', 'hold', slug],
+      ),
+    ),
     step('says what would fire, and fires nothing', 'tick', '--dry-run'),
     step('lets it go on', ...RESUME.slice(1)),
   ]
+}
+
+const partnersWithOtherTerms = (sinceCopy: SinceCopy | null): string[] => {
+  const live = sinceCopy?.terms.filter(({ environment }) => environment === 'live') ?? []
+  return [...new Set(live.map(({ partnerSlug }) => partnerSlug))]
 }
 
 // --resume: lets a database go on that stands still.

@@ -30,6 +30,10 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
       const { restore } = await import('./file/restore.ts')
       return restore(restoring, file, { ...options, clock })
     },
+    async countUnreadErasures() {
+      const { countUnreadErasures } = await import('./file/erasures.ts')
+      return countUnreadErasures(file)
+    },
   },
   async seal() {
     const { seenSeal } = await import('./copying.ts')

@@ -4,7 +4,7 @@ import { constants, existsSync, fstatSync, fsyncSync, readFileSync, readSync, wr
 import { dirname } from 'node:path'
 import { withPlain } from '../../../plain-file.ts'
 import { sync } from '../../../whole-file.ts'
-import { type Erasure, erasureLine, erasuresIn } from '../../erasures.ts'
+import { type Erasure, erasureLine, erasuresIn, unreadErasuresIn } from '../../erasures.ts'
 import { erasuresFile, giveToFolderOwner, ownersBeside } from './files.ts'
 
 /** Resolves when they are on the disk. */
@@ -32,10 +32,14 @@ function endsInLine(descriptor: number): boolean {
   return last.toString() === '\n'
 }
 
-export function readErasures(database: string): Erasure[] {
+export const readErasures = (database: string): Erasure[] => erasuresIn(textBeside(database))
+
+export const countUnreadErasures = (database: string): number => unreadErasuresIn(textBeside(database))
+
+function textBeside(database: string): string {
   const file = erasuresFile(database)
-  if (!existsSync(file)) return []
+  if (!existsSync(file)) return ''
   return withPlain(file, { ownedBy: () => ownersBeside(file) }, (descriptor) =>
-    erasuresIn(readFileSync(descriptor, 'utf8')),
+    readFileSync(descriptor, 'utf8'),
   )
 }
