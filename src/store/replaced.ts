@@ -157,6 +157,7 @@ const COUNTS = {
   webhooks: `select count(*) as n from old.webhooks o ${IN_COPY}
     where not exists (select 1 from webhooks n where n.tenant_id = t.tenant_id and n.secret = o.secret)`,
 }
+const NONE_LACKING = Object.fromEntries(Object.keys(COUNTS).map((what) => [what, 0])) as SinceCopy['counts']
 
 const TRADES = `select t.partner_slug, t.environment, p.partner_plan_id, o.execution_id, o.partner_order_id, o.usd_amount,
     o.btc_amount, o.recorded_at
@@ -211,16 +212,7 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
     terms: [],
     actions: [],
     issued: [],
-    counts: {
-      executions: 0,
-      trades: 0,
-      adjustments: 0,
-      executions_ended: 0,
-      users: 0,
-      plans: 0,
-      keys: 0,
-      webhooks: 0,
-    },
+    counts: { ...NONE_LACKING },
     unread: [],
   }
   const known = new Set<string>()
