@@ -24,8 +24,8 @@ export const COPIES: readonly Row[] = [
     by: ['copy'],
     breaks:
       'A restore forgets what was issued since the backup. Numbers that customers have are given again.',
-    find: 'for (const one of told?.issued ?? [])',
-    replace: 'for (const one of told?.issued.slice(1) ?? [])',
+    find: 'for (const one of sinceCopy?.issued ?? [])',
+    replace: 'for (const one of sinceCopy?.issued.slice(1) ?? [])',
   },
   {
     name: 'verification-compares-nothing',
