@@ -1,7 +1,7 @@
 // Sandbox time: takes one test environment through a span of time as the scheduler would have, but at once.
 
 import type { Price } from '../core/money.ts'
-import type { Tenant } from '../core/partner.ts'
+import type { Caller } from '../core/partner.ts'
 import { sigma } from '../core/price.ts'
 import { Problem } from '../core/problem.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/time.ts'
@@ -24,7 +24,8 @@ export const EXACT_PLANS_MAX = 1_000
 type AdvanceOptions = {
   store: Store
   machine: Machine
-  tenant: Tenant
+  /** With a key, its call does nothing more once the key has ended. */
+  tenant: Caller
   byMs: number
   /** The price during the whole advance; null for the newest stored one, if there is one. */
   price: Price | null

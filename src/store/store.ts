@@ -416,7 +416,7 @@ export interface SandboxStore {
    * under way, and sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
    */
   beginAdvance(
-    tenant: Tenant,
+    tenant: Caller,
     byMs: number,
     audit: AuditEntry,
   ): Promise<{ sandbox: Sandbox; plans: number; wakeUpId: number; end: () => Promise<void> }>
@@ -430,7 +430,7 @@ export interface SandboxStore {
   countExpiredLeases(tenant: Tenant, from: Instant, to: Instant): Promise<number>
   /** Fires a tranche of one plan. Throws plan_not_found, sandbox_refused. If `decide` throws, everything is undone. */
   fireInSandbox(
-    tenant: Tenant,
+    tenant: Caller,
     partnerPlanId: string,
     decisions: PlanDecisions,
     audit: AuditEntry,

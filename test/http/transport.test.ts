@@ -601,7 +601,8 @@ test('a call with a key that has ended is logged with its partner, once a minute
   const [keyId = ''] = (await service.store.listKeys('acme')).map((key) => key.keyId)
   await service.store.changeKey(keyId, (key, at) => ({ key: revoke(key, at), successor: null }), AUDIT)
   const endedAt = formatInstant(service.now())
-  const warned = () => entries.filter(({ level }) => level === 'warn')
+  // How many refused calls are not logged one by one is said of each second, whatever their key.
+  const warned = () => entries.filter(({ message }) => message.startsWith('a call with a key'))
   const said = (calls: number) => ({
     level: 'warn',
     message: 'a call with a key that is revoked',

@@ -366,7 +366,7 @@ async function openHosts(t: TestContext) {
   const [first, second] = await poll(store, acme, 2)
   assert.ok(first && second)
   return {
-    ...{ store, other, pool, setClock, first, second, keyId: ending.keyId },
+    ...{ store, other, machine, pool, setClock, first, second, keyId: ending.keyId },
     caller: { ...acme, keyId: ending.keyId } as Caller,
     beside: { ...acme, keyId: lasting.keyId } as Caller,
   }
@@ -452,6 +452,20 @@ for (const [ending, end] of Object.entries(ends))
       assert.deepEqual(rows, [{ execution_id: second.executionId }])
       assert.equal((await poll(store, beside)).length, 1, 'what was pending was handed to nobody')
     }
+  })
+
+for (const [ending, end] of Object.entries(ends))
+  test(`a key that ${ending} moves, fires and wipes nothing of its sandbox any more`, async (t) => {
+    const hosts = await openHosts(t)
+    const { store, machine, pool, caller } = hosts
+    const pass = decisions(await store.peekPass(), HOUR_MS, machine)
+    await end(hosts)
+    const before = await written(pool)
+    const isRefused = problem(ending.includes('disabled') ? 'partner_disabled' : 'key_invalid')
+    await assert.rejects(store.beginAdvance(caller, HOUR_MS, AUDIT), isRefused)
+    await assert.rejects(store.fireInSandbox(caller, 'p1', pass, AUDIT), isRefused)
+    await assert.rejects(store.resetSandbox(caller, AUDIT), isRefused)
+    assert.deepEqual(await written(pool), before)
   })
 
 test('a revocation waits for the writes of its key that are under way, and comes after them', async (t) => {

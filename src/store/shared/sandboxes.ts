@@ -88,9 +88,11 @@ export type OwnSandboxes = {
 
 /** Nothing fires in a database that stands still, not even here: a sandbox plays what the service does. */
 const firing = (tenant: Tenant): Scope => ({ ...ofTenant(tenant), stopsWhenStill: true })
+/** For a key, whose call does nothing more once it has ended, or for an operator. */
+const firingFor = (caller: Caller): Scope => ({ ...firing(caller), key: caller.keyId })
 /** Then a partner wipes nothing either; an operator may. */
 const wiping = (caller: Caller): Scope => ({
-  ...ofTenant(caller),
+  ...firingFor(caller),
   alone: 'tenants',
   stopsWhenStill: caller.keyId !== undefined,
 })
@@ -119,7 +121,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
             addAudit(tx, entry, real),
           )
           return { sandbox, plans: Number(counted?.plans), wakeUpId, end: async () => end() }
-        }, firing(tenant))
+        }, firingFor(tenant))
       } catch (error) {
         await end()
         throw error
@@ -174,7 +176,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
           yield* tx.together(own.writeWakeUps(tx, wakeUpId, fired, real), addAudit(tx, entry, real))
           return { fired: first, wakeUpId }
         },
-        { ...firing(tenant), onceMore: true },
+        { ...firingFor(tenant), onceMore: true },
       ),
 
     async resetSandbox(tenant, entry) {
