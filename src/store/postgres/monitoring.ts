@@ -103,7 +103,7 @@ export const OPS_SQL: OpsSql = {
 }
 
 // Up to which execution none is missing any more. Ids ascend with time, but are not committed in order: a write reads
-// the newest id behind the gate of months (../server/month-gate.ts), and assigns higher ones. So once every write that
+// the newest id behind the gate of months (server/month-gate.ts), and assigns higher ones. So once every write that
 // was behind the gate when an id was seen has ended, everything up to that id is there.
 
 /** A write takes milliseconds. This is how often to check whether the last one has ended, for half a second in all. */

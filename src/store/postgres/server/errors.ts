@@ -14,7 +14,7 @@ const NONE_FREE = /timeout exceeded when trying to connect/
 const IS_NO_SERVER = /^received invalid response|error establishing an SSL connection/
 const ASKS_OTHERWISE = /^Unknown auth|^SASL: /
 
-/** The code that a database which has moved answers with (../copying/seal.ts). */
+/** The code that a database which has moved answers with (../../seal.ts). */
 export const SEALED_STATE = 'TS001'
 const SEALED = new RegExp(`^${SEALED_STATE}$`)
 
