@@ -134,7 +134,7 @@ const TRIGGER_MEANING: Record<Trigger, string> = {
 const triggers = ({ tranches }: Account): Promise<string> =>
   renderTable(
     [
-      { title: 'WHY', of: (trigger) => TRIGGER_NAME[trigger] },
+      { title: 'TRIGGER', of: (trigger) => TRIGGER_NAME[trigger] },
       { title: 'TRANCHES', of: (trigger) => grouped(tranches.by_trigger[trigger]), right: true },
       { title: 'MEANING', of: (trigger) => TRIGGER_MEANING[trigger] },
     ],
