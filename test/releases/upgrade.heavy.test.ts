@@ -8,12 +8,15 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { formatInstant, type Instant } from '../../src/core/time.ts'
 import { machine } from '../../src/machine.ts'
-import { EXAMPLES, HURRY, ordersIn, rewrite } from '../examples/stage.ts'
+import { EXAMPLES, HURRY, ordersIn, rewrite, SAMPLES } from '../examples/stage.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { EXECUTABLE, finish, type Started, start, startServe } from '../support/process.ts'
 import { hasTool } from '../support/tools.ts'
 import { freePort } from '../support/within.ts'
 import { oldExecutable } from './old-executable.ts'
+
+/** The partner that buys on: the sample in JavaScript, with its venue's book. */
+const [SAMPLE] = SAMPLES
 
 type Kind = 'file' | 'server'
 type Environment = 'test' | 'live'
@@ -74,8 +77,8 @@ async function siteOf(t: TestContext, kind: Kind): Promise<Site | null> {
   const keys = { test: await keyOf('test'), live: await keyOf('live') }
 
   const partner = join(folder, 'partner')
-  cpSync(join(EXAMPLES, 'typescript'), partner, { recursive: true })
-  rewrite(join(partner, 'integration.mts'), HURRY)
+  cpSync(join(EXAMPLES, SAMPLE.folder), partner, { recursive: true })
+  rewrite(join(partner, SAMPLE.main), HURRY)
   return {
     db,
     folder,
@@ -92,9 +95,8 @@ async function siteOf(t: TestContext, kind: Kind): Promise<Site | null> {
       return { status: response.status, headers: response.headers, json: await response.json() }
     },
     async work(environment, by) {
-      const program = [process.execPath, 'partner.ts'] as const
       const settings = { TRANCHE_URL: url, KEY: keys[environment], PATH: process.env.PATH }
-      const sample = start(t, [], { cwd: partner, env: settings, program })
+      const sample = start(t, [], { cwd: partner, env: settings, program: SAMPLE.command })
       const open = async () => {
         const asked = ['execution', 'list', '--partner', 'acme', '--env', environment]
         return (await by.json<{ status: string }[]>(...asked)).filter(
@@ -118,7 +120,7 @@ async function emptyOnServer(name: string): Promise<string> {
 
 /** What the venue has bought, by the key that it was ordered under. */
 const bought = ({ folder }: Site, env: Environment) =>
-  ordersIn(join(folder, `partner/paper-venue-${env}.db`)).map(({ key, order: id, usd }) => ({
+  ordersIn(join(folder, 'partner', SAMPLE.book(env))).map(({ key, order: id, usd }) => ({
     key,
     id,
     usd: Number(usd),

@@ -62,7 +62,7 @@ const crashing = (seed: number): Life => ({ seed, isCrashing: true })
 /** Short lives, which are also part of `npm test`. */
 export const SHORT_LIVES = [whole(5), whole(41)]
 /** With a crash after a commit, and one after a tranche had fired, within the first steps. */
-export const SHORT_CRASHING_LIFE = { ...crashing(8), steps: 5 }
+export const SHORT_CRASHING_LIFE = { ...crashing(12), steps: 5 }
 
 /** On a server, calls at the same moment are done in any order: a seed is a life that differs a little in every run. */
 export const SHORT_LIFE_ON_BOTH = { seed: 5, steps: 20 }
