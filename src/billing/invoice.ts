@@ -460,7 +460,7 @@ export function drawCredit(
   { earlier, net, reason }: { earlier: readonly Issued[]; net: Usd; reason: string },
 ): Pick<Issued, 'net' | 'tax' | 'details'> {
   const { reason: _, ...parties } = partiesOf(invoice)
-  return { ...creditOf(invoice, { earlier, net, tax: parties.tax }), details: detailsOf(parties, reason) }
+  return creditOf(invoice, { earlier, net, tax: parties.tax, details: detailsOf(parties, reason) })
 }
 
 /** A credit note as a page. `invoice` is the one that it corrects. */

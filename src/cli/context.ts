@@ -11,13 +11,14 @@ export type Streams = {
   err: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   in: NodeJS.ReadableStream & { isTTY?: boolean; readableEnded?: boolean }
   /**
-   * Announces that `out` now gets something that cannot be shown again. If it cannot be written, the command fails and
-   * reports it, even when the reader has merely gone away. Absent where nobody watches `out`.
+   * Announces that `out` now gets something that cannot be shown again, or that must not be done again. If it cannot be
+   * written, the command fails and reports it, even when the reader has merely gone away. Absent where nobody watches
+   * `out`.
    */
   shownOnce?: (loss: Loss) => void
 }
 
-/** Something that cannot be shown again, and what to do if it was lost. */
+/** Something that cannot be shown or must not be done again, and what to do if its answer was lost. */
 export type Loss = { what: string; remedy: string }
 
 export type Globals = { db: string; json: boolean; color: boolean }

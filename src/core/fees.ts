@@ -324,16 +324,29 @@ export const signed = ({ corrects }: Pick<Issued, 'corrects'>, amount: Usd): Usd
 
 /**
  * What a credit note gives back, and the tax in it. The tax is that of what was left before less that of what is left
- * after, so that what is left of an invoice always has the tax of its own net amount. Throws invoice_conflict.
+ * after, so that what is left of an invoice always has the tax of its own net amount. Throws invoice_conflict, also for
+ * the same credit again: somebody whom the answer did not reach asks twice.
  */
 export function creditOf(
   invoice: Issued,
-  { earlier, net, tax }: { earlier: readonly Issued[]; net: Usd; tax: Tax | null },
-): { net: Usd; tax: Usd } {
+  {
+    earlier,
+    net,
+    tax,
+    details,
+  }: { earlier: readonly Issued[]; tax: Tax | null } & Pick<Issued, 'net' | 'details'>,
+): Pick<Issued, 'net' | 'tax' | 'details'> {
   if (invoice.corrects !== null)
     throw new Problem(
       'invoice_conflict',
       `${invoice.number} is a credit note; a credit note corrects an invoice.`,
+    )
+  // The details of all credit notes of one invoice differ only in their reasons.
+  const same = earlier.find((one) => one.net === net && one.details === details)
+  if (same)
+    throw new Problem(
+      'invoice_conflict',
+      `${same.number} has credited ${formatUsd(net)} for the same reason already: give another reason if it is to be credited again.`,
     )
   const left = (invoice.net - earlier.reduce((sum, one) => sum + one.net, 0n)) as Usd
   if (net <= 0n || net > left) {
@@ -344,7 +357,7 @@ export function creditOf(
     )
   }
   const after = (left - net) as Usd
-  return { net, tax: (taxOf(left, tax) - taxOf(after, tax)) as Usd }
+  return { net, tax: (taxOf(left, tax) - taxOf(after, tax)) as Usd, details }
 }
 
 // What the law of the issuer asks of an invoice, where it is known: that of the member states of the EU.

@@ -178,6 +178,13 @@ test('a credit note names the invoice that it corrects, and an index has both, b
       5,
       /R-2026-0001 can be credited with 0\.01 to 3320\.98, what earlier credit notes/,
     ],
+    // As by somebody whom the answer has not reached.
+    [
+      'R-2026-0001',
+      '1000.01',
+      5,
+      /R-2027-01 has credited 1000\.01 for the same reason already: give another reason if it is to be/,
+    ],
     ['R-2027-01', '1.00', 5, /R-2027-01 is a credit note/],
     ['R-2026-0009', '1.00', 4, /Invoice R-2026-0009 not found/],
   ] as const) {
@@ -221,6 +228,8 @@ test('a credit note names the invoice that it corrects, and an index has both, b
     audit.map(({ action }) => action).filter((action) => action?.startsWith('billing.')),
     ['billing.issue', 'billing.issue', 'billing.issue', 'billing.credit'],
   )
+  const { detail } = audit.find(({ action }) => action === 'billing.credit') ?? {}
+  assert.equal((detail as unknown as { reason: string }).reason, 'overcharged')
 })
 
 test('the index says which months were forgotten, from the first one that has an invoice', async (t) => {

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite, test } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { openOffice, utc } from '../billing/books.ts'
 import { addressIn, temporaryFolder } from '../support/database.ts'
 import { finish, PROGRAM, SOURCE, start } from '../support/process.ts'
 import { openShell, runHere } from '../support/service.ts'
@@ -118,6 +119,25 @@ suite('process', { concurrency: 4 }, () => {
     const rotated = await unread('key', 'rotate', created, '--overlap', '1s', '--json')
     assert.equal(rotated.code, 1)
     assert.match(JSON.parse(rotated.err).error.message, /^nobody has seen the key key_(?!.*EPIPE.*EPIPE)/)
+  })
+
+  test('a credit note that nobody has heard of is not a success, and is named', async (t) => {
+    const office = await openOffice(t, utc(2026, 8))
+    office.enter('acme', 'live', [{ user: 'u', at: utc(2026, 9, 5), usd: '10000.00', btc: '0.5' }])
+    office.setClock(utc(2026, 10, 3))
+    const settings = join(office.folder, 'billing.json')
+    const party = { name: 'Us', address: ['Here'], country: 'US' }
+    const issuer = { ...party, numbers: { prefix: 'R-' } }
+    writeFileSync(settings, JSON.stringify({ issuer, partners: { acme: party } }))
+    await office.read(`billing issue --month 2026-10 --settings ${settings}`)
+    const credit = `--db ${office.file} billing credit R-0001 --usd 1.00 --reason x --settings ${settings}`
+    const asked = start(t, credit.split(' '), { cwd: office.folder })
+    asked.child.stdout.destroy()
+    assert.equal(await asked.ended, 1)
+    assert.match(
+      asked.err(),
+      /^error: nobody has seen the credit note R-0002 \(.*EPIPE.*\): it is issued, .* billing invoice --number R-0002` prints it\.$/m,
+    )
   })
 
   test('the starter finds the Node of the packages also where npm has linked none', async (t) => {

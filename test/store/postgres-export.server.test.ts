@@ -79,10 +79,8 @@ async function invoice(store: Store, tenants: readonly Tenant[], month: string):
       details: JSON.stringify({ dueDays: 14, notes: NASTY }),
     }
     const { issued } = await store.issueInvoice({ slug, month, ...drawn }, SERIES, () => AUDIT)
-    const credit = (seen: Issued, earlier: readonly Issued[]) => ({
-      ...creditOf(seen, { earlier, net: usd('0.01'), tax: null }),
-      details: '{}',
-    })
+    const credit = (seen: Issued, earlier: readonly Issued[]) =>
+      creditOf(seen, { earlier, net: usd('0.01'), tax: null, details: '{}' })
     await store.creditInvoice(issued.number, SERIES, credit, () => AUDIT)
   }
 }

@@ -2,7 +2,7 @@
 
 import { createTotals, INVOICE_COLUMNS, type InvoiceColumn, type Row } from '../../billing/columns.ts'
 import { issuedJson, issuedPages } from '../../billing/export.ts'
-import { detailsOf, drawCredit } from '../../billing/invoice.ts'
+import { detailsOf, drawCredit, partiesOf } from '../../billing/invoice.ts'
 import { bill } from '../../billing/statement.ts'
 import { type Issued, lacksOf, type Series, taxOf } from '../../core/fees.ts'
 import { formatUsd, type Usd, usd } from '../../core/money.ts'
@@ -94,13 +94,13 @@ function seriesOf(settings: Settings, month: string): Series {
   return series
 }
 
-const entryOf = (cli: Cli, action: string, { number, partnerSlug, month, corrects, net, tax }: Issued) =>
-  auditEntry(cli, action, partnerSlug, {
-    invoice_number: number,
-    month,
-    net_usd: formatUsd(net),
-    tax_usd: formatUsd(tax),
-    ...(corrects !== null && { corrects }),
+const entryOf = (cli: Cli, action: string, issued: Issued) =>
+  auditEntry(cli, action, issued.partnerSlug, {
+    invoice_number: issued.number,
+    month: issued.month,
+    net_usd: formatUsd(issued.net),
+    tax_usd: formatUsd(issued.tax),
+    ...(issued.corrects !== null && { corrects: issued.corrects, reason: partiesOf(issued).reason }),
   })
 
 export type CreditOptions = { number: string; usd: string; reason: string; settings: string }
@@ -123,6 +123,10 @@ export async function creditInvoice(cli: Cli, store: Store, options: CreditOptio
   )
   const row = issuedJson(issued)
   const table = await renderTable(COLUMNS, [row])
+  cli.streams.shownOnce?.({
+    what: `the credit note ${issued.number}`,
+    remedy: `it is issued, so do not credit again; \`${cli.self()} billing invoice --number ${issued.number}\` prints it.`,
+  })
   print(cli, row, () => table)
 }
 

@@ -29,14 +29,17 @@ const issue = (store: Store, slug: string, month: string, series = SERIES) =>
     () => AUDIT,
   )
 
-const credit = (store: Store, number: string, amount: string) =>
+const credit = (store: Store, number: string, amount: string, reason = 'too much') =>
   store.creditInvoice(
     number,
     SERIES,
-    (invoice, earlier) => ({
-      ...creditOf(invoice, { earlier, net: usd(amount), tax: { kind: 'rate', rateBps: 1_900 } }),
-      details: '{"reason":"too much"}',
-    }),
+    (invoice, earlier) =>
+      creditOf(invoice, {
+        earlier,
+        net: usd(amount),
+        tax: { kind: 'rate', rateBps: 1_900 },
+        details: JSON.stringify({ reason }),
+      }),
     () => AUDIT,
   )
 
@@ -137,6 +140,32 @@ export const invoiceContract: Contract = {
     assert.deepEqual(await store.findInvoice('R-007'), issued)
     assert.deepEqual(await store.findInvoiceOf('acme', '2026-01'), issued)
   },
+
+  'a credit that is asked for again is refused, and one with another amount, reason or invoice is not':
+    async (world) => {
+      const { store } = await spring(world)
+      for (const slug of ['acme', 'bolt']) await issue(store, slug, '2026-01')
+      const first = await credit(store, 'R-007', '1.00')
+      const refusal = (of: Issued, amount: string) => ({
+        code: 'invoice_conflict',
+        message: `${of.number} has credited ${amount} for the same reason already: give another reason if it is to be credited again.`,
+      })
+      await assert.rejects(credit(store, 'R-007', '1.00'), refusal(first, '1.00'))
+      for (const [number, amount, reason] of [
+        ['R-007', '1.01', 'too much'],
+        ['R-007', '1.00', 'too much, again'],
+        ['R-008', '1.00', 'too much'],
+      ] as const)
+        assert.equal((await credit(store, number, amount, reason)).net, usd(amount))
+      // One that has given back all is named as well, rather than that nothing is left.
+      const all = await credit(store, 'R-008', '99.00')
+      await assert.rejects(credit(store, 'R-008', '99.00'), refusal(all, '99.00'))
+      const answers = await Promise.allSettled(
+        [store, await world.connect(), store].map((one) => credit(one, 'R-007', '2.00')),
+      )
+      assert.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1)
+      assert.deepEqual(await store.findFaults(), [])
+    },
 
   'who asks at once gets no number twice and leaves none out, on every connection': async (empty) => {
     const world = await spring(empty)
