@@ -81,10 +81,12 @@ const isOfSystem = (error: unknown): error is NodeJS.ErrnoException =>
 
 /**
  * A name for the file while it is unfinished. The name contains the process id, so what a killed process left under
- * such a name is removed. Throws bad_file when there is no such folder, or the file itself is a folder.
+ * such a name is removed. Throws bad_file when there is no such folder, or the file itself is a folder, a pipe or a
+ * device.
  */
 export function nameAside(file: string): string {
   if (isFolder(file)) throw new Problem('bad_file', folderGiven(file))
+  refuseDevice(file)
   const folder = dirname(file)
   const start = `${basename(file)}.partial-`
   for (const left of namesIn(folder)) {
@@ -128,6 +130,16 @@ export function giveName(aside: string, name: string, { replace }: { replace: bo
     if ((error as NodeJS.ErrnoException).code === 'EEXIST' || existsSync(name)) throw nameTaken(name)
     renameSync(aside, name)
   }
+}
+
+/**
+ * Throws bad_file for a pipe or a device, also behind a link, such as /dev/stdout: whoever names one wants to write
+ * into it, and a rename would put a file in its place.
+ */
+export function refuseDevice(name: string, instead = 'name another'): void {
+  const found = statSync(name, { throwIfNoEntry: false })
+  if (!found || found.isFile() || found.isDirectory()) return
+  throw new Problem('bad_file', `${name} is a pipe or a device, and not a file: ${instead}.`)
 }
 
 export const nameTaken = (name: string): Problem =>

@@ -1,7 +1,7 @@
 // Exports as files: RFC 4180, defused formulas, whole or not at all.
 
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { csvHeader, csvRow, SUM_COLUMNS, SUMMARY_COLUMNS } from '../../src/billing/columns.ts'
@@ -206,6 +206,15 @@ test('a place that cannot be written says so and leaves nothing behind', async (
     assert.deepEqual([code, err], [expected, `error: ${office.folder} is a folder: name a file in it.\n`])
   }
   assert.deepEqual(foreign(office), [])
+  // Of the kind of /dev/stdout.
+  symlinkSync('/dev/null', `${office.folder}/device`)
+  for (const more of ['', ' --force']) {
+    const { code, err } = await office.tranche(`${argv} ${office.folder}/device${more}`)
+    const why =
+      'is a pipe or a device, and not a file: name another, or leave --output out to write to stdout'
+    assert.deepEqual([code, err], [1, `error: ${office.folder}/device ${why}.\n`])
+  }
+  assert.deepEqual(foreign(office), ['device'])
 })
 
 /** What is in the folder beside the database. */

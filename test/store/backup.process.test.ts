@@ -1,7 +1,8 @@
 // A backup is one moment of a database in use, whole and private, under its name or not there at all.
 
 import assert from 'node:assert/strict'
-import { existsSync, linkSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, linkSync, lstatSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
 import { finish, PROGRAM, type Program, SOURCE, start } from '../support/process.ts'
@@ -59,6 +60,23 @@ suite('backup', { concurrency: 3 }, () => {
     assert.equal(mode(copy), 0o600)
     assert.deepEqual(await soundUsers(t, copy), ['u1'])
     assert.deepEqual(beside(file), ['copy.db', 'tranche.db'])
+  })
+
+  test('a pipe or a device is not replaced, and no --force is offered', async (t) => {
+    const file = await filled(t)
+    const [pipe, device] = ['pipe', 'device'].map((name) => join(dirname(file), name)) as [string, string]
+    execFileSync('mkfifo', [pipe])
+    // Of the kind of /dev/stdout. The device itself would be lost to the machine if this failed.
+    symlinkSync('/dev/null', device)
+    for (const place of [pipe, device])
+      for (const force of [[], ['--force']]) {
+        const { code, out, err } = await trancheHere(file, 'backup', place, ...force)
+        assert.deepEqual([code, out], [1, ''], place)
+        assert.equal(err, `error: ${place} is a pipe or a device, and not a file: name another.\n`)
+      }
+    assert.ok(lstatSync(pipe).isFIFO())
+    assert.ok(lstatSync(device).isSymbolicLink())
+    assert.deepEqual(beside(file), ['device', 'pipe', 'tranche.db'])
   })
 
   test('the database itself is no place for its backup, under whatever name', async (t) => {

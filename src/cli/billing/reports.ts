@@ -14,7 +14,7 @@ import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import type { Fault } from '../../store/monitoring.ts'
 import type { Store, TenantFilter } from '../../store/store.ts'
-import { nameTaken, writeFileWhole } from '../../whole-file.ts'
+import { nameTaken, refuseDevice, writeFileWhole } from '../../whole-file.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import {
@@ -371,11 +371,12 @@ async function textsOf(
 /** Rows live only for a moment. By default V8 would grow its nursery to many times what they need. */
 export const collectOften = (): void => setFlagsFromString('--semi-space-growth-factor=1')
 
-/** Throws usage for a file of the database, file_exists for a name that is taken. */
+/** Throws usage for a file of the database, bad_file for a pipe or a device, file_exists for a name that is taken. */
 export async function refuseTarget(cli: Cli, { output, force }: Target): Promise<void> {
   if (output === null) return
   const database = await cli.database()
   database.refuseOutput(output)
+  refuseDevice(output, 'name another, or leave --output out to write to stdout')
   if (!force && existsSync(output)) throw nameTaken(output)
 }
 

@@ -10,7 +10,7 @@ import { counted, unreadable, visible } from '../../core/text.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
 import type { Database } from '../../store/database.ts'
 import type { ResultStore } from '../../store/store.ts'
-import { nameTaken } from '../../whole-file.ts'
+import { nameTaken, refuseDevice } from '../../whole-file.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { failureOf } from '../exit-codes.ts'
 import { wholeNumber } from '../options.ts'
@@ -148,6 +148,7 @@ async function backUpServer(
   database: Database,
   { copy, replace }: { copy: string; replace: boolean },
 ): Promise<{ bytes: number | null }> {
+  refuseDevice(copy)
   if (!replace && existsSync(copy)) throw nameTaken(copy)
   const to = await databaseOf(copy, cli.machine)
   return copyWatched(cli, { from: database, to }, { seal: false, replace, kind: 'backup' })

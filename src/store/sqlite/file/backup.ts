@@ -1,7 +1,7 @@
 // A backup of a database in use.
 
 import { existsSync } from 'node:fs'
-import { nameTaken } from '../../../whole-file.ts'
+import { nameTaken, refuseDevice } from '../../../whole-file.ts'
 import { type Database, openFile, whenFree } from './connection.ts'
 import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './errors.ts'
 import { refuseDatabaseFile } from './files.ts'
@@ -16,6 +16,7 @@ export async function backUp(file: string, copy: string, { replace }: { replace:
   refuseDoubtfulLog(file)
   refuseClosedFolder(copy)
   refuseDatabaseFile(copy, file)
+  refuseDevice(copy)
   if (!replace && existsSync(copy)) throw nameTaken(copy)
   const db = await openToRead(file)
   try {
