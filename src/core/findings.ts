@@ -340,7 +340,9 @@ function checkOld({ at, endsAt }: JobResult, now: Instant): Vital | null {
 export const backupMade = (file: string, host: string | null): string =>
   host === null ? file : `${file} on ${host}`
 
-export const backupNotMade = (folder: string, reason: string): string => `${folder}: ${reason}`
+/** A folder that could end too early is quoted. Otherwise it begins with a slash. */
+export const backupNotMade = (folder: string, reason: string): string =>
+  `${folder.includes(': ') ? JSON.stringify(folder) : folder}: ${reason}`
 
 /** The newest good backup, unless the last one failed. A name that nobody cut: the text of a result has a limit. */
 export function backupIn({ ok, message }: JobResult): { file: string; host: string | null } | null {
@@ -351,15 +353,22 @@ export function backupIn({ ok, message }: JobResult): { file: string; host: stri
 /** The folder of a job's backups. */
 export const backupFolder = (result: JobResult): string => {
   const file = backupIn(result)?.file
-  return file === undefined
-    ? (result.message.split(': ')[0] ?? '')
-    : file.slice(0, file.lastIndexOf('/')) || '/'
+  if (file !== undefined) return file.slice(0, file.lastIndexOf('/')) || '/'
+  const quoted = /^("(?:[^"\\]|\\.)*"): /.exec(result.message)?.[1]
+  return quoted === undefined ? (result.message.split(': ')[0] ?? '') : JSON.parse(quoted)
 }
+
+/** Named as a folder: where it is gone, a file of its name would be no backup of the job. */
+const backUpInto = (result: JobResult): string[] => [
+  'tranche',
+  'backup',
+  backupFolder(result).replace(/\/*$/, '/'),
+]
 
 /** Only the machine that has the folder can tell. */
 export const backupGone = (result: JobResult, file: string): Finding =>
   ticket('backup_gone', 'backup', `${file} is gone or empty, and was the newest; are there others?`, {
-    next: ['tranche', 'backup', backupFolder(result)],
+    next: backUpInto(result),
   })
 
 function backupFailed(result: JobResult): Vital | null {
@@ -371,7 +380,7 @@ function backupFailed(result: JobResult): Vital | null {
     kind: 'backup_failed',
     subject: 'backup',
     message: `on ${formatInstant(at)} it failed, and ${newest} (${message})`,
-    next: ['tranche', 'backup', backupFolder(result)],
+    next: backUpInto(result),
   }
 }
 
@@ -382,7 +391,7 @@ function backupOld(result: JobResult, now: Instant): Vital | null {
     kind: 'backup_old',
     subject: 'backup',
     message: `the newest is of ${formatInstant(wellAt)}, though one is due every day; does its job still run?`,
-    next: ['tranche', 'backup', backupFolder(result)],
+    next: backUpInto(result),
   }
 }
 

@@ -121,6 +121,48 @@ test('status remembers how the backups of a job went, with a command that mends 
   assert.match((await runHere(['--db', file, 'status'], { machine })).out, /backup_old/)
 })
 
+test('a job whose folder is gone is remembered, with a command that mends it once the folder is there', async (t) => {
+  const { folder, file, backup, machine } = await setUp(t)
+  const status = async () => (await runHere(['--db', file, 'status'], { machine })).out
+  // A name with what parts the folder from the reason.
+  const gone = join(folder, 'of: "acme"')
+  for (const place of [gone, `${gone}/`]) {
+    const failed = await backup(place, '--keep', '3')
+    assert.deepEqual([failed.code, failed.err], [4, `error: There is no folder ${place}.\n`])
+    assert.match(await status(), /backup_failed/)
+    const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
+    const { mend } = JSON.parse(out).findings.find(({ kind }: { kind: string }) => kind === 'backup_failed')
+    assert.match(mend, / backup '[^']*of: "acme"\/'$/)
+    // It makes no file of the name of the folder.
+    const mended = () => backup(mend.slice(mend.indexOf(" '") + 2, -1))
+    assert.equal((await mended()).code, 4)
+    mkdirSync(gone)
+    assert.equal((await mended()).code, 0)
+    assert.doesNotMatch(await status(), /backup_failed/)
+    rmSync(gone, { recursive: true })
+  }
+})
+
+test('what was never a job is neither remembered nor told to a monitor', async (t) => {
+  const { folder, file, backups, backup, machine } = await setUp(t)
+  const calls: string[] = []
+  const server = createServer((request, response) => {
+    calls.push(request.url ?? '')
+    response.end()
+  })
+  const { port } = await listen(t, server)
+  writeFileSync(join(folder, 'notes.txt'), '')
+  for (const place of [join(backups, 'manual.db'), join(folder, 'notes.txt')]) {
+    const refused = await backup(place, '--keep', '3', '--ping', `http://127.0.0.1:${port}/b`)
+    assert.deepEqual(
+      [refused.code, refused.err],
+      [2, `error: --keep needs a folder, and ${place} is not one.\n`],
+    )
+  }
+  assert.deepEqual(calls, [])
+  assert.doesNotMatch((await runHere(['--db', file, 'status'], { machine })).out, /backup_/)
+})
+
 test('a monitor is told of a backup that was made, and why one was not', async (t) => {
   const { folder, backups, backup } = await setUp(t)
   const calls: string[] = []

@@ -46,6 +46,8 @@ export function backupCommand(cli: Cli): Command {
       try {
         await rememberMade(cli, await backUp(cli, place, options), options)
       } catch (error) {
+        // A command line that is wrong has never been a job: nothing has failed that is to be mended.
+        if (error instanceof Problem && error.code === 'usage') throw error
         const { message } = failureOf(error)
         if (isJob(options)) await remember(cli, false, () => backupNotMade(resolve(place), message))
         await ping(message)
@@ -88,9 +90,7 @@ async function remember(
 
 /** The file that it made. */
 async function backUp(cli: Cli, place: string, { force = false, keep }: Options): Promise<string> {
-  const folder = isFolder(place) ? place : null
-  if (folder === null && keep !== undefined)
-    throw new Problem('usage', `--keep needs a folder, and ${place} is not one.`)
+  const folder = folderIn(place, keep !== undefined)
   const file = folder === null ? place : join(folder, nameAt(cli.machine.clock()))
   const database = await cli.database()
   const { bytes } = database.asFile
@@ -104,14 +104,22 @@ async function backUp(cli: Cli, place: string, { force = false, keep }: Options)
   return file
 }
 
-/** Throws file_not_found for a folder that is named as one and is not there. */
-function isFolder(place: string): boolean {
+/**
+ * The place if it is a folder, or null for a file, where that will do. Throws file_not_found for a folder that is not
+ * there: with --keep everything is meant as one that has not the name of a database. Throws usage for another file.
+ */
+function folderIn(place: string, isNeeded: boolean): string | null {
   try {
-    return statSync(place).isDirectory()
+    if (statSync(place).isDirectory()) return place
   } catch (error) {
-    if (place.endsWith('/')) throw unreadable(place, error)
-    return false
+    const isMeant = place.endsWith('/') || (isNeeded && !place.endsWith('.db'))
+    const problem = unreadable(place, error)
+    if (isMeant && problem.code === 'file_not_found')
+      throw new Problem('file_not_found', `There is no folder ${place}.`)
+    if (isMeant) throw problem
   }
+  if (isNeeded) throw new Problem('usage', `--keep needs a folder, and ${place} is not one.`)
+  return null
 }
 
 // Backups in a folder: named by their time, so that their names sort as they were made.
