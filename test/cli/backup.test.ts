@@ -22,16 +22,41 @@ async function setUp(t: Parameters<typeof temporaryFolder>[0]) {
   return { folder, file, backups, machine, setClock, backup, names: () => readdirSync(backups).sort() }
 }
 
+/** Leaves none of the names free that a backup at the beginning of a day tries. */
+function takeNames(backups: string, day: string): void {
+  const taken = readdirSync(backups)
+  for (let second = 0; second < 10; second++) {
+    const name = `tranche-${day}T00000${second}Z.db`
+    if (!taken.includes(name)) mkdirSync(join(backups, name))
+  }
+}
+
 test('in a folder a backup is named by its time, and is a whole database', async (t) => {
-  const { file, backups, backup, names, machine } = await setUp(t)
+  const { folder, file, backups, backup, names, machine } = await setUp(t)
   const done = await backup(backups, '--json')
   assert.equal(done.code, 0, done.err)
   const [name = ''] = names()
   assert.equal(name, 'tranche-20260105T000000Z.db')
   assert.equal(JSON.parse(done.out).file, join(backups, name))
   assert.equal((await runHere(['--db', join(backups, name), 'check'], { machine })).code, 0)
-  // The name is taken within the same second.
-  assert.equal((await backup(backups)).code, 5)
+  // Within the same second it takes the next free name, whatever has the others, and replaces none.
+  symlinkSync(join(folder, 'nowhere'), join(backups, 'tranche-20260105T000001Z.db'))
+  assert.equal((await backup(backups, '--keep', '9')).code, 0)
+  assert.equal((await backup(backups, '--force')).code, 0)
+  assert.deepEqual(
+    names(),
+    [0, 1, 2, 3].map((second) => `tranche-20260105T00000${second}Z.db`),
+  )
+  // Two at once as well.
+  const both = await Promise.all([backup(backups), backup(backups)])
+  assert.deepEqual([both.map(({ code }) => code), names().length], [[0, 0], 6])
+  takeNames(backups, '20260105')
+  const none = await backup(backups)
+  assert.deepEqual([none.code, none.out], [5, ''])
+  assert.match(
+    none.err,
+    /^error: In .*backups the names of this second and of the next 9 are taken: try again\.\n$/,
+  )
   assert.equal((await backup(`${backups}/nowhere/`)).code, 4)
   assert.equal((await backup(file)).code !== 0, true)
 })
@@ -55,9 +80,15 @@ test('--keep removes the oldest of its own, and nothing else, once the new one i
   setClock(plus(T0, -DAY_MS))
   assert.equal((await backup(backups, '--keep', '1')).code, 0)
   assert.deepEqual(names(), [...kept, 'tranche-20260104T000000Z.db'].sort())
+  // Nor does the next one within the same second.
+  assert.equal((await backup(backups, '--keep', '1')).code, 0)
+  assert.deepEqual(names(), [...kept, 'tranche-20260104T000001Z.db'].sort())
   // One that fails removes nothing.
+  setClock(T0)
+  takeNames(backups, '20260105')
+  const before = names()
   assert.equal((await backup(backups, '--keep', '1')).code, 5)
-  assert.deepEqual(names(), [...kept, 'tranche-20260104T000000Z.db'].sort())
+  assert.deepEqual(names(), before)
   for (const wrong of [
     [join(folder, 'one.db'), '--keep', '3'],
     [backups, '--keep', '0'],
@@ -81,18 +112,22 @@ test('status remembers how the backups of a job went, with a command that mends 
   const newest = join(backups, 'tranche-20260106T000000Z.db')
   const made = [job.ok, job.well_at, job.message.replace(` on ${hostname()}`, '')]
   assert.deepEqual(made, [true, '2026-01-06T00:00:00.000Z', newest])
-  // The name is taken: it fails.
-  assert.equal((await backup(backups, '--keep', '2')).code, 5)
+  const fail = async () => {
+    renameSync(backups, `${backups}.away`)
+    assert.equal((await backup(backups, '--keep', '2')).code, 4)
+    renameSync(`${backups}.away`, backups)
+  }
+  await fail()
   const failed = await status()
   assert.deepEqual([failed.job.ok, failed.job.well_at], [false, '2026-01-06T00:00:00.000Z'])
-  assert.match(failed.job.message, /^\/.*backups: .* already exists/)
+  assert.match(failed.job.message, /^\/.*backups: There is no folder/)
   const checked = await runHere(['--db', file, 'status'], { machine })
   assert.match(checked.out, /backup_failed/)
   const [, mend = ''] = /> tranche .*?(backup \S+)/.exec(checked.out) ?? []
   setClock(plus(T0, 2 * DAY_MS))
   assert.equal((await runHere(['--db', file, ...mend.split(' ')], { machine })).code, 0)
   assert.equal((await status()).job.ok, true, 'made by hand where those of the job are')
-  assert.equal((await backup(`${backups}`, '--keep', '2', '--json')).code, 5)
+  await fail()
   setClock(plus(T0, 3 * DAY_MS))
   assert.equal((await backup(backups, '--keep', '2')).code, 0)
   assert.doesNotMatch((await runHere(['--db', file, 'status'], { machine })).out, /backup_/)

@@ -91,17 +91,23 @@ async function remember(
 /** The file that it made. */
 async function backUp(cli: Cli, place: string, { force = false, keep }: Options): Promise<string> {
   const folder = folderIn(place, keep !== undefined)
-  const file = folder === null ? place : join(folder, nameAt(cli.machine.clock()))
-  const database = await cli.database()
-  const { bytes } = database.asFile
-    ? await database.asFile.backUp(file, { replace: force })
-    : await backUpServer(cli, database, { copy: file, replace: force })
+  const { file, bytes } =
+    folder === null
+      ? { file: place, ...(await makeCopy(cli, place, force)) }
+      : await makeDated(folder, cli.machine.clock(), (copy) => makeCopy(cli, copy, false))
   // The new one is complete and checked by now.
   const removed = folder === null || keep === undefined ? [] : removeOlder(cli, { folder, keep, file })
   const json = { file, bytes, ...(keep !== undefined && { removed }) }
   print(cli, json, () => visible(`${json.file} ${json.bytes} bytes`))
   if (removed.length > 0) note(cli, `${counted(removed.length, 'older backup')} removed.`)
   return file
+}
+
+async function makeCopy(cli: Cli, copy: string, replace: boolean): Promise<{ bytes: number | null }> {
+  const database = await cli.database()
+  return database.asFile
+    ? database.asFile.backUp(copy, { replace })
+    : backUpServer(cli, database, { copy, replace })
 }
 
 /**
@@ -129,6 +135,29 @@ const nameAt = (at: Instant): string =>
     .replace(/\.\d+Z$/, 'Z')
     .replace(/[-:]/g, '')}.db`
 const OWN_NAME = /^tranche-\d{8}T\d{6}Z\.db$/
+
+/** A folder can be given twice within a second, and a clock can be set back to a second that has a backup. */
+const NAMES_TRIED = 10
+
+/** Makes a backup under the first name that is free, from that of the present second on. Throws file_exists. */
+async function makeDated<T>(
+  folder: string,
+  now: Instant,
+  make: (file: string) => Promise<T>,
+): Promise<T & { file: string }> {
+  for (let second = 0; second < NAMES_TRIED; second++) {
+    const file = join(folder, nameAt(plus(now, second * 1_000)))
+    try {
+      return { file, ...(await make(file)) }
+    } catch (error) {
+      if (!(error instanceof Problem && error.code === 'file_exists')) throw error
+    }
+  }
+  throw new Problem(
+    'file_exists',
+    `In ${folder} the names of this second and of the next ${NAMES_TRIED - 1} are taken: try again.`,
+  )
+}
 
 /** Whatever else is in the folder stays, and so does the backup that was just made, even if the clock has gone back. */
 function removeOlder(
