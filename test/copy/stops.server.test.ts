@@ -224,6 +224,33 @@ for (const kind of ['file', 'server'] as const) {
     assert.deepEqual(await stateOf(place), all)
   })
 
+  test(`on a ${kind} the words of a restore say of an erasure that it is carried over, and hold nobody twice`, async (t) => {
+    const place = await placeOf(t, kind)
+    await copied(place)
+    const words = (...argv: string[]) => place.on('restore', place.copy, '--force', ...argv)
+    const isLeft = /NOT carried over \(--carry-stops does\):\n((?: {2}\S.*\n)+)/
+    await place.within(STOPS.user_erased as Stopping)
+    const erased = await words()
+    assert.match(
+      erased,
+      /1 user erased again\nStopped since the copy, and carried over:\n {2}user_erased acme live u6\n/,
+    )
+    assert.doesNotMatch(erased, /NOT carried over/)
+    await place.on('restore', '--resume')
+    place.shell.advance(1_000)
+    await place.within(STOPS.partner_held as Stopping)
+    await place.within((store, live) =>
+      sendPlan(store, live, { partnerUserId: 'u1', partnerPlanId: 'plan-u1', amount: usd('12.50') }),
+    )
+    const left = await words()
+    assert.equal(isLeft.exec(left)?.[1], '  partner_held acme\n')
+    assert.match(left, /tranche.* partner hold acme/)
+    place.shell.advance(1_000)
+    const carried = await words('--carry-stops')
+    assert.match(carried, /Plans changed since the copy/)
+    assert.doesNotMatch(carried, /NOT carried over|partner hold acme/)
+  })
+
   test(`on a ${kind} what was issued since the copy is kept, so that no number is given twice`, async (t) => {
     const place = await placeOf(t, kind)
     const series = { prefix: 'R-', first: 1, digits: 3 }

@@ -172,9 +172,12 @@ function sinceCopyInWords(
   carryStops: boolean,
 ): string[] {
   const lines: string[] = []
-  if (stops.length > 0) {
-    const fate = carryStops ? 'carried over' : 'NOT carried over (--carry-stops does)'
-    lines.push(`Stopped since the copy, and ${fate}:`, ...listed(stops, stopInWords))
+  for (const [is, fate] of [
+    [true, 'carried over'],
+    [false, 'NOT carried over (--carry-stops does)'],
+  ] as const) {
+    const of = stops.filter((stop) => isCarried(stop, carryStops) === is)
+    if (of.length > 0) lines.push(`Stopped since the copy, and ${fate}:`, ...listed(of, stopInWords))
   }
   const { executions, trades: bought, executions_ended: ended, users, plans, keys } = counts
   const parts = [
@@ -210,13 +213,15 @@ function listed<T>(all: readonly T[], words: (one: T) => string): string[] {
   return more > 0 ? [...lines, `  and ${more} more: --json has them`] : lines
 }
 
+/** An erasure is done again whatever else. */
+const isCarried = ({ kind }: Stop, carryStops: boolean): boolean => carryStops || kind === 'user_erased'
+
 const stopJson = (stop: Stop, carryStops: boolean) => ({
   stop: stop.kind,
   partner_slug: stop.partnerSlug,
   environment: stop.environment,
   subject: stop.subject,
-  // An erasure is done again whatever else.
-  carried: carryStops || stop.kind === 'user_erased',
+  carried: isCarried(stop, carryStops),
 })
 
 const stopInWords = ({ kind, partnerSlug, environment, subject }: Stop): string =>
@@ -267,7 +272,7 @@ function stepsFrom(cli: Cli, { copy, carryStops }: Asked, sinceCopy: SinceCopy |
     why,
   })
   const month = formatInstant(cli.machine.clock()).slice(0, 7)
-  const isLeft = !carryStops && (sinceCopy?.stops.some(({ kind }) => kind !== 'user_erased') ?? false)
+  const isLeft = sinceCopy?.stops.some((stop) => !isCarried(stop, carryStops)) ?? false
   return [
     ...(isLeft
       ? [step('stops again what was stopped since the copy', 'restore', copy, '--carry-stops')]
@@ -277,7 +282,7 @@ function stepsFrom(cli: Cli, { copy, carryStops }: Asked, sinceCopy: SinceCopy |
       'for each partner: its own orders against the ledger; what the ledger lacks is booked with `trade record`',
       ...['billing', 'reconcile', '--against', 'ORDERS.csv', '--month', month, '--partner', 'SLUG'],
     ),
-    ...partnersWithOtherTerms(sinceCopy).map((slug) =>
+    ...partnersToHold(sinceCopy, carryStops).map((slug) =>
       step(
         'keeps its plans from firing on the old terms: when it goes on, let it send them again, then `partner release`',
         ...['partner', 'hold', slug],
@@ -288,9 +293,13 @@ function stepsFrom(cli: Cli, { copy, carryStops }: Asked, sinceCopy: SinceCopy |
   ]
 }
 
-const partnersWithOtherTerms = (sinceCopy: SinceCopy | null): string[] => {
-  const live = sinceCopy?.terms.filter(({ environment }) => environment === 'live') ?? []
-  return [...new Set(live.map(({ partnerSlug }) => partnerSlug))]
+/** Those with plans of other terms, without those that are held because their hold was carried over. */
+function partnersToHold(sinceCopy: SinceCopy | null, carryStops: boolean): string[] {
+  const { terms, stops } = sinceCopy ?? { terms: [], stops: [] }
+  const live = terms.filter(({ environment }) => environment === 'live')
+  const held = carryStops ? stops.filter(({ kind }) => kind === 'partner_held') : []
+  const ofHeld = new Set(held.map(({ partnerSlug }) => partnerSlug))
+  return [...new Set(live.map(({ partnerSlug }) => partnerSlug))].filter((slug) => !ofHeld.has(slug))
 }
 
 // --resume: lets a database go on that stands still.
