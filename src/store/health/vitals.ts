@@ -186,6 +186,11 @@ export type PartnerSql = {
 const STUCK = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
 const NEWEST = `select usd_amount from trades d where d.tenant_id = t.tenant_id
   order by d.recorded_at desc, d.execution_id desc limit ${FAILED_ORDERS_MIN}`
+// Backwards along the index, past what an operator recorded, which is no sign of the partner.
+const CONFIRMED = `select d.recorded_at from trades d
+  where d.tenant_id = t.tenant_id and (d.received_at is not null
+    or (select e.trigger_kind from executions e where e.execution_id = d.execution_id) <> '${RECORDED}')
+  order by d.recorded_at desc, d.execution_id desc limit 1`
 
 /**
  * A page of partners. `orders` is SQL for the sums `filled` and `failed` of a tenant `t` after `:hour`, and for what
@@ -195,7 +200,7 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
   query(
     `select t.*, r.status, r.held, q.polled_at, w.status as webhook_status,
        w.consecutive_failures as failures, w.last_failure_reason, w.last_delivered_at,
-       (select max(d.recorded_at) from trades d where d.tenant_id = t.tenant_id) as confirmed_at,
+       (${CONFIRMED}) as confirmed_at,
        ${orders.filled} as filled, ${orders.failed} as failed,
        (select count(*) from (${NEWEST}) n where n.usd_amount is null) as newest_failed,
        (select count(*) ${STUCK}) as stuck, (select min(e.execution_id) ${STUCK}) as first_stuck

@@ -276,6 +276,28 @@ export const purchaseContract: Contract = {
     assert.deepEqual([decided?.decidedAt, decided?.unkept], [T0, 0])
   },
 
+  'what an operator books is no sign of life of the partner, and what it reported is': async (world) => {
+    const { store, acmeLive: tenant, now } = world
+    const confirmedAt = async () => {
+      const { partners } = await store.readVitals(now(), await store.takeStock(now()))
+      return partners.find((one) => one.tenant.tenantId === tenant.tenantId)?.confirmedAt
+    }
+    await link(store, tenant)
+    await sendPlan(store, tenant)
+    await tick(world, '60000')
+    await book(world, { tenant })
+    assert.equal(await confirmedAt(), null)
+    const [due] = await poll(store, tenant)
+    await report(store, tenant, due?.executionId ?? '', filled(usd('10'), 'o1'))
+    world.advance(HOUR_MS)
+    for (const partnerOrderId of ['o2', 'o3']) await book(world, { tenant, partnerOrderId })
+    assert.equal(await confirmedAt(), T0)
+    await store.keepUnknownFill(tenant, UNKNOWN, filled(usd('12'), 'gone'))
+    const ids = { executionId: UNKNOWN, reportId: null, partnerPlanId: 'p1' }
+    await store.acceptUnknownFill(tenant, ids, acceptUnknown, () => AUDIT)
+    assert.equal(await confirmedAt(), plus(T0, HOUR_MS))
+  },
+
   'amounts that no purchase can have are not booked': async (world) => {
     await firstTranche(world)
     for (const wrong of [
