@@ -428,6 +428,8 @@ export type PurchaseFacts = {
   executionId: ExecutionId
   trancheIndex: number
   latestRecordedAt: Instant | null
+  /** The market's price when it was made; null where it is unknown. */
+  market: Price | null
 }
 
 export type Booking = { kind: 'known'; execution: Execution; trade: Trade } | Booked
@@ -437,6 +439,8 @@ export type Booked = {
   window: Window
   isNewWindow: boolean
   trade: Trade
+  /** What an operator should look at, who is told: it is booked all the same. */
+  doubts: { odd: OddPrice | null; market: Price | null; planCreatedAt: Instant }
 }
 
 /** The most reports kept of executions that the ledger does not know, for one tenant and not decided on. */
@@ -501,12 +505,16 @@ function booked(facts: PurchaseFacts, fill: Fill, now: Instant): Booked {
     cancelledAt: null,
     cancelReason: null,
   }
+  const trade = tradeOf(facts, execution, fill, now)
+  const { market } = facts
+  const odd = oddPrice(trade, { amounts: { usd: fill.usdAmount, btc: fill.btcAmount }, market })
   return {
     kind: 'booked',
     execution,
     window: adjustSpent(window, { before: ZERO_USD, after: fill.usdAmount, reservation: amount }),
     isNewWindow: facts.window === null,
-    trade: tradeOf(facts, execution, fill, now),
+    trade,
+    doubts: { odd, market, planCreatedAt: plan.createdAt },
   }
 }
 

@@ -107,3 +107,32 @@ test('a purchase that cannot be is refused before anything is written', async (t
   assert.equal((await command(service, [...RECORD, ...AMOUNTS, '--env', 'test'])).code, 4)
   assert.deepEqual(await service.store.findByOrder({ slug: null, environment: null }, 'o'), [])
 })
+
+test('a purchase of a doubtful price or date is recorded, and a warning says what to look at', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  await sendFirst(service, ['p'])
+  const words = ['trade', 'record', '--partner', 'acme', '--plan', 'p', '--reason', 'x', '--usd', '12']
+  const warned = async (order: string, ...more: string[]) => {
+    const { code, err } = await command(service, [...words, '--order', order, ...more])
+    assert.equal(code, 0, err)
+    return err
+  }
+  const satoshis = ['--btc', '20000']
+  const said = await warned('in satoshis', ...satoshis)
+  assert.match(
+    said,
+    /^warning: 12\.00 USD for 20000\.00000000 BTC is a price of 0\.0006, while the market was at /,
+  )
+  assert.match(said, /`tranche trade adjust exec_\w+`\n$/)
+  assert.match(await warned('in cents', '--btc', '0.00001'), /a price of 1200000\.00, while the market/)
+  assert.equal(await warned('in bitcoin', '--btc', '0.0002'), '')
+  // Nothing is said again of what is recorded already.
+  assert.equal(await warned('in satoshis', ...satoshis), 'It is on record already: nothing was changed.\n')
+  // No price is known of that day, but the coins cost too little on any.
+  const early = await warned('early', ...satoshis, '--at', '2025-06-05')
+  assert.match(early, /a price of 0\.0006, which no market has had/)
+  assert.match(early, /warning: plan p was created on 2026-01-05T00:00:00\.000Z: is the date right\?\n$/)
+  const asJson = await command(service, ['--json', ...words, '--order', 'json', ...satoshis])
+  assert.match(JSON.parse(asJson.err).warnings[0], /while the market was at/)
+  await assertSound(service)
+})

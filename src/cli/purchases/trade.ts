@@ -10,10 +10,11 @@ import {
   type Correction,
   purchaseFill,
 } from '../../core/late-fill.ts'
-import { btc, formatBtc, formatPrice, formatUsd, usd } from '../../core/money.ts'
+import { btc, formatBtc, formatPrice, formatUsd, type Price, usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import type { OddPrice } from '../../core/price.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
+import { type Fill, isFill } from '../../core/trade.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { amount, environmentOption, partnersId, reasonOption, slug, time } from '../options.ts'
@@ -144,8 +145,31 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
     )
     const json = recordJson(made, { partner, env })
     print(cli, json, () => renderFields(json))
+    if (made.kind === 'booked') for (const doubt of doubtsOf(made)) warn(cli, doubt)
     if (made.kind === 'known') note(cli, 'It is on record already: nothing was changed.')
   })
+}
+
+function doubtsOf({ execution, trade, doubts }: Booking & { kind: 'booked' }): string[] {
+  const { odd, market, planCreatedAt } = doubts
+  const { report } = trade
+  const isEarly = report.executedAt !== null && report.executedAt < planCreatedAt
+  return [
+    ...(odd !== null && isFill(report)
+      ? [oddInWords({ executionId: execution.executionId, report, odd, market })]
+      : []),
+    ...(isEarly
+      ? [`plan ${execution.partnerPlanId} was created on ${formatInstant(planCreatedAt)}: is the date right?`]
+      : []),
+  ]
+}
+
+type Odd = { executionId: string; report: Fill; odd: OddPrice; market: Price | null }
+
+function oddInWords({ executionId, report, odd, market }: Odd): string {
+  const amounts = `${formatUsd(report.usdAmount)} USD for ${formatBtc(report.btcAmount)} BTC`
+  const than = market === null ? 'which no market has had' : `while the market was at ${formatPrice(market)}`
+  return `${amounts} is a price of ${formatPrice(odd.price)}, ${than}: if a figure is wrong, correct it with \`tranche trade adjust ${executionId}\``
 }
 
 const bookedDetail = ({ execution, trade, window }: Booking & { kind: 'booked' }) => {

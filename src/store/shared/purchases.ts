@@ -8,9 +8,10 @@ import {
   KEPT_UNKNOWN_MAX,
   type PurchaseFacts,
 } from '../../core/late-fill.ts'
-import { LEDGER_MAX } from '../../core/money.ts'
+import { LEDGER_MAX, type Price } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Plan } from '../../core/plan.ts'
+import { MARKET_PRICE_MS } from '../../core/price.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { earlier, type Instant, plus, WINDOW_MS } from '../../core/time.ts'
 import type { Fill } from '../../core/trade.ts'
@@ -82,6 +83,10 @@ const ADD_CLOSED = query(
    values (${columnsToAdd('windows')
      .map((name) => `:${name}`)
      .join(', ')}, :budget, :closed_at, :close_reason)`,
+)
+/** The market's price at a time, as far as one is known: the last stored before it, unless that is too old. */
+const MARKET = query<{ price: bigint }>(
+  'select price from prices where at between :since and :at order by at desc limit 1',
 )
 const ADD_EXECUTION = query(insertInto('executions'))
 
@@ -217,11 +222,13 @@ function* factsOf(
 ): Steps<Omit<PurchaseFacts, 'executionId'>> {
   const { tenantId: id, partnerSlug: slug, environment } = tenant
   const order = asked.partnerOrderId
-  const [row, ofOrder, waiting, recordedAt] = yield* tx.together(
+  const at = asked.executedAt ?? now
+  const [row, ofOrder, waiting, recordedAt, market] = yield* tx.together(
     tx.get(PLAN, { tenant: id, partner_plan_id: asked.partnerPlanId }),
     tx.all(OF_ORDER, { slug, environment, order }),
     tx.all(WAITING, { tenant: id, order }),
     latestRecordedAt(tx, id),
+    tx.get(MARKET, { at, since: at - MARKET_PRICE_MS }),
   )
   if (!row) throw planNotFound(tenant, asked.partnerPlanId)
   const plan = planOf(intact('plans', row))
@@ -234,7 +241,8 @@ function* factsOf(
       : null,
     waiting: waiting.map((one) => ({ executionId: one.execution_id, reportId: Number(one.report_id) })),
     latestRecordedAt: recordedAt,
-    ...(yield* placeIn(tx, plan, asked.executedAt ?? now)),
+    market: market ? (market.price as Price) : null,
+    ...(yield* placeIn(tx, plan, at)),
   }
 }
 
