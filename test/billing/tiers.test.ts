@@ -147,19 +147,24 @@ test('set-tier says what it has set, and a partner shows what is still to come',
   const later = await office.tranche('partner set-tier acme scale --from 2026-03')
   assert.match(later.out, /^pricing_tier_override +-$/m)
   assert.match(later.out, /^pending_overrides +scale from 2026-03$/m)
-  assert.equal(later.err, 'acme is charged by scale from 2026-03 on; until 2026-03 by its volume.\n')
+  assert.equal(later.err, 'acme is charged by scale from 2026-03 on; before 2026-03 by its volume.\n')
   const ended = await office.tranche('partner set-tier acme none --from 2026-04')
-  assert.equal(ended.err, 'acme is charged by its volume from 2026-04 on; until 2026-04 by scale.\n')
+  assert.equal(ended.err, 'acme is charged by its volume from 2026-04 on; before 2026-04 by scale.\n')
   const atOnce = await office.tranche('partner set-tier acme growth')
   assert.equal(atOnce.err, 'acme is charged by growth from 2026-01 until 2026-03, and then by scale.\n')
   assert.match(
     await office.read('partner show acme'),
     /^pending_overrides +scale from 2026-03, none from 2026-04$/m,
   )
+  const same = await office.tranche('partner set-tier acme none --from 2026-06')
+  assert.equal(same.err, 'acme is charged by its volume from 2026-06 on.\n')
   office.setClock(utc(2026, 2))
   const shown = JSON.parse(await office.read('partner show acme --json'))
   assert.equal(shown.pricing_tier_override, 'scale')
-  assert.deepEqual(shown.pending_overrides, [{ from_month: '2026-04', tier: null }])
+  assert.deepEqual(shown.pending_overrides, [
+    { from_month: '2026-04', tier: null },
+    { from_month: '2026-06', tier: null },
+  ])
 })
 
 test('tier set keeps what is left out, the rate too, and says from when until when it holds', async (t) => {

@@ -164,7 +164,7 @@ function addSettings(cli: Cli, partner: Command): void {
     })
 }
 
-/** The partner's tier, from when until when, and the previous one while that month is still ahead. */
+/** The partner's tier, from when until when, and while that month is still ahead the previous one, if it differs. */
 async function chargedWords(
   store: Store,
   { partnerSlug, tierName, begins }: { partnerSlug: string; tierName: string | null; begins: string },
@@ -174,7 +174,8 @@ async function chargedWords(
   const end = next ? `until ${next.fromMonth}, and then by ${by(next.tierName)}` : 'on'
   const head = `${partnerSlug} is charged by ${by(tierName)} from ${begins} ${end}`
   if (begins <= (await presentMonth(store))) return `${head}.`
-  return `${head}; until ${begins} by ${by(await store.findTierOverride(partnerSlug, monthBefore(begins)))}.`
+  const before = await store.findTierOverride(partnerSlug, monthBefore(begins))
+  return before === tierName ? `${head}.` : `${head}; before ${begins} by ${by(before)}.`
 }
 
 /** Where a month is expected: no end. */
