@@ -3,10 +3,15 @@
 
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { isMonth } from '../core/month.ts'
-import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../core/partner.ts'
+import {
+  ENVIRONMENTS,
+  PARTNER_SLUG_MAX,
+  PARTNER_SLUG_PATTERN,
+  SANDBOX_OFFSET_MAX_MS,
+} from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { ID_MAX, REASON_MAX } from '../core/text.ts'
-import { type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
+import { DAY_MS, type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
 import type { Deliver } from '../webhook/wake-partners.ts'
 import { readInput } from './streams.ts'
@@ -124,6 +129,9 @@ const TIMER_MAX_DAYS = 24
 
 /** How long something lasts, or how far away it is, in ms. Not for timers, which take `interval`. */
 export const duration = timeUpTo(SPAN_MAX_DAYS)
+
+/** How far a sandbox is moved at once, in ms. */
+export const sandboxAdvance = timeUpTo(SANDBOX_OFFSET_MAX_MS / DAY_MS)
 
 /** How long a timer waits, in ms. */
 export const interval = timeUpTo(TIMER_MAX_DAYS)

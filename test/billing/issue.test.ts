@@ -131,7 +131,7 @@ test('all invoices of a month are written by one command, and none while one cou
   const write = `billing invoice --month 2026-10 --settings ${settings} --output-dir ${folder}`
   const { code, out, err } = await office.tranche(write)
   assert.deepEqual([code, out], [0, ''])
-  assert.match(err, /Nothing is owed by idle\.\n3 invoices in .*invoices\.\n$/)
+  assert.match(err, /Nothing is owed by idle\.\n3 invoices written to .*invoices\n$/)
   const names = ['acme-2026-10.html', 'bolt-2026-10.html', 'core-2026-10.html']
   assert.deepEqual(readdirSync(folder).sort(), names)
   assert.match(readFileSync(join(folder, 'acme-2026-10.html'), 'utf8'), /<p>R-2026-0001<\/p>/)

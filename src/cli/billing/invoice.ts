@@ -128,7 +128,7 @@ async function writeAll(
   }
   if (unbilled.length > 0) note(cli, `Nothing is owed by ${unbilled.join(', ')}.`)
   if (cli.globals().json) print(cli, done, () => '')
-  else note(cli, `${counted(done.length, 'invoice')} in ${outputDir}.`)
+  else note(cli, `${counted(done.length, 'invoice')} written to ${outputDir}`)
 }
 
 type Drawn = { tenant: Tenant; scope: OrdersScope; invoice: Invoice }

@@ -9,7 +9,13 @@ import type { Advanced } from '../../engine/sandbox.ts'
 import type { Store } from '../../store/store.ts'
 import { auditEntry, commandLine, findingJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { addWebhookOptions, duration, lazyWebhooks, positivePrice, type WebhookOptions } from '../options.ts'
+import {
+  addWebhookOptions,
+  lazyWebhooks,
+  positivePrice,
+  sandboxAdvance,
+  type WebhookOptions,
+} from '../options.ts'
 import { wake } from '../service/tick.ts'
 import { confirmForGood, createProgress, note, print, renderFields, YES } from '../terminal.ts'
 
@@ -26,7 +32,7 @@ export function sandboxCommand(cli: Cli): Command {
   addWebhookOptions(sandbox.command('advance'))
     .description('advance the clock of the test environment, firing what falls due on the way')
     .argument('<slug>', 'the partner')
-    .argument('<time>', 'how far, such as 12h, 7d or 30d', duration)
+    .argument('<time>', 'how far, such as 12h, 7d or 30d', sandboxAdvance)
     .addOption(priceOption())
     .action((slug: string, byMs: number, options: RunOptions) =>
       cli.withStore((store) => advance(cli, store, { slug, byMs, options })),
