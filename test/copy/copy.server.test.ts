@@ -2,7 +2,15 @@
 // restore.
 
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -413,6 +421,14 @@ test('a backup of a server is a file that serves, and restores into a server', a
   assert.equal(await on(copy, 'plan', 'list', '--json'), await on(url, 'plan', 'list', '--json'))
   assert.equal((await refused(url, 'backup', copy)).code, 'file_exists')
   await on(url, 'backup', copy, '--force')
+  symlinkSync('/dev/null', beside('device'))
+  for (const force of [[], ['--force']])
+    assert.equal((await refused(url, 'backup', beside('device'), ...force)).code, 'bad_file')
+  mkdirSync(beside('dated'))
+  for (let times = 1; times <= 2; times++) {
+    await on(url, 'backup', beside('dated'))
+    assert.equal(readdirSync(beside('dated')).length, times, 'a second one in the same second, too')
+  }
 
   await on(fresh, 'restore', copy)
   assert.equal(await on(fresh, 'plan', 'list', '--json'), await on(url, 'plan', 'list', '--json'))
