@@ -30,8 +30,20 @@ export const CONFIRMATIONS: readonly Row[] = [
     name: 'kept-report-twice',
     by: ['contract'],
     breaks: 'A refused report can be kept twice. An operator who accepts both bills one purchase as two.',
-    find: ['accepted_at integer,', 'unique (execution_id, fingerprint)'],
-    replace: 'accepted_at integer',
+    edits: [
+      {
+        find: ['accepted_at integer,', 'unique (execution_id, fingerprint)'],
+        replace: 'accepted_at integer',
+      },
+      {
+        find: "keep: db.prepare(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`)",
+        replace: "keep: db.prepare(insertInto('late_reports'))",
+      },
+      {
+        find: "const KEEP = query(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`)",
+        replace: "const KEEP = query(insertInto('late_reports'))",
+      },
+    ],
   },
   {
     name: 'refund-to-the-current-window',
