@@ -246,6 +246,16 @@ export function createTotals<C extends string>(columns: readonly C[]): Totals<C>
   }
 }
 
+export function totalOf<C extends string>(columns: readonly C[], rows: readonly Row<C>[]): Row<C> {
+  const totals = createTotals(columns)
+  for (const _ of totals.adding(rows));
+  return totals.row()
+}
+
+/** For a table: a single row is its own total. */
+export const withTotal = <C extends string>(columns: readonly C[], rows: readonly Row<C>[]): Row<C>[] =>
+  rows.length < 2 ? [...rows] : [...rows, totalOf(columns, rows)]
+
 // CSV by RFC 4180: CRLF, quotes where they are needed, always a header.
 
 export type Cell = string | number | boolean | null

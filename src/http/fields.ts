@@ -277,6 +277,13 @@ export const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (
  */
 export type Places<T> = { write: (place: T) => string; read: (text: string) => T | null }
 
+/** Places that are ids: with the mark of their list, because an id can look like any other place. */
+export const idPlaces = (mark: string): Places<string> => ({
+  write: (id) => `${mark} ${id}`,
+  read: (text) =>
+    text.startsWith(`${mark} `) && text.length > mark.length + 1 ? text.slice(mark.length + 1) : null,
+})
+
 /** A cursor is a place, encoded so that no client depends on its parts. */
 export const wrap = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
 

@@ -20,10 +20,10 @@ import {
   decimal,
   describe,
   id,
+  idPlaces,
   limit,
   oneOf,
   PAGE_DEFAULT,
-  type Places,
   pageOf,
   pathId,
 } from './fields.ts'
@@ -86,11 +86,7 @@ export const postPlan = route({
   },
 })
 
-/** The place after a plan is its id with a mark, because an id can look like any other place. */
-const places: Places<string> = {
-  write: (id) => `plan ${id}`,
-  read: (text) => /^plan (.+)$/s.exec(text)?.[1] ?? null,
-}
+const places = idPlaces('plan')
 
 export const getPlans = route({
   method: 'GET',

@@ -10,10 +10,10 @@ import {
   cursor,
   datetime,
   describe,
+  idPlaces,
   limit,
   oneOf,
   PAGE_DEFAULT,
-  type Places,
   pageOf,
   pathId,
   text,
@@ -78,11 +78,7 @@ export const patchUser = route({
   },
 })
 
-/** The place after a user is its id with a mark, because an id can look like any other place. */
-const places: Places<string> = {
-  write: (id) => `linked ${id}`,
-  read: (text) => /^linked (.+)$/s.exec(text)?.[1] ?? null,
-}
+const places = idPlaces('linked')
 
 export const getUsers = route({
   method: 'GET',

@@ -220,6 +220,7 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
   const lateFills = new Map<string, UnknownTrade>()
   const terms = new Map<string, OtherTerms>()
   const actions = new Map<string, UnknownAction>()
+  const issued = new Map<string, UnknownInvoice>()
   for (const { name, ask } of replaced) {
     const failures = new Map<string, string[]>()
     const rowsOf = async (what: string, sql: string): Promise<Record<string, unknown>[]> => {
@@ -254,7 +255,7 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
     }
     for (const row of await rowsOf('invoices', ISSUED)) {
       const one = invoiceOf(row)
-      if (sinceCopy.issued.every(({ number }) => number !== one.number)) sinceCopy.issued.push(one)
+      if (!issued.has(one.number)) issued.set(one.number, one)
     }
     if (name === sinceCopy.names[0])
       for (const { detail } of await rowsOf('audit', RESUMED))
@@ -266,7 +267,7 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
   // What an earlier one had recorded, and was reported again after its restore, is said once.
   const bought = new Set(sinceCopy.trades.map(purchaseKey))
   sinceCopy.lateFills = [...lateFills.values()].filter((late) => !bought.has(purchaseKey(late)))
-  sinceCopy.issued.sort((a, b) =>
+  sinceCopy.issued = [...issued.values()].sort((a, b) =>
     a.series === b.series ? a.position - b.position : a.series < b.series ? -1 : 1,
   )
   sinceCopy.terms = [...terms.values()]

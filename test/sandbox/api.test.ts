@@ -7,7 +7,7 @@ import { revoke } from '../../src/core/key.ts'
 import { formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import { keyHash } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
-import { machineAt } from '../../src/machine.ts'
+import { type Machine, machineAt } from '../../src/machine.ts'
 import { link, plan, poll, succeed } from '../http/steps.ts'
 import { damageAt } from '../store/damage.ts'
 import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
@@ -124,6 +124,20 @@ test('where it is switched off, the routes are not there, for any key', async (t
   }
 })
 
+/** A desk whose wake-ups all arrive. */
+const deskOf = (
+  store: Service['store'],
+  machine: Machine,
+  limits: Partial<Parameters<typeof createSandboxDesk>[0]> = {},
+) =>
+  createSandboxDesk({
+    store,
+    machine,
+    deliver: async () => ({ statusCode: 204, reason: null, durationMs: 1 }),
+    log: silentLog,
+    ...limits,
+  })
+
 test('what is not a span of time, and what is too far, is refused', async (t) => {
   const service = await startService(t)
   for (const by of ['', '7', '1w', '-1d', '1.5h', '0s', 7, null, '9999999999d'])
@@ -137,13 +151,7 @@ test('a long advance answers in time, goes on, and no other begins meanwhile', a
   const service = await withPlan(
     await startService(t, {
       more: (store, machine) => ({
-        sandbox: createSandboxDesk({
-          store,
-          machine,
-          deliver: async () => ({ statusCode: 204, reason: null, durationMs: 5 }),
-          log: silentLog,
-          answerAfterMs: 0,
-        }),
+        sandbox: deskOf(store, machine, { answerAfterMs: 0 }),
       }),
     }),
   )
@@ -166,13 +174,7 @@ test('a service that stops ends an advance at a step, and the clock says how far
   const service = await withPlan(await startService(t))
   const { store } = service
   const { machine } = machineAt(T0)
-  const desk = createSandboxDesk({
-    store,
-    machine,
-    deliver: async () => ({ statusCode: 204, reason: null, durationMs: 5 }),
-    log: silentLog,
-    answerAfterMs: 0,
-  })
+  const desk = deskOf(store, machine, { answerAfterMs: 0 })
   const tenant = await store.findTenant('acme', 'test')
   assert.ok(tenant)
   const begun = await desk.advance(tenant, 3_000 * 24 * HOUR_MS, null)
@@ -188,12 +190,7 @@ test('a stop in the first seconds of an advance is no failure: it has come as fa
   const service = await withPlan(await startService(t))
   const { store } = service
   const { machine } = machineAt(T0)
-  const desk = createSandboxDesk({
-    store,
-    machine,
-    deliver: async () => ({ statusCode: 204, reason: null, durationMs: 1 }),
-    log: silentLog,
-  })
+  const desk = deskOf(store, machine)
   const tenant = await store.findTenant('acme', 'test')
   assert.ok(tenant)
   const advancing = desk.advance(tenant, 3_000 * 24 * HOUR_MS, null)
@@ -208,13 +205,7 @@ test('an advance that takes too long ends at a step, and then others get their t
   const service = await withPlan(
     await startService(t, {
       more: (store, machine) => ({
-        sandbox: createSandboxDesk({
-          store,
-          machine,
-          deliver: async () => ({ statusCode: 204, reason: null, durationMs: 1 }),
-          log: silentLog,
-          advanceMaxMs: 0,
-        }),
+        sandbox: deskOf(store, machine, { advanceMaxMs: 0 }),
       }),
     }),
   )

@@ -1,6 +1,6 @@
 // billing issue, credit and issued: invoices get their numbers, credit notes correct them, and an index has both.
 
-import { createTotals, INVOICE_COLUMNS, type InvoiceColumn, type Row } from '../../billing/columns.ts'
+import { INVOICE_COLUMNS, type InvoiceColumn, type Row, withTotal } from '../../billing/columns.ts'
 import { issuedJson, issuedPages } from '../../billing/export.ts'
 import { detailsOf, drawCredit, partiesOf } from '../../billing/invoice.ts'
 import { bill } from '../../billing/statement.ts'
@@ -146,10 +146,7 @@ export async function listIssued(
       forgotten.push(...(await unissued(store, period, filter)))
     for await (const page of issuedPages({ store, period, filter })) rows.push(...page.map(issuedJson))
   }
-  const totals = createTotals<InvoiceColumn>(INVOICE_COLUMNS)
-  for (const _ of totals.adding(rows));
-  const shown = rows.length < 2 ? rows : [...rows, totals.row()]
-  const table = await renderTable(COLUMNS, shown)
+  const table = await renderTable(COLUMNS, withTotal<InvoiceColumn>(INVOICE_COLUMNS, rows))
   if (rows.length > 0 || cli.globals().json) print(cli, rows, () => table)
   else note(cli, 'none')
   noteForgotten(cli, forgotten)

@@ -2,7 +2,14 @@
 
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
-import { createTotals, PARTNER_COLUMNS, type PartnerColumn, type Row, TOTAL } from '../../billing/columns.ts'
+import {
+  PARTNER_COLUMNS,
+  type PartnerColumn,
+  type Row,
+  TOTAL,
+  totalOf,
+  withTotal,
+} from '../../billing/columns.ts'
 import { type Form, type Reading, sumsOfPartners, textOf } from '../../billing/export.ts'
 import { type OrderLine, orderLineJson, orderPages } from '../../billing/invoice.ts'
 import { type ReconciledMonth, reconcile } from '../../billing/reconcile.ts'
@@ -73,10 +80,8 @@ export async function showPartners(
   const periods: Covered[] = []
   for (const month of months) periods.push(await fixPeriodFor(cli, store, { month, filter }))
   const rows = await sumsOfPartners({ store, periods, filter })
-  const totals = createTotals<PartnerColumn>(PARTNER_COLUMNS)
-  for (const _ of totals.adding(rows));
-  const shown = rows.length < 2 ? rows : [...rows, totals.row()]
-  const table = rows.length === 0 ? 'no partners' : await renderTable(OF_PARTNERS, shown)
+  const table =
+    rows.length === 0 ? 'no partners' : await renderTable(OF_PARTNERS, withTotal(PARTNER_COLUMNS, rows))
   print(cli, rows, () => `${titleOf(periods)}\n\n${table}`)
 }
 
@@ -104,11 +109,7 @@ function withTotalsOfRange(shown: Shown[]): Shown[] {
 
 const NOBODY = { partner_slug: null, environment: null }
 
-function rowOfTotals(rows: Shown[]): Shown {
-  const totals = createTotals(Object.keys(rows[0] ?? {}) as (keyof Shown)[])
-  for (const _ of totals.adding(rows));
-  return totals.row()
-}
+const rowOfTotals = (rows: Shown[]): Shown => totalOf(Object.keys(rows[0] ?? {}) as (keyof Shown)[], rows)
 
 const MONTH: Column<Shown> = { title: 'MONTH', of: (row) => row.month ?? '' }
 
