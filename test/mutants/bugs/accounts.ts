@@ -141,8 +141,8 @@ export const ACCOUNTS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A key is judged by the clock of the machine. Set back, it brings a key that has ended to life again.',
-    find: 'const now = present()',
-    replace: 'const now = clock()',
+    find: 'createKeyFinder({ db, present, look }: Connection',
+    replace: 'createKeyFinder({ db, clock: present, look }: Connection',
   },
   {
     name: 'disabled-partner-stays-awake',
