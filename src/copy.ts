@@ -16,7 +16,7 @@ import {
   type Restoring,
   type Rows,
   rowsOf,
-} from './store/copying.ts'
+} from './store/copy-interface.ts'
 import type { Database } from './store/database.ts'
 import { type Seal, sealedInVain, sealedProblem } from './store/seal.ts'
 import type { Store } from './store/store.ts'

@@ -3,7 +3,7 @@
 // name of its own.
 
 import { btc, formatBtc, formatUsd, type Usd, usd } from '../core/money.ts'
-import type { ReportColumn } from '../core/trade.ts'
+import type { ReportColumn } from '../core/partner-report.ts'
 
 export const SUMMARY_COLUMNS = [
   'partner_slug',

@@ -3,8 +3,8 @@
 import { type Issued, type Statement, signed } from '../core/fees.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../core/money.ts'
 import { type FixedPeriod, periodOf } from '../core/month.ts'
+import { executedAtOf } from '../core/partner-report.ts'
 import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
-import { executedAtOf } from '../core/trade.ts'
 import type { AdjustmentLine, TenantFilter, TradeLine } from '../store/store.ts'
 import {
   ADJUSTMENT_COLUMNS,

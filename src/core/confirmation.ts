@@ -3,9 +3,9 @@
 
 import { type Execution, type ExecutionId, isOpen } from './execution.ts'
 import { formatUsd, LEDGER_MAX, ZERO_USD } from './money.ts'
+import { type Fill, isFill, type Report, sameReport, spentBy, type Trade, tradeOf } from './partner-report.ts'
 import { notFound, Problem, type ProblemCode, unreachable } from './problem.ts'
 import type { Instant } from './time.ts'
-import { type Fill, isFill, type Report, sameReport, spentBy, type Trade, tradeOf } from './trade.ts'
 import { settle, type Window } from './window.ts'
 
 export type ExecutionFacts = {

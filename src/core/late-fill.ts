@@ -17,10 +17,6 @@ import {
   type Usd,
   ZERO_USD,
 } from './money.ts'
-import type { Plan } from './plan.ts'
-import { type OddPrice, oddPrice } from './price.ts'
-import { notFound, Problem } from './problem.ts'
-import type { Instant } from './time.ts'
 import {
   FILL_BTC_MAX,
   FILL_PRICE_MAX,
@@ -31,7 +27,11 @@ import {
   sameReport,
   type Trade,
   tradeOf,
-} from './trade.ts'
+} from './partner-report.ts'
+import type { Plan } from './plan.ts'
+import { type OddPrice, oddPrice } from './price.ts'
+import { notFound, Problem } from './problem.ts'
+import type { Instant } from './time.ts'
 import { adjustSpent, close, type Opening, opened, settle, type Window } from './window.ts'
 
 // Adjustments: an entry of its own corrects a fill that was recorded wrongly. The trade itself never changes, and

@@ -1,10 +1,8 @@
 // Prices: whether one is live, how much they moved lately, and which fills do not fit them.
 
 import { averagePrice, type Btc, type Price, priceAsNumber, UNITS, type Usd } from './money.ts'
-import { tenantName } from './partner.ts'
-import { DAY_MS, formatInstant, HOUR_MS, type Instant, MINUTE_MS, spellSpan } from './time.ts'
-import { type Fill, isFill, type Trade } from './trade.ts'
-import type { EarlyFill } from './vitals.ts'
+import { type Fill, isFill, type Trade } from './partner-report.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from './time.ts'
 
 /** How old a price may be and still count as live. */
 export const PRICE_LIVE_MS = 20 * MINUTE_MS
@@ -112,21 +110,4 @@ export function oddPrice(
   }
   const paid = averagePrice(usd, btc)
   return paid !== null && isFarOff(paid, market) ? { price, fault: 'far_off' } : null
-}
-
-// The finding about a fill that was made before its execution existed. It probably belongs to another order, such as a
-// sandbox order that the partner's venue knows under an equal key.
-
-/** Its code, its tenant, its message and the next command. */
-export function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyFill) {
-  return {
-    kind: 'fill_early' as const,
-    tenant,
-    subject: `${tenantName(tenant)} execution ${executionId}`,
-    message:
-      `its fill is reported as made ${formatInstant(executedAt)}, ${spellSpan(createdAt - executedAt)} ` +
-      'before this execution was created, so it may be of another order: ask the partner for its order, and adjust ' +
-      'the trade if nothing was bought for it',
-    next: ['tranche', 'execution', 'show', executionId],
-  }
 }

@@ -6,10 +6,10 @@ import type { SumColumn, SummaryColumn, TradeColumn } from '../billing/columns.t
 import { EXECUTION_STATUSES } from '../core/execution.ts'
 import { TIER_NAME_MAX, TIER_NAME_PATTERN } from '../core/fees.ts'
 import type { PartnerStatus } from '../core/partner.ts'
+import { REPORT_STATUSES } from '../core/partner-report.ts'
 import { NEXT_STEPS, PLAN_STATUSES } from '../core/plan.ts'
 import { EMAIL_MAX, FAILURE_REASON_MAX, ID_MAX, REASON_MAX, TEXT_MAX } from '../core/text.ts'
 import { FREQUENCIES, MONTH_PATTERN } from '../core/time.ts'
-import { REPORT_STATUSES } from '../core/trade.ts'
 import { CONSENTS_SHOWN, type UserStatus } from '../core/user.ts'
 import {
   DELIVERIES_KEPT,

@@ -18,10 +18,6 @@ import {
 } from './auth.ts'
 import { type CallLine, createCallLog, openAnswer } from './call-log.ts'
 import { DOCS_PATHS, readDocs, TO_PAGE, wantsPage } from './docs/page.ts'
-import { getDescription } from './openapi/document.ts'
-import { OPS_PATHS } from './ops/access.ts'
-import type { Ops } from './ops/endpoints.ts'
-import { sendOps } from './ops/endpoints.ts'
 import {
   CHALLENGE,
   ERROR_HEADER,
@@ -30,7 +26,11 @@ import {
   errorCodeOf,
   PUT_OFF,
   Refusal,
-} from './refusal.ts'
+} from './error-codes.ts'
+import { getDescription } from './openapi/document.ts'
+import { OPS_PATHS } from './ops/access.ts'
+import type { Ops } from './ops/endpoints.ts'
+import { sendOps } from './ops/endpoints.ts'
 import {
   checkBody,
   flawOf,

@@ -5,9 +5,6 @@ import { confirm } from '../core/confirmation.ts'
 import { deliver, type Execution, idempotencyKey, isExecutionId } from '../core/execution.ts'
 import { type Btc, btc, formatUsd, type Price, price, usd, ZERO_USD } from '../core/money.ts'
 import type { Caller, Tenant } from '../core/partner.ts'
-import { assert, Problem } from '../core/problem.ts'
-import { REASON_MAX } from '../core/text.ts'
-import { EARLIEST, formatInstant, type Instant } from '../core/time.ts'
 import {
   FILL_BTC_MAX,
   FILL_FEE_MAX,
@@ -18,7 +15,10 @@ import {
   REPORT_STATUSES,
   type Report,
   type ReportColumn,
-} from '../core/trade.ts'
+} from '../core/partner-report.ts'
+import { assert, Problem } from '../core/problem.ts'
+import { REASON_MAX } from '../core/text.ts'
+import { EARLIEST, formatInstant, type Instant } from '../core/time.ts'
 import type { ExecutionPlace } from '../store/store.ts'
 import {
   type ConfirmedJson,

@@ -7,7 +7,7 @@ import type { H3Event } from 'h3'
 import ipaddr from 'ipaddr.js'
 import { parse as findJsonError, type ParseError } from 'jsonc-parser'
 import type { z } from 'zod'
-import { Refusal, type ValidationDetail } from './refusal.ts'
+import { Refusal, type ValidationDetail } from './error-codes.ts'
 
 // What is checked before the body, whatever the route: the path, the framing, Host and Expect.
 

@@ -5,8 +5,8 @@ import { z } from 'zod'
 import { TRIGGERS } from '../core/execution.ts'
 import { type Price, price } from '../core/money.ts'
 import type { Caller } from '../core/partner.ts'
+import { FILL_PRICE_MAX } from '../core/partner-report.ts'
 import { parseSpan } from '../core/time.ts'
-import { FILL_PRICE_MAX } from '../core/trade.ts'
 import {
   count,
   decimal,

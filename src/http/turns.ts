@@ -28,7 +28,7 @@
 
 import type { Instant } from '../core/time.ts'
 import { createLanes } from '../lanes.ts'
-import { Refusal } from './refusal.ts'
+import { Refusal } from './error-codes.ts'
 
 // Which key's call is handled next. While there is little to do, every call is handled as it comes. When the calls of
 // one turn of the event loop take too long, the rest wait, and the keys take turns.

@@ -20,6 +20,7 @@ import {
   webhookDeletedAnswer,
   webhookRegisteredAnswer,
 } from './answer-schemas.ts'
+import { Refusal } from './error-codes.ts'
 import {
   describe,
   describeAnswer,
@@ -30,7 +31,6 @@ import {
   notText,
   partnerSlug,
 } from './fields.ts'
-import { Refusal } from './refusal.ts'
 import { deliveryJson, webhookJson } from './resource-json.ts'
 import { route } from './route.ts'
 

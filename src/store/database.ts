@@ -3,7 +3,7 @@
 import { Problem } from '../core/problem.ts'
 import { visible } from '../core/text.ts'
 import { formatInstant, type Instant } from '../core/time.ts'
-import type { HeldSource, HoldOptions, NewTarget, Restoring, TargetOptions } from './copying.ts'
+import type { HeldSource, HoldOptions, NewTarget, Restoring, TargetOptions } from './copy-interface.ts'
 import type { Erasure } from './erasures.ts'
 import type { Seal } from './seal.ts'
 import type { AuditEntry, Store } from './store.ts'

@@ -2,11 +2,10 @@
 
 import type { SchedulerFacts } from '../core/clock.ts'
 import type { Execution, ExecutionId, ExecutionStatus } from '../core/execution.ts'
-import type { Finding } from '../core/findings.ts'
+import type { Finding, UnspentWindows, Vitals } from '../core/findings.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { Environment, Tenant } from '../core/partner.ts'
 import { type Instant, MINUTE_MS } from '../core/time.ts'
-import type { UnspentWindows, Vitals } from '../core/vitals.ts'
 import type { Seal } from './seal.ts'
 
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>

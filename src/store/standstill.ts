@@ -1,6 +1,6 @@
 // A database that stands still, because it was put back from a copy: the row that says so, and how it goes on.
 
-import { type Restored, standsStill } from '../core/clock.ts'
+import { type Restored, standsStill } from '../core/standstill.ts'
 import type { Instant } from '../core/time.ts'
 import { addAudit } from './shared/audit.ts'
 import { instant, query } from './statement.ts'

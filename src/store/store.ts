@@ -2,10 +2,11 @@
 // what it has just read, and stores what it returns. `now` is read inside the transaction, so neither a wait for a lock
 // nor another process can make it stale.
 
-import type { Dispute, LostWrites, Restored } from '../core/clock.ts'
+import type { Dispute } from '../core/clock.ts'
 import type { Confirmation, ExecutionFacts, LateFill } from '../core/confirmation.ts'
 import type { Execution, ExecutionId, ExecutionStatus, Tranche } from '../core/execution.ts'
 import type { Activity, Issued, Series, Tier } from '../core/fees.ts'
+import type { JobResult } from '../core/findings.ts'
 import type { ApiKey, KeyFacts, KeyTerms, KeyTime } from '../core/key.ts'
 import type {
   Acceptance,
@@ -21,12 +22,12 @@ import type {
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { FixedPeriod, Period } from '../core/month.ts'
 import type { Caller, Environment, Partner, PartnerChange, Tenant } from '../core/partner.ts'
+import type { Fill, Report, Trade } from '../core/partner-report.ts'
 import type { Plan, PlanChange, PlanFacts, PlanState } from '../core/plan.ts'
 import type { Volatility } from '../core/price.ts'
+import type { LostWrites, Restored } from '../core/standstill.ts'
 import type { Instant } from '../core/time.ts'
-import type { Fill, Report, Trade } from '../core/trade.ts'
 import type { User, UserChange } from '../core/user.ts'
-import type { JobResult } from '../core/vitals.ts'
 import type { Attempt, Delivered, WakeUp, Webhook } from '../core/webhook.ts'
 import type { OnGrid, Opening, Schedule, Window } from '../core/window.ts'
 import type { CheckStore, MonitoringStore, OpsPageStore, StatusStore } from './monitoring.ts'

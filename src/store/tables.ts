@@ -4,13 +4,13 @@
 
 import type { ExecutionId, ExecutionStatus, RECORDED, Trigger } from '../core/execution.ts'
 import type { Tier } from '../core/fees.ts'
+import type { JobResult } from '../core/findings.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { Environment, PartnerStatus } from '../core/partner.ts'
+import type { Report, ReportColumn } from '../core/partner-report.ts'
 import type { PlanStatus } from '../core/plan.ts'
 import type { Frequency, Instant } from '../core/time.ts'
-import type { Report, ReportColumn } from '../core/trade.ts'
 import type { UserStatus } from '../core/user.ts'
-import type { JobResult } from '../core/vitals.ts'
 import type { Webhook } from '../core/webhook.ts'
 import type { CloseReason } from '../core/window.ts'
 

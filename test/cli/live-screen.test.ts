@@ -4,9 +4,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { drawScreen, type StatusView } from '../../src/cli/service/status-screen.ts'
 import { createPaint } from '../../src/cli/terminal.ts'
+import type { PartnerVitals } from '../../src/core/findings.ts'
 import { type Price, usd } from '../../src/core/money.ts'
 import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
-import type { PartnerVitals } from '../../src/core/vitals.ts'
 import { capture, T0 } from '../support/service.ts'
 
 const plain = (_: unknown, text: string) => text

@@ -8,8 +8,15 @@ import { compareRows, monthsWithPartners } from '../../src/copy.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { machine } from '../../src/machine.ts'
-import { type Block, lineOf, type Rows, rowsOf, type Value, withOurNumbers } from '../../src/store/copying.ts'
-import { holdFile } from '../../src/store/sqlite/copying.ts'
+import {
+  type Block,
+  lineOf,
+  type Rows,
+  rowsOf,
+  type Value,
+  withOurNumbers,
+} from '../../src/store/copy-interface.ts'
+import { holdFile } from '../../src/store/sqlite/copy-file.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { lockFile } from '../../src/store/sqlite/file/files.ts'
 import { acquireLock } from '../../src/store/sqlite/file/locks.ts'

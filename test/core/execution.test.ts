@@ -25,8 +25,6 @@ import {
   nextExecutionId,
 } from '../../src/core/execution.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
-import { Problem, type ProblemCode } from '../../src/core/problem.ts'
-import { type Instant, plus } from '../../src/core/time.ts'
 import {
   type Fill,
   isFill,
@@ -34,7 +32,9 @@ import {
   type Report,
   reportFingerprint,
   sameReport,
-} from '../../src/core/trade.ts'
+} from '../../src/core/partner-report.ts'
+import { Problem, type ProblemCode } from '../../src/core/problem.ts'
+import { type Instant, plus } from '../../src/core/time.ts'
 import type { Window } from '../../src/core/window.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import type { ExecutionId } from '../../src/core/execution.ts'
+import type { DiskVitals, JobResult, PartnerVitals, Vitals } from '../../src/core/findings.ts'
 import {
   DUE_LATE_MS,
   FAILED_ORDERS_MIN,
@@ -15,7 +16,6 @@ import { type Price, usd } from '../../src/core/money.ts'
 import { PRICE_LIVE_MS } from '../../src/core/price.ts'
 import { spellBytes } from '../../src/core/text.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
-import type { DiskVitals, JobResult, PartnerVitals, Vitals } from '../../src/core/vitals.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant
 const ago = (ms: number): Instant => plus(NOW, -ms)

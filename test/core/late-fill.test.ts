@@ -7,9 +7,9 @@ import { confirm, type LateFill } from '../../src/core/confirmation.ts'
 import { type Execution, type ExecutionId, isOpen } from '../../src/core/execution.ts'
 import { type Adjustment, acceptLate, adjust, amountsOf } from '../../src/core/late-fill.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
+import { type Fill, spentBy, type Trade } from '../../src/core/partner-report.ts'
 import { Problem } from '../../src/core/problem.ts'
 import type { Instant } from '../../src/core/time.ts'
-import { type Fill, spentBy, type Trade } from '../../src/core/trade.ts'
 import { close, opening, reserve, settle, type Window } from '../../src/core/window.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant

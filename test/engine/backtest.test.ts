@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { finding, findings, foundByStart, foundInMoney } from '../../src/cli/trial/finding.ts'
+import { finding, findings, foundByStart, foundInMoney } from '../../src/cli/trial/verdict.ts'
 import { price, usd } from '../../src/core/money.ts'
 import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
 import {

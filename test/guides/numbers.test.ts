@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
 import { ADVANCE_MAX_MS } from '../../src/cli/service/sandbox-desk.ts'
 import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/service/serve-options.ts'
-import { PLAN_USD_A_YEAR } from '../../src/cli/trial/finding.ts'
+import { PLAN_USD_A_YEAR } from '../../src/cli/trial/verdict.ts'
 import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/clock.ts'
 import { LEASE_MS } from '../../src/core/execution.ts'
 import {

@@ -16,10 +16,10 @@ import {
   PARTNER_SLUG_MAX,
   SANDBOX_OFFSET_MAX_MS,
 } from '../../src/core/partner.ts'
+import { REPORT_STATUSES } from '../../src/core/partner-report.ts'
 import { PLAN_AMOUNT_MAX, PLAN_AMOUNT_MIN, PLAN_STATUSES } from '../../src/core/plan.ts'
 import { FAILURE_REASON_MAX, REASON_MAX, TEXT_MAX } from '../../src/core/text.ts'
 import { FREQUENCIES } from '../../src/core/time.ts'
-import { REPORT_STATUSES } from '../../src/core/trade.ts'
 import { WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
 import { startService } from '../support/service.ts'
 

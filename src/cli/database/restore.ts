@@ -2,12 +2,12 @@
 
 import { resolve } from 'node:path'
 import { Command } from 'commander'
-import { lostInWords, RESUME, restoredInWords } from '../../core/clock.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import { Problem } from '../../core/problem.ts'
+import { lostInWords, RESUME, restoredInWords } from '../../core/standstill.ts'
 import { counted, noFile, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
-import type { Restoring } from '../../store/copying.ts'
+import type { Restoring } from '../../store/copy-interface.ts'
 import type { Database, Replaced } from '../../store/database.ts'
 import type {
   Mended,

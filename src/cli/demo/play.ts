@@ -12,9 +12,9 @@ import {
   ZERO_USD,
 } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
+import type { Trade } from '../../core/partner-report.ts'
 import { assert } from '../../core/problem.ts'
 import { type Frequency, formatInstant, type Instant, plus } from '../../core/time.ts'
-import type { Trade } from '../../core/trade.ts'
 import { leastInstruction, leftOf, type Window } from '../../core/window.ts'
 import { runPass } from '../../engine/pass.ts'
 import { createApp } from '../../http/app.ts'

@@ -22,10 +22,16 @@ import {
 } from '../../core/late-fill.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment, Tenant } from '../../core/partner.ts'
+import {
+  executedAtOf,
+  isFill,
+  type Report,
+  type ReportColumn,
+  type Trade,
+} from '../../core/partner-report.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, type Instant, MINUTE_MS } from '../../core/time.ts'
-import { executedAtOf, isFill, type Report, type ReportColumn, type Trade } from '../../core/trade.ts'
 import type {
   ExecutionOfOrder,
   ListedExecution,

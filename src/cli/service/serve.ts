@@ -1,8 +1,8 @@
 // serve: the partner API over an open database, and the scheduler beside it.
 
 import { Command, Option } from 'commander'
-import { lostInWords, RESUME } from '../../core/clock.ts'
 import { Problem } from '../../core/problem.ts'
+import { lostInWords, RESUME } from '../../core/standstill.ts'
 import { SECOND_MS } from '../../core/time.ts'
 import type { Answering, ConnectionLimits } from '../../http/listen.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'

@@ -1,19 +1,13 @@
 // A status as JSON for a script, and in words for a person.
 
-import {
-  latenessInWords,
-  lostInWords,
-  RESUME,
-  restoredInWords,
-  type SchedulerFacts,
-  schedulerLateness,
-} from '../../core/clock.ts'
+import { latenessInWords, type SchedulerFacts, schedulerLateness } from '../../core/clock.ts'
+import type { DiskVitals, FeedVitals, JobResult, PartnerVitals, Vitals } from '../../core/findings.ts'
 import { type Finding, findingsOf, UNSPENT_DAYS } from '../../core/findings.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
+import { lostInWords, RESUME, restoredInWords } from '../../core/standstill.ts'
 import { counted, cut, grouped, spellFree } from '../../core/text.ts'
 import { DAY_MS, formatInstant, type Instant, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
-import type { DiskVitals, FeedVitals, JobResult, PartnerVitals, Vitals } from '../../core/vitals.ts'
 import type { Backlog, Stock } from '../../store/monitoring.ts'
 import type { Sandbox } from '../../store/store.ts'
 import { commandLine, type FindingJson, findingInWords, findingJson } from '../command.ts'

@@ -61,7 +61,7 @@ async function run(cli: Cli, file: string, options: Options): Promise<void> {
   const [{ backtest }, { reportOf }, { hasFewBlocks }] = await Promise.all([
     import('../../engine/backtest.ts'),
     import('../../engine/savings.ts'),
-    import('./finding.ts'),
+    import('./verdict.ts'),
   ])
   const history = await readHistory(cli, file)
   const layout = tranches === undefined ? null : layoutOf(tranches)
@@ -145,7 +145,7 @@ function tooShort(file: string, frequency: Frequency, { since, until }: Options)
 const LINE_COLUMNS = 118
 
 async function wordsOf(reports: BacktestReport[]): Promise<string> {
-  const { foundByStart, foundInMoney } = await import('./finding.ts')
+  const { foundByStart, foundInMoney } = await import('./verdict.ts')
   const parts = [await tableOf(reports)]
   if (reports.some(({ years }) => years.length > 1)) parts.push(await yearsOf(reports))
   for (const report of reports)

@@ -3,7 +3,6 @@
 
 import { counted } from '../../core/text.ts'
 import { type BacktestReport, mean, quantile, type Summary } from '../../engine/savings.ts'
-import { hasFewBlocks } from './finding.ts'
 import {
   axisLabels,
   type Box,
@@ -29,6 +28,7 @@ import {
   text,
   ticks,
 } from './svg.ts'
+import { hasFewBlocks } from './verdict.ts'
 
 // The saving panel: what each way of buying cost against the time-weighted average price, as mean and interval, with
 // the win rate and the tails in words beside it: a win rate alone would promise more than the mean delivers.

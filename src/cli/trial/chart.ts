@@ -8,8 +8,8 @@ import { type BacktestReport, type Costs, type Summary, savingsOf } from '../../
 import { wrapped } from '../terminal.ts'
 import { costHeight, drawCost, drawDistribution, isLump } from './chart-savings.ts'
 import { drawExample } from './chart-window.ts'
-import { finding, findings, foundByStart } from './finding.ts'
 import { count, element, FONT, group, INK, line, RULE, SMALL, signed, spoken, text } from './svg.ts'
+import { finding, findings, foundByStart } from './verdict.ts'
 
 const WIDTH_PX = 960
 const MARGIN_PX = 36

@@ -2,9 +2,9 @@
 // own, so the page has them once, at its top. /openapi.json says all of it everywhere, for generators.
 
 import { VERSION } from '../../resources.ts'
+import { ERROR_STATUS, type ErrorCode } from '../error-codes.ts'
 import { describeApi } from '../openapi/document.ts'
 import { ANY_REFUSAL, BODY_REFUSALS, type RefusalExample } from '../openapi/examples.ts'
-import { ERROR_STATUS, type ErrorCode } from '../refusal.ts'
 
 type Described = {
   info: { description: string }

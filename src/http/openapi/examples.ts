@@ -5,8 +5,8 @@ import { formatUsd } from '../../core/money.ts'
 import { tooMuchToWipe } from '../../core/partner.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
 import { NO_EXECUTION, TESTS_PER_MINUTE } from '../../core/webhook.ts'
+import type { ErrorCode, ValidationDetail } from '../error-codes.ts'
 import { PAGE_MAX } from '../fields.ts'
-import type { ErrorCode, ValidationDetail } from '../refusal.ts'
 import { BODY_BYTES_MAX } from '../request.ts'
 
 type Json = { [name: string]: unknown }

@@ -6,7 +6,7 @@ import type { Instant } from '../../core/time.ts'
 import type { Log } from '../../log.ts'
 import type { Store } from '../../store/store.ts'
 import { openAnswer } from '../call-log.ts'
-import { type ErrorCode, Refusal } from '../refusal.ts'
+import { type ErrorCode, Refusal } from '../error-codes.ts'
 import { flawOf, writtenAs } from '../request.ts'
 import {
   createAccess,

@@ -2,12 +2,12 @@
 // it.
 
 import { type Billed, bill } from '../../billing/statement.ts'
+import type { PartnerVitals, Vitals } from '../../core/findings.ts'
 import { type Finding, findingsOf } from '../../core/findings.ts'
 import type { Btc, Price, Usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf } from '../../core/month.ts'
 import type { Partner, Tenant } from '../../core/partner.ts'
 import { DAY_MS, type Instant, monthOf, plus } from '../../core/time.ts'
-import type { PartnerVitals, Vitals } from '../../core/vitals.ts'
 import type { FiredTranche, OpenWindow, OpsPageStore, TradePlace, TradeSum } from '../../store/monitoring.ts'
 import type { Store } from '../../store/store.ts'
 import { createStockTaker, keptFor, shared } from './readiness.ts'

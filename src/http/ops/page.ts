@@ -1,11 +1,10 @@
 // The operator's page, put together from its parts: the overview, a partner, a plan, a month, and the sign-in form.
 
-import type { Finding } from '../../core/findings.ts'
+import type { Finding, PartnerVitals } from '../../core/findings.ts'
 import { averagePrice, formatBtc, ZERO_USD } from '../../core/money.ts'
 import type { Partner } from '../../core/partner.ts'
 import { quoted } from '../../core/text.ts'
 import { DAY_MS, spellInstant, spellSpan } from '../../core/time.ts'
-import type { PartnerVitals } from '../../core/vitals.ts'
 import { awaitedPrice, type Schedule } from '../../core/window.ts'
 import type { ListedPlan } from '../../store/store.ts'
 import {

@@ -1,15 +1,10 @@
 // Readiness: whether the database takes writes, and passes run while plans wait for them. Also how work that many
 // callers ask for is done once.
 
-import {
-  clockDisputed,
-  latenessInWords,
-  schedulerLateness,
-  standsStill,
-  writesLost,
-} from '../../core/clock.ts'
+import { clockDisputed, latenessInWords, schedulerLateness } from '../../core/clock.ts'
 import { standbyWords } from '../../core/findings.ts'
 import { Problem } from '../../core/problem.ts'
+import { standsStill, writesLost } from '../../core/standstill.ts'
 import { type Instant, MINUTE_MS } from '../../core/time.ts'
 import type { MonitoringStore, Stock } from '../../store/monitoring.ts'
 import type { ClockStore, StandstillStore } from '../../store/store.ts'

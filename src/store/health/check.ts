@@ -1,12 +1,11 @@
 // Faults: rows that break a rule, and rows that were changed after they were recorded. Also warnings, which are not
 // wrong yet.
 
-import { type Finding, findingsOf, ticket } from '../../core/findings.ts'
+import { type Finding, fillEarly, findingsOf, ticket } from '../../core/findings.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Price, type Usd } from '../../core/money.ts'
 import { type Environment, tenantName } from '../../core/partner.ts'
 import {
   FAR_OFF,
-  fillEarly,
   MARKET_PRICE_MS,
   type OddPrice,
   oddPrice,
@@ -35,7 +34,7 @@ import { breathe, instant, type Query, query } from '../statement.ts'
 import type { PlanAhead, WindowStore } from '../store.ts'
 import { TABLES } from '../tables.ts'
 import type { Base } from '../transaction.ts'
-import { noneIfDamaged } from './looks.ts'
+import { noneIfDamaged } from './quick-looks.ts'
 import { earlyFillsReader, type OwnVitals, stockTaker, vitalsReader } from './vitals.ts'
 
 /** The most findings of a rule: more would add nothing. */

@@ -1,7 +1,8 @@
 // Reads the vitals: the latest passes and their feed, the clock, each partner, the disk.
 
-import { LATENESS_PASSES, type LostWrites } from '../../core/clock.ts'
+import { LATENESS_PASSES } from '../../core/clock.ts'
 import { type ExecutionId, RECORDED } from '../../core/execution.ts'
+import type { DiskVitals, EarlyFill, FeedVitals, PartnerVitals, UnspentWindows } from '../../core/findings.ts'
 import {
   EARLY_FILL_DAYS,
   EARLY_FILL_MS,
@@ -13,8 +14,8 @@ import {
 } from '../../core/findings.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Environment, PartnerStatus } from '../../core/partner.ts'
+import type { LostWrites } from '../../core/standstill.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
-import type { DiskVitals, EarlyFill, FeedVitals, PartnerVitals, UnspentWindows } from '../../core/vitals.ts'
 import type { Backlog, Look, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/prices.ts'
@@ -25,7 +26,7 @@ import { IS_STUCK } from '../sql/ledger.ts'
 import { restoredIn, STANDSTILL } from '../standstill.ts'
 import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
-import { backupThere, keysThatEnd, noneIfDamaged, setBack } from './looks.ts'
+import { backupThere, keysThatEnd, noneIfDamaged, setBack } from './quick-looks.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 

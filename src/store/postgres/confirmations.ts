@@ -10,9 +10,9 @@ import {
 } from '../../core/confirmation.ts'
 import type { Execution, ExecutionId } from '../../core/execution.ts'
 import type { Caller, Tenant } from '../../core/partner.ts'
+import type { Trade } from '../../core/partner-report.ts'
 import { DamagedRow } from '../../core/problem.ts'
 import { type Instant, later } from '../../core/time.ts'
-import type { Trade } from '../../core/trade.ts'
 import { unreserved, type Window } from '../../core/window.ts'
 import { intact } from '../digests.ts'
 import {

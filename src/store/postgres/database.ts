@@ -21,27 +21,27 @@ export function serverDatabase(url: string, clock: (() => Instant) | null): Data
     migratesAside: false,
     asFile: null,
     async seal() {
-      const { seenSeal } = await import('./copying.ts')
+      const { seenSeal } = await import('./copy-server.ts')
       return seenSeal(url)
     },
     async unseal({ audit }) {
-      const { unseal } = await import('./copying.ts')
+      const { unseal } = await import('./copy-server.ts')
       return unseal(url, { clock, audit })
     },
     async erasures() {
-      const { readErasures } = await import('./copying.ts')
+      const { readErasures } = await import('./copy-server.ts')
       return readErasures(url)
     },
     async rememberErasures(erasures) {
-      const { addErasures } = await import('./copying.ts')
+      const { addErasures } = await import('./copy-server.ts')
       await addErasures(url, erasures)
     },
     async hold(options) {
-      const { holdServer } = await import('./copying.ts')
+      const { holdServer } = await import('./copy-server.ts')
       return holdServer(url, clock, options)
     },
     async make(options) {
-      const { newOnServer } = await import('./copying.ts')
+      const { newOnServer } = await import('./copy-server.ts')
       return newOnServer(url, clock, options)
     },
     async waitsFor() {

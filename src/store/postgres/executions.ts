@@ -1,9 +1,9 @@
 // Executions as partners poll them on a server: a twin of ../sqlite/executions.ts, because every purchase goes this
 // way. Confirmations of a tenant share a transaction (confirmations.ts).
 
-import { standsStill, writesLost } from '../../core/clock.ts'
 import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Caller, Tenant } from '../../core/partner.ts'
+import { standsStill, writesLost } from '../../core/standstill.ts'
 import { type Instant, MINUTE_MS, plus } from '../../core/time.ts'
 import { isIntact } from '../digests.ts'
 import { createPollNotes, type PollNotes } from '../monitoring.ts'

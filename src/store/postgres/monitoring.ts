@@ -1,9 +1,9 @@
 // What monitoring asks of a server alone, which keeps no counts as a file does (../sqlite/monitoring.ts); what is made
 // of the answers is in ../health/. Each read goes along an index, and none takes a lock.
 
-import type { LostWrites } from '../../core/clock.ts'
 import type { ExecutionId } from '../../core/execution.ts'
 import { standbyWords, ticket } from '../../core/findings.ts'
+import type { LostWrites } from '../../core/standstill.ts'
 import { HOUR_MS } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
@@ -23,9 +23,9 @@ import { instant, query } from '../statement.ts'
 import type { StandstillStore } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { within } from './driver.ts'
+import { HISTORY_SQL, type History } from './server/commit.ts'
 import { type Connection, UNKNOWN } from './server/connection.ts'
 import { LOCK } from './server/locks.ts'
-import { HISTORY_SQL, type History } from './server/month-gate.ts'
 
 // Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
 // are kept by their numbers, and load balancers ask every second.

@@ -3,8 +3,8 @@
 // of another version, a shell.
 
 import pg, { type ClientBase } from 'pg'
-import type { Restored } from '../../core/clock.ts'
 import { Problem } from '../../core/problem.ts'
+import type { Restored } from '../../core/standstill.ts'
 import type { Instant } from '../../core/time.ts'
 import { auditParams } from '../rows/accounts.ts'
 import { type Seal, sealedWords } from '../seal.ts'

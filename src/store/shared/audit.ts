@@ -1,8 +1,8 @@
 // The append-only record of what operators changed, each entry written in the transaction of its change; and what the
 // jobs beside the scheduler came to when they ended last.
 
+import type { JobResult } from '../../core/findings.ts'
 import type { Instant } from '../../core/time.ts'
-import type { JobResult } from '../../core/vitals.ts'
 import { type AuditRow, auditEntryOf, auditParams } from '../rows/accounts.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type { AuditEntry, AuditFilter, AuditStore, ResultStore } from '../store.ts'

@@ -10,11 +10,11 @@ import {
 } from '../../core/late-fill.ts'
 import { LEDGER_MAX, type Price } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
+import type { Fill } from '../../core/partner-report.ts'
 import type { Plan } from '../../core/plan.ts'
 import { MARKET_PRICE_MS } from '../../core/price.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { earlier, type Instant, plus, WINDOW_MS } from '../../core/time.ts'
-import type { Fill } from '../../core/trade.ts'
 import { windowCellAt } from '../../core/window.ts'
 import { intact } from '../digests.ts'
 import {

@@ -36,11 +36,11 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
     },
   },
   async seal() {
-    const { seenSeal } = await import('./copying.ts')
+    const { seenSeal } = await import('./copy-file.ts')
     return seenSeal(file)
   },
   async unseal(options) {
-    const { unseal } = await import('./copying.ts')
+    const { unseal } = await import('./copy-file.ts')
     return unseal(file, options)
   },
   async erasures() {
@@ -52,11 +52,11 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
     appendErasures(file, erasures)
   },
   async hold(options) {
-    const { holdFile } = await import('./copying.ts')
+    const { holdFile } = await import('./copy-file.ts')
     return holdFile(file, clock, options)
   },
   async make(options) {
-    const { newFile } = await import('./copying.ts')
+    const { newFile } = await import('./copy-file.ts')
     return newFile(file, clock, options)
   },
   // A command that waits for a lock gives up after seconds and reports it.

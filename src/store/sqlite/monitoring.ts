@@ -5,9 +5,9 @@
 import { constants, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import type { DiskVitals } from '../../core/findings.ts'
 import { ticket } from '../../core/findings.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
-import type { DiskVitals } from '../../core/vitals.ts'
 import { isLost } from '../../whole-file.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {

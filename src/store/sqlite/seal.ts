@@ -2,7 +2,7 @@
 // every table that refuses each write. SQLite itself enforces them, so every writer is refused: a process that already
 // had the file open, a program of another version, an SQL shell.
 
-import type { Restored } from '../../core/clock.ts'
+import type { Restored } from '../../core/standstill.ts'
 import type { Instant } from '../../core/time.ts'
 import { auditParams } from '../rows/accounts.ts'
 import { type Seal, sealedWords } from '../seal.ts'

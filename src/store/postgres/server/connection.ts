@@ -6,6 +6,7 @@ import { shownAddress } from '../../address.ts'
 import { isOtherSchema } from '../../database.ts'
 import { query } from '../../statement.ts'
 import { createRefusedWrites } from '../../writes.ts'
+import { commit, HISTORY_SQL, type History, type Mark, wasCommitted } from './commit.ts'
 import {
   explained,
   isDiskFull,
@@ -16,16 +17,7 @@ import {
   isUndone,
   noneFree,
 } from './errors.ts'
-import {
-  commit,
-  type Entered,
-  enter,
-  HISTORY_SQL,
-  type History,
-  type Mark,
-  type Scope,
-  wasCommitted,
-} from './month-gate.ts'
+import { type Entered, enter, type Scope } from './month-gate.ts'
 import {
   createServerClock,
   firstError,

@@ -6,8 +6,8 @@ import { readMigrations } from '../../../resources.ts'
 import { type Applied, isPending, type MigrationState, statesOf } from '../../database.ts'
 import { sealedBeforeMigration } from '../../seal.ts'
 import { sealOf } from '../seal.ts'
+import { commitAlone } from './commit.ts'
 import { LOCK } from './locks.ts'
-import { commitAlone } from './month-gate.ts'
 import { SERVER_MS_SQL } from './pipeline.ts'
 
 /**

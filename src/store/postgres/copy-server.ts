@@ -17,7 +17,7 @@ import {
   selectAll,
   type TargetOptions,
   withOurNumbers,
-} from '../copying.ts'
+} from '../copy-interface.ts'
 import type { Erasure } from '../erasures.ts'
 import { type AskBoth, readReplaced, type SinceCopy } from '../replaced.ts'
 import type { Seal } from '../seal.ts'
@@ -27,10 +27,10 @@ import type { AuditEntry } from '../store.ts'
 import type { Table } from '../tables.ts'
 import { openMade, openStore } from './open.ts'
 import { auditThroughSeal, breakSeal, noteRestored, sealOf, setSeal, tablesOf, takeCopyLock } from './seal.ts'
+import { commitAlone, waitForCommitted } from './server/commit.ts'
 import { explained, explaining, isRowsFault } from './server/errors.ts'
 import { LOCK, takeFromUsers } from './server/locks.ts'
 import { bringUp, isEmpty, migrationStates, SCHEMA } from './server/migrate.ts'
-import { commitAlone, waitForCommitted } from './server/month-gate.ts'
 import { openAlone } from './server/pool.ts'
 
 /** Throws database_not_found, schema_newer, database_locked, database_in_use, storage_failed. */

@@ -18,7 +18,7 @@ import {
   selectAll,
   type TargetOptions,
   type Value,
-} from '../copying.ts'
+} from '../copy-interface.ts'
 import { isPending } from '../database.ts'
 import type { Seal } from '../seal.ts'
 import { instant } from '../statement.ts'
