@@ -171,7 +171,32 @@ export const VITAL_FINDINGS = {
   folder_open: 'ticket',
 } as const satisfies Record<string, Severity>
 
-type Vital = Omit<Finding, 'severity' | 'tenant'> & { kind: keyof typeof VITAL_FINDINGS; tenant?: Tenant }
+/** The others: what `check` finds, because it needs more than the vitals, and what only `status` can ask. */
+const OTHER_FINDINGS = {
+  serve_stopped: 'page',
+  checksums_off: 'ticket',
+  deadlocks: 'ticket',
+  import_left: 'ticket',
+  slot_behind: 'ticket',
+  standby_missing: 'ticket',
+  trade_price: 'ticket',
+  transaction_long: 'ticket',
+  wal_large: 'ticket',
+  windows_ahead: 'ticket',
+  wraparound_near: 'ticket',
+} as const satisfies Record<string, Severity>
+
+const SEVERITIES = { ...VITAL_FINDINGS, ...OTHER_FINDINGS }
+
+/** What a rule says. Its code decides how urgent it is; without a tenant it is about the whole service. */
+type Found = Omit<Finding, 'severity' | 'tenant'> & { kind: keyof typeof SEVERITIES; tenant?: Tenant }
+type Vital = Found & { kind: keyof typeof VITAL_FINDINGS }
+
+export const finding = (found: Found): Finding => ({
+  ...found,
+  severity: SEVERITIES[found.kind],
+  tenant: found.tenant ?? null,
+})
 
 /** The findings now: the urgent ones first, and among equals those about the whole service, then partner by partner. */
 export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
@@ -197,7 +222,7 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
   ]
   return found
     .filter((one) => one !== null)
-    .map(({ tenant = null, ...one }): Finding => ({ ...one, severity: VITAL_FINDINGS[one.kind], tenant }))
+    .map(finding)
     .concat(vitals.also)
     .toSorted((a, b) => URGENCY.indexOf(a.severity) - URGENCY.indexOf(b.severity))
 }
@@ -207,14 +232,6 @@ const URGENCY: readonly Severity[] = ['page', 'ticket']
 /** Why no write of a server ends: `names` are the standbys that it waits for. */
 export const standbyWords = (names: string): string =>
   `waits for a standby (synchronous_standby_names = ${names}), and none that counts is connected: no commit ends`
-
-/** A finding that only `check` looks for, because it needs more than the vitals. */
-export const ticket = (
-  kind: string,
-  subject: string,
-  message: string,
-  { tenant = null, next, severity = 'ticket' }: Pick<Finding, 'next'> & Partial<Finding>,
-): Finding => ({ kind, severity, tenant, subject, message, next })
 
 function ticksStopped({ scheduler }: Vitals, now: Instant): Vital | null {
   const { isLate, usualGapMs } = schedulerLateness(scheduler, now)
@@ -500,7 +517,10 @@ const backUpInto = (result: JobResult): string[] => [
 
 /** Only the machine that has the folder can tell. */
 export const backupGone = (result: JobResult, file: string): Finding =>
-  ticket('backup_gone', 'backup', `${file} is gone or empty, and was the newest; are there others?`, {
+  finding({
+    kind: 'backup_gone',
+    subject: 'backup',
+    message: `${file} is gone or empty, and was the newest; are there others?`,
     next: backUpInto(result),
   })
 

@@ -1,7 +1,7 @@
 // status: how an operator sees whether all is well, once or on a screen that stays.
 
 import { Command, Option } from 'commander'
-import { type Finding, ticket } from '../../core/findings.ts'
+import { type Finding, finding } from '../../core/findings.ts'
 import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { createStockTaker, type TakeStock } from '../../http/ops/readiness.ts'
@@ -95,5 +95,5 @@ async function serveStopped(cli: Cli): Promise<Finding[]> {
   if (ok) return []
   const message = `does not answer at ${url} (${text}), so no partner gets through; \`journalctl --unit tranche\` says why`
   const next = ['systemctl', 'restart', 'tranche.service']
-  return [ticket('serve_stopped', 'tranche.service', message, { severity: 'page', next })]
+  return [finding({ kind: 'serve_stopped', subject: 'tranche.service', message, next })]
 }

@@ -1,7 +1,7 @@
 // Faults: rows that break a rule, and rows that were changed after they were recorded. Also warnings, which are not
 // wrong yet.
 
-import { type Finding, fillEarly, findingsOf, ticket } from '../../core/findings.ts'
+import { type Finding, fillEarly, finding, findingsOf } from '../../core/findings.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Price, type Usd } from '../../core/money.ts'
 import { type Environment, tenantName } from '../../core/partner.ts'
 import {
@@ -233,17 +233,19 @@ function glance(base: Base, parts: OwnVitals): Look {
 
 function earlyInTest(base: Base): Look {
   const read = earlyFillsReader(base)
-  return async (clock) =>
-    (await read('test', await clock()))
-      .map(fillEarly)
-      .map(({ kind, subject, message, ...more }) => ticket(kind, subject, message, more))
+  return async (clock) => (await read('test', await clock())).map(fillEarly).map(finding)
 }
 
 export const IMPORT_ROWS = query<{ n: bigint }>('select count(*) as n from price_imports')
 
 export function importLeft(rows: bigint): Finding {
   const message = `${counted(Number(rows), 'row')} of an import that was cut off; none of them counts, and the next import clears them`
-  return ticket('import_left', 'price import', message, { next: ['tranche', 'price', 'import', 'FILE'] })
+  return finding({
+    kind: 'import_left',
+    subject: 'price import',
+    message,
+    next: ['tranche', 'price', 'import', 'FILE'],
+  })
 }
 
 // Warnings about the clock: traces of a time when it was wrong.
@@ -286,7 +288,13 @@ const rolledAhead =
         '--env',
         tenant.environment,
       ]
-      return ticket('windows_ahead', `${place} plan ${partnerPlanId}`, message, { tenant, next })
+      return finding({
+        kind: 'windows_ahead',
+        tenant,
+        subject: `${place} plan ${partnerPlanId}`,
+        message,
+        next,
+      })
     })
   }
 
@@ -380,7 +388,13 @@ function mispriced(row: Row, verb: string): Finding | null {
   const { executionId } = trade
   const next = ['tranche', 'execution', 'show', executionId]
   const message = `${verb} ${figures}, ${faultWords(odd, market)}`
-  return ticket('trade_price', `trade ${executionId}`, message, { tenant: tenantOf(row), next })
+  return finding({
+    kind: 'trade_price',
+    tenant: tenantOf(row),
+    subject: `trade ${executionId}`,
+    message,
+    next,
+  })
 }
 
 function faultWords({ fault }: OddPrice, market: Price | null): string {

@@ -1,7 +1,7 @@
 // Looks that cost a few steps along indexes, and are therefore not left to the check: a clock that was set back, keys
 // that end or have ended while nobody has gone over to another one, and whether the newest backup is still there.
 
-import { backupGone, backupIn, type Finding, KEY_ENDS_WITHIN_DAYS, ticket } from '../../core/findings.ts'
+import { backupGone, backupIn, type Finding, finding, KEY_ENDS_WITHIN_DAYS } from '../../core/findings.ts'
 import { tenantName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { DAY_MS, formatInstant, plus, spellSpan } from '../../core/time.ts'
@@ -41,7 +41,7 @@ export const setBack =
     const now = await clock()
     if (latest === null || latest <= now) return []
     const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later`
-    return [ticket('clock_back', 'clock', message, { severity: 'page', next: ['timedatectl', 'status'] })]
+    return [finding({ kind: 'clock_back', subject: 'clock', message, next: ['timedatectl', 'status'] })]
   }
 
 // Warnings about keys that end soon.
@@ -79,8 +79,11 @@ export const keysThatEnd =
       const message = `${verb} ${formatInstant(instant(expires_at))}, and ${instead}; ${used}`
       const create = ['create', tenant.partnerSlug, '--env', tenant.environment]
       const next = isRotated ? ['list', tenant.partnerSlug] : hasEnded ? create : ['rotate', key_id]
-      return ticket('key_ends', `${tenantName(tenant)} key ${key_id}`, message, {
+      return finding({
+        kind: 'key_ends',
         tenant,
+        subject: `${tenantName(tenant)} key ${key_id}`,
+        message,
         next: ['tranche', 'key', ...next],
       })
     })

@@ -2,7 +2,7 @@
 // ../health/check.ts.
 
 import type { ClientBase } from 'pg'
-import { type Finding, ticket } from '../../core/findings.ts'
+import { type Finding, finding } from '../../core/findings.ts'
 import { counted, spellBytes } from '../../core/text.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, spellSpan } from '../../core/time.ts'
 import { namedInCommand } from '../address.ts'
@@ -66,52 +66,54 @@ const serverLooks = ({ look, server, clock }: Connection): Look[] => {
   const psql = (command: string): string[] => ['psql', namedInCommand(server), '-c', command]
   return [
     asking(UNREPLICATED, {}, () =>
-      ticket(
-        'standby_missing',
-        'server',
-        'waits for no standby: what it has confirmed is on this one disk alone (synchronous_standby_names)',
-        { next: psql('table pg_stat_replication') },
-      ),
+      finding({
+        kind: 'standby_missing',
+        subject: 'server',
+        message:
+          'waits for no standby: what it has confirmed is on this one disk alone (synchronous_standby_names)',
+        next: psql('table pg_stat_replication'),
+      }),
     ),
     asking(UNSUMMED, {}, () =>
-      ticket(
-        'checksums_off',
-        'server',
-        'was set up without checksums: a page that its disk gives back changed is believed (initdb --data-checksums, or pg_checksums --enable while the server is stopped)',
-        { next: psql('show data_checksums') },
-      ),
+      finding({
+        kind: 'checksums_off',
+        subject: 'server',
+        message:
+          'was set up without checksums: a page that its disk gives back changed is believed (initdb --data-checksums, or pg_checksums --enable while the server is stopped)',
+        next: psql('show data_checksums'),
+      }),
     ),
     asking(WRAPAROUND, { most: AGE_MAX }, ({ name, age }) =>
-      ticket(
-        'wraparound_near',
-        `database ${name}`,
-        `its oldest transaction is ${age} transactions old, and at two billion the server stops taking writes: is autovacuum held up?`,
-        { next: psql('vacuum (freeze, verbose)') },
-      ),
+      finding({
+        kind: 'wraparound_near',
+        subject: `database ${name}`,
+        message: `its oldest transaction is ${age} transactions old, and at two billion the server stops taking writes: is autovacuum held up?`,
+        next: psql('vacuum (freeze, verbose)'),
+      }),
     ),
     asking(SLOTS, {}, ({ name, active, bytes }) =>
-      ticket(
-        'slot_behind',
-        `replication slot ${name}`,
-        `${active ? 'is in use' : 'is not in use'} and holds back ${spellBytes(Number(bytes))} of the server's log, which fills its disk`,
-        { next: psql('table pg_replication_slots') },
-      ),
+      finding({
+        kind: 'slot_behind',
+        subject: `replication slot ${name}`,
+        message: `${active ? 'is in use' : 'is not in use'} and holds back ${spellBytes(Number(bytes))} of the server's log, which fills its disk`,
+        next: psql('table pg_replication_slots'),
+      }),
     ),
     asking(LONG, { idle: IDLE_MAX_MS, working: WORKING_MAX_MS }, ({ pid, name, state, ms }) =>
-      ticket(
-        'transaction_long',
-        `process ${pid}`,
-        `a transaction of ${name || 'a client without a name'} has been open for ${spellSpan(Number(ms))} (${state}) and keeps the server from cleaning up`,
-        { next: psql(`select pg_terminate_backend(${pid})`) },
-      ),
+      finding({
+        kind: 'transaction_long',
+        subject: `process ${pid}`,
+        message: `a transaction of ${name || 'a client without a name'} has been open for ${spellSpan(Number(ms))} (${state}) and keeps the server from cleaning up`,
+        next: psql(`select pg_terminate_backend(${pid})`),
+      }),
     ),
     asking(DEADLOCKS, {}, ({ name, n, since }) =>
-      ticket(
-        'deadlocks',
-        `database ${name}`,
-        `${counted(Number(n), 'deadlock')} since ${since ?? 'its beginning'}: tranche tries again, but should cause none itself; the server's log names the statements`,
-        { next: psql('select pg_stat_reset()') },
-      ),
+      finding({
+        kind: 'deadlocks',
+        subject: `database ${name}`,
+        message: `${counted(Number(n), 'deadlock')} since ${since ?? 'its beginning'}: tranche tries again, but should cause none itself; the server's log names the statements`,
+        next: psql('select pg_stat_reset()'),
+      }),
     ),
   ]
 }

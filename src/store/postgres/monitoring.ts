@@ -2,7 +2,7 @@
 // of the answers is in ../health/. Each read goes along an index, and none takes a lock.
 
 import type { ExecutionId } from '../../core/execution.ts'
-import { standbyWords, ticket } from '../../core/findings.ts'
+import { finding, standbyWords } from '../../core/findings.ts'
 import type { LostWrites } from '../../core/standstill.ts'
 import { HOUR_MS } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
@@ -235,5 +235,5 @@ const standbyLook =
     const names = await standbyAway(connection)
     if (names === null) return []
     const next = ['tranche', 'docs', 'postgres#when-the-standby-is-away']
-    return [ticket('standby_away', 'server', standbyWords(names), { severity: 'page', next })]
+    return [finding({ kind: 'standby_away', subject: 'server', message: standbyWords(names), next })]
   }

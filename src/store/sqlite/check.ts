@@ -1,6 +1,6 @@
 // The check of a file: what SQLite says of it, and what only a file can have. The rest is in ../health/check.ts.
 
-import { ticket, WAL_LARGE_BYTES } from '../../core/findings.ts'
+import { finding, WAL_LARGE_BYTES } from '../../core/findings.ts'
 import { spellBytes } from '../../core/text.ts'
 import {
   checkedRules,
@@ -72,7 +72,7 @@ function largeLog(db: Database): Look {
     if (bytes <= WAL_LARGE_BYTES) return []
     const message = `has ${spellBytes(bytes)}: a process that reads without end keeps it from being folded in`
     const log = walFile(db.name)
-    return [ticket('wal_large', log, message, { next: ['lsof', log] })]
+    return [finding({ kind: 'wal_large', subject: log, message, next: ['lsof', log] })]
   }
 }
 

@@ -6,7 +6,7 @@ import { constants, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { DiskVitals } from '../../core/findings.ts'
-import { ticket } from '../../core/findings.ts'
+import { finding } from '../../core/findings.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
@@ -147,7 +147,12 @@ function openFiles(db: Database): Look {
       const mode = (statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & 0o777
       if ((mode & 0o077) === 0) return []
       const message = `has mode 0${mode.toString(8)}: others on this machine can get at it, and it holds webhook secrets`
-      return [{ suffix, found: ticket('file_open', file, message, { next: ['chmod', '600', file] }) }]
+      return [
+        {
+          suffix,
+          found: finding({ kind: 'file_open', subject: file, message, next: ['chmod', '600', file] }),
+        },
+      ]
     })
     return (open[0]?.suffix === '' ? open.slice(0, 1) : open).map(({ found }) => found)
   }
@@ -164,7 +169,7 @@ function openFolder(db: Database): Look {
     const isOpen = (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== uid)
     if (!isOpen) return []
     const message = `has mode 0${(mode & 0o7777).toString(8)}: other users of the machine can put files beside the database, and remove or replace it; end that with chmod go-w, or move the database into a folder of its own`
-    return [ticket('folder_open', folder, message, { next: ['chmod', 'go-w', folder] })]
+    return [finding({ kind: 'folder_open', subject: folder, message, next: ['chmod', 'go-w', folder] })]
   }
 }
 
@@ -180,6 +185,6 @@ function closedFiles(db: Database): Look {
       const nameOf = (id: number): string => userName(id) ?? `user ${id}`
       const message = `belongs to ${nameOf(uid)} and has mode 0${(mode & 0o777).toString(8)}: ${nameOf(own)}, who runs this, can no longer open it, so whatever starts next fails`
       const next = uid === own ? ['chmod', '600', file] : giveBack(file)
-      return [ticket('file_closed', file, message, { severity: 'page', next })]
+      return [finding({ kind: 'file_closed', subject: file, message, next })]
     })
 }
