@@ -45,13 +45,15 @@ export function tradeOf(
 
 // What a partner reports of an execution.
 
-export const REPORT_STATUSES = ['filled', 'partial', 'failed', 'cancelled'] as const
+export const FILL_STATUSES = ['filled', 'partial'] as const
+export const NO_FILL_STATUSES = ['failed', 'cancelled'] as const
+export const REPORT_STATUSES = [...FILL_STATUSES, ...NO_FILL_STATUSES] as const
 
 /** The outcome of an execution in the partner's words, after rounding; fields the contract ignores are not in it. */
 export type Report = Fill | NoFill
 
 export type Fill = {
-  status: 'filled' | 'partial'
+  status: (typeof FILL_STATUSES)[number]
   partnerOrderId: string
   /** As sent; null when the partner left it to the moment of receipt. */
   executedAt: Instant | null
@@ -62,7 +64,7 @@ export type Fill = {
 }
 
 export type NoFill = {
-  status: 'failed' | 'cancelled'
+  status: (typeof NO_FILL_STATUSES)[number]
   partnerOrderId: string
   executedAt: Instant | null
   failureReason: string | null

@@ -16,13 +16,14 @@ import {
   isUseStale,
   type Judge,
 } from './auth.ts'
-import { type CallLine, createCallLog, openAnswer } from './call-log.ts'
+import { type CallLine, createCallLog, durationSince, openAnswer } from './call-log.ts'
 import { DOCS_PATHS, readDocs, TO_PAGE, wantsPage } from './docs/page.ts'
 import {
   CHALLENGE,
   ERROR_HEADER,
   ERROR_STATUS,
   type ErrorCode,
+  errorBody,
   errorCodeOf,
   PUT_OFF,
   Refusal,
@@ -215,7 +216,7 @@ async function answerCall(
     partner_slug: trail.caller?.key.tenant.partnerSlug ?? null,
     environment: trail.caller?.key.tenant.environment ?? null,
     status: outcome.status,
-    duration_ms: Math.round((performance.now() - started) * 100) / 100,
+    duration_ms: durationSince(started),
     ...(outcome.status !== 200 && { error_code: outcome.headers[ERROR_HEADER] ?? '' }),
     ...(ignored !== null && { ignored_fields: ignored }),
     ...(outcome.contentType !== undefined && { content_type: outcome.contentType }),
@@ -315,7 +316,7 @@ async function readBody(event: H3Event, route: Route, trail: Trail): Promise<unk
 function refusalOf(error: unknown): Outcome {
   if (error instanceof Refusal) {
     const { status, detail, headers, contentType } = error
-    return { status, text: textOf(detail), headers, bug: null, contentType }
+    return { status, text: errorBody(detail), headers, bug: null, contentType }
   }
   if (error instanceof Problem) {
     const { code, message } = error
@@ -324,23 +325,21 @@ function refusalOf(error: unknown): Outcome {
     if (putOff)
       return {
         status,
-        text: textOf(putOff.detail),
+        text: errorBody(putOff.detail),
         headers: { ...codeHeader, 'retry-after': putOff.retryAfter },
         bug: error,
       }
     if (status < 500)
       return {
         status,
-        text: textOf(message),
+        text: errorBody(message),
         headers: { ...codeHeader, ...(status === 401 && CHALLENGE) },
         bug: null,
       }
   }
   const headers = { [ERROR_HEADER]: 'internal_error' satisfies ErrorCode }
-  return { status: 500, text: textOf('Internal Server Error'), headers, bug: error }
+  return { status: 500, text: errorBody('Internal Server Error'), headers, bug: error }
 }
-
-const textOf = (detail: Refusal['detail']): string => JSON.stringify({ detail })
 
 /** Ids may hold any character, so a segment is decoded after routing; one that is not validly encoded names nothing. */
 function decodeParams(params: Record<string, string>): Record<string, string> {

@@ -13,9 +13,9 @@ import { formatInstant, type Instant } from '../core/time.ts'
 import { keyHash } from '../keys.ts'
 import type { Log } from '../log.ts'
 import type { KeyStore } from '../store/store.ts'
-import { type CallLine, requestIdOf } from './call-log.ts'
+import { type CallLine, durationSince, requestIdOf } from './call-log.ts'
 import { DOCS_PATHS } from './docs/page.ts'
-import { CHALLENGE, Refusal } from './error-codes.ts'
+import { CHALLENGE, errorBody, Refusal } from './error-codes.ts'
 import { getDescription } from './openapi/document.ts'
 import { OPS_PATHS } from './ops/access.ts'
 import { isFramedInDoubt } from './request.ts'
@@ -126,7 +126,7 @@ export function createDoor({ findKey, uuid, note }: Parts): Door {
     const started = performance.now()
     const { url = '', method = '', headers } = request
     const requestId = requestIdOf(String(headers['x-request-id'] ?? ''), uuid)
-    const text = JSON.stringify({ detail: refusal.detail })
+    const text = errorBody(refusal.detail)
     response
       .writeHead(refusal.status, {
         'x-request-id': requestId,
@@ -143,7 +143,7 @@ export function createDoor({ findKey, uuid, note }: Parts): Door {
       partner_slug: null,
       environment: null,
       status: refusal.status,
-      duration_ms: Math.round((performance.now() - started) * 100) / 100,
+      duration_ms: durationSince(started),
       error_code: refusal.code,
     })
     return false

@@ -31,6 +31,10 @@ export type CallLine = {
   content_type?: string
 }
 
+/** The milliseconds since a `performance.now()`, for a line. */
+export const durationSince = (started: number): number =>
+  Math.round((performance.now() - started) * 100) / 100
+
 type CallLog = (line: CallLine, bug: unknown) => void
 
 /**

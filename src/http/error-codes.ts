@@ -56,6 +56,9 @@ export const ERROR_HEADER = 'x-error-code'
 
 export type ValidationDetail = { type: string; loc: (string | number)[]; msg: string }
 
+/** The body of every refusal. */
+export const errorBody = (detail: string | ValidationDetail[]): string => JSON.stringify({ detail })
+
 /** A refusal by HTTP itself, not by a rule of the core. */
 export class Refusal extends Error {
   readonly code: ErrorCode

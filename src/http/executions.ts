@@ -9,8 +9,10 @@ import {
   FILL_BTC_MAX,
   FILL_FEE_MAX,
   FILL_PRICE_MAX,
+  FILL_STATUSES,
   type Fill,
   isFill,
+  NO_FILL_STATUSES,
   type NoFill,
   REPORT_STATUSES,
   type Report,
@@ -116,6 +118,7 @@ function executionJson(tenant: Tenant, execution: Execution): Omit<ExecutionJson
 const common = {
   partner_order_id: id().meta(describe('The order on your venue. Deduplicates retries.', 'order-1')),
 }
+const outcome = { description: 'What became of it.' }
 const when = {
   executed_at: datetime()
     .meta(describe('When it was filled; by default now.', '2026-01-05T00:00:30Z'))
@@ -123,7 +126,7 @@ const when = {
 }
 export const fillBody = z.object({
   ...common,
-  status: oneOf(REPORT_STATUSES),
+  status: oneOf(FILL_STATUSES).meta(outcome),
   ...when,
   usd_amount: decimal(usd, { above: ZERO_USD }).meta(
     describe('Dollars spent: at most what was reserved.', '10.00'),
@@ -140,7 +143,7 @@ export const fillBody = z.object({
 })
 export const noFillBody = z.object({
   ...common,
-  status: oneOf(REPORT_STATUSES),
+  status: oneOf(NO_FILL_STATUSES).meta(outcome),
   ...when,
   failure_reason: remark({ max: REASON_MAX })
     .meta(
@@ -152,17 +155,44 @@ export const noFillBody = z.object({
     )
     .nullish(),
 })
-const unknownBody = z.object({ ...common, status: oneOf(REPORT_STATUSES), ...when })
+/** Fits no report: whatever has a valid status is checked as what that says. */
+const statusUnknown = z
+  .object({ ...common, status: oneOf(REPORT_STATUSES), ...when })
+  .transform(() => z.NEVER)
 
-const NO_FILL: readonly unknown[] = ['failed', 'cancelled']
-const FILL: readonly unknown[] = ['filled', 'partial']
+const reportedBy = (body: z.output<typeof fillBody | typeof noFillBody>) => ({
+  partnerOrderId: body.partner_order_id,
+  executedAt: body.executed_at ?? null,
+})
+const fill = fillBody.transform(
+  (body): Fill => ({
+    status: body.status,
+    ...reportedBy(body),
+    usdAmount: body.usd_amount,
+    btcAmount: body.btc_amount,
+    executionPrice: body.execution_price,
+    partnerFee: body.partner_fee_usd ?? null,
+  }),
+)
+const noFill = noFillBody.transform(
+  (body): NoFill => ({
+    status: body.status,
+    ...reportedBy(body),
+    failureReason: body.failure_reason || null,
+  }),
+)
 
 /** Which fields a report needs depends on its status; without a valid one, only what every report has is checked. */
 const confirmBody = z.unknown().transform((input, context): Report => {
   const { status } = input as { status?: unknown }
-  const schema = FILL.includes(status) ? fillBody : NO_FILL.includes(status) ? noFillBody : unknownBody
+  const isOf = (statuses: readonly unknown[]): boolean => statuses.includes(status)
+  const schema: z.ZodType<Report> = isOf(FILL_STATUSES)
+    ? fill
+    : isOf(NO_FILL_STATUSES)
+      ? noFill
+      : statusUnknown
   const parsed = schema.safeParse(input)
-  if (parsed.success) return reportOf(parsed.data as Body)
+  if (parsed.success) return parsed.data
   for (const issue of parsed.error.issues) context.issues.push({ ...issue, input } as z.core.$ZodRawIssue)
   return z.NEVER
 })
@@ -171,23 +201,6 @@ const confirmBody = z.unknown().transform((input, context): Report => {
 const reportFields = {
   ...(fillBody.shape satisfies Record<ReportColumn<keyof Fill>, z.ZodType>),
   ...(noFillBody.shape satisfies Record<ReportColumn<keyof NoFill>, z.ZodType>),
-}
-
-type Body = z.output<typeof fillBody> & z.output<typeof noFillBody>
-
-function reportOf(body: Body): Report {
-  const common = { partnerOrderId: body.partner_order_id, executedAt: body.executed_at ?? null }
-  if (body.status === 'failed' || body.status === 'cancelled') {
-    return { status: body.status, ...common, failureReason: body.failure_reason || null }
-  }
-  return {
-    status: body.status,
-    ...common,
-    usdAmount: body.usd_amount,
-    btcAmount: body.btc_amount,
-    executionPrice: body.execution_price,
-    partnerFee: body.partner_fee_usd ?? null,
-  }
 }
 
 export const postConfirm = route({

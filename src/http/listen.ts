@@ -6,7 +6,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type H3, toNodeHandler } from 'h3'
 import type { App } from './app.ts'
-import { ERROR_STATUS, type ErrorCode } from './error-codes.ts'
+import { ERROR_STATUS, type ErrorCode, errorBody } from './error-codes.ts'
 import { isFramedInDoubt, networkOf } from './request.ts'
 import { type Certificate, makeServer, secureContextOf, type Tls } from './tls.ts'
 import { createGates } from './turns.ts'
@@ -404,7 +404,7 @@ function endOnceWritten(socket: Socket): void {
 /** Refuses what is not HTTP, in the form of every other refusal, and ends the connection. */
 function refuse(socket: Socket, flaw: Flaw, requestId: string): void {
   const phrase = PHRASES[flaw]
-  const body = JSON.stringify({ detail: phrase })
+  const body = errorBody(phrase)
   const head = [
     `HTTP/1.1 ${ERROR_STATUS[flaw]} ${phrase}`,
     'Content-Type: application/json',

@@ -251,11 +251,6 @@ function schemas(): Json {
 
 /** Which fields a report needs depends on its status: two shapes, each with its own statuses. */
 function confirmation(): Json {
-  const withStatuses = (body: z.ZodType, statuses: string[], description: string): Json => {
-    const schema = schemaOf(body, 'input')
-    const status = { type: 'string', enum: statuses, description: 'What became of it.' }
-    return { ...schema, description, properties: { ...(schema.properties as Json), status } }
-  }
   return {
     Confirmation: {
       oneOf: [
@@ -263,12 +258,11 @@ function confirmation(): Json {
         { $ref: '#/components/schemas/NoFillConfirmation' },
       ],
     },
-    FillConfirmation: withStatuses(fillBody, ['filled', 'partial'], 'Bitcoin was bought.'),
-    NoFillConfirmation: withStatuses(
-      noFillBody,
-      ['failed', 'cancelled'],
-      'Nothing was bought; amounts may be sent and are ignored.',
-    ),
+    FillConfirmation: { ...schemaOf(fillBody, 'input'), description: 'Bitcoin was bought.' },
+    NoFillConfirmation: {
+      ...schemaOf(noFillBody, 'input'),
+      description: 'Nothing was bought; amounts may be sent and are ignored.',
+    },
   }
 }
 

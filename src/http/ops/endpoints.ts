@@ -6,7 +6,7 @@ import type { Instant } from '../../core/time.ts'
 import type { Log } from '../../log.ts'
 import type { Store } from '../../store/store.ts'
 import { openAnswer } from '../call-log.ts'
-import { type ErrorCode, Refusal } from '../error-codes.ts'
+import { type ErrorCode, errorBody, Refusal } from '../error-codes.ts'
 import { flawOf, writtenAs } from '../request.ts'
 import {
   createAccess,
@@ -101,16 +101,19 @@ export function createOps(options: OpsOptions): Ops {
 
 const isPage = (path: OpsPath): path is PagePath => path.startsWith('/ops')
 
-const json = (status: number, body: unknown, headers: Record<string, string> = {}): OpsAnswer => ({
+const json = (status: number, body: unknown): OpsAnswer => inJson(status, JSON.stringify(body))
+
+const inJson = (status: number, body: string, headers: Record<string, string> = {}): OpsAnswer => ({
   status,
   headers: { 'content-type': 'application/json', ...headers },
-  body: JSON.stringify(body),
+  body,
 })
 
 const refusal = (code: ErrorCode, detail: string, headers: Record<string, string> = {}): OpsAnswer =>
   asAnswer(new Refusal(code, detail, headers))
 
-const asAnswer = ({ status, detail, headers }: Refusal): OpsAnswer => json(status, { detail }, headers)
+const asAnswer = ({ status, detail, headers }: Refusal): OpsAnswer =>
+  inJson(status, errorBody(detail), headers)
 
 const NOT_FOUND = refusal('route_not_found', 'Not Found')
 const NOT_ALLOWED = refusal('method_not_allowed', 'Method Not Allowed', { allow: 'GET' })
