@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { linkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { haveSameContent } from '../../src/cli/init/steps.ts'
+import { haveSameContent } from '../../src/cli/init/own-files.ts'
 import { temporaryFolder } from '../support/database.ts'
 
 const MIB = 1 << 20

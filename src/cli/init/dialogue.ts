@@ -9,15 +9,10 @@ import type { Cli } from '../context.ts'
 import { slug } from '../options.ts'
 import { pingUrl } from '../service/tick.ts'
 import { ask, askLine, isYes } from '../terminal.ts'
+import { type Answer, readSetting } from './installed-program.ts'
+import type { Taken } from './own-files.ts'
 import { type InitOptions, isOnPath, type Place, type Scheduler, schedulerOfMachine } from './places.ts'
-import {
-  type Answer,
-  crontabLines,
-  type FirstPartner,
-  type IssuedKey,
-  readSetting,
-  type Taken,
-} from './steps.ts'
+import { crontabLines, type FirstPartner, type IssuedKey, type Left } from './steps.ts'
 
 /** The options with the answers. Throws Interrupted when Ctrl-C is pressed. */
 export async function askForRest(cli: Cli, place: Place, given: InitOptions): Promise<InitOptions> {
@@ -136,7 +131,7 @@ export type Outcome = {
 export const stepLines = (taken: readonly Taken[]): string[] =>
   taken.map(({ state, what }) => `${state.padEnd(8)} ${what}`)
 
-export const indented = (line: string): string => `  ${line}`
+const indented = (line: string): string => `  ${line}`
 
 /** Everything, as a person reads it; the key alone on the last line. */
 export function reportLines(outcome: Outcome): string[] {
@@ -211,5 +206,18 @@ export function warningsOf({ scheduler, answer }: Pick<Outcome, 'scheduler' | 'a
     ...(hasLog
       ? []
       : ['no system log listens on /dev/log, so nobody hears of a job that fails: apt-get install rsyslog']),
+  ]
+}
+
+/** What --undo took away, and what would remove the rest. */
+export function undoLines(taken: readonly Taken[], left: readonly Left[]): string[] {
+  const done = taken.length > 0 ? stepLines(taken) : ['Nothing of init is on this machine.']
+  if (left.length === 0) return done
+  return [
+    ...done,
+    ...left.map(({ what }) => `left     ${what}`),
+    '',
+    'What is left can be removed for good, once nobody needs it any more:',
+    ...left.map(({ remedy }) => indented(remedy)),
   ]
 }

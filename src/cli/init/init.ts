@@ -9,8 +9,9 @@ import { environmentOption, priceFeedOption, slug } from '../options.ts'
 import { pingOption } from '../service/tick.ts'
 import { confirmForGood, confirmOnTerminal, mayAsk, note, print, warn } from '../terminal.ts'
 import type { Outcome } from './dialogue.ts'
+import type { Step, Taken } from './own-files.ts'
 import type { InitOptions, Place } from './places.ts'
-import type { FirstPartner, Step, Taken } from './steps.ts'
+import type { FirstPartner } from './steps.ts'
 
 export function initCommand(cli: Cli): Command {
   return new Command('init')
@@ -43,7 +44,8 @@ export function initCommand(cli: Cli): Command {
 
 /** Shows what it would do, and does it after a yes. */
 async function undoInit(cli: Cli, place: Place, { yes, dryRun }: InitOptions): Promise<void> {
-  const { leftBehind, undoLines, undoSteps } = await import('./undo.ts')
+  const { undoLines } = await import('./dialogue.ts')
+  const { leftBehind, undoSteps } = await import('./steps.ts')
   const steps = undoSteps(place)
   if (!dryRun && !yes) {
     for (const { what } of steps) note(cli, `to do    ${what}`)
@@ -58,7 +60,7 @@ async function undoInit(cli: Cli, place: Place, { yes, dryRun }: InitOptions): P
 /** Anything that is not named stays where this machine's jobs have it. */
 async function placeOf(db: string | null): Promise<Place> {
   const { placeFor } = await import('./places.ts')
-  const { readSetting } = await import('./steps.ts')
+  const { readSetting } = await import('./installed-program.ts')
   const place = placeFor(db)
   const known = db === null ? readSetting(place, 'TRANCHE_DB') : undefined
   return known !== undefined && isServer(known) ? placeFor(known) : place
@@ -67,7 +69,8 @@ async function placeOf(db: string | null): Promise<Place> {
 async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
   const { schedulerFor } = await import('./places.ts')
   const { askForRest, readFeed, tryFeed } = await import('./dialogue.ts')
-  const { askService, firstKey, stepsFor } = await import('./steps.ts')
+  const { askService } = await import('./installed-program.ts')
+  const { firstKey, stepsFor } = await import('./steps.ts')
   const asks = mayAsk(cli) && !given.yes && !given.dryRun
   const options = asks ? await askForRest(cli, place, given) : given
   const partner = partnerOf(options)

@@ -1,32 +1,38 @@
-// The steps of init. Each knows whether it is done and how to do it; undo.ts takes back what they have done.
+// The steps of init, each of which knows whether it is done and how to do it, and the steps of --undo.
 
-import { spawn, spawnSync } from 'node:child_process'
 import {
   chmodSync,
-  closeSync,
   constants,
   copyFileSync,
   existsSync,
-  fchmodSync,
-  fchownSync,
-  fstatSync,
+  globSync,
   lstatSync,
-  mkdirSync,
+  readdirSync,
   readFileSync,
-  readSync,
-  type Stats,
+  rmdirSync,
+  rmSync,
 } from 'node:fs'
-import { basename, dirname } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
 import { quoted } from '../../core/text.ts'
-import { isLinkRefused, openNamed, openUnlinked } from '../../plain-file.ts'
 import { readDeployed } from '../../resources.ts'
 import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside, writeFileWhole } from '../../whole-file.ts'
 import { EXIT } from '../exit-codes.ts'
-import { serviceUrl, settingsIn, UNITS } from '../installed.ts'
-import { type Place, type Scheduler, SYSTEM } from './places.ts'
+import { UNITS } from '../installed.ts'
+import { idsOf, readSetting, run, runInstalled, runWriting } from './installed-program.ts'
+import {
+  fileStep,
+  folderStep,
+  haveSameContent,
+  type Ids,
+  ownFolderStep,
+  readOwn,
+  type Step,
+  statOf,
+  toChunks,
+} from './own-files.ts'
+import { isOnPath, type Place, type Scheduler, SYSTEM, schedulerOfMachine } from './places.ts'
 
 /** All steps, in their order. When the jobs start there is a first partner, so serve has nothing to warn of. */
 export const stepsFor = (
@@ -81,19 +87,6 @@ function folderSteps(place: Place): Step[] {
     folderStep(place.cache, own),
   ]
 }
-
-// One step of init: its result, and how to do it.
-
-export type Step = {
-  /** What exists once it is done. */
-  what: string
-  /** Throws when something is in the way that only a person can decide about. */
-  isDone: () => boolean
-  perform: () => void | Promise<void>
-}
-
-/** What became of a step. */
-export type Taken = { state: 'already' | 'done' | 'would'; what: string }
 
 // The database of the jobs: made and migrated by the installed program, as their user.
 
@@ -221,116 +214,6 @@ function startStep(): Step {
   }
 }
 
-// Steps that create a folder or a file with its owner and mode, and know what was there before.
-
-/** `owner` may not exist yet: an earlier step creates the user. */
-type Access = { mode: number; owner: () => Ids | null }
-
-function folderStep(folder: string, access: Access): Step {
-  const seen = statOf(folder)
-  return {
-    what: `${folder}/, mode ${octal(access.mode)}`,
-    isDone() {
-      if (seen && !seen.isDirectory())
-        throw new Problem('bad_file', `${folder} is a link or a file: move it away, then run init again.`)
-      return seen !== undefined && hasAccess(seen, access)
-    },
-    perform() {
-      mkdirSync(folder, { recursive: true, mode: access.mode })
-      giveAccess(folder, access)
-    },
-  }
-}
-
-/** A folder of the user's own stays as it is when it exists: it may hold anything. */
-function ownFolderStep(folder: string): Step {
-  const step = folderStep(folder, { mode: 0o700, owner: () => null })
-  return { ...step, isDone: () => existsSync(folder) }
-}
-
-/**
- * A file with this text; another one of that name is kept beside it, as every copy is. Throws bad_file as `readOwn`
- * does.
- */
-export function fileStep(file: string, text: string, access: Access): Step {
-  const seen = readOwn(file)
-  const isOther = seen !== null && seen !== text
-  const kept = isOther ? nameForKept(file, seen) : ''
-  return {
-    what: isOther ? `${file}; the old one is kept as ${kept}` : file,
-    isDone: () => seen === text && hasAccess(lstatSync(file), access),
-    async perform() {
-      if (isOther) await writeFileWhole(kept, toChunks(seen), { replace: true })
-      if (seen !== text) await writeFileWhole(file, toChunks(text), { replace: true })
-      giveAccess(file, access)
-    },
-  }
-}
-
-/** The first name that holds no other copy: the oldest is what was there before any init. A link is no copy. */
-function nameForKept(file: string, text: string): string {
-  for (let number = 1; ; number += 1) {
-    const name = `${file}.before-init${number === 1 ? '' : `-${number}`}`
-    const there = statOf(name)
-    if (!there?.isFile() || (there.uid === process.getuid?.() && readOwn(name) === text)) return name
-  }
-}
-
-export const statOf = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false })
-
-const octal = (mode: number): string => mode.toString(8).padStart(4, '0')
-
-function hasAccess({ uid, gid, mode: seen }: Stats, { mode, owner }: Access): boolean {
-  const wanted = owner()
-  return wanted?.uid === uid && wanted.gid === gid && (seen & 0o777) === mode
-}
-
-function giveAccess(path: string, { mode, owner }: Access): void {
-  const { uid, gid } = owner() ?? { uid: -1, gid: -1 }
-  onPlace(path, (place) => {
-    fchownSync(place, uid, gid)
-    fchmodSync(place, mode)
-  })
-}
-
-/**
- * The text of a file that no other user could have written; null when there is none. Throws bad_file for a link, for
- * what is not a file, and for another user's file: root would otherwise copy what only root may read, or run what that
- * user wrote.
- */
-function readOwn(file: string): string | null {
-  if (!statOf(file)) return null
-  return onPlace(file, (place) => {
-    const { uid } = fstatSync(place)
-    if (!fstatSync(place).isFile()) throw notPlain(file)
-    if (uid === process.getuid?.()) return readFileSync(place, 'utf8')
-    const mend = 'look at it, make it yours or move it away, then run init again'
-    throw new Problem('bad_file', `${file} belongs to another user (uid ${uid}): ${mend}.`)
-  })
-}
-
-/** Opens the file itself, never the target of a link, which may have appeared since the check. It does not block. */
-function onPlace<T>(path: string, work: (place: number) => T): T {
-  let place: number
-  try {
-    place = openUnlinked(path)
-  } catch (error) {
-    throw isLinkRefused(error) ? notPlain(path) : error
-  }
-  try {
-    return work(place)
-  } finally {
-    closeSync(place)
-  }
-}
-
-const notPlain = (path: string): Problem =>
-  new Problem('bad_file', `${path} is a link or not a plain file: move it away, then run init again.`)
-
-export async function* toChunks(text: string): AsyncIterable<string> {
-  yield text
-}
-
 // The texts of deploy/ as init installs them: fitted to a file or to a server, and to the paths of the place.
 
 /** A text of deploy/; for a server, without the conditions that are about the file. */
@@ -345,45 +228,6 @@ const relocated = (text: string, place: Place): string =>
     (moved, key) => moved.replaceAll(SYSTEM[key], () => quoted(place[key])),
     text,
   )
-
-// Whether two files are equal, without holding either in memory: an executable has more than 150 MB.
-
-const PIECE_BYTES = 1 << 20
-
-/** Throws the error of the file system for a file that cannot be read. */
-export function haveSameContent(one: string, other: string): boolean {
-  const files: number[] = []
-  try {
-    for (const name of [one, other]) files.push(openNamed(name))
-    const [first = -1, second = -1] = files
-    const [a, b] = [fstatSync(first), fstatSync(second)]
-    if (a.dev === b.dev && a.ino === b.ino) return true
-    return a.size === b.size && areAlike(first, second)
-  } finally {
-    for (const file of files) closeSync(file)
-  }
-}
-
-function areAlike(one: number, other: number): boolean {
-  const [here, there] = [Buffer.allocUnsafe(PIECE_BYTES), Buffer.allocUnsafe(PIECE_BYTES)]
-  for (let at = 0; ; at += PIECE_BYTES) {
-    const read = readWhole(one, here, at)
-    if (readWhole(other, there, at) !== read) return false
-    if (!here.subarray(0, read).equals(there.subarray(0, read))) return false
-    if (read < PIECE_BYTES) return true
-  }
-}
-
-/** Reads until the piece is full or the file ends; a single read may bring less. */
-function readWhole(file: number, piece: Buffer, at: number): number {
-  let read = 0
-  while (read < piece.length) {
-    const more = readSync(file, piece, read, piece.length - read, at + read)
-    if (more === 0) break
-    read += more
-  }
-  return read
-}
 
 // The first partner and its first key, made by the program that was just installed.
 
@@ -497,94 +341,125 @@ function readableBy(place: Place): Ids | null {
   return ids && place.user !== null ? { uid: 0, gid: ids.gid } : ids
 }
 
-// Runs the installed program as the user of its jobs, and other programs of the machine.
+// init --undo: takes the jobs and the program off the machine. What holds money or was written by a person stays, and
+// is named with the command that removes it.
 
-/** Runs another program. Throws when it is not there or fails, with what it said. */
-export function run(file: string, argv: readonly string[], input = ''): string {
-  const { error, status, stdout, stderr } = spawnSync(file, argv, { input, encoding: 'utf8' })
-  if (error || status !== 0) {
-    const why = error ? error.message : stderr.trim() || `exit code ${status}`
-    throw new Problem('storage_failed', `${basename(file)} ${argv.join(' ')}: ${why}`)
+type UndoStep = { what: string; perform: () => void | Promise<void> }
+export type Left = { what: string; remedy: string }
+
+/** What there is to take away, in the order in which it goes: the program is the last. */
+export const undoSteps = (place: Place): UndoStep[] =>
+  place.user === null
+    ? [...crontabLeft(), ...removal([`${place.cache}/`])]
+    : [
+        ...unitSteps(),
+        ...cronTableSteps(place),
+        ...removal([`${UNIT_GUIDE}/README.md`, `${place.cache}/`, place.program]),
+      ]
+
+/** A link is removed, and not what it leads to. A folder of ours that is empty then goes with its last file. */
+const removal = (paths: readonly string[]): UndoStep[] =>
+  paths
+    .filter((path) => statOf(path.replace(/\/$/, '')))
+    .map((path) => ({
+      what: `${path} removed`,
+      perform() {
+        rmSync(path.replace(/\/$/, ''), { recursive: true })
+        if (dirname(path) === UNIT_GUIDE && readdirSync(UNIT_GUIDE).length === 0) rmdirSync(UNIT_GUIDE)
+      },
+    }))
+
+/** Stopped before their files go: systemd would otherwise keep running what nobody can name any more. */
+function unitSteps(): UndoStep[] {
+  const present = UNIT_NAMES.filter((name) => statOf(`${UNITS}/${name}`))
+  const isRun = schedulerOfMachine() === 'systemd'
+  const started = STARTED.filter((name) => present.includes(name))
+  const stamps = STARTED.map((name) => `/var/lib/systemd/timers/stamp-${name}`)
+  const links = globSync(`${UNITS}/*.wants/{${UNIT_NAMES.join()}}`)
+  const stop = {
+    what: `${present.join(', ')} stopped, and started at no boot`,
+    perform() {
+      // The timers go first, so that none starts what was just stopped.
+      run('systemctl', ['disable', '--now', ...[...started].reverse()])
+      run('systemctl', ['stop', ...present])
+    },
   }
-  return stdout
+  const forget = {
+    what: 'systemd told that they are gone',
+    perform() {
+      run('systemctl', ['daemon-reload'])
+      // One that had failed would stay in its list. It complains of one that it does not know.
+      for (const name of present) runLoosely('systemctl', ['reset-failed', name])
+    },
+  }
+  const files = [
+    ...present.map((name) => `${UNITS}/${name}`),
+    ...UNIT_NAMES.map((name) => `${UNITS}/${name}.d/`),
+    ...stamps,
+  ]
+  const removed = [...removal(files), ...(isRun ? [] : removal(links))]
+  return [
+    ...(isRun && present.length > 0 ? [stop] : []),
+    ...removed,
+    ...(isRun && removed.length > 0 ? [forget] : []),
+  ]
 }
 
-type Ids = { uid: number; gid: number }
-
-/** The ids of the user that the jobs run as; null while there is none. */
-export function idsOf({ user }: Place): Ids | null {
-  if (user === null) return { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 }
-  const { stdout } = spawnSync('getent', ['passwd', user], { encoding: 'utf8' })
-  const [, , uid, gid] = (stdout ?? '').split(':')
-  return uid && gid ? { uid: Number(uid), gid: Number(gid) } : null
+function runLoosely(file: string, argv: readonly string[]): void {
+  try {
+    run(file, argv)
+  } catch {
+    // There is nothing to do about it.
+  }
 }
 
-/**
- * Runs a command of the installed program as the user of the jobs, on their database: what works here works for them.
- * Returns the JSON that it printed. Throws with that command's message.
- */
-function runInstalled(place: Place, argv: readonly string[]): unknown {
-  const ended = spawnSync(place.program, [...argv, '--json'], { ...asJobs(place), encoding: 'utf8' })
-  return answerOf(place, argv, ended)
+/** The table of the jobs, or only their lines where somebody has added others. */
+function cronTableSteps({ program }: Place): UndoStep[] {
+  if (!statOf(CRON_TABLE)?.isFile()) return []
+  const lines = readFileSync(CRON_TABLE, 'utf8').split('\n')
+  const others = lines.filter((line) => !line.includes(`${program} `))
+  if (!others.some((line) => /^[^#\s]/.test(line) && !/^\w+\s*=/.test(line))) return removal([CRON_TABLE])
+  return [
+    {
+      what: `the jobs in ${CRON_TABLE} removed; its other lines stay`,
+      async perform() {
+        await writeFileWhole(CRON_TABLE, toChunks(others.join('\n')), { replace: true })
+        // Cron reads no table that only root may read.
+        chmodSync(CRON_TABLE, 0o644)
+      },
+    },
+  ]
 }
 
-/** The same for a command that writes, which a server may hold up: other work goes on meanwhile. */
-async function runWriting(
-  place: Place,
-  argv: readonly string[],
-  done: number[] = [EXIT.done],
-): Promise<unknown> {
-  const child = spawn(place.program, [...argv, '--json'], asJobs(place))
-  const closed = new Promise<{ error?: Error; status: number | null }>((resolve) => {
-    child
-      .on('close', (status) => resolve({ status }))
-      .on('error', (error) => resolve({ error, status: null }))
-  })
-  child.stdin.end()
-  const [stdout, stderr, ended] = await Promise.all([text(child.stdout), text(child.stderr), closed])
-  const isDone = done.some((code) => code === ended.status)
-  return answerOf(place, argv, { ...ended, ...(isDone && { status: EXIT.done }), stdout, stderr })
+function crontabLeft(): UndoStep[] {
+  const crontab = isOnPath('crontab') ? currentCrontab() : ''
+  const left = withoutJobs(crontab)
+  if (left === crontab) return []
+  return [
+    {
+      what: 'the jobs in your crontab removed; its other lines stay',
+      perform: () => void (left === '' ? run('crontab', ['-r']) : run('crontab', ['-'], left)),
+    },
+  ]
 }
 
-const asJobs = (place: Place) => ({
-  ...(place.user === null ? {} : (idsOf(place) ?? {})),
-  cwd: '/',
-  env: {
-    PATH: process.env.PATH,
-    HOME: place.folder,
-    TRANCHE_DB: place.database,
-    TRANCHE_CACHE: place.cache,
-  },
-})
-
-type Ended = { error?: Error; status: number | null; stdout: string; stderr: string }
-
-function answerOf(place: Place, argv: readonly string[], { error, status, stdout, stderr }: Ended): unknown {
-  if (error) throw new Problem('storage_failed', `${place.program}: ${error.message}`)
-  if (status === 0) return JSON.parse(stdout)
-  const last = stderr.trim().split('\n').at(-1) ?? ''
-  const { code, message } = last.startsWith('{') ? JSON.parse(last).error : { code: 'failed', message: last }
-  throw Object.assign(new Error(`${argv.join(' ')}: ${message}`), { code })
-}
-
-// Whether the started service answers its operator.
-
-/** What it answers, and where it was asked. */
-export type Answer = { ok: boolean; url: string; answer: string }
-
-export function askService(place: Place): Answer {
-  const url = serviceUrl((name) => readSetting(place, name))
-  const { stdout } = spawnSync(place.program, ['health', '--url', url, '--json'], {
-    ...asJobs(place),
-    encoding: 'utf8',
-  })
-  const asked = stdout ? (JSON.parse(stdout) as Answer) : { ok: false, answer: 'tranche health failed' }
-  return { ...asked, url }
-}
-
-// Reads a setting of the jobs on this machine.
-
-/** The value of a setting; undefined for one that is not set. Throws bad_file as `readOwn` does. */
-export function readSetting({ settings }: Pick<Place, 'settings'>, name: string): string | undefined {
-  return settingsIn(readOwn(settings) ?? '')[name]
+/** What stays, and what would remove it. */
+export function leftBehind(place: Place): Left[] {
+  const { database, folder, backups, settings, user } = place
+  const data = isServer(database)
+    ? `the backups; the database stays on its server, ${shownAddress(database)}`
+    : 'the database and its backups'
+  if (user === null) {
+    // The folder is a person's own, and may hold anything.
+    const files = [settings, ...(isServer(database) ? [] : [`${database}*`]), `${backups}/`]
+    return existsSync(folder) ? [{ what: `the settings, ${data}`, remedy: `rm -r ${files.join(' ')}` }] : []
+  }
+  const kept = globSync([`${UNITS}/tranche*.before-init*`, `${CRON_TABLE}.before-init*`])
+  const left = kept.map((file) => ({ what: `${file}, which was there before`, remedy: `rm ${file}` }))
+  const config = dirname(settings)
+  if (existsSync(config)) left.push({ what: `${config}/, the settings`, remedy: `rm -r ${config}` })
+  if (existsSync(folder)) left.push({ what: `${folder}/, ${data}`, remedy: `rm -r ${folder}` })
+  // Without the user, the files would belong to whoever is given the number next.
+  if (idsOf(place) !== null) left.push({ what: `the user ${user}, who owns them`, remedy: `userdel ${user}` })
+  return left
 }

@@ -1,0 +1,177 @@
+// Steps of init that create a folder or a file with its owner and mode, and know what was there before.
+
+import {
+  closeSync,
+  existsSync,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readSync,
+  type Stats,
+} from 'node:fs'
+import { Problem } from '../../core/problem.ts'
+import { isLinkRefused, openNamed, openUnlinked } from '../../plain-file.ts'
+import { writeFileWhole } from '../../whole-file.ts'
+
+export type Step = {
+  /** What exists once it is done. */
+  what: string
+  /** Throws when something is in the way that only a person can decide about. */
+  isDone: () => boolean
+  perform: () => void | Promise<void>
+}
+
+/** What became of a step. */
+export type Taken = { state: 'already' | 'done' | 'would'; what: string }
+
+export type Ids = { uid: number; gid: number }
+
+/** `owner` may not exist yet: an earlier step creates the user. */
+export type Access = { mode: number; owner: () => Ids | null }
+
+export function folderStep(folder: string, access: Access): Step {
+  const seen = statOf(folder)
+  return {
+    what: `${folder}/, mode ${octal(access.mode)}`,
+    isDone() {
+      if (seen && !seen.isDirectory())
+        throw new Problem('bad_file', `${folder} is a link or a file: move it away, then run init again.`)
+      return seen !== undefined && hasAccess(seen, access)
+    },
+    perform() {
+      mkdirSync(folder, { recursive: true, mode: access.mode })
+      giveAccess(folder, access)
+    },
+  }
+}
+
+/** A folder of the user's own stays as it is when it exists: it may hold anything. */
+export function ownFolderStep(folder: string): Step {
+  const step = folderStep(folder, { mode: 0o700, owner: () => null })
+  return { ...step, isDone: () => existsSync(folder) }
+}
+
+/**
+ * A file with this text; another one of that name is kept beside it, as every copy is. Throws bad_file as `readOwn`
+ * does.
+ */
+export function fileStep(file: string, text: string, access: Access): Step {
+  const seen = readOwn(file)
+  const isOther = seen !== null && seen !== text
+  const kept = isOther ? nameForKept(file, seen) : ''
+  return {
+    what: isOther ? `${file}; the old one is kept as ${kept}` : file,
+    isDone: () => seen === text && hasAccess(lstatSync(file), access),
+    async perform() {
+      if (isOther) await writeFileWhole(kept, toChunks(seen), { replace: true })
+      if (seen !== text) await writeFileWhole(file, toChunks(text), { replace: true })
+      giveAccess(file, access)
+    },
+  }
+}
+
+/** The first name that holds no other copy: the oldest is what was there before any init. A link is no copy. */
+function nameForKept(file: string, text: string): string {
+  for (let number = 1; ; number += 1) {
+    const name = `${file}.before-init${number === 1 ? '' : `-${number}`}`
+    const there = statOf(name)
+    if (!there?.isFile() || (there.uid === process.getuid?.() && readOwn(name) === text)) return name
+  }
+}
+
+export const statOf = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false })
+
+const octal = (mode: number): string => mode.toString(8).padStart(4, '0')
+
+function hasAccess({ uid, gid, mode: seen }: Stats, { mode, owner }: Access): boolean {
+  const wanted = owner()
+  return wanted?.uid === uid && wanted.gid === gid && (seen & 0o777) === mode
+}
+
+function giveAccess(path: string, { mode, owner }: Access): void {
+  const { uid, gid } = owner() ?? { uid: -1, gid: -1 }
+  onPlace(path, (place) => {
+    fchownSync(place, uid, gid)
+    fchmodSync(place, mode)
+  })
+}
+
+/**
+ * The text of a file that no other user could have written; null when there is none. Throws bad_file for a link, for
+ * what is not a file, and for another user's file: root would otherwise copy what only root may read, or run what that
+ * user wrote.
+ */
+export function readOwn(file: string): string | null {
+  if (!statOf(file)) return null
+  return onPlace(file, (place) => {
+    const { uid } = fstatSync(place)
+    if (!fstatSync(place).isFile()) throw notPlain(file)
+    if (uid === process.getuid?.()) return readFileSync(place, 'utf8')
+    const mend = 'look at it, make it yours or move it away, then run init again'
+    throw new Problem('bad_file', `${file} belongs to another user (uid ${uid}): ${mend}.`)
+  })
+}
+
+/** Opens the file itself, never the target of a link, which may have appeared since the check. It does not block. */
+function onPlace<T>(path: string, work: (place: number) => T): T {
+  let place: number
+  try {
+    place = openUnlinked(path)
+  } catch (error) {
+    throw isLinkRefused(error) ? notPlain(path) : error
+  }
+  try {
+    return work(place)
+  } finally {
+    closeSync(place)
+  }
+}
+
+const notPlain = (path: string): Problem =>
+  new Problem('bad_file', `${path} is a link or not a plain file: move it away, then run init again.`)
+
+export async function* toChunks(text: string): AsyncIterable<string> {
+  yield text
+}
+
+// Whether two files are equal, without holding either in memory: an executable has more than 150 MB.
+
+const PIECE_BYTES = 1 << 20
+
+/** Throws the error of the file system for a file that cannot be read. */
+export function haveSameContent(one: string, other: string): boolean {
+  const files: number[] = []
+  try {
+    for (const name of [one, other]) files.push(openNamed(name))
+    const [first = -1, second = -1] = files
+    const [a, b] = [fstatSync(first), fstatSync(second)]
+    if (a.dev === b.dev && a.ino === b.ino) return true
+    return a.size === b.size && areAlike(first, second)
+  } finally {
+    for (const file of files) closeSync(file)
+  }
+}
+
+function areAlike(one: number, other: number): boolean {
+  const [here, there] = [Buffer.allocUnsafe(PIECE_BYTES), Buffer.allocUnsafe(PIECE_BYTES)]
+  for (let at = 0; ; at += PIECE_BYTES) {
+    const read = readWhole(one, here, at)
+    if (readWhole(other, there, at) !== read) return false
+    if (!here.subarray(0, read).equals(there.subarray(0, read))) return false
+    if (read < PIECE_BYTES) return true
+  }
+}
+
+/** Reads until the piece is full or the file ends; a single read may bring less. */
+function readWhole(file: number, piece: Buffer, at: number): number {
+  let read = 0
+  while (read < piece.length) {
+    const more = readSync(file, piece, read, piece.length - read, at + read)
+    if (more === 0) break
+    read += more
+  }
+  return read
+}
