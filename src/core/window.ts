@@ -326,7 +326,7 @@ export const EXTRA_TRANCHES_MAX = 3
 /** The least time between them. */
 export const EXTRA_SPACING_MS = 5 * MINUTE_MS
 
-// The least that an instruction of a window may be. src/store/sql/ledger.ts says the same in SQL.
+// The least that an instruction of a window may be. src/store/sql/fragments.ts says the same in SQL.
 
 /** The partner's minimum tranche; all of the budget, where that is smaller. */
 export const leastInstruction = (minTranche: Usd, budget: Usd): Usd => lesser(minTranche, budget)

@@ -5,8 +5,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { findExamples, findPages, linkOf } from '../../src/cli/reference/guides.ts'
-import { anchors, blocksOf, findTopic, plainText } from '../../src/cli/reference/markdown.ts'
-import { screenText } from '../../src/cli/reference/screen-text.ts'
+import { anchors, blocksOf, findTopic, plainText, screenText } from '../../src/cli/reference/markdown.ts'
 import { runHere } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -7,7 +7,7 @@ import { type Execution, isOpen } from '../../src/core/execution.ts'
 import type { Instant } from '../../src/core/time.ts'
 import { unreserved, type Window } from '../../src/core/window.ts'
 import { type ExecutionRow, executionOf, type WindowRow, windowOf } from '../../src/store/rows/ledger.ts'
-import { SELECT_EXECUTION } from '../../src/store/sql/ledger.ts'
+import { SELECT_EXECUTION } from '../../src/store/sql/fragments.ts'
 import { T0 } from './world.ts'
 
 /** A database with a schema and nothing in it but what the test says, in words that both stores speak. */

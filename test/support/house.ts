@@ -136,7 +136,6 @@ const BELOW_CLI = [
   'engine/sandbox',
   'engine/savings',
   'engine/slot-reserve',
-  'engine/window-starts',
   'http',
   'keys',
   'lanes',
@@ -160,12 +159,11 @@ const COMMAND = [...BELOW_CLI, 'cli', 'cli/context', 'cli/terminal']
 export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   core: { may: ['core'], packages: ['decimal.js'] },
   'engine/slot-reserve': { may: ['core'], packages: [] },
-  'engine/window-starts': { may: ['core'], packages: [] },
   'engine/pass': { may: ['core', 'engine/slot-reserve', 'types of store', 'types of machine'], packages: [] },
   'engine/sandbox': {
     may: ['core', 'engine/pass', 'engine/slot-reserve', 'types of store', 'types of machine'],
   },
-  'engine/backtest': { may: ['core', 'engine/slot-reserve', 'engine/window-starts'], packages: [] },
+  'engine/backtest': { may: ['core', 'engine/slot-reserve'], packages: [] },
   'engine/savings': { may: ['core', 'engine/backtest'], packages: [] },
   billing: { may: ['core', 'billing', 'types of store'], packages: ['node:crypto'] },
   copy: { may: ['billing', 'core', 'store'], packages: ['node:crypto'] },

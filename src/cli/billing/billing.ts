@@ -9,8 +9,7 @@ import { partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { dollars, environmentOption, reasonOption, slug } from '../options.ts'
 import type { AgainstOptions } from './against.ts'
-import type { InvoiceFormat, InvoiceOptions } from './invoice.ts'
-import type { CreditOptions, IssueOptions } from './issue.ts'
+import type { CreditOptions, InvoiceFormat, InvoiceOptions, IssueOptions } from './invoice.ts'
 import {
   addMonthOptions,
   type MonthOptions,
@@ -205,7 +204,7 @@ function addIssue(cli: Cli, billing: Command): void {
     .requiredOption(...SETTINGS)
     .action((given: IssueOptions) =>
       cli.withStore(async (store) => {
-        const { issueInvoices } = await import('./issue.ts')
+        const { issueInvoices } = await import('./invoice.ts')
         if (given.partner !== undefined) await partnerNamed(store, given.partner)
         await issueInvoices(cli, store, given)
       }),
@@ -224,7 +223,7 @@ function addIssue(cli: Cli, billing: Command): void {
     .requiredOption(...SETTINGS)
     .action((number: string, given: Omit<CreditOptions, 'number'>) =>
       cli.withStore(async (store) => {
-        const { creditInvoice } = await import('./issue.ts')
+        const { creditInvoice } = await import('./invoice.ts')
         await creditInvoice(cli, store, { ...given, number })
       }),
     )
@@ -234,7 +233,7 @@ function addIssue(cli: Cli, billing: Command): void {
     .option('--partner <slug>', 'only of this partner', slug)
     .action((given: MonthOptions & { partner?: string }) =>
       cli.withStore(async (store) => {
-        const { listIssued } = await import('./issue.ts')
+        const { listIssued } = await import('./invoice.ts')
         await listIssued(cli, store, await resolved(cli, store, { ...given, env: 'live' }))
       }),
     )

@@ -1,10 +1,14 @@
-// billing invoice: a partner's month, those of all partners, or a credit note, as pages that can be sent.
+// billing invoice, issue, credit and issued. An invoice is a partner's month, those of all partners, or a credit note,
+// as pages that can be sent.
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { issuedJson } from '../../billing/export.ts'
+import { INVOICE_COLUMNS, type InvoiceColumn, type Row, withTotal } from '../../billing/columns.ts'
+import { issuedJson, issuedPages } from '../../billing/export.ts'
 import {
   creditPage,
+  detailsOf,
+  drawCredit,
   type Invoice,
   invoiceOf,
   type Layout,
@@ -16,14 +20,18 @@ import {
   partiesOf,
 } from '../../billing/invoice.ts'
 import { HTML, invoiceJson, MARKDOWN } from '../../billing/invoice-print.ts'
-import { periodOf } from '../../core/month.ts'
+import { bill } from '../../billing/statement.ts'
+import { type Issued, lacksOf, type Series, taxOf } from '../../core/fees.ts'
+import { formatUsd, type Usd, usd } from '../../core/money.ts'
+import { type FixedPeriod, periodOf } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
-import type { Store } from '../../store/store.ts'
-import { tenantNamed } from '../command.ts'
+import type { Instant } from '../../core/time.ts'
+import type { Drawn, Store, TenantFilter } from '../../store/store.ts'
+import { auditEntry, commandLine, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { note, print } from '../terminal.ts'
+import { type Column, confirmOnTerminal, note, print, renderTable } from '../terminal.ts'
 import { presentMonth } from './months.ts'
 import { collectOften, fixPeriodFor, noteStage, refuseTarget, type Target, writeTo } from './reports.ts'
 import { readSettings, type Settings } from './settings.ts'
@@ -101,7 +109,7 @@ async function writeAll(
 ): Promise<void> {
   const { partner, month, outputDir, format, settings } = asked
   const filter = { slug: partner ?? null, environment: 'live' } as const
-  const drawn: Drawn[] = []
+  const drawn: Printable[] = []
   const unbilled: string[] = []
   for (const { partnerSlug: slug } of await store.listTenants(filter, periodOf(month).end)) {
     const one = await drawUp(cli, store, {
@@ -131,11 +139,11 @@ async function writeAll(
   else note(cli, `${counted(done.length, 'invoice')} written to ${outputDir}`)
 }
 
-type Drawn = { tenant: Tenant; scope: OrdersScope; invoice: Invoice }
+type Printable = { tenant: Tenant; scope: OrdersScope; invoice: Invoice }
 type Asked = { slug: string; month: string; settings: Settings | null; isQuiet?: boolean }
 
 /** An invoice as it is to be printed. Throws what says why there is none. */
-async function drawUp(cli: Cli, store: Store, { slug, month, settings, isQuiet }: Asked): Promise<Drawn> {
+async function drawUp(cli: Cli, store: Store, { slug, month, settings, isQuiet }: Asked): Promise<Printable> {
   collectOften()
   const parties = settings?.parties({ month, slug }) ?? null
   const tenant = await tenantNamed(store, slug, 'live')
@@ -162,7 +170,7 @@ function noteParties(cli: Cli, { parties, issued, isDraft }: Invoice, areGiven: 
   if (isDraft) note(cli, 'A draft: tranche billing issue gives the invoice its number.')
 }
 
-async function writeOne(cli: Cli, options: Printing, drawn: Drawn): Promise<void> {
+async function writeOne(cli: Cli, options: Printing, drawn: Printable): Promise<void> {
   await writePage(cli, options, drawn)
   if (options.output === null) return
   const done = doneJson(options.output, drawn)
@@ -179,14 +187,14 @@ async function writeOne(cli: Cli, options: Printing, drawn: Drawn): Promise<void
 
 type Printing = Target & Pick<InvoiceOptions, 'format'>
 
-const writePage = (cli: Cli, options: Printing, { scope, invoice }: Drawn): Promise<void> =>
+const writePage = (cli: Cli, options: Printing, { scope, invoice }: Printable): Promise<void> =>
   writeTo(
     cli,
     options,
     options.format === 'json' ? jsonOf(scope, invoice) : pageOf(scope, invoice, LAYOUTS[options.format]),
   )
 
-function doneJson(file: string, { invoice }: Drawn) {
+function doneJson(file: string, { invoice }: Printable) {
   const { total_fee_usd, tax_usd, total_usd, final } = invoiceJson(invoice)
   return { file, invoice_number: numberOf(invoice), total_fee_usd, final, tax_usd, total_usd }
 }
@@ -204,3 +212,182 @@ async function* jsonOf(scope: OrdersScope, invoice: Invoice): AsyncGenerator<str
   }
   yield ']}\n'
 }
+
+// billing issue, credit and issued: invoices get their numbers, credit notes correct them, and an index has both.
+
+export type IssueOptions = { month: string; partner?: string; settings: string }
+
+type ToIssue = { slug: string; month: string } & Drawn
+
+/** Gives the invoices of a month their numbers, in the order of the partners; safe to repeat. */
+export async function issueInvoices(cli: Cli, store: Store, options: IssueOptions): Promise<void> {
+  const { month, partner } = options
+  const settings = readSettings(options.settings)
+  const series = seriesOf(settings, await presentMonth(store))
+  const filter = { slug: partner ?? null, environment: 'live' } as const
+  const period = await fixPeriodFor(cli, store, { month, filter })
+  if (!period.final)
+    throw new Problem(
+      'invoice_conflict',
+      `${month} can still change: an invoice is of a month that is final.`,
+    )
+  const drawn: ToIssue[] = []
+  const unbilled: string[] = []
+  for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
+    const { statement } = await bill(store, tenant, period)
+    const { partnerSlug: slug } = tenant
+    if (statement.fees.total === 0n) unbilled.push(slug)
+    else drawn.push(toIssue(settings, { slug, month }, statement.fees.total))
+  }
+  refuseLacks(settings, drawn)
+  const known = await issuedAlready(store, drawn)
+  if (drawn.length > known)
+    await confirmOnTerminal(
+      cli,
+      `Give numbers to ${counted(drawn.length - known, 'invoice')} of ${month}, ${series.prefix}...? They are given once.`,
+    )
+  const rows = []
+  for (const of of drawn) {
+    const { issued, isNew } = await store.issueInvoice(of, series, (made) =>
+      entryOf(cli, 'billing.issue', made),
+    )
+    rows.push({ ...issuedJson(issued), is_new: isNew })
+  }
+  const table = await renderTable(COLUMNS, rows)
+  print(cli, rows, () => table)
+  const added = rows.filter(({ is_new }) => is_new).length
+  const earlier = rows.length === added ? '' : `, ${rows.length - added} had been issued before`
+  const none = unbilled.length === 0 ? '' : `; nothing is owed by ${unbilled.join(', ')}`
+  note(cli, `${counted(added, 'invoice')} issued${earlier}${none}.`)
+}
+
+function toIssue(settings: Settings, of: { slug: string; month: string }, net: Usd): ToIssue {
+  const parties = settings.parties(of)
+  return { ...of, net, tax: taxOf(net, parties.tax), details: detailsOf(parties) }
+}
+
+/** Before any number is given: an invoice that lacks what the law asks for would have to be credited. */
+function refuseLacks(settings: Settings, drawn: readonly ToIssue[]): void {
+  const lacks = drawn.flatMap(({ slug, month }) => {
+    const { issuer, partner, tax } = settings.parties({ slug, month })
+    return lacksOf(issuer, { ...partner, tax }).map((lack) =>
+      lack.startsWith('issuer.') ? lack : `partners.${slug}.${lack}`,
+    )
+  })
+  if (lacks.length > 0) throw settings.wrong([...new Set(lacks)].join('; '))
+}
+
+async function issuedAlready(store: Store, drawn: readonly ToIssue[]): Promise<number> {
+  let known = 0
+  for (const { slug, month } of drawn) if (await store.findInvoiceOf(slug, month)) known += 1
+  return known
+}
+
+/** Numbers are those of the month in which they are given, so that their order is that of their dates. */
+function seriesOf(settings: Settings, month: string): Series {
+  const series = settings.numbers(month)
+  if (series === null)
+    throw settings.wrong(`issuer.numbers is missing for ${month}: it says which numbers invoices have`)
+  return series
+}
+
+const entryOf = (cli: Cli, action: string, issued: Issued) =>
+  auditEntry(cli, action, issued.partnerSlug, {
+    invoice_number: issued.number,
+    month: issued.month,
+    net_usd: formatUsd(issued.net),
+    tax_usd: formatUsd(issued.tax),
+    ...(issued.corrects !== null && { corrects: issued.corrects, reason: partiesOf(issued).reason }),
+  })
+
+export type CreditOptions = { number: string; usd: string; reason: string; settings: string }
+
+/** Issues a credit note for a part of an invoice, or for all that is left of it. */
+export async function creditInvoice(cli: Cli, store: Store, options: CreditOptions): Promise<void> {
+  const { number, reason } = options
+  const net = usd(options.usd)
+  const settings = readSettings(options.settings)
+  const series = seriesOf(settings, await presentMonth(store))
+  await confirmOnTerminal(
+    cli,
+    `Credit ${formatUsd(net)} USD, without tax, of ${number}? A credit note cannot be taken back.`,
+  )
+  const issued = await store.creditInvoice(
+    number,
+    series,
+    (invoice, earlier) => drawCredit(invoice, { earlier, net, reason }),
+    (made) => entryOf(cli, 'billing.credit', made),
+  )
+  const row = issuedJson(issued)
+  const table = await renderTable(COLUMNS, [row])
+  cli.streams.shownOnce?.({
+    what: `the credit note ${issued.number}`,
+    remedy: `it is issued, so do not credit again; \`${cli.self()} billing invoice --number ${issued.number}\` prints it.`,
+  })
+  print(cli, row, () => table)
+}
+
+// billing issued: an index of what was issued, by the date of the issue.
+
+export async function listIssued(
+  cli: Cli,
+  store: Store,
+  { months, filter }: { months: readonly string[]; filter: TenantFilter },
+): Promise<void> {
+  const rows: IssuedJson[] = []
+  const forgotten: Unissued[] = []
+  const [first] = await store.listInvoices(EVER, { after: null, limit: 1 })
+  for (const month of months) {
+    const period = await fixPeriodFor(cli, store, { month, filter })
+    if (period.final && first !== undefined && month >= first.month)
+      forgotten.push(...(await unissued(store, period, filter)))
+    for await (const page of issuedPages({ store, period, filter })) rows.push(...page.map(issuedJson))
+  }
+  const table = await renderTable(COLUMNS, withTotal<InvoiceColumn>(INVOICE_COLUMNS, rows))
+  if (rows.length > 0 || cli.globals().json) print(cli, rows, () => table)
+  else note(cli, 'none')
+  noteForgotten(cli, forgotten)
+}
+
+const EVER = { slug: null, from: 0 as Instant, before: Number.MAX_SAFE_INTEGER as Instant }
+/** Naming more of them would add nothing. */
+const FORGOTTEN_NAMED = 10
+
+type Unissued = { slug: string; month: string; fee: Usd }
+
+/** A month is easily left out where invoices are issued for one partner at a time. */
+function noteForgotten(cli: Cli, forgotten: readonly Unissued[]): void {
+  const [oldest] = forgotten
+  if (oldest === undefined) return
+  const named = forgotten.slice(0, FORGOTTEN_NAMED)
+  const rest = forgotten.length - named.length
+  const words = named.map(({ slug, month, fee }) => `${slug} ${month} ${formatUsd(fee)} USD`).join(', ')
+  const next = ['tranche', 'billing', 'issue', '--month', oldest.month, '--settings', 'FILE']
+  note(cli, `Not issued: ${words}${rest > 0 ? ` and ${rest} more` : ''}; > ${commandLine(cli.self(), next)}`)
+}
+
+/** Who owes something for a month, and has no invoice. */
+async function unissued(store: Store, period: FixedPeriod, filter: TenantFilter): Promise<Unissued[]> {
+  const found: Unissued[] = []
+  for (const tenant of await store.listTenants(filter, periodOf(period.month).end)) {
+    const { fees } = (await bill(store, tenant, period)).statement
+    const { partnerSlug: slug } = tenant
+    if (fees.total > 0n && !(await store.findInvoiceOf(slug, period.month)))
+      found.push({ slug, month: period.month, fee: fees.total })
+  }
+  return found
+}
+
+type IssuedJson = ReturnType<typeof issuedJson>
+
+const COLUMNS: Column<Row<InvoiceColumn>>[] = [
+  { title: 'NUMBER', of: (row) => row.invoice_number },
+  { title: 'DATE', of: (row) => row.invoice_date },
+  { title: 'DUE', of: (row) => row.due_date },
+  { title: 'PARTNER', of: (row) => row.partner_slug },
+  { title: 'MONTH', of: (row) => row.month },
+  { title: 'CORRECTS', of: (row) => row.corrects },
+  { title: 'NET USD', of: (row) => row.net_usd, right: true },
+  { title: 'TAX USD', of: (row) => row.tax_usd, right: true },
+  { title: 'TOTAL USD', of: (row) => row.total_usd, right: true },
+]

@@ -60,7 +60,7 @@ async function show(cli: Cli, asked: string, pager: string): Promise<void> {
   const { out } = cli.streams
   if (cli.globals().json || !out.isTTY) return print(cli, { topic, title, text }, () => text.trimEnd())
   if (!isGuide(page)) return throughPager(out, text, pager)
-  const { screenText } = await import('./screen-text.ts')
+  const { screenText } = await import('./markdown.ts')
   const paint = createPaint(out, cli.globals().color)
   await throughPager(out, `${screenText(page, pages, paint, out.columns || HELP_COLUMNS)}\n`, pager)
 }

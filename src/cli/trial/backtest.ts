@@ -7,7 +7,6 @@ import { FREQUENCIES, type Frequency, type Instant, utcDate } from '../../core/t
 import type { Layout } from '../../core/window.ts'
 import type { History } from '../../engine/backtest.ts'
 import type { BacktestReport, Summary, Year } from '../../engine/savings.ts'
-import { WARM_UP_DAYS } from '../../engine/window-starts.ts'
 import type { Cli } from '../context.ts'
 import { time, wholeNumber } from '../options.ts'
 import { type Column, createProgress, note, print, renderTable, wrapped } from '../terminal.ts'
@@ -58,7 +57,7 @@ async function run(cli: Cli, file: string, options: Options): Promise<void> {
   const { frequency, tranches, since, until, feeBps, spreadBps, chart } = options
   if (since !== undefined && until !== undefined && until <= since)
     throw new Problem('usage', '--until is not after --since.')
-  const [{ backtest }, { reportOf }, { hasFewBlocks }] = await Promise.all([
+  const [{ backtest, WARM_UP_DAYS }, { reportOf }, { hasFewBlocks }] = await Promise.all([
     import('../../engine/backtest.ts'),
     import('../../engine/savings.ts'),
     import('./verdict.ts'),
@@ -68,7 +67,7 @@ async function run(cli: Cli, file: string, options: Options): Promise<void> {
   const costs = { fee_bps: feeBps, spread_bps: spreadBps }
   const runs = (frequency ? [frequency] : FREQUENCIES).map((each) => {
     const windows = backtest(history, each, { layout, since, until })
-    if (windows.start.length === 0) throw tooShort(file, each, options)
+    if (windows.start.length === 0) throw tooShort(file, each, { ...options, warmUpDays: WARM_UP_DAYS })
     return { windows, report: reportOf(windows, { file, history, costs }) }
   })
   const reports = runs.map(({ report }) => report)
@@ -128,14 +127,18 @@ const layoutOf = (tranches: number): Layout =>
     ? { slots: tranches / 2, unitsPerSlot: 2, unitsFired: 0 }
     : { slots: tranches, unitsPerSlot: 1, unitsFired: 0 }
 
-function tooShort(file: string, frequency: Frequency, { since, until }: Options): Problem {
+function tooShort(
+  file: string,
+  frequency: Frequency,
+  { since, until, warmUpDays }: Options & { warmUpDays: number },
+): Problem {
   const bounds = [
     since === undefined ? [] : [`since ${utcDate(since)}`],
     until === undefined ? [] : [`until ${utcDate(until)}`],
   ].flat()
   return new Problem(
     'bad_file',
-    `${[file, ...bounds].join(' ')} is too short for ${frequency} windows: they start ${WARM_UP_DAYS} days after ` +
+    `${[file, ...bounds].join(' ')} is too short for ${frequency} windows: they start ${warmUpDays} days after ` +
       'its first price.',
   )
 }

@@ -17,15 +17,16 @@ import { type Access, cookieOf, type Door, isFromOwnPage, type OpsAnswer, type P
 import { type Html, html, PAGE_HEADERS, type Part, policyFor } from './html.ts'
 import {
   AS_IT_IS,
+  createReader,
   framedPage,
   monthParts,
   overviewParts,
   type Pasted,
   partnerParts,
   planParts,
+  ROWS_SHOWN,
   signInForm,
 } from './page.ts'
-import { createReader, ROWS_SHOWN } from './page-data.ts'
 
 type Asked = { event: H3Event; door: Door; path: PagePath }
 

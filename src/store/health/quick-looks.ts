@@ -8,7 +8,7 @@ import { DAY_MS, formatInstant, plus, spellSpan } from '../../core/time.ts'
 import type { Look } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { OF_BACKUP, resultOf } from '../shared/audit.ts'
-import { IS_LIVE, ROTATED } from '../sql/accounts.ts'
+import { IS_LIVE, ROTATED } from '../sql/fragments.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 

@@ -29,7 +29,7 @@ import {
   windowOf,
 } from '../rows/ledger.ts'
 import { decideLate, latestRecordedAt } from '../shared/executions.ts'
-import { SELECT_EXECUTION } from '../sql/ledger.ts'
+import { SELECT_EXECUTION } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import { columnsToAdd } from '../tables.ts'
 import { callOf } from '../transaction.ts'
@@ -40,7 +40,7 @@ import { type Connection, onceMore } from './server/connection.ts'
 import { isRowsFault, isTaken } from './server/errors.ts'
 import type { Entered } from './server/month-gate.ts'
 import type { Tx } from './server/pipeline.ts'
-import { arraysFor, arraysOf, namesOf, rowsIn } from './server/statement.ts'
+import { arraysFor, arraysOf, namesOf, rowsIn } from './server/pipeline.ts'
 
 // Late fills.
 

@@ -1,11 +1,22 @@
-// What monitoring asks of a server alone, which keeps no counts as a file does (../sqlite/monitoring.ts); what is made
-// of the answers is in ../health/. Each read goes along an index, and none takes a lock.
+// What monitoring and the check ask of a server alone, which keeps no counts as a file does (../sqlite/monitoring.ts);
+// what is made of the answers is in ../health/. Each read of monitoring goes along an index, and none takes a lock.
 
+import type { ClientBase } from 'pg'
 import type { ExecutionId } from '../../core/execution.ts'
-import { finding, standbyWords } from '../../core/findings.ts'
+import { type Finding, finding, standbyWords } from '../../core/findings.ts'
 import type { LostWrites } from '../../core/standstill.ts'
-import { HOUR_MS } from '../../core/time.ts'
+import { counted, spellBytes } from '../../core/text.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, spellSpan } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
+import { namedInCommand } from '../address.ts'
+import {
+  checkedRules,
+  FINDINGS_PER_RULE_MAX,
+  faultsOf,
+  IMPORT_ROWS,
+  importLeft,
+  warningsOf,
+} from '../health/check.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
   firstAwake,
@@ -16,16 +27,20 @@ import {
   type PartnerSql,
   partnersPage,
 } from '../health/vitals.ts'
-import type { Look, MonitoringStore } from '../monitoring.ts'
-import { IS_OPEN, OWN_NOW, unleasedAt } from '../sql/ledger.ts'
+import type { CheckStore, Fault, Look, MonitoringStore } from '../monitoring.ts'
+import { followsRule, issuedRule } from '../sql/check-rules.ts'
+import { IS_OPEN, OWN_NOW, unleasedAt } from '../sql/fragments.ts'
 import { goOn, readRestored } from '../standstill.ts'
-import { instant, query } from '../statement.ts'
+import { instant, type Params, type Query, query } from '../statement.ts'
 import type { StandstillStore } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { within } from './driver.ts'
 import { HISTORY_SQL, type History } from './server/commit.ts'
 import { type Connection, UNKNOWN } from './server/connection.ts'
+import { explained } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
+import { bringUp, SCHEMA } from './server/migrate.ts'
+import { NOW_SQL } from './server/pipeline.ts'
 
 // Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
 // are kept by their numbers, and load balancers ask every second.
@@ -237,3 +252,285 @@ const standbyLook =
     const next = ['tranche', 'docs', 'postgres#when-the-standby-is-away']
     return [finding({ kind: 'standby_away', subject: 'server', message: standbyWords(names), next })]
   }
+
+// The check on a server: damage that it knows of, dangling rows, and what only a server can have.
+
+/** The schedules of a partner that has just been changed may still be behind it. */
+const NOT_BEHIND = 'and not exists (select 1 from schedules_behind b where b.partner_slug = r.partner_slug)'
+
+const RULES = checkedRules(followsRule(NOT_BEHIND), issuedRule('a.detail::json'))
+
+export const createCheckStore = (connection: Connection, base: Base): CheckStore => ({
+  findFaults: faultsOf(base, {
+    looks: [
+      ['schema', () => changesOfSchema(connection)],
+      ['integrity', async () => (await base.look((tx) => tx.all(INTEGRITY))).map(integrityFault)],
+      [
+        'foreign_key',
+        async () => (await base.look((tx) => tx.all(DANGLING), { reads: 'whole' })).map(danglingFault),
+      ],
+    ],
+    rules: RULES,
+    unreadable: (kind, { message }) => `cannot be read where ${kind} is looked for: ${message}`,
+  }),
+  findWarnings: warningsOf(base, {
+    vitals: ownVitals(connection),
+    looks: [...serverLooks(connection), leftImport(connection)],
+  }),
+})
+
+// Warnings on PostgreSQL alone: settings of the server, and what holds it back.
+
+/** An idle transaction is suspect sooner than one at work, such as a dump of the database. */
+const IDLE_MAX_MS = 5 * MINUTE_MS
+const WORKING_MAX_MS = 6 * HOUR_MS
+/** Half of all transaction numbers: long before the server refuses work, and long after it should have cleaned up. */
+const AGE_MAX = 1_000_000_000
+
+/** A question about the server, and what each row of the answer means. */
+const serverLooks = ({ look, server, clock }: Connection): Look[] => {
+  const asking =
+    <Row>(statement: Query<Row>, params: Params, found: (row: Row) => Finding): Look =>
+    async () =>
+      (await look((tx) => tx.all(statement, { clock: clock.parameter(), ...params }))).map(found)
+  const psql = (command: string): string[] => ['psql', namedInCommand(server), '-c', command]
+  return [
+    asking(UNREPLICATED, {}, () =>
+      finding({
+        kind: 'standby_missing',
+        subject: 'server',
+        message:
+          'waits for no standby: what it has confirmed is on this one disk alone (synchronous_standby_names)',
+        next: psql('table pg_stat_replication'),
+      }),
+    ),
+    asking(UNSUMMED, {}, () =>
+      finding({
+        kind: 'checksums_off',
+        subject: 'server',
+        message:
+          'was set up without checksums: a page that its disk gives back changed is believed (initdb --data-checksums, or pg_checksums --enable while the server is stopped)',
+        next: psql('show data_checksums'),
+      }),
+    ),
+    asking(WRAPAROUND, { most: AGE_MAX }, ({ name, age }) =>
+      finding({
+        kind: 'wraparound_near',
+        subject: `database ${name}`,
+        message: `its oldest transaction is ${age} transactions old, and at two billion the server stops taking writes: is autovacuum held up?`,
+        next: psql('vacuum (freeze, verbose)'),
+      }),
+    ),
+    asking(SLOTS, {}, ({ name, active, bytes }) =>
+      finding({
+        kind: 'slot_behind',
+        subject: `replication slot ${name}`,
+        message: `${active ? 'is in use' : 'is not in use'} and holds back ${spellBytes(Number(bytes))} of the server's log, which fills its disk`,
+        next: psql('table pg_replication_slots'),
+      }),
+    ),
+    asking(LONG, { idle: IDLE_MAX_MS, working: WORKING_MAX_MS }, ({ pid, name, state, ms }) =>
+      finding({
+        kind: 'transaction_long',
+        subject: `process ${pid}`,
+        message: `a transaction of ${name || 'a client without a name'} has been open for ${spellSpan(Number(ms))} (${state}) and keeps the server from cleaning up`,
+        next: psql(`select pg_terminate_backend(${pid})`),
+      }),
+    ),
+    asking(DEADLOCKS, {}, ({ name, n, since }) =>
+      finding({
+        kind: 'deadlocks',
+        subject: `database ${name}`,
+        message: `${counted(Number(n), 'deadlock')} since ${since ?? 'its beginning'}: tranche tries again, but should cause none itself; the server's log names the statements`,
+        next: psql('select pg_stat_reset()'),
+      }),
+    ),
+  ]
+}
+
+const UNREPLICATED = query<{ names: string }>(
+  `select current_setting('synchronous_standby_names') as names
+   where current_setting('synchronous_standby_names') = ''`,
+)
+const UNSUMMED = query(`select 1 where current_setting('data_checksums') <> 'on'`)
+const WRAPAROUND = query<{ name: string; age: bigint }>(
+  `select datname::text as name, greatest(age(datfrozenxid), mxid_age(datminmxid))::bigint as age from pg_database
+   where datname = current_database() and greatest(age(datfrozenxid), mxid_age(datminmxid)) > :most`,
+)
+/** More of the log than the server would keep on its own. */
+const SLOTS = query<{ name: string; active: boolean; bytes: bigint }>(
+  `select * from (
+     select slot_name::text as name, active, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint as bytes
+     from pg_replication_slots) s
+   where s.bytes > pg_size_bytes(current_setting('max_wal_size')) order by s.name`,
+)
+/** Only a superuser and members of pg_read_all_stats can see the times of other users' transactions. */
+const LONG = query<{ pid: bigint; name: string; state: string; ms: bigint }>(
+  `select * from (
+     select pid, application_name as name, state,
+       ${NOW_SQL} - floor(extract(epoch from xact_start) * 1000)::bigint as ms
+     from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()) a
+   where a.ms > case when a.state like 'idle in transaction%' then :idle::bigint else :working::bigint end
+   order by a.ms desc`,
+)
+const DEADLOCKS = query<{ name: string; n: bigint; since: string | null }>(
+  `select datname::text as name, deadlocks as n,
+     to_char(stats_reset at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as since
+   from pg_stat_database where datname = current_database() and deadlocks > 0`,
+)
+
+/** No import is running: it would hold this lock for as long as it runs. */
+const NO_IMPORT = query<{ free: boolean }>(`select pg_try_advisory_xact_lock(${LOCK.import}, 0) as free`)
+
+const leftImport =
+  ({ read }: Connection): Look =>
+  () =>
+    read(async (tx) => {
+      const rows = (await tx.get(IMPORT_ROWS))?.n ?? 0n
+      return rows > 0n && (await tx.get(NO_IMPORT))?.free ? [importLeft(rows)] : []
+    })
+
+// What is wrong with the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
+// incomplete, and rows with a dangling reference where the schema has no foreign key (sql/postgres/0001_start.sql).
+
+type IntegrityRow = { what: 'checksums' | 'index' | 'constraint'; name: string; n: bigint }
+
+const INTEGRITY = query<IntegrityRow>(
+  `select 'checksums' as what, datname::text as name, checksum_failures as n
+   from pg_stat_database where datname = current_database() and checksum_failures > 0
+   union all
+   select 'index', c.relname::text, 0
+   from pg_index i join pg_class c on c.oid = i.indexrelid join pg_namespace s on s.oid = c.relnamespace
+   where s.nspname = current_schema() and not (i.indisvalid and i.indisready and i.indislive)
+   union all
+   select 'constraint', c.conname::text, 0
+   from pg_constraint c join pg_namespace s on s.oid = c.connamespace
+   where s.nspname = current_schema() and not c.convalidated`,
+)
+
+const MESSAGES: Record<IntegrityRow['what'], (row: IntegrityRow) => string> = {
+  checksums: ({ n }) => `${n} of its pages did not have the checksum they were written with`,
+  index: () =>
+    'is incomplete: neither its uniqueness nor what it finds can be relied on until `reindex` has rebuilt it',
+  constraint: () => 'was never validated: rows may break it',
+}
+const integrityFault = (row: IntegrityRow): Fault => ({
+  kind: 'integrity',
+  subject: `${row.what === 'checksums' ? 'database' : row.what} ${row.name}`,
+  message: MESSAGES[row.what](row),
+})
+
+type DanglingRow = { child: string; key: string; parent: string }
+
+const REFERENCES = [
+  { child: 'executions', key: 'execution_id', column: 'window_id', parent: 'windows' },
+  { child: 'trades', key: 'execution_id', column: 'plan_id', parent: 'plans' },
+  { child: 'trades', key: 'execution_id', column: 'user_id', parent: 'users' },
+  { child: 'adjustments', key: 'adjustment_id', column: 'plan_id', parent: 'plans' },
+  { child: 'adjustments', key: 'adjustment_id', column: 'user_id', parent: 'users' },
+]
+
+const DANGLING = query<DanglingRow>(
+  REFERENCES.map(
+    ({ child, key, column, parent }) =>
+      `(select '${child}' as child, c.${key}::text as key, '${parent}' as parent from ${child} c
+        where not exists (select 1 from ${parent} p where p.${column} = c.${column})
+        limit ${FINDINGS_PER_RULE_MAX})`,
+  ).join(' union all '),
+)
+
+const danglingFault = ({ child, key, parent }: DanglingRow): Fault => ({
+  kind: 'foreign_key',
+  subject: `${child} row ${key}`,
+  message: `refers to a row of ${parent} that does not exist`,
+})
+
+// Changes of the schema: it is compared with one that the migrations build beside it, in a transaction that is undone.
+// So no list has to be maintained, and it does not matter how a version of the server writes a definition.
+
+const EXPECTED = `${SCHEMA}_expected`
+
+type Part = { kind: string; name: string; definition: string; binding: boolean }
+
+/**
+ * The parts of the schema that the session uses. Those that are `binding` change what a write does, so an added one
+ * counts as well. An extra column, index or table does no harm.
+ */
+const PARTS = `
+  select 'table' as kind, relname::text as name,
+    relkind::text || case when relrowsecurity then ' with policies' else '' end as definition, false as binding
+  from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f')
+  union all
+  select 'column', c.relname || '.' || a.attname,
+    format_type(a.atttypid, a.atttypmod) || ' ' || a.attnotnull::text || ' ' || a.attidentity::text || a.attgenerated::text || ' '
+      || coalesce(a.attcollation::regcollation::text, '') || ' ' || coalesce(pg_get_expr(d.adbin, d.adrelid), ''), false
+  from pg_class c join pg_attribute a on a.attrelid = c.oid
+  left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+  where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and a.attnum > 0 and not a.attisdropped
+  union all
+  select 'constraint', conname::text, conrelid::regclass::text || ' ' || replace(pg_get_constraintdef(oid, true), ' NOT VALID', ''), true
+  from pg_constraint where connamespace = current_schema()::regnamespace and contype <> 'n'
+  union all
+  select 'index', c.relname::text, pg_get_indexdef(c.oid, 0, true), i.indisunique
+  from pg_index i join pg_class c on c.oid = i.indexrelid
+  where c.relnamespace = current_schema()::regnamespace
+  union all
+  select 'trigger', c.relname || '.' || t.tgname, pg_get_triggerdef(t.oid, true) || ' ' || t.tgenabled::text, true
+  from pg_trigger t join pg_class c on c.oid = t.tgrelid
+  where c.relnamespace = current_schema()::regnamespace and not t.tgisinternal and t.tgname <> 'a_sealed'
+  union all
+  select 'rule', c.relname || '.' || r.rulename, pg_get_ruledef(r.oid, true), true
+  from pg_rewrite r join pg_class c on c.oid = r.ev_class
+  where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p')
+  union all
+  select 'function', p.proname::text, p.prosrc, false
+  from pg_proc p where p.pronamespace = current_schema()::regnamespace`
+
+/** Reports nothing when the user may not create a schema, or may not write at all. */
+async function changesOfSchema({ pool, server }: Connection): Promise<Fault[]> {
+  const client = await pool.connect()
+  try {
+    await client.query('begin')
+    const { rows } = await client.query(
+      `select has_database_privilege(current_database(), 'create')
+         and current_setting('transaction_read_only') = 'off' as able`,
+    )
+    if (!(rows[0] as { able: boolean }).able) return []
+    const found = await partsOf(client)
+    await client.query(`set local search_path to ${EXPECTED}`)
+    await bringUp(client, EXPECTED, 0 as Instant)
+    const next = ['psql', server, '-c', `\\d ${SCHEMA}.*`]
+    return differences(await partsOf(client), found).map((one) => ({ ...faultOf(one), next }))
+  } catch (error) {
+    throw explained(error, server)
+  } finally {
+    // Everything that it has set or made is undone when its session ends.
+    client.release(true)
+  }
+}
+
+const partsOf = async (client: ClientBase): Promise<Part[]> => (await client.query(PARTS)).rows as Part[]
+
+type Difference = { what: 'is missing' | 'was changed' | 'was added'; part: Part }
+
+function differences(expected: readonly Part[], found: readonly Part[]): Difference[] {
+  const nameOf = ({ kind, name }: Part): string => `${kind} ${name}`
+  const there = new Map(found.map((part) => [nameOf(part), part.definition]))
+  const known = new Set(expected.map(nameOf))
+  return [
+    ...expected.flatMap((part): Difference[] => {
+      const definition = there.get(nameOf(part))
+      if (definition === part.definition) return []
+      return [{ what: definition === undefined ? 'is missing' : 'was changed', part }]
+    }),
+    ...found.flatMap((part): Difference[] =>
+      part.binding && !known.has(nameOf(part)) ? [{ what: 'was added', part }] : [],
+    ),
+  ]
+}
+
+const faultOf = ({ what, part: { kind, name } }: Difference): Fault => ({
+  kind: 'schema',
+  subject: `${kind} ${name}`,
+  message: `${what} since the migrations made it: put it back, because whatever relies on it may be wrong`,
+})

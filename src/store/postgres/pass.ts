@@ -5,8 +5,8 @@
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Instant } from '../../core/time.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
+import type { Staging } from '../shared/passes.ts'
 import { createPassNotes, passOf, type RunPage, type TickRow, tenantsOf } from '../shared/passes.ts'
-import type { Staging } from '../shared/prices.ts'
 import { allSandboxDue, type OwnSandboxes } from '../shared/sandboxes.ts'
 import { query } from '../statement.ts'
 import {
@@ -27,9 +27,18 @@ import { commit } from './server/commit.ts'
 import { type Connection, onceMore, type Session, takeSessionLock } from './server/connection.ts'
 import { explained, isOutage } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
-import { firstError, type Pipeline, PRESENT_SQL, pipelineOn, type Tx } from './server/pipeline.ts'
+import {
+  arraysFor,
+  arraysOf,
+  firstError,
+  namesOf,
+  type Pipeline,
+  PRESENT_SQL,
+  pipelineOn,
+  rowsIn,
+  type Tx,
+} from './server/pipeline.ts'
 import { PATIENCE } from './server/session.ts'
-import { arraysFor, arraysOf, namesOf, rowsIn } from './server/statement.ts'
 
 export function createPassStore(connection: Connection, base: Base): PassStore {
   const { write } = connection

@@ -32,14 +32,13 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { UNDER_WAY } from '../sql/accounts.ts'
-import { cellUse, leastInstructionOf } from '../sql/ledger.ts'
+import { cellUse, leastInstructionOf, UNDER_WAY } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
 import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
 import { columnsToAdd, selected } from '../tables.ts'
 import type { Times } from './server/month-gate.ts'
 import type { Tx } from './server/pipeline.ts'
-import { arraysFor, arraysOf, namesOf, rowsIn } from './server/statement.ts'
+import { arraysFor, arraysOf, namesOf, rowsIn } from './server/pipeline.ts'
 
 /**
  * How many plans one transaction takes: enough to spread the cost of a commit, few enough that nobody waits long for a

@@ -8,15 +8,15 @@ import { intact } from '../digests.ts'
 import { type UserRow, userOf } from '../rows/accounts.ts'
 import { type PlanRow, planOf, planParams } from '../rows/ledger.ts'
 import * as shared from '../shared/ledger.ts'
-import { SELECT_USER } from '../sql/accounts.ts'
 import {
   INSERT_PLAN,
   MIN_TRANCHE,
   PLAN_BY_NAME,
+  SELECT_USER,
   UPDATE_PLAN,
   USED_BEFORE_RESET,
   USED_STARTS,
-} from '../sql/ledger.ts'
+} from '../sql/fragments.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type { PlanStore } from '../store.ts'
 import { callOf } from '../transaction.ts'

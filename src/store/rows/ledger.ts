@@ -1,5 +1,6 @@
-// Rows and values of plans, windows, schedules, executions, trades, adjustments and late fills. First the plan.
+// Rows and values of plans, windows, schedules, executions, trades, adjustments, late fills and prices. First the plan.
 
+import type { Dispute } from '../../core/clock.ts'
 import type { KeptFor, LateFill, Refused } from '../../core/confirmation.ts'
 import type { Execution, ExecutionId, ExecutionStatus } from '../../core/execution.ts'
 import type { Adjustment } from '../../core/late-fill.ts'
@@ -7,12 +8,13 @@ import type { Btc, Price, Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { type Fill, isFill, type Report, type Trade } from '../../core/partner-report.ts'
 import type { Plan, PlanState, PlanStatus, PlanTerms } from '../../core/plan.ts'
+import { FIRST_VOLATILITY, type Volatility } from '../../core/price.ts'
 import { DamagedRow } from '../../core/problem.ts'
 import type { Frequency, Instant } from '../../core/time.ts'
 import type { CloseReason, Opening, Schedule, Window } from '../../core/window.ts'
 import { adjustmentDigest, intact, newRow, reportDigest, tradeDigest, withDigest } from '../digests.ts'
 import { instant, instantOrNull } from '../statement.ts'
-import type { ExecutionOfOrder, Fired, OrderIs } from '../store.ts'
+import type { ExecutionOfOrder, Fired, ListedPrice, OrderIs } from '../store.ts'
 import {
   type ColumnName,
   type NewRow,
@@ -22,7 +24,6 @@ import {
   type RowOf,
 } from '../tables.ts'
 import { type TenantRow, tenantOf } from './accounts.ts'
-import { priceOrNull } from './prices.ts'
 
 export type PlanRow = Omit<RowOf<'plans'>, 'tenant_id'> & { partner_user_id: string }
 export const planOf = (row: PlanRow): Plan => ({
@@ -393,3 +394,43 @@ export function intactReport(row: LateFillRow): LateFillRow {
     throw new DamagedRow('late_reports', `late_reports row ${row.report_id}`)
   return row
 }
+
+// A price: the row and the value.
+
+export const priceOrNull = (value: bigint | null): Price | null => value as Price | null
+
+export type PriceRow = RowOf<'prices'>
+export const priceOf = (row: PriceRow): ListedPrice => ({
+  at: instant(row.at),
+  price: row.price as Price,
+  source: row.source,
+})
+
+// The volatility: the row and the value, and back.
+
+export type VolatilityRow = Omit<RowOf<'volatility'>, 'one'>
+
+export function volatilityOf(row: VolatilityRow | undefined): Volatility {
+  if (!row) return FIRST_VOLATILITY
+  const { variance, hours, last_price: price, last_at: at } = row
+  return {
+    variance,
+    hours,
+    last: price === null || at === null ? null : { price: price as Price, at: instant(at) },
+  }
+}
+export const volatilityParams = ({ variance, hours, last }: Volatility): NewRow<'volatility'> => ({
+  one: 1,
+  variance,
+  hours,
+  last_price: last?.price ?? null,
+  last_at: last?.at ?? null,
+})
+
+// The dispute about the clock: the row and the value.
+
+export type DisputeRow = Omit<RowOf<'clock_disputes'>, 'one'>
+export const disputeOf = (row: DisputeRow): Dispute => ({
+  clockAt: instant(row.clock_at),
+  witness: { source: row.source, at: instant(row.witness_at) },
+})

@@ -29,16 +29,16 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { IN_REAL_TIME } from '../sql/accounts.ts'
 import {
   EXECUTIONS_OF_ORDER,
   EXECUTIONS_OF_TENANT,
+  IN_REAL_TIME,
   LIST_EXECUTIONS,
   listingParams,
   NEWEST_EXECUTION,
   SELECT_EXECUTION,
   SELECT_LISTED_EXECUTION,
-} from '../sql/ledger.ts'
+} from '../sql/fragments.ts'
 import { instantOrNull, type Query, query } from '../statement.ts'
 import type {
   AuditEntry,

@@ -24,7 +24,7 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { AWAKE, CELL_USE, IS_OPEN } from '../sql/ledger.ts'
+import { AWAKE, CELL_USE, IS_OPEN } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
 import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import type { Step, Steps, Tx } from '../transaction.ts'

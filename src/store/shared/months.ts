@@ -16,13 +16,13 @@ import {
   type TradeRow,
   tradeOf,
 } from '../rows/ledger.ts'
-import { OF_TENANT } from '../sql/accounts.ts'
+import { OF_TENANT } from '../sql/fragments.ts'
 import { breathe, instant, instantOrNull, type Params, query } from '../statement.ts'
 import type { AdjustmentLine, LinePlace, MonthStore, TradeLine, UserLine } from '../store.ts'
 import { insertInto, selected } from '../tables.ts'
 import { type Base, callOf, NOTHING, type Scope, type Step, type Steps, type Tx } from '../transaction.ts'
 import { latestRecordedAt } from './executions.ts'
-import { standingDispute } from './prices.ts'
+import { standingDispute } from './passes.ts'
 import { isSandbox, timeAt } from './sandboxes.ts'
 
 export const createMonthStore = (base: Base): MonthStore => ({

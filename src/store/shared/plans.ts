@@ -17,7 +17,7 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { IN_REAL_TIME, OF_TENANT } from '../sql/accounts.ts'
+import { IN_REAL_TIME, OF_TENANT } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { ListedPlan, PlanAhead, PlanStore, WindowStore } from '../store.ts'
 import { type Base, callOf, ofTenant, type ReadTx, type Steps, type Tx } from '../transaction.ts'

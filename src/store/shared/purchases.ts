@@ -32,7 +32,7 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { PLAN_BY_NAME } from '../sql/ledger.ts'
+import { PLAN_BY_NAME } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'

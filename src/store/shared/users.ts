@@ -20,8 +20,7 @@ import {
   userParams,
 } from '../rows/accounts.ts'
 import { type PlanRow, planOf } from '../rows/ledger.ts'
-import { SELECT_USER, UNDER_WAY } from '../sql/accounts.ts'
-import { AWAKE } from '../sql/ledger.ts'
+import { AWAKE, SELECT_USER, UNDER_WAY } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { AuditEntry, Remains, UserStore } from '../store.ts'
 import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'

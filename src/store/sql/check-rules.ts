@@ -3,8 +3,7 @@
 
 import { RECORDED } from '../../core/execution.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
-import { TENANT_NAME } from './accounts.ts'
-import { IS_AWAKE, IS_OPEN, leastInstructionOf } from './ledger.ts'
+import { IS_AWAKE, IS_OPEN, leastInstructionOf, TENANT_NAME } from './fragments.ts'
 
 export type Rule = { kind: string; sql: string; message: (row: Record<string, unknown>) => string }
 

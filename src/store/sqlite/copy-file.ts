@@ -1,11 +1,11 @@
-// A file that holds still while it is copied.
+// Copies of a file: one that holds still meanwhile, one in the making, and a backup of one in use.
 
 import { existsSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { createPrivate } from '../../plain-file.ts'
-import { giveName, nameAside, sync } from '../../whole-file.ts'
+import { giveName, nameAside, nameTaken, refuseDevice, sync } from '../../whole-file.ts'
 import {
   type Block,
   type FileHistory,
@@ -26,7 +26,16 @@ import type { AuditEntry } from '../store.ts'
 import type { Table } from '../tables.ts'
 import { type Database, insertRows, openFile, whenFree } from './file/connection.ts'
 import { explained, isUnreadable, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
-import { BESIDE, isMissing, lockFile, realName, refuseNetworkFile, walBytes, walFile } from './file/files.ts'
+import {
+  BESIDE,
+  isMissing,
+  lockFile,
+  realName,
+  refuseDatabaseFile,
+  refuseNetworkFile,
+  walBytes,
+  walFile,
+} from './file/files.ts'
 import { acquireLock, haltPasses } from './file/locks.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
 import { damagedLog, hasForeignLog, refuseDoubtfulLog } from './file/wal.ts'
@@ -281,5 +290,39 @@ export async function unseal(
     if (db.inTransaction) db.exec('rollback')
     db.close()
     letOn?.()
+  }
+}
+
+// A backup of a database in use.
+
+/** Copies `file` to `copy` while others go on reading and writing. Throws file_exists, database_not_found, bad_file. */
+export async function backUp(file: string, copy: string, { replace }: { replace: boolean }): Promise<void> {
+  refuseUnreachable(file)
+  if (!existsSync(file)) throw notThere(file)
+  refuseDoubtfulLog(file)
+  refuseClosedFolder(copy)
+  refuseDatabaseFile(copy, file)
+  refuseDevice(copy)
+  if (!replace && existsSync(copy)) throw nameTaken(copy)
+  const db = await openToRead(file)
+  try {
+    await whenFree(() => copyTo(db, copy, { replace }))
+  } catch (error) {
+    throw explained(error, file)
+  } finally {
+    db.close()
+  }
+}
+
+async function openToRead(file: string): Promise<Database> {
+  let db: Database | undefined
+  try {
+    const opened = openFile(file)
+    db = opened
+    await whenFree(() => migrationStates(opened))
+    return opened
+  } catch (error) {
+    db?.close()
+    throw explained(error, file)
   }
 }

@@ -22,7 +22,7 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
   migratesAside: true,
   asFile: {
     async backUp(copy, options) {
-      const { backUp } = await import('./file/backup.ts')
+      const { backUp } = await import('./copy-file.ts')
       await backUp(file, copy, options)
       return { bytes: statSync(copy).size }
     },
@@ -31,7 +31,7 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
       return restore(restoring, file, { ...options, clock })
     },
     async countUnreadErasures() {
-      const { countUnreadErasures } = await import('./file/erasures.ts')
+      const { countUnreadErasures } = await import('./file/files.ts')
       return countUnreadErasures(file)
     },
   },
@@ -44,11 +44,11 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
     return unseal(file, options)
   },
   async erasures() {
-    const { readErasures } = await import('./file/erasures.ts')
+    const { readErasures } = await import('./file/files.ts')
     return readErasures(file)
   },
   async rememberErasures(erasures) {
-    const { appendErasures } = await import('./file/erasures.ts')
+    const { appendErasures } = await import('./file/files.ts')
     appendErasures(file, erasures)
   },
   async hold(options) {

@@ -1,14 +1,22 @@
-// What monitoring asks of a file alone, where a server plans other SQL well (../postgres/monitoring.ts); ../health/
-// reads the answers. Each read goes along an index or a range of the primary key, in pages: between two pages, other
-// requests get their turn, however many rows there are.
+// What monitoring and the check ask of a file alone, where a server plans other SQL well (../postgres/monitoring.ts);
+// ../health/ reads the answers. Each read of monitoring goes along an index or a range of the primary key, in pages:
+// between two pages, other requests get their turn, however many rows there are.
 
 import { constants, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
-import type { DiskVitals } from '../../core/findings.ts'
-import { finding } from '../../core/findings.ts'
+import { type DiskVitals, finding, WAL_LARGE_BYTES } from '../../core/findings.ts'
+import { spellBytes } from '../../core/text.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
+import {
+  checkedRules,
+  FINDINGS_PER_RULE_MAX,
+  faultsOf,
+  IMPORT_ROWS,
+  importLeft,
+  warningsOf,
+} from '../health/check.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
   firstAwake,
@@ -19,13 +27,15 @@ import {
   type PartnerSql,
   partnersPage,
 } from '../health/vitals.ts'
-import type { Look, MonitoringStore } from '../monitoring.ts'
-import { IS_OPEN, OWN_NOW } from '../sql/ledger.ts'
+import type { CheckStore, Fault, Look, MonitoringStore } from '../monitoring.ts'
+import { followsRule, issuedRule, type Rule } from '../sql/check-rules.ts'
+import { IS_OPEN, OWN_NOW, TENANT_NAME } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import { type Connection, type Database, databaseBytes } from './file/connection.ts'
-import { giveBack, isDenied, userName } from './file/errors.ts'
-import { realName, walBytes } from './file/files.ts'
+import { giveBack, inOneLine, isDenied, userName } from './file/errors.ts'
+import { lockFile, realName, walBytes, walFile } from './file/files.ts'
+import { acquireLock } from './file/locks.ts'
 
 export function createMonitoringStore(connection: Connection, base: Base): MonitoringStore {
   const { db, probe } = connection
@@ -187,4 +197,91 @@ function closedFiles(db: Database): Look {
       const next = uid === own ? ['chmod', '600', file] : giveBack(file)
       return [finding({ kind: 'file_closed', subject: file, message, next })]
     })
+}
+
+// The check of a file: what SQLite says of it, and what only a file can have.
+
+// The rule of the ledger that only a file has: the counts of open executions are what the executions come to.
+
+/** A poll relies on it: an execution that is not counted would never be handed out. */
+const OPEN_COUNT: Rule = {
+  kind: 'open_count',
+  // Both ways by their keys: a full join of the two would compare each with each.
+  sql: `select ${TENANT_NAME} as place, null as start, y.counted, y.expected from (
+      select c.tenant_id, c.n as counted, (
+        select count(*) from executions e
+        where e.tenant_id = c.tenant_id and ${IS_OPEN} and e.lease_expires_at is nullif(c.lease_expires_at, 0)) as expected
+      from open_counts c
+      union all
+      select x.tenant_id, 0, x.n from (
+        select e.tenant_id, coalesce(e.lease_expires_at, 0) as lease_expires_at, count(*) as n from executions e
+        where ${IS_OPEN} group by 1, 2) x
+      where not exists (
+        select 1 from open_counts c where c.tenant_id = x.tenant_id and c.lease_expires_at = x.lease_expires_at)) y
+    cross join tenants t
+    where t.tenant_id = y.tenant_id and y.counted <> y.expected`,
+  message: (row) =>
+    `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
+}
+
+const RULES = checkedRules(followsRule(''), issuedRule('a.detail'), OPEN_COUNT)
+
+export const createCheckStore = (connection: Connection, base: Base): CheckStore => {
+  const { db, read } = connection
+  return {
+    findFaults: faultsOf(base, {
+      looks: [
+        ['integrity', () => read(() => integrity(db))],
+        ['foreign_key', () => read(() => danglingRows(db))],
+      ],
+      rules: RULES,
+      unreadable: (kind) => `the file is damaged where ${kind} is looked for`,
+    }),
+    findWarnings: warningsOf(base, {
+      vitals: ownVitals(connection),
+      looks: db.memory ? [] : [largeLog(db), leftImport(db, base)],
+    }),
+  }
+}
+
+// What the check warns of on SQLite alone: a log that grows, and an import that was interrupted.
+
+function largeLog(db: Database): Look {
+  return async () => {
+    const bytes = walBytes(db.name)
+    if (bytes <= WAL_LARGE_BYTES) return []
+    const message = `has ${spellBytes(bytes)}: a process that reads without end keeps it from being folded in`
+    const log = walFile(db.name)
+    return [finding({ kind: 'wal_large', subject: log, message, next: ['lsof', log] })]
+  }
+}
+
+const leftImport =
+  (db: Database, base: Base): Look =>
+  async () => {
+    const rows = (await base.look((tx) => tx.get(IMPORT_ROWS)))?.n ?? 0n
+    if (rows === 0n) return []
+    const release = acquireLock(lockFile(db.name, 'import'))
+    // An import is running.
+    if (!release) return []
+    release()
+    return [importLeft(rows)]
+  }
+
+// What is wrong with the file itself, as SQLite tells: damaged pages, incomplete indexes, and rows with a dangling
+// reference.
+
+function integrity(db: Database): Fault[] {
+  const lines = db.prepare(`pragma integrity_check(${FINDINGS_PER_RULE_MAX})`).pluck().all() as string[]
+  const faults = lines.filter((line) => line !== 'ok')
+  return faults.map((fault) => ({ kind: 'integrity', subject: 'database', message: inOneLine(fault) }))
+}
+
+function danglingRows(db: Database): Fault[] {
+  const rows = db.pragma('foreign_key_check') as { table: string; rowid: bigint | null; parent: string }[]
+  return rows.slice(0, FINDINGS_PER_RULE_MAX).map(({ table, rowid, parent }) => ({
+    kind: 'foreign_key',
+    subject: `${table} row ${rowid ?? '?'}`,
+    message: `refers to a row of ${parent} that does not exist`,
+  }))
 }

@@ -5,23 +5,26 @@ import type { Instant } from '../../core/time.ts'
 import { openPlain, withPlain } from '../../plain-file.ts'
 import type { MigrationState } from '../database.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
-import { createKeyStore, createPartnerStore, createWebhookStore } from '../shared/accounts.ts'
+import {
+  createKeyStore,
+  createPartnerStore,
+  createTierStore,
+  createWebhookStore,
+} from '../shared/accounts.ts'
 import { createAuditStore, createResultStore } from '../shared/audit.ts'
 import { createLevers, createTradeStore } from '../shared/executions.ts'
 import { createInvoiceStore } from '../shared/invoices.ts'
 import { createMonthStore } from '../shared/months.ts'
+import { createClockStore, createPriceStore } from '../shared/passes.ts'
 import { createPlanReader, createWindowStore } from '../shared/plans.ts'
-import { createClockStore, createPriceStore } from '../shared/prices.ts'
 import { createPurchaseStore } from '../shared/purchases.ts'
 import { createSandboxStore } from '../shared/sandboxes.ts'
-import { createTierStore } from '../shared/tiers.ts'
 import { createUserStore } from '../shared/users.ts'
 import { goOn, readRestored } from '../standstill.ts'
 import type { StandstillStore, Store } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { waitAtClose } from '../writes.ts'
 import { createKeyFinder, createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
-import { createCheckStore } from './check.ts'
 import { byHand, createDriver } from './driver.ts'
 import { createExecutionStore, pollNotesOf } from './executions.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
@@ -36,12 +39,11 @@ import {
   watchSchema,
   whenFree,
 } from './file/connection.ts'
-import { appendErasures } from './file/erasures.ts'
 import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
-import { isMissing, realName, refuseNetworkFile, watchFileName } from './file/files.ts'
+import { appendErasures, isMissing, realName, refuseNetworkFile, watchFileName } from './file/files.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
 import { forgetLogOwner, noteLogOwner, refuseDoubtfulLog } from './file/wal.ts'
-import { createMonitoringStore, OPS_SQL } from './monitoring.ts'
+import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
 import {
   createPassStore,
   createStaging,

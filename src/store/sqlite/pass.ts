@@ -6,8 +6,8 @@ import type { ExecutionId } from '../../core/execution.ts'
 import type { Instant } from '../../core/time.ts'
 import { intact } from '../digests.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
+import type { Staging } from '../shared/passes.ts'
 import { createPassNotes } from '../shared/passes.ts'
-import type { Staging } from '../shared/prices.ts'
 import { allSandboxDue, type OwnSandboxes, type Rows, wipedRows } from '../shared/sandboxes.ts'
 import {
   type DueRanges,

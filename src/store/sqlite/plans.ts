@@ -31,15 +31,15 @@ import {
 } from '../rows/ledger.ts'
 import { cancelOpen, WINDOWS } from '../shared/ledger.ts'
 import { finishStops, isAnyStopping, usersStopping } from '../shared/users.ts'
-import { SELECT_USER } from '../sql/accounts.ts'
 import {
   INSERT_PLAN,
   MIN_TRANCHE,
   PLAN_BY_NAME,
+  SELECT_USER,
   UPDATE_PLAN,
   USED_BEFORE_RESET,
   USED_STARTS,
-} from '../sql/ledger.ts'
+} from '../sql/fragments.ts'
 import { instant, instantOrNull } from '../statement.ts'
 import type { PlanStore } from '../store.ts'
 import { type Driver, preparedAll } from './driver.ts'

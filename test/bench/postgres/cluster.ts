@@ -2,7 +2,7 @@
 // socket, as durable as the product demands. It is gone with the process.
 
 import pg from 'pg'
-import { ready, valuesOf } from '../../../src/store/postgres/server/statement.ts'
+import { ready, valuesOf } from '../../../src/store/postgres/server/pipeline.ts'
 import { query } from '../../../src/store/statement.ts'
 import { type Server, startServer } from '../../support/postgres-server.ts'
 

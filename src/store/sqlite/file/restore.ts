@@ -18,7 +18,6 @@ import { seenSeal } from '../copy-file.ts'
 import { openStore } from '../open.ts'
 import { breakSeal, noteRestored, sealOf, setSeal } from '../seal.ts'
 import { type Database, openFile } from './connection.ts'
-import { appendErasures, readErasures } from './erasures.ts'
 import {
   inOneLine,
   isBusy,
@@ -28,7 +27,17 @@ import {
   refuseUnreadable,
   userName,
 } from './errors.ts'
-import { BESIDE, freeOn, handOver, indexFile, isSameFile, realName, refuseNetworkFile } from './files.ts'
+import {
+  appendErasures,
+  BESIDE,
+  freeOn,
+  handOver,
+  indexFile,
+  isSameFile,
+  readErasures,
+  realName,
+  refuseNetworkFile,
+} from './files.ts'
 import { canSeeLocks, isLockedByAnother } from './locks.ts'
 import { migrate, migrationStates } from './migrate.ts'
 import { damagedLog, hasForeignLog, noteLogOwner, refuseDoubtfulLog } from './wal.ts'
