@@ -41,7 +41,7 @@ import {
 export const REPORTS = ['summary', 'users', 'trades', 'adjustments', 'invoices'] as const
 export type ReportKind = (typeof REPORTS)[number]
 /** The partners report is of no single month: it adds all of them up. */
-export type AnyReport = ReportKind | 'partners'
+type AnyReport = ReportKind | 'partners'
 
 /** Few, because a page is in memory at once, and its read should be short. */
 const ROWS_PER_PAGE = 250

@@ -12,7 +12,7 @@ import { type BillingStore, bill } from './statement.ts'
 /** In each name, {partner} stands for the slug. */
 export type Accounts = { receivable: string; revenue: string; tax: string | null }
 
-export type JournalScope = {
+type JournalScope = {
   store: BillingStore
   periods: readonly FixedPeriod[]
   filter: TenantFilter

@@ -132,7 +132,7 @@ export type OrderColumns = {
 }
 
 /** Those of the trades report. */
-export const ORDER_COLUMNS = {
+const ORDER_COLUMNS = {
   order: 'partner_order_id',
   usd: 'usd_amount',
   btc: 'btc_amount',

@@ -95,7 +95,7 @@ export type JobResult = {
 }
 
 /** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
-export type Severity = 'page' | 'ticket'
+type Severity = 'page' | 'ticket'
 
 export type Finding = {
   /** The code, which never changes. */

@@ -21,7 +21,7 @@ import type {
 import { decide } from './slot-reserve.ts'
 
 /** Plans in one transaction: enough to share the cost of a commit, few enough to hold the write lock briefly. */
-export const PAGE_PLANS_MAX = 1_000
+const PAGE_PLANS_MAX = 1_000
 /** A plan whose decision failed, because of a bug or a damaged row. Nothing was stored for it. */
 export type FailedPlan = { planId: number; error: unknown }
 /** What this process did of a pass. */

@@ -9,14 +9,13 @@ import { earlier, type Instant, MONTH_PATTERN } from '../core/time.ts'
 import type { LinePlace } from '../store/store.ts'
 import { monthlyAnswer, monthlyUsersAnswer, tradeAnswer, tradesAnswer } from './answer-schemas.ts'
 import {
-  cursor,
   describe,
   FieldError,
   field,
-  limit,
   ofItsMonth,
   PAGE_DEFAULT,
   type Places,
+  pageFields,
   pageOf,
   wrap,
 } from './fields.ts'
@@ -62,12 +61,7 @@ export const getMonthlyUsers = route({
   query: z
     .object({
       month: month.meta(MONTH),
-      limit: limit
-        .meta(describe(`The users of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT))
-        .optional(),
-      cursor: cursor(userPlaces)
-        .meta(describe('The next_cursor of the page before.', 'dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'))
-        .optional(),
+      ...pageFields('users', userPlaces, 'dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'),
     })
     .superRefine(ofItsMonth<Place>(({ end }, month) => end > month.start && end <= month.end)),
   answer: monthlyUsersAnswer,
@@ -128,17 +122,11 @@ export const getTrades = route({
   query: z
     .object({
       month: month.meta(MONTH),
-      limit: limit
-        .meta(describe(`The trades of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT))
-        .optional(),
-      cursor: cursor(tradePlaces)
-        .meta(
-          describe(
-            'The next_cursor of the page before.',
-            'MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA',
-          ),
-        )
-        .optional(),
+      ...pageFields(
+        'trades',
+        tradePlaces,
+        'MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA',
+      ),
     })
     .superRefine(ofItsMonth<LinePlace>(({ recordedAt: at }, { start, end }) => at >= start && at < end)),
   answer: tradesAnswer,

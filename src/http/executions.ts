@@ -31,16 +31,15 @@ import {
   executionsAnswer,
 } from './answer-schemas.ts'
 import {
-  cursor,
   DUE_PAGE_MAX,
   datetime,
   decimal,
   describe,
   id,
-  limit,
   oneOf,
   PAGE_DEFAULT,
   type Places,
+  pageFields,
   pageOf,
   remark,
 } from './fields.ts'
@@ -63,17 +62,12 @@ export const getExecutions = route({
     since: datetime()
       .meta(describe('Only those created then or later; by default all.', '2026-01-05T00:00:00Z'))
       .optional(),
-    limit: limit
-      .meta(describe(`The executions of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT))
-      .optional(),
-    cursor: cursor(places)
-      .meta(
-        describe(
-          'The next_cursor of the page before; since need not be sent with it.',
-          'MTc2NzU3MTIwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3Yzhk',
-        ),
-      )
-      .optional(),
+    ...pageFields(
+      'executions',
+      places,
+      'MTc2NzU3MTIwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3Yzhk',
+      '; since need not be sent with it',
+    ),
   }),
   answer: executionsAnswer,
   handle: async ({ store, tenant, query: { since, limit: size = PAGE_DEFAULT, cursor } }) => {

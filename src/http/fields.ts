@@ -257,7 +257,7 @@ export const CURSOR_MAX = 1_400
 /** The form of a cursor. */
 const CURSOR = { minLength: 1, maxLength: CURSOR_MAX, pattern: '^[A-Za-z0-9_-]+$' }
 
-export const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
+const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) => {
   if (typeof input !== 'string' || !/^-?\d+$/.test(input)) {
     return new FieldError(
       'int_parsing',
@@ -287,7 +287,7 @@ export const idPlaces = (mark: string): Places<string> => ({
 /** A cursor is a place, encoded so that no client depends on its parts. */
 export const wrap = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
 
-export const cursor = <T>({ read, write }: Places<T>) =>
+const cursor = <T>({ read, write }: Places<T>) =>
   field({ type: 'string', ...CURSOR }, (input): T | FieldError => {
     const text =
       typeof input === 'string' && input.length <= CURSOR_MAX
@@ -296,6 +296,14 @@ export const cursor = <T>({ read, write }: Places<T>) =>
     const place = read(text)
     return place !== null && wrap(write(place)) === input ? place : NOT_ONE
   })
+
+/** How a query asks for a page of a list. `more` ends the sentence about the cursor. */
+export const pageFields = <T>(noun: string, places: Places<T>, sample: string, more = '') => ({
+  limit: limit.meta(describe(`The ${noun} of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
+  cursor: cursor(places)
+    .meta(describe(`The next_cursor of the page before${more}.`, sample))
+    .optional(),
+})
 
 const NOT_ONE = new FieldError('value_error', 'Value error, cursor must be the next_cursor of a page')
 

@@ -15,15 +15,14 @@ import { DAY_MS, FREQUENCIES, WINDOW_MS } from '../core/time.ts'
 import { planAnswer, planStateAnswer, plansAnswer } from './answer-schemas.ts'
 import {
   bool,
-  cursor,
   datetime,
   decimal,
   describe,
   id,
   idPlaces,
-  limit,
   oneOf,
   PAGE_DEFAULT,
+  pageFields,
   pageOf,
   pathId,
 } from './fields.ts'
@@ -91,12 +90,7 @@ const places = idPlaces('plan')
 export const getPlans = route({
   method: 'GET',
   path: '/partner/v1/plans',
-  query: z.object({
-    limit: limit.meta(describe(`The plans of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
-    cursor: cursor(places)
-      .meta(describe('The next_cursor of the page before.', 'cGxhbiBwbGFuLTE'))
-      .optional(),
-  }),
+  query: z.object(pageFields('plans', places, 'cGxhbiBwbGFuLTE')),
   answer: plansAnswer,
   handle: async ({ store, tenant, query }) => {
     const size = query.limit ?? PAGE_DEFAULT

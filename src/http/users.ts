@@ -7,13 +7,12 @@ import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
 import { meAnswer, userAnswer, userChangedAnswer, userStateAnswer, usersAnswer } from './answer-schemas.ts'
 import {
   bool,
-  cursor,
   datetime,
   describe,
   idPlaces,
-  limit,
   oneOf,
   PAGE_DEFAULT,
+  pageFields,
   pageOf,
   pathId,
   text,
@@ -83,12 +82,7 @@ const places = idPlaces('linked')
 export const getUsers = route({
   method: 'GET',
   path: '/partner/v1/users',
-  query: z.object({
-    limit: limit.meta(describe(`The users of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
-    cursor: cursor(places)
-      .meta(describe('The next_cursor of the page before.', 'bGlua2VkIHVzZXItMQ'))
-      .optional(),
-  }),
+  query: z.object(pageFields('users', places, 'bGlua2VkIHVzZXItMQ')),
   answer: usersAnswer,
   handle: async ({ store, tenant, query }) => {
     const size = query.limit ?? PAGE_DEFAULT

@@ -88,7 +88,7 @@ export type SinceCopy = {
 }
 
 /** How many purchases are listed, and how many of each of the other lists. */
-export const TRADES_LISTED_MAX = 10_000
+const TRADES_LISTED_MAX = 10_000
 
 /**
  * Asks the copy, with the replaced database under the name `old`. Returns as many rows as could be read, and why not
@@ -350,7 +350,7 @@ const purchaseKey = ({ partnerSlug, environment, partnerOrderId, usd, btc }: Unk
 // What is done to a copy before it has its name, and so before anything can fire: erasures are done again, and what was
 // issued is kept, whatever else; stops are carried over when that was asked for.
 
-export type Mending = {
+type Mending = {
   /** What is remembered of erasures. */
   erasures: readonly Erasure[]
   carriesStops: boolean

@@ -40,7 +40,7 @@ export const sealedInVain = (error: unknown, shown: string): Problem =>
 
 // Where a database has moved to.
 
-export type SealRow = { at: bigint; moved_to: string }
+type SealRow = { at: bigint; moved_to: string }
 export const SEAL = query<SealRow>('select at, moved_to from sealed')
 
 export const sealIn = (row: SealRow | undefined): Seal | null =>

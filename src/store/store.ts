@@ -403,7 +403,7 @@ export const wipedOf = (count: (table: keyof Wiped) => number): Wiped => ({
 export type SandboxPage = { wakeUpId: number; planIds: readonly number[]; decisions: PlanDecisions }
 
 /** The first stop after `after`; where others follow it within `togetherMs`, the last of them. */
-export type StopSearch = { after: Instant; leadMs: number; togetherMs: number }
+type StopSearch = { after: Instant; leadMs: number; togetherMs: number }
 
 export interface SandboxStore {
   /** The test environments whose clock has been moved, in the order of their partners. */
@@ -492,7 +492,7 @@ export interface TierStore {
 export type Drawn = Pick<Issued, 'net' | 'tax' | 'details'>
 
 /** Those that were issued within a span, of one partner or of all. */
-export type IssuedFilter = { slug: string | null; from: Instant; before: Instant }
+type IssuedFilter = { slug: string | null; from: Instant; before: Instant }
 
 export interface InvoiceStore {
   /**

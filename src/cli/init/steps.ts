@@ -143,12 +143,12 @@ function crontabStep(place: Place): Step {
 }
 
 /** A crontab without the lines between the marks. */
-export function withoutJobs(crontab: string): string {
+function withoutJobs(crontab: string): string {
   const left = crontab.replace(new RegExp(`${BEGIN}\n[\\s\\S]*?${END}\n`), '')
   return left === '' || left.endsWith('\n') ? left : `${left}\n`
 }
 
-export function currentCrontab(): string {
+function currentCrontab(): string {
   try {
     return run('crontab', ['-l'])
   } catch (error) {
@@ -160,12 +160,12 @@ export function currentCrontab(): string {
 
 // Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab.
 
-export const CRON_TABLE = '/etc/cron.d/tranche'
+const CRON_TABLE = '/etc/cron.d/tranche'
 /** Where the units say that their guide is. */
-export const UNIT_GUIDE = '/usr/local/share/tranche'
+const UNIT_GUIDE = '/usr/local/share/tranche'
 const TIMED = ['tranche-tick', 'tranche-check', 'tranche-backup']
-export const STARTED = ['tranche.service', ...TIMED.map((name) => `${name}.timer`)]
-export const UNIT_NAMES = [...STARTED, ...TIMED.map((name) => `${name}.service`)]
+const STARTED = ['tranche.service', ...TIMED.map((name) => `${name}.timer`)]
+const UNIT_NAMES = [...STARTED, ...TIMED.map((name) => `${name}.service`)]
 
 /** A file that is kept gets a name that neither systemd nor cron reads. */
 function jobSteps(place: Place, scheduler: Scheduler): Step[] {

@@ -248,7 +248,7 @@ function exampleOf({ windows, report }: Run, history: History): Example {
   }
 }
 
-export function drawExample(run: Run, history: History, box: Box): string {
+function drawExample(run: Run, history: History, box: Box): string {
   const example = exampleOf(run, history)
   const left = box.left + PRICES_PX
   const right = box.left + box.width

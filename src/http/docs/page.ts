@@ -146,7 +146,7 @@ type Example = { summary: string; 'x-error-code'?: ErrorCode; value: { detail: R
 /** Made once, like the description itself. */
 let made: string | undefined
 
-export function shownDescription(): string {
+function shownDescription(): string {
   made ??= JSON.stringify(describeShown())
   return made
 }

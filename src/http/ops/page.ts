@@ -270,14 +270,14 @@ export const ROWS_SHOWN = 50
 const MONTHS_SHOWN = 24
 const WINDOWS_SHOWN = 15
 const TRANCHES_DRAWN = 200
-export const PRICES_SHOWN_MS = 2 * DAY_MS
+const PRICES_SHOWN_MS = 2 * DAY_MS
 const PRICE_STEPS = 400
 /** The data of the page is read at most this often, however often the page is asked for. */
 const OVERVIEW_MS = 2_000
 
 type Line = { at: Instant; price: Price }[]
 
-export type Overview = {
+type Overview = {
   now: Instant
   vitals: Vitals
   findings: Finding[]
@@ -290,7 +290,7 @@ export type Overview = {
   partners: Partner[]
   vitalsOf: ReadonlyMap<string, PartnerVitals>
 }
-export type PlanView = {
+type PlanView = {
   now: Instant
   plan: Awaited<ReturnType<Store['findPlans']>>[number]
   from: Instant
@@ -298,7 +298,7 @@ export type PlanView = {
   points: Line
   tranches: FiredTranche[]
 }
-export type MonthView = { period: FixedPeriod; billed: Billed[]; page: number; pages: number }
+type MonthView = { period: FixedPeriod; billed: Billed[]; page: number; pages: number }
 
 export function createReader(clock: () => Instant) {
   const addUpDay = createDayCounter()
@@ -356,7 +356,7 @@ export function createReader(clock: () => Instant) {
 }
 
 /** The months since the first partner, the newest first. */
-export function monthsSince(first: Instant | null, now: Instant): string[] {
+function monthsSince(first: Instant | null, now: Instant): string[] {
   const months: string[] = []
   const earliest = monthOf(first ?? now)
   for (let month = monthOf(now); month >= earliest && months.length < MONTHS_SHOWN; ) {

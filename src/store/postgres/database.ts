@@ -20,30 +20,12 @@ export function serverDatabase(url: string, clock: (() => Instant) | null): Data
     // The server works on them, and this process goes on.
     migratesAside: false,
     asFile: null,
-    async seal() {
-      const { seenSeal } = await import('./copy-server.ts')
-      return seenSeal(url)
-    },
-    async unseal({ audit }) {
-      const { unseal } = await import('./copy-server.ts')
-      return unseal(url, { clock, audit })
-    },
-    async erasures() {
-      const { readErasures } = await import('./copy-server.ts')
-      return readErasures(url)
-    },
-    async rememberErasures(erasures) {
-      const { addErasures } = await import('./copy-server.ts')
-      await addErasures(url, erasures)
-    },
-    async hold(options) {
-      const { holdServer } = await import('./copy-server.ts')
-      return holdServer(url, clock, options)
-    },
-    async make(options) {
-      const { newOnServer } = await import('./copy-server.ts')
-      return newOnServer(url, clock, options)
-    },
+    seal: async () => (await copying()).seenSeal(url),
+    unseal: async ({ audit }) => (await copying()).unseal(url, { clock, audit }),
+    erasures: async () => (await copying()).readErasures(url),
+    rememberErasures: async (erasures) => (await copying()).addErasures(url, erasures),
+    hold: async (options) => (await copying()).holdServer(url, clock, options),
+    make: async (options) => (await copying()).newOnServer(url, clock, options),
     async waitsFor() {
       const { heldBackFor } = await import('./server/pool.ts')
       return heldBackFor(url, shown)
@@ -51,3 +33,6 @@ export function serverDatabase(url: string, clock: (() => Instant) | null): Data
     refuseOutput: () => {},
   }
 }
+
+/** Loaded by the few commands that copy. */
+const copying = () => import('./copy-server.ts')

@@ -381,7 +381,7 @@ const OVERRIDES_AFTER = query<OverrideStart>(
    where partner_slug = :slug and from_month > :month order by from_month`,
 )
 /** Of a month: what was last said in it or before it. */
-export const MINIMUM_END = query<MinimumEndRow>(
+const MINIMUM_END = query<MinimumEndRow>(
   `select * from minimum_ends where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,
 )

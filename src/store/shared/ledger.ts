@@ -97,7 +97,7 @@ export function* freeCell(tx: Tx, planId: number, cell: Opening, floor: Usd): St
 }
 
 /** `windowId` is a number that nobody else has. */
-export type NewWindow = { planId: number; windowId: number; opening: Opening; minTranche: Usd }
+type NewWindow = { planId: number; windowId: number; opening: Opening; minTranche: Usd }
 
 export function* openWindow(tx: Tx, { planId, windowId, opening, minTranche }: NewWindow): Steps<Schedule> {
   const schedule = freshSchedule(opened(opening, { planId, windowId }), minTranche)
@@ -254,7 +254,7 @@ const LOCK_ITS_WINDOWS = query(
    order by window_id for no key update`,
 )
 
-export type NamedPlan = { tenant: number; partner_user_id: string; partner_plan_id: string }
+type NamedPlan = { tenant: number; partner_user_id: string; partner_plan_id: string }
 
 /** Locks a plan that may not exist yet, and the user who would have it. */
 export const lockPlanByName = (tx: Tx, named: NamedPlan): Step<unknown> =>

@@ -207,11 +207,11 @@ const RECENT = query<PriceRow>(
   'select * from prices where at > (select max(at) from prices) - cast(:reach as bigint) order by at',
 )
 
-export function* volatilityNow(tx: Tx): Steps<Volatility> {
+function* volatilityNow(tx: Tx): Steps<Volatility> {
   return volatilityOf(yield* tx.get(VOLATILITY))
 }
 
-export function* newestPrice(tx: Tx, now: Instant): Steps<{ price: Price; at: Instant } | null> {
+function* newestPrice(tx: Tx, now: Instant): Steps<{ price: Price; at: Instant } | null> {
   const row = yield* tx.get(NEWEST, { now })
   return row ? { price: row.price as Price, at: instant(row.at) } : null
 }

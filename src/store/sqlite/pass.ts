@@ -233,7 +233,7 @@ export function eachOnce(lists: readonly PlanIds[]): PlanIds {
 
 // Wake-ups: written in the transaction of the executions they announce, and handed out once to be sent.
 
-export type WriteWakeUps = (passId: number, fired: readonly Fired[], now: Instant) => void
+type WriteWakeUps = (passId: number, fired: readonly Fired[], now: Instant) => void
 
 export function createWakeUpWriter(db: Database): WriteWakeUps {
   // One wake-up for each tenant and pass, however many pages it took; none without an active webhook.

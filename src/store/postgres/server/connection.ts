@@ -39,7 +39,7 @@ import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
 export type WriteTx = Tx & { times: Promise<Entered> }
 
 /** The caller of a request, and the size of its reads. */
-export type Errand = {
+type Errand = {
   /**
    * The tenant whose call waits for the answer: it has a share of the connections (pool.ts). Left out for
    * background work.

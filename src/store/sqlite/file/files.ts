@@ -76,7 +76,7 @@ export const indexFile = (database: string): string => `${realName(database)}-sh
 
 export const ownerNote = (database: string): string => realName(database) + OWNER_SUFFIX
 
-export const erasuresFile = (database: string): string => realName(database) + ERASURES_SUFFIX
+const erasuresFile = (database: string): string => realName(database) + ERASURES_SUFFIX
 
 export const lockFile = (database: string, lock: keyof typeof LOCK_SUFFIX): string =>
   realName(database) + LOCK_SUFFIX[lock]
