@@ -484,8 +484,10 @@ function checkOld({ at, endsAt }: JobResult, now: Instant): Vital | null {
   return { kind: 'check_old', subject: 'check', message, next: CHECK }
 }
 
-// What the result of a backup says: the file, and on which host if not only this one can see it; or the folder, and why
-// there is none.
+// What the result of a backup says. Its row has a text for people and no place for more, so the text is read back.
+
+/** Where a job's backups are, and the newest good one, with its host if not only this one can see it. */
+type Backups = { folder: string; newest: { file: string; host: string | null } | null }
 
 export const backupMade = (file: string, host: string | null): string =>
   host === null ? file : `${file} on ${host}`
@@ -494,25 +496,20 @@ export const backupMade = (file: string, host: string | null): string =>
 export const backupNotMade = (folder: string, reason: string): string =>
   `${folder.includes(': ') ? JSON.stringify(folder) : folder}: ${reason}`
 
-/** The newest good backup, unless the last one failed. A name that nobody cut: the text of a result has a limit. */
-export function backupIn({ ok, message }: JobResult): { file: string; host: string | null } | null {
-  const [, file, host = null] = /^(.+?\.db)(?: on (\S+))?$/.exec(message) ?? []
-  return ok && file !== undefined ? { file, host } : null
-}
-
-/** The folder of a job's backups. */
-export const backupFolder = (result: JobResult): string => {
-  const file = backupIn(result)?.file
-  if (file !== undefined) return file.slice(0, file.lastIndexOf('/')) || '/'
-  const quoted = /^("(?:[^"\\]|\\.)*"): /.exec(result.message)?.[1]
-  return quoted === undefined ? (result.message.split(': ')[0] ?? '') : JSON.parse(quoted)
+/** Without a newest one if the last one failed, or if the limit of the text has cut its name. */
+export function backupsIn({ ok, message }: JobResult): Backups {
+  const [, file, host = null] = (ok && /^(.+?\.db)(?: on (\S+))?$/.exec(message)) || []
+  if (file !== undefined)
+    return { folder: file.slice(0, file.lastIndexOf('/')) || '/', newest: { file, host } }
+  const quoted = /^("(?:[^"\\]|\\.)*"): /.exec(message)?.[1]
+  return { folder: quoted === undefined ? (message.split(': ')[0] ?? '') : JSON.parse(quoted), newest: null }
 }
 
 /** Named as a folder: where it is gone, a file of its name would be no backup of the job. */
 const backUpInto = (result: JobResult): string[] => [
   'tranche',
   'backup',
-  backupFolder(result).replace(/\/*$/, '/'),
+  backupsIn(result).folder.replace(/\/*$/, '/'),
 ]
 
 /** Only the machine that has the folder can tell. */

@@ -4,7 +4,7 @@ import { existsSync, lstatSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Command, Option } from 'commander'
-import { backupFolder, backupMade, backupNotMade } from '../../core/findings.ts'
+import { backupMade, backupNotMade, backupsIn } from '../../core/findings.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted, unreadable, visible } from '../../core/text.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
@@ -66,7 +66,7 @@ async function rememberMade(cli: Cli, file: string, options: Options): Promise<v
   const host = (await cli.database()).asFile ? null : hostname()
   const isOfJob = async (store: ResultStore) => {
     const earlier = await store.findResult('backup', '')
-    return earlier !== null && OWN_NAME.test(basename(made)) && backupFolder(earlier) === dirname(made)
+    return earlier !== null && OWN_NAME.test(basename(made)) && backupsIn(earlier).folder === dirname(made)
   }
   await remember(cli, true, async (store) =>
     isJob(options) || (await isOfJob(store)) ? backupMade(made, host) : null,

@@ -1,7 +1,7 @@
 // Looks that cost a few steps along indexes, and are therefore not left to the check: a clock that was set back, keys
 // that end or have ended while nobody has gone over to another one, and whether the newest backup is still there.
 
-import { backupGone, backupIn, type Finding, finding, KEY_ENDS_WITHIN_DAYS } from '../../core/findings.ts'
+import { backupGone, backupsIn, type Finding, finding, KEY_ENDS_WITHIN_DAYS } from '../../core/findings.ts'
 import { tenantName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { DAY_MS, formatInstant, plus, spellSpan } from '../../core/time.ts'
@@ -96,6 +96,6 @@ export const backupThere =
   async () => {
     const row = await base.look((tx) => tx.get(OF_BACKUP))
     const result = row && resultOf(row)
-    const made = result && backupIn(result)
-    return made && isLost(made.file, made.host) ? [backupGone(result, made.file)] : []
+    const newest = result && backupsIn(result).newest
+    return newest && isLost(newest.file, newest.host) ? [backupGone(result, newest.file)] : []
   }
