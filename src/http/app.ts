@@ -18,16 +18,7 @@ import {
 } from './auth.ts'
 import { type CallLine, createCallLog, durationSince, openAnswer } from './call-log.ts'
 import { DOCS_PATHS, readDocs, TO_PAGE, wantsPage } from './docs/page.ts'
-import {
-  CHALLENGE,
-  ERROR_HEADER,
-  ERROR_STATUS,
-  type ErrorCode,
-  errorBody,
-  errorCodeOf,
-  PUT_OFF,
-  Refusal,
-} from './error-codes.ts'
+import { ERROR_HEADER, errorBody, INTERNAL_ERROR, Refusal, refusalFor } from './error-codes.ts'
 import { getDescription } from './openapi/document.ts'
 import { OPS_PATHS } from './ops/access.ts'
 import type { Ops } from './ops/endpoints.ts'
@@ -314,31 +305,11 @@ async function readBody(event: H3Event, route: Route, trail: Trail): Promise<unk
 }
 
 function refusalOf(error: unknown): Outcome {
-  if (error instanceof Refusal) {
-    const { status, detail, headers, contentType } = error
-    return { status, text: errorBody(detail), headers, bug: null, contentType }
-  }
-  if (error instanceof Problem) {
-    const { code, message } = error
-    const named = errorCodeOf(code)
-    const [status, putOff, codeHeader] = [ERROR_STATUS[named], PUT_OFF[code], { [ERROR_HEADER]: named }]
-    if (putOff)
-      return {
-        status,
-        text: errorBody(putOff.detail),
-        headers: { ...codeHeader, 'retry-after': putOff.retryAfter },
-        bug: error,
-      }
-    if (status < 500)
-      return {
-        status,
-        text: errorBody(message),
-        headers: { ...codeHeader, ...(status === 401 && CHALLENGE) },
-        bug: null,
-      }
-  }
-  const headers = { [ERROR_HEADER]: 'internal_error' satisfies ErrorCode }
-  return { status: 500, text: errorBody('Internal Server Error'), headers, bug: error }
+  const given =
+    error instanceof Refusal ? error : error instanceof Problem ? refusalFor(error) : INTERNAL_ERROR
+  const { status, detail, headers, contentType } = given
+  const isBug = given !== error && status >= 500
+  return { status, text: errorBody(detail), headers, bug: isBug ? error : null, contentType }
 }
 
 /** Ids may hold any character, so a segment is decoded after routing; one that is not validly encoded names nothing. */

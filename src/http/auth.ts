@@ -15,7 +15,7 @@ import type { Log } from '../log.ts'
 import type { KeyStore } from '../store/store.ts'
 import { type CallLine, durationSince, requestIdOf } from './call-log.ts'
 import { DOCS_PATHS } from './docs/page.ts'
-import { CHALLENGE, errorBody, Refusal } from './error-codes.ts'
+import { errorBody, Refusal } from './error-codes.ts'
 import { getDescription } from './openapi/document.ts'
 import { OPS_PATHS } from './ops/access.ts'
 import { isFramedInDoubt } from './request.ts'
@@ -25,9 +25,9 @@ const HEADER = /^Bearer (\S+)$/
 
 // Created once: collecting a stack for each would cost more than everything else such a call needs.
 /** The header is missing or malformed. */
-const NO_KEY = new Refusal('key_malformed', 'Expected Authorization: Bearer <key>', CHALLENGE)
+const NO_KEY = new Refusal('key_malformed', 'Expected Authorization: Bearer <key>')
 /** There is no such key. */
-const INVALID_KEY = new Refusal('key_invalid', 'Invalid API key.', CHALLENGE)
+const INVALID_KEY = new Refusal('key_invalid', 'Invalid API key.')
 
 /** The key in a header, well formed or not; null when the header has none. */
 const keyIn = (header: string | null): string | null => HEADER.exec(header ?? '')?.[1] ?? null

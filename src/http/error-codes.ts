@@ -1,6 +1,6 @@
 // Refusals on the wire: what each is called, its status, and one way to write an error body.
 
-import type { CallProblem, ProblemCode, SharedProblem } from '../core/problem.ts'
+import type { CallProblem, Problem, ProblemCode, SharedProblem } from '../core/problem.ts'
 
 /**
  * What the header X-Error-Code says, with the status of each: the reason in a form that a program reads. A code keeps
@@ -59,7 +59,10 @@ export type ValidationDetail = { type: string; loc: (string | number)[]; msg: st
 /** The body of every refusal. */
 export const errorBody = (detail: string | ValidationDetail[]): string => JSON.stringify({ detail })
 
-/** A refusal by HTTP itself, not by a rule of the core. */
+/** Sent with every 401: how to authenticate. */
+const CHALLENGE = { 'www-authenticate': 'Bearer' }
+
+/** A call that is not answered as it asked. */
 export class Refusal extends Error {
   readonly code: ErrorCode
   readonly status: number
@@ -80,12 +83,9 @@ export class Refusal extends Error {
     this.code = code
     this.status = ERROR_STATUS[code]
     this.detail = detail
-    this.headers = { ...headers, [ERROR_HEADER]: code }
+    this.headers = { ...(this.status === 401 && CHALLENGE), ...headers, [ERROR_HEADER]: code }
   }
 }
-
-/** Sent with every 401: how to authenticate. */
-export const CHALLENGE = { 'www-authenticate': 'Bearer' }
 
 const CANNOT_BE_USED = {
   detail: 'The database cannot be read or written at present; send the call again later.',
@@ -142,7 +142,17 @@ const CALLED: Record<Exclude<CallProblem | SharedProblem, ErrorCode>, ErrorCode>
 }
 
 /** What a problem is called on the wire. One that only a command can meet would be a bug here. */
-export function errorCodeOf(code: ProblemCode): ErrorCode {
+function errorCodeOf(code: ProblemCode): ErrorCode {
   if (Object.hasOwn(ERROR_STATUS, code)) return code as ErrorCode
   return Object.hasOwn(CALLED, code) ? CALLED[code as keyof typeof CALLED] : 'internal_error'
+}
+
+export const INTERNAL_ERROR = new Refusal('internal_error', 'Internal Server Error')
+
+/** How a problem is answered: in its own words where its caller can mend it. */
+export function refusalFor({ code, message }: Problem): Refusal {
+  const named = errorCodeOf(code)
+  const putOff = PUT_OFF[code]
+  if (putOff) return new Refusal(named, putOff.detail, { 'retry-after': putOff.retryAfter })
+  return ERROR_STATUS[named] < 500 ? new Refusal(named, message) : INTERNAL_ERROR
 }

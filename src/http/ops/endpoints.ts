@@ -6,7 +6,7 @@ import type { Instant } from '../../core/time.ts'
 import type { Log } from '../../log.ts'
 import type { Store } from '../../store/store.ts'
 import { openAnswer } from '../call-log.ts'
-import { type ErrorCode, errorBody, Refusal } from '../error-codes.ts'
+import { type ErrorCode, errorBody, INTERNAL_ERROR, Refusal } from '../error-codes.ts'
 import { flawOf, writtenAs } from '../request.ts'
 import {
   createAccess,
@@ -117,9 +117,7 @@ const asAnswer = ({ status, detail, headers }: Refusal): OpsAnswer =>
 
 const NOT_FOUND = refusal('route_not_found', 'Not Found')
 const NOT_ALLOWED = refusal('method_not_allowed', 'Method Not Allowed', { allow: 'GET' })
-const UNAUTHORIZED = refusal('key_malformed', 'Send the ops token: Authorization: Bearer TOKEN.', {
-  'www-authenticate': 'Bearer',
-})
+const UNAUTHORIZED = refusal('key_malformed', 'Send the ops token: Authorization: Bearer TOKEN.')
 const MISDIRECTED = refusal(
   'misdirected',
   'Without an ops token this listener answers only to localhost or a loopback address.',
@@ -139,7 +137,7 @@ export async function sendOps(
   const { status, headers, body } = await answer.catch((error) => {
     if (error instanceof Refusal) return asAnswer(error)
     log.error({ request_id: requestId, route: path, err: error }, 'ops request failed')
-    return refusal('internal_error', 'Internal Server Error')
+    return asAnswer(INTERNAL_ERROR)
   })
   for (const [name, value] of Object.entries(headers)) event.res.headers.set(name, value)
   event.res.status = status
