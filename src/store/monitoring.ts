@@ -118,7 +118,6 @@ export type Recent = {
 
 export interface StatusStore {
   readRecent(limit: { passes: number; executions: number }): Promise<Recent>
-  schemaVersion(): Promise<number>
   /** Where the database has moved to; null for one that takes writes. */
   readSeal(): Promise<Seal | null>
 }

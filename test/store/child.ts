@@ -124,7 +124,6 @@ const VERBS: Record<string, () => Promise<void>> = {
       { partnerSlug: argument, name: argument },
       { osUser: 'test', action: 'test', subject: argument, detail: {} },
     )
-    say(JSON.stringify({ schema: await store.schemaVersion() }))
     await store.close()
   },
 }

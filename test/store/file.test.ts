@@ -93,9 +93,7 @@ test('a connection waits for the disk, checks references and trusts no schema', 
 
 test('migrations are applied once, in order, with their hash', async (t) => {
   const file = fileIn(t)
-  const store = await open(file)
-  assert.equal(await store.schemaVersion(), readMigrations('sqlite').length)
-  await store.close()
+  await (await open(file)).close()
   const states = await readMigrationStates(file)
   const hash = (text: string) => createHash('sha256').update(text).digest('hex')
   const known = readMigrations('sqlite').map(({ name, text }) => ({
@@ -221,9 +219,10 @@ test('two programs that open a new file at once agree on its schema', async (t) 
   const stores = await Promise.all(Array.from({ length: 4 }, () => open(file)))
   for (const store of stores) {
     t.after(() => store.close())
-    assert.equal(await store.schemaVersion(), readMigrations('sqlite').length)
     assert.deepEqual(await store.findFaults(), [])
   }
+  const states = await readMigrationStates(file)
+  assert.ok(states.every(({ appliedAt }) => appliedAt !== null))
 })
 
 test('a database copied as a file opens as it was', async (t) => {

@@ -39,7 +39,6 @@ test('what the contract leaves out: the page of the operator, a move to another 
   await store.listTranches(null, 1)
   await store.listTranches(1, 1)
   await store.samplePrices(0 as Instant, 1)
-  await store.schemaVersion()
   await populate(store)
   await store.eraseAgain(new Map([['no user has this hash', T0]]), () => AUDIT)
   const executions = { slug: null, environment: null, status: null, stuck: false }

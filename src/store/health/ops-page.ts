@@ -145,8 +145,6 @@ const LATEST = query<LatestRow>(
    order by e.execution_id desc`,
 )
 
-const MIGRATIONS = query<{ n: bigint }>('select count(*) as n from migrations')
-
 export const createStatusStore = (base: Base): StatusStore => ({
   async readRecent(limit) {
     const [passes, executions] = await base.read((tx) =>
@@ -168,8 +166,6 @@ export const createStatusStore = (base: Base): StatusStore => ({
       })),
     }
   },
-
-  schemaVersion: async () => Number((await base.look((tx) => tx.get(MIGRATIONS)))?.n),
 
   readSeal: async () => sealIn(await base.look((tx) => tx.get(SEAL))),
 })
