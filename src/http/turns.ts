@@ -20,7 +20,7 @@
 // - The connections to a server (src/store/postgres/server/pool.ts): ten a process; a tenant takes one only while more
 //   are free than it holds. Against calls of one tenant that all wait for a locked row.
 //   test/store/postgres-sessions.server.test.ts, test/store/queues.test.ts.
-// - The confirmations of a tenant on a server (src/store/postgres/confirmations.ts): those that wait share a
+// - The confirmations of a tenant on a server (src/store/postgres/executions.ts): those that wait share a
 //   transaction. It is not for fairness: a tenant waits only for itself.
 //
 // Gates, turns and the write queue are lanes (src/lanes.ts). The places at a server are not: who goes next depends

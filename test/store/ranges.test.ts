@@ -15,8 +15,13 @@ import {
   plannedOnce,
 } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
-import { createPassStore, createWakeUpWriter, eachOnce } from '../../src/store/sqlite/pass.ts'
-import { createPageRunner, createPageSize } from '../../src/store/sqlite/plan-page.ts'
+import {
+  createPageRunner,
+  createPageSize,
+  createPassStore,
+  createWakeUpWriter,
+  eachOnce,
+} from '../../src/store/sqlite/pass.ts'
 import { createLedger, createStops } from '../../src/store/sqlite/plans.ts'
 import { createTenantTime } from '../../src/store/sqlite/tenant-time.ts'
 import type { PassStore } from '../../src/store/store.ts'

@@ -376,8 +376,7 @@ async function writeRecord<T>(
   )
 }
 
-// The reads and writes of a single confirmation. A server confirms many in a few statements
-// (postgres/confirmations.ts).
+// The reads and writes of a single confirmation. A server confirms many in a few statements (postgres/executions.ts).
 
 const EXECUTION = query<ExecutionRow>(
   `${SELECT_EXECUTION} where e.tenant_id = :tenant and e.execution_id = :execution_id`,

@@ -1,6 +1,6 @@
 // Passes as they are noted, and what one knows: its price, the volatility, the gaps between passes, and whether the
-// clock is in doubt. And what a page of one would do. A page itself is written for each store (sqlite/plan-page.ts,
-// postgres/plan-page.ts), because it fires everything that is bought.
+// clock is in doubt. And what a page of one would do. A page itself is written for each store (sqlite/pass.ts,
+// postgres/pass.ts), because it fires everything that is bought.
 
 import type { Dispute } from '../../core/clock.ts'
 import type { Price } from '../../core/money.ts'

@@ -48,7 +48,7 @@ export const leastInstructionOf = (minTranche: string, budget: string): string =
   `case when ${minTranche} < ${budget} then ${minTranche} else ${budget} end`
 
 // Which plans the scheduler may fire at all. On PostgreSQL a page of a pass asks the partner itself once more, because
-// its schedules follow it later (../postgres/plan-page.ts).
+// its schedules follow it later (../postgres/pass.ts).
 
 /**
  * 1 when the scheduler may fire a plan `p` of a partner `r`: both active, its smart timing on, the partner not held.

@@ -45,13 +45,13 @@ import { migrate, migrationStates } from './file/migrate.ts'
 import { forgetLogOwner, noteLogOwner, refuseDoubtfulLog } from './file/wal.ts'
 import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
 import {
+  createPageRunner,
   createPassStore,
   createStaging,
   createWakeUpStore,
   createWakeUpWriter,
   ownSandboxes,
 } from './pass.ts'
-import { createPageRunner } from './plan-page.ts'
 import { createLedger, createPlanWriter, createStops } from './plans.ts'
 import { createTenantTime, reportedUntil } from './tenant-time.ts'
 
