@@ -1,6 +1,8 @@
 // Shared machinery of writes: gathering writes for one commit, refusing when the disk is full, and waiting for writes
 // at a close.
 
+import { breathe } from './statement.ts'
+
 /** The most writes that share a commit: enough to spread the cost of a sync. */
 export const COMMIT_SHARE_MAX = 64
 /** How long writes that arrive together wait for more: a fraction of the sync that they then share. */
@@ -11,8 +13,6 @@ export const GATHER_MS = 2
  */
 const IDLE_TURNS_MAX = 2
 
-export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
-
 /** Waits while turns of the event loop bring further writes to a queue. A write that came alone does not wait. */
 export async function gather(queue: { readonly size: number }): Promise<void> {
   const end = performance.now() + GATHER_MS
@@ -21,7 +21,7 @@ export async function gather(queue: { readonly size: number }): Promise<void> {
     if (performance.now() >= end) return
     idleTurns = queue.size > size ? 0 : idleTurns + 1
     size = queue.size
-    await nextTurn()
+    await breathe()
   }
 }
 
@@ -115,8 +115,3 @@ export async function waitAtClose(written: Promise<unknown>): Promise<void> {
   await Promise.race([written, late])
   clearTimeout(timer)
 }
-
-// How many plans of a user one transaction of a disable stops, in both stores.
-
-/** On SQLite some ten milliseconds of work; on PostgreSQL, their rows stay locked meanwhile. */
-export const PLANS_PER_PAGE = 250

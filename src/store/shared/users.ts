@@ -34,7 +34,6 @@ import {
   type Tx,
   type WriteTx,
 } from '../transaction.ts'
-import { PLANS_PER_PAGE } from '../writes.ts'
 import { addAudit } from './audit.ts'
 import { cancelOpen, LOCK_USER, lockSchedules } from './ledger.ts'
 
@@ -304,6 +303,12 @@ function* beginStop(tx: Tx, { tenantId }: Tenant, userId: bigint, now: Instant):
   })
   return null
 }
+
+/**
+ * The most plans that one transaction stops: on SQLite some ten milliseconds of work; on PostgreSQL, their rows stay
+ * locked meanwhile.
+ */
+const PLANS_PER_PAGE = 250
 
 /** Stops the plans that follow `after`. `last` is null when there are no more. */
 function* stopPage(

@@ -12,6 +12,7 @@ import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/ac
 import { type FiredRow, firedParams, type ScheduleRow, scheduleOf, scheduleParams } from '../rows/ledger.ts'
 import { createPassNotes, type Staging } from '../shared/passes.ts'
 import { allSandboxDue, type OwnSandboxes, type Rows, wipedRows } from '../shared/sandboxes.ts'
+import { breathe } from '../statement.ts'
 import {
   type DueRanges,
   type Fired,
@@ -179,7 +180,7 @@ export function createDuePlans(connection: Connection): (due: DueRanges) => Prom
       const end = rows.at(-1)
       if (!end || rows.length < DUE_READ_MAX) return
       place = end
-      await new Promise((resolve) => setImmediate(resolve))
+      await breathe()
     }
   }
 

@@ -7,7 +7,8 @@ import { type Instant, later } from '../../../core/time.ts'
 import { createLanes } from '../../../lanes.ts'
 import { readMigrations } from '../../../resources.ts'
 import { createSchemaWatch } from '../../database.ts'
-import { COMMIT_SHARE_MAX, createRefusedWrites, gather, nextTurn } from '../../writes.ts'
+import { breathe } from '../../statement.ts'
+import { COMMIT_SHARE_MAX, createRefusedWrites, gather } from '../../writes.ts'
 import { nativeBinding } from './addon.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { explained, isBusy } from './errors.ts'
@@ -219,7 +220,7 @@ function createWriter(
       }
       share.hold(commitTogether)
       // Between two commits, other requests are answered.
-      if (queue.size > 0) await nextTurn()
+      if (queue.size > 0) await breathe()
     }
     draining = false
   }
