@@ -2,7 +2,7 @@
 
 import { connect, type Socket } from 'node:net'
 import { serveJobs } from '../bench/helper.ts'
-import { percentile } from '../bench/ratios.ts'
+import { percentile } from '../bench/row.ts'
 
 export type Job =
   /** Calls without a break over so many connections, with one request after the other, until `stop`. */

@@ -1,17 +1,37 @@
 // What rows are measured on: a file, or a server. Each makes databases with the program's own migrations, fills them by
 // SQL, and copies one for every turn that uses one up.
 
+import { copyFileSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Environment } from '../../src/core/partner.ts'
-import type { Layout, Trades, Year } from '../support/large-database.ts'
-import type { Figures, Stage } from './row.ts'
+import { issueKey } from '../../src/keys.ts'
+import { machine } from '../../src/machine.ts'
+import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { BESIDE, ownerNote, walBytes } from '../../src/store/sqlite/file/files.ts'
+import { openStore } from '../../src/store/sqlite/open.ts'
+import type { Store } from '../../src/store/store.ts'
+import {
+  addPlans,
+  addTrades,
+  addUsers,
+  addYear,
+  fill,
+  type Layout,
+  type Trades,
+  type Year,
+} from '../support/large-database.ts'
+import { AUDIT } from '../support/service.ts'
+import { startRaw } from './helper.ts'
+import { known } from './program.ts'
+import { type Contestant, type Figures, percentile, type Scale, type Stage } from './row.ts'
 
 export type StoreName = 'file' | 'postgres'
 
 /** `database` is what --db takes. */
 export type Place = { database: string; tenantId: number; key: string }
-export type Named = { name: string }
+type Named = { name: string }
 /** What each of them says of the tenant of the place itself. */
-export type Plans = Omit<Layout, 'tenantId' | 'now'>
+type Plans = Omit<Layout, 'tenantId' | 'now'>
 
 /** A piece of work by hand: prepared statements on the product's own schema, as durable as ours. */
 export type RawJob = {
@@ -31,7 +51,7 @@ export type RawJob = {
 export type RawDone = { ms: number; cpuMs: number }
 export type Raw = (job: RawJob) => Promise<Figures>
 
-export type Commits = {
+type Commits = {
   end: () => Promise<void>
   /** The milliseconds between two commits, at this share of them. */
   between: (share: number) => number
@@ -60,4 +80,159 @@ export type Backend = {
   sizeMib: (database: string) => Promise<number>
   /** Bytes that were ever written to the log of the server; not a number for a file. */
   walBytes: () => Promise<number>
+}
+
+// The partner whose service is measured.
+
+/** Adds the partner "acme" to a store that is empty, with a key of one of its environments. */
+export async function withKey(
+  store: Pick<Store, 'addPartner' | 'addKey' | 'findTenant'>,
+  environment: Environment,
+): Promise<Omit<Place, 'database'>> {
+  await store.addPartner({ partnerSlug: 'acme', name: 'Acme' }, AUDIT)
+  const tenant = await store.findTenant('acme', environment)
+  if (!tenant) throw new Error(`there is no ${environment} environment`)
+  const { record, secret } = issueKey({ tenant, label: null, lifetimeMs: null }, machine)
+  await store.addKey(record, AUDIT)
+  return { tenantId: tenant.tenantId, key: secret }
+}
+
+// Rows measured on a file of SQLite.
+
+const MIB = 2 ** 20
+
+const empty: Backend['empty'] = async ({ folder }, { name = 'tranche', environment = 'live' } = {}) => {
+  const database = join(folder, `${name}.db`)
+  const store = await openStore(database, { clock: machine.clock, create: true })
+  try {
+    return { database, ...(await withKey(store, environment)) }
+  } finally {
+    store.close()
+  }
+}
+
+async function filled(
+  stage: Stage,
+  of: Parameters<Backend['empty']>[1],
+  add: (db: Database, tenantId: number) => void,
+): Promise<Place> {
+  const place = await empty(stage, of)
+  fill(place.database, (db) => add(db, place.tenantId))
+  settle(place.database)
+  return place
+}
+
+/** Leaves everything in the database file and no log beside it. */
+function settle(file: string): void {
+  const db = openFile(file)
+  db.pragma('wal_checkpoint(truncate)')
+  db.close()
+}
+
+export const onFile: Backend = {
+  store: 'file',
+  empty,
+  ofUsers: (stage, { users, ...of }) =>
+    filled(stage, of, (db, tenantId) => addUsers(db, { tenantId, users })),
+  ofPlans: (stage, { name, ...layout }) =>
+    filled(stage, { name }, (db, tenantId) => addPlans(db, { ...layout, tenantId, now: machine.clock() })),
+  ofTrades: (stage, { name, ...trades }) =>
+    filled(stage, { name }, (db, tenantId) => addTrades(db, { ...trades, tenantId })),
+
+  ofYear: (stage, { name, ...year }) =>
+    filled(stage, { name }, (db, tenantId) => addYear(db, { ...year, tenantId })),
+
+  async copyOf(file, name) {
+    const copy = join(file, '..', `${name}.db`)
+    for (const old of [copy, ...BESIDE.map((suffix) => copy + suffix), ownerNote(copy)])
+      rmSync(old, { force: true })
+    copyFileSync(file, copy)
+    return copy
+  },
+
+  async sentIds(file) {
+    const db = openFile(file)
+    const sent = db
+      .prepare<[], string>(`select execution_id from executions where status = 'sent' order by execution_id`)
+      .pluck()
+      .all()
+    db.close()
+    return sent
+  },
+
+  async takeBack(file) {
+    const db = openFile(file)
+    db.pragma('busy_timeout = 5000')
+    db.prepare(
+      `update executions set status = 'pending', delivered_count = 0, lease_expires_at = null where status = 'sent'`,
+    ).run()
+    db.close()
+  },
+
+  raw: (stage) => startRaw(stage, 'file'),
+  watchCommits: async (file) => new CommitWatch(file),
+  sizeMib: async (file) => (statSync(file).size + walBytes(file)) / MIB,
+  walBytes: async () => Number.NaN,
+}
+
+// How long a program goes between two commits, seen from outside: while it works, others wait for its lock.
+
+const LOOK_MS = 1
+
+/** Asks a database of its own connection, every millisecond, whether another one has committed. */
+class CommitWatch implements Commits {
+  readonly #db: Database
+  readonly #gaps: number[] = []
+  readonly #timer: NodeJS.Timeout
+  #version: unknown
+  #at: number | null = null
+
+  constructor(file: string) {
+    this.#db = openFile(file)
+    this.#version = this.#look()
+    this.#timer = setInterval(() => this.#note(), LOOK_MS)
+  }
+
+  #look(): unknown {
+    return this.#db.pragma('data_version', { simple: true })
+  }
+
+  #note(): void {
+    const version = this.#look()
+    if (version === this.#version) return
+    this.#version = version
+    const now = performance.now()
+    if (this.#at !== null) this.#gaps.push(now - this.#at)
+    this.#at = now
+  }
+
+  async end(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#db.close()
+  }
+
+  /** The milliseconds between two commits, at this share of them; the first commit has none before it. */
+  between(share: number): number {
+    return percentile(this.#gaps, share)
+  }
+}
+
+// Ours as a contestant: on what the run measures, and on a server also on a file beside it.
+
+export const ON_FILE = 'ours, on a file'
+
+/** `take` makes everything that is needed for its turns. */
+export async function ours(
+  { on }: Pick<Scale, 'on'>,
+  take: (on: Backend) => Promise<Contestant['take']>,
+): Promise<Contestant[]> {
+  const own: Contestant = { name: 'ours', role: 'ours', take: await take(on) }
+  return on.store === 'file' ? [own] : [own, { name: ON_FILE, role: 'ours', take: await take(onFile) }]
+}
+
+/** A turn of so many items, with what a server has written to its log meanwhile. */
+export async function withWal(on: Backend, items: number, turn: () => Promise<Figures>): Promise<Figures> {
+  const before = await on.walBytes()
+  const figures = await turn()
+  return { ...figures, ...known({ wal_bytes: ((await on.walBytes()) - before) / items }) }
 }

@@ -10,13 +10,10 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { temporaryFolder } from '../support/database.ts'
 import { CACHE } from '../support/process.ts'
-import { startBare } from './bare-server.ts'
-import { bench } from './bench.ts'
-import { onFile } from './file/backend.ts'
-import { startLoad } from './loading.ts'
-import { optionsOf } from './options.ts'
+import { onFile } from './backend.ts'
+import { bench, optionsOf, readLimits, writeLimits } from './bench.ts'
+import { startBare, startLoad } from './helper.ts'
 import { serve } from './program.ts'
-import { readLimits, writeLimits } from './ratios.ts'
 import { readReport } from './report.ts'
 import { type Figures, hasFailed, type Result, type Row } from './row.ts'
 import { ROWS } from './rows.ts'
@@ -137,7 +134,7 @@ test('the page about performance explains every row', async () => {
     explained,
     ROWS.map(({ name }) => name),
   )
-  const { POSTGRES_ROWS } = await import('./postgres/rows.ts')
+  const { POSTGRES_ROWS } = await import('./rows.ts')
   const onServer = page.split('## On PostgreSQL')[1] ?? ''
   for (const { name } of POSTGRES_ROWS)
     if (!explained.includes(name)) assert.ok(onServer.includes(`| \`${name}\` |`), name)

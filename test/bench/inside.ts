@@ -11,7 +11,7 @@ import { runPass } from '../../src/engine/pass.ts'
 import { machine } from '../../src/machine.ts'
 import { historyOf } from '../support/samples.ts'
 import { serveJobs } from './helper.ts'
-import { median } from './ratios.ts'
+import { median } from './row.ts'
 
 export type InsideJob =
   | { work: 'idle passes'; database: string }

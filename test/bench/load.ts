@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import autocannon from 'autocannon'
 import { serveJobs } from './helper.ts'
-import { percentile } from './ratios.ts'
+import { percentile } from './row.ts'
 
 /** A call, or many calls that are each made once; `$ID` in a path or a body is a line of the file `ids`. */
 export type LoadJob = {

@@ -2,11 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { capacityOf, capacityOfServer } from './capacity.ts'
-import { drawGrowth, withFigures } from './page.ts'
+import { capacityOf, capacityOfServer, drawGrowth, withFigures } from './page.ts'
 import type { Report } from './report.ts'
+import { tableOf } from './report.ts'
 import type { Result } from './row.ts'
-import { tableOf } from './table.ts'
 
 const ROW: Result = {
   name: 'growth',

@@ -2,7 +2,6 @@
 // goal.
 
 import type { Backend } from './backend.ts'
-import type { Spread } from './ratios.ts'
 
 /** What one turn of a contestant gives, each in its unit. What a system cannot tell is left out. */
 export type Figures = Partial<Record<Figure, number>>
@@ -34,7 +33,7 @@ export const FIGURES = {
 } as const
 
 /** Ours, the least that the same work can cost, or somebody else's program that does the same. */
-export type Role = 'ours' | 'floor' | 'peer'
+type Role = 'ours' | 'floor' | 'peer'
 
 export type Contestant = {
   name: string
@@ -123,3 +122,58 @@ export type Result = {
 export type Failure = { name: string; what: string; failed: string }
 
 export const hasFailed = (outcome: Result | Failure): outcome is Failure => 'failed' in outcome
+
+// The ratios that several rows have: ours to what is measured beside it.
+
+/** Our rate to that of another; of several, to what is left when each item passes through all of them. */
+export const rateTo = (name: string, ...others: readonly string[]): Ratio => ({
+  name: `rate to ${name}`,
+  better: 'more',
+  of: (seen) => seen('ours', 'per_second') / inSeries(...others.map((other) => seen(other, 'per_second'))),
+})
+
+/** The same with the processor time of the database server, which works for anyone who asks it. */
+export const wholeCpuOf = (name: string, ...others: readonly string[]): Ratio => {
+  const whole = (seen: Seen, who: string): number => seen(who, 'cpu_us') + (seen(who, 'server_us') || 0)
+  return {
+    name: `CPU of ${name} to ours, with PostgreSQL's`,
+    better: 'more',
+    isSteady: true,
+    of: (seen) => others.reduce((sum, other) => sum + whole(seen, other), 0) / whole(seen, 'ours'),
+  }
+}
+
+/** The processor time of another, or of several in sum, to ours. */
+export const cpuOf = (name: string, ...others: readonly string[]): Ratio => ({
+  name: `CPU of ${name} to ours`,
+  better: 'more',
+  isSteady: true,
+  of: (seen) => others.reduce((sum, other) => sum + seen(other, 'cpu_us'), 0) / seen('ours', 'cpu_us'),
+})
+
+// What becomes of the figures of several rounds.
+
+/** The middle one of several rounds, and how far they lay apart. */
+export type Spread = { median: number; least: number; most: number }
+
+/** Of an even number the upper middle one. Not a number without any. */
+export function median(values: readonly number[]): number {
+  return percentile(values, 0.5)
+}
+
+/** The smallest value that at least this share of them does not exceed, by nearest rank. */
+export function percentile(values: readonly number[] | Float64Array, share: number): number {
+  const sorted = Float64Array.from(values).sort()
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+}
+
+/** Null when a round has no such figure. */
+export function spreadOf(values: readonly number[]): Spread | null {
+  if (values.length === 0 || !values.every(Number.isFinite)) return null
+  return { median: median(values), least: Math.min(...values), most: Math.max(...values) }
+}
+
+/** What is left of a rate when each item has to pass through all of these, one after the other. */
+export function inSeries(...rates: readonly number[]): number {
+  return 1 / rates.reduce((sum, rate) => sum + 1 / rate, 0)
+}

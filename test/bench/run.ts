@@ -1,12 +1,10 @@
 // `npm run bench`. Says what it is at on stderr, and prints a table.
 
 import { optionsOrExit } from '../support/runner.ts'
-import { bench } from './bench.ts'
-import { onFile } from './file/backend.ts'
-import { optionsOf } from './options.ts'
-import { POSTGRES_ROWS } from './postgres/rows.ts'
+import { onFile } from './backend.ts'
+import { bench, optionsOf } from './bench.ts'
 import type { Row } from './row.ts'
-import { ROWS } from './rows.ts'
+import { POSTGRES_ROWS, ROWS } from './rows.ts'
 
 const BROKEN_OFF = 130
 
@@ -16,7 +14,7 @@ const options = optionsOrExit((args) =>
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(BROKEN_OFF))
 const isOnFile = options.store === 'file'
 process.exitCode = await bench(options, {
-  on: isOnFile ? onFile : (await import('./postgres/backend.ts')).onPostgres,
+  on: isOnFile ? onFile : (await import('./postgres.ts')).onPostgres,
   rows: isOnFile ? ROWS : POSTGRES_ROWS,
   note: (text) => void process.stderr.write(`${text}\n`),
   print: (table) => void process.stdout.write(`${table}\n`),

@@ -7,7 +7,6 @@ import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/time.ts'
 import {
   DIGESTED,
-  type Digested,
   type DigestedRow,
   digestText,
   isIntact,
@@ -16,6 +15,7 @@ import {
 } from '../../src/store/digests.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import type { Digested } from '../../src/store/tables.ts'
 import { allExecutions, link, openWorld, sendPlan, tick } from './world.ts'
 
 /** The tables whose digests are mixed, each with a row and its digest. */

@@ -9,10 +9,11 @@ import SQLite from 'better-sqlite3'
 import pg from 'pg'
 import { databaseOf } from '../../src/cli/context.ts'
 import type { Instant } from '../../src/core/time.ts'
-import { DIGESTED, type Digested, digestText, rowDigest } from '../../src/store/digests.ts'
+import { DIGESTED, digestText, rowDigest } from '../../src/store/digests.ts'
 import type { Database } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
+import type { Digested } from '../../src/store/tables.ts'
 
 // An empty database at the schema of today, for the tests that need one: each process makes one and copies it.
 

@@ -15,15 +15,7 @@ import {
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
-import {
-  adjustmentDigest,
-  DIGESTED,
-  type Digested,
-  type DigestedRow,
-  isIntact,
-  placeOf,
-  tradeDigest,
-} from '../digests.ts'
+import { adjustmentDigest, DIGESTED, type DigestedRow, isIntact, placeOf, tradeDigest } from '../digests.ts'
 import type { CheckStore, Fault, Look } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type AdjustmentRow, adjustmentOf, type TradeRow, tradeOf } from '../rows/ledger.ts'
@@ -32,7 +24,7 @@ import { LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
 import { IS_LIVE } from '../sql/fragments.ts'
 import { breathe, instant, type Query, query } from '../statement.ts'
 import type { PlanAhead, WindowStore } from '../store.ts'
-import { TABLES } from '../tables.ts'
+import { type Digested, TABLES } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { noneIfDamaged } from './quick-looks.ts'
 import { earlyFillsReader, type OwnVitals, stockTaker, vitalsReader } from './vitals.ts'

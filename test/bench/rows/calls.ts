@@ -3,25 +3,93 @@
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Backend } from '../backend.ts'
-import { startBare } from '../bare-server.ts'
-import { type Load, type Server, startLoad } from '../loading.ts'
-import { ON_FILE, ours, withWal } from '../ours.ts'
+import { type Backend, ON_FILE, ours, type Raw, type RawJob, withWal } from '../backend.ts'
+import { type Load, type Server, startBare, startLoad } from '../helper.ts'
 import { serve, tick } from '../program.ts'
-import { cpuOf, percentile, rateTo } from '../ratios.ts'
-import type { Contestant, Figures, Prepared, Row, Scale, Stage } from '../row.ts'
-import { counted } from '../words.ts'
+import { counted } from '../report.ts'
 import {
-  byHand,
-  calledOnly,
-  LONE_GOAL,
-  LONE_RATIOS,
-  MANY,
-  TOGETHER,
-  WRITE_GOAL,
-  WRITE_RATIOS,
-} from '../write-floors.ts'
-import { PER_COMMIT } from './passes.ts'
+  type Contestant,
+  cpuOf,
+  type Figures,
+  type Goal,
+  type Prepared,
+  percentile,
+  type Ratio,
+  type Row,
+  rateTo,
+  type Scale,
+  type Stage,
+} from '../row.ts'
+
+// What a write over HTTP is held against: the same transaction by hand, one or many a commit, and the call alone.
+
+/** Writes that share a commit when many connections write. */
+const SHARED = 64
+export const ALONE = 'raw, one a commit'
+export const TOGETHER = `raw, ${SHARED} a commit`
+/** In a loop by hand over all of something, as many as ours has in a transaction. */
+export const PER_COMMIT = { file: 1_000, postgres: 250 }
+/** As many connections as a serve has to a server. */
+const SERVER_CONNECTIONS = 10
+export const MANY = `raw, one a commit, ${SERVER_CONNECTIONS} connections`
+const DUTIES = 'h3 with duties'
+const IN_SERIES = `h3 and ${TOGETHER}, in series`
+
+/** Of a write over many connections. A call and its write need the same thread, one after the other. */
+const WRITE_RATIOS: Ratio[] = [
+  rateTo(IN_SERIES, 'h3', TOGETHER),
+  cpuOf('h3 and raw', 'h3', TOGETHER),
+  cpuOf('h3 with duties and raw', DUTIES, TOGETHER),
+]
+const WRITE_GOAL: Goal = { ratio: `rate to ${IN_SERIES}`, atLeast: 0.6 }
+
+/** Of a write over one connection, which waits for the call and then for its commit. */
+const LONE_RATIOS: Ratio[] = [rateTo(ALONE, ALONE), rateTo(`h3 and ${ALONE}, in series`, 'h3', ALONE)]
+const LONE_GOAL: Goal = { ratio: `rate to ${ALONE}`, atLeast: 0.6 }
+
+type Written = {
+  on: Backend
+  raw: Raw
+  work: RawJob['work']
+  database: string
+  calls: number
+  /** How ours commits on a server: many together, or each for itself on a connection of its own. */
+  onServer: typeof TOGETHER | typeof MANY
+}
+
+/** The write by hand on a copy of a database: one a commit, and over many connections as ours does it. */
+export function byHand(written: Written, connections: number): Contestant[] {
+  const { on, raw, work, database, calls, onServer } = written
+  const take =
+    (count: number, perCommit: number, connections = 1) =>
+    async () =>
+      raw({ work, database: await on.copyOf(database, 'raw'), count, perCommit, connections })
+  const floor = (name: string, take: Contestant['take']): Contestant => ({ name, role: 'floor', take })
+  if (connections === 1) return [floor(ALONE, take(calls, 1))]
+  const together = floor(TOGETHER, take(calls, SHARED))
+  if (on.store === 'file')
+    // One sync each takes its time: where it is not what is compared, fewer of them tell the rate.
+    return [floor(ALONE, take(calls / 6, 1)), together]
+  return [onServer === TOGETHER ? together : floor(MANY, take(calls, 1, SERVER_CONNECTIONS))]
+}
+
+/** The call alone, bare and with its duties; over one connection bare only. */
+async function calledOnly(
+  stage: Stage,
+  load: Load,
+  job: Parameters<Load>[1] & { connections: number },
+): Promise<Contestant[]> {
+  const kinds = job.connections === 1 ? (['h3'] as const) : (['h3', DUTIES] as const)
+  const contestants: Contestant[] = []
+  for (const name of kinds) {
+    const server = await startBare(stage, name)
+    await load(server, job)
+    contestants.push({ name, role: 'floor', take: () => load(server, job) })
+  }
+  return contestants
+}
+
+// Confirmations, each of another execution.
 
 const CONNECTIONS = 64
 

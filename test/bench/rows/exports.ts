@@ -6,15 +6,23 @@ import { isMonth, periodOf } from '../../../src/core/month.ts'
 import { formatInstant, type Instant } from '../../../src/core/time.ts'
 import { machine } from '../../../src/machine.ts'
 import type { Backend } from '../backend.ts'
-import { startBare } from '../bare-server.ts'
-import { TRADES_BY_HAND } from '../floors/trades.ts'
-import { type Server, startLoad } from '../loading.ts'
-import { ours } from '../ours.ts'
-import { cpuUsOf, databaseCpuUs, known, peakMib, residentMib } from '../process-cost.ts'
-import { isInstalled, type Run, run, runProgram, serve } from '../program.ts'
-import { cpuOf, median, rateTo } from '../ratios.ts'
+import { ours } from '../backend.ts'
+import { type Server, startBare, startLoad, TRADES_BY_HAND } from '../helper.ts'
+import {
+  cpuUsOf,
+  databaseCpuUs,
+  isInstalled,
+  known,
+  peakMib,
+  type Run,
+  residentMib,
+  run,
+  runProgram,
+  serve,
+} from '../program.ts'
+import { counted } from '../report.ts'
 import type { Figures, Row, Stage } from '../row.ts'
-import { counted } from '../words.ts'
+import { cpuOf, median, rateTo } from '../row.ts'
 import { confirmations, writeIds } from './calls.ts'
 
 const USERS = 10_000

@@ -7,22 +7,27 @@ import { syntheticPath } from '../../../src/cli/trial/simulated-partner.ts'
 import { formatPrice, type Price } from '../../../src/core/money.ts'
 import type { Layout } from '../../support/large-database.ts'
 import type { Backend, Raw } from '../backend.ts'
-import { startHelper } from '../helper.ts'
+import { ours, withWal } from '../backend.ts'
+import { pollAll, startHelper, startLoad } from '../helper.ts'
 import type { InsideDone, InsideJob } from '../inside.ts'
-import { startLoad } from '../loading.ts'
-import { ours, withWal } from '../ours.ts'
-import { pollAll } from '../partner.ts'
-import { cpuUsOfEnded, databaseCpuUs, known, peakMib, residentMib } from '../process-cost.ts'
-import { run, serve, type Ticked, tick } from '../program.ts'
-import { cpuOf, percentile, rateTo } from '../ratios.ts'
+import {
+  cpuUsOfEnded,
+  databaseCpuUs,
+  known,
+  peakMib,
+  residentMib,
+  run,
+  serve,
+  type Ticked,
+  tick,
+} from '../program.ts'
+import { counted } from '../report.ts'
 import type { Contestant, Figure, Figures, Row, Scale, Seen, Stage } from '../row.ts'
-import { counted } from '../words.ts'
-import { confirmations } from './calls.ts'
+import { cpuOf, percentile, rateTo } from '../row.ts'
+import { confirmations, PER_COMMIT } from './calls.ts'
 
 /** Below every limit. */
 const PLUNGE = ['--price', '40000']
-/** By hand as many as ours has in a transaction. */
-export const PER_COMMIT = { file: 1_000, postgres: 250 }
 
 /** A tick that fires all plans of a copy of a database, or several at once. Throws when they do not. */
 async function firing(

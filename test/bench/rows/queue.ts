@@ -4,52 +4,59 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Backend } from '../backend.ts'
-import { startHelper } from '../helper.ts'
-import { startLoad } from '../loading.ts'
-import { pollAll } from '../partner.ts'
-import type { PeerDone, PeerJob } from '../peers/jobs.ts'
+import { pollAll, startHelper, startLoad } from '../helper.ts'
+import type { FilePeerJob, PeerDone, ServerPeerJob } from '../peers.ts'
 import { serve, tick } from '../program.ts'
-import type { Contestant, Figures, Row, Stage } from '../row.ts'
-import { counted } from '../words.ts'
+import { counted } from '../report.ts'
+import { type Contestant, type Figures, type Row, rateTo, type Stage } from '../row.ts'
 import { confirmations } from './calls.ts'
 
 const CONNECTIONS = 64
+
 /** What runs, and when it waits for the disk: at each commit, or only at a checkpoint. */
-const PEERS = [
-  { peer: 'plainjob', synchronous: 'FULL' },
-  { peer: 'plainjob', synchronous: 'NORMAL' },
-  { peer: 'liteque', synchronous: 'NORMAL' },
-] as const
+const FILE_PEERS = (
+  [
+    { peer: 'plainjob', synchronous: 'FULL' },
+    { peer: 'plainjob', synchronous: 'NORMAL' },
+    { peer: 'liteque', synchronous: 'NORMAL' },
+  ] as const
+).map((kind) => ({ ...kind, name: `${kind.peer}, synchronous ${kind.synchronous}` }))
 
-type PeerKind = { peer: string; synchronous: PeerJob['synchronous'] }
+const SERVER_PEERS = ['graphile-worker', 'pg-boss'].flatMap((peer) =>
+  (['in batches', 'one by one'] as const).map((manner) => ({ name: `${peer}, ${manner}`, peer, manner })),
+)
 
-const nameOf = ({ peer, synchronous }: PeerKind): string => `${peer}, synchronous ${synchronous}`
+const FILE_NOTE =
+  'Ours is synchronous FULL: what was answered survives a power cut. Both peers set NORMAL in WAL mode, with which the ' +
+  'last commits may be lost; plainjob is measured at FULL too.'
+const SERVER_NOTE =
+  'All three are as durable as the server, which answers when a commit is on disk. In batches graphile-worker goes on to ' +
+  'the next job before the last completion is committed: after a crash some jobs are done twice.'
 
 export const queue: Row = {
   name: 'queue',
   what: 'fire, poll and confirm over HTTP, beside add, claim and done inside a process',
   main: 'per_second',
-  ratios: PEERS.map((kind) => ({
-    name: `rate to ${nameOf(kind)}`,
-    better: 'more',
-    of: (seen) => seen('ours', 'per_second') / seen(nameOf(kind), 'per_second'),
-  })),
+  ratios: FILE_PEERS.map(({ name }) => rateTo(name, name)),
   goals: [],
 
   async prepare(stage, { on, pick }) {
     const jobs = pick({ quick: 1_500, full: 50_000 })
     const own = await instructions(stage, on, jobs)
     const peers: Contestant[] = []
-    const notes = [NOTE]
-    for (const kind of PEERS) {
-      const take = peerTakes(stage, kind, jobs)
+    const notes = [FILE_NOTE]
+    for (const { name, peer, synchronous } of FILE_PEERS) {
+      const take: Contestant['take'] = (round) => {
+        const file = join(stage.folder, `${peer}-${synchronous}-${round}.db`)
+        return peerTurn<FilePeerJob>(peer, { file, jobs: round < 0 ? 1 : jobs, synchronous })
+      }
       // What does not run here is said, and is no reason to measure nothing.
       const failure = await take(-1).then(
         () => null,
         (error) => String(error).split('\n')[0],
       )
-      if (failure !== null) notes.push(`NOT MEASURED: ${nameOf(kind)}: ${failure}`)
-      else peers.push({ name: nameOf(kind), role: 'peer', take })
+      if (failure !== null) notes.push(`NOT MEASURED: ${name}: ${failure}`)
+      else peers.push({ name, role: 'peer', take })
     }
     return {
       on: `${counted(jobs)} instructions or jobs a turn`,
@@ -59,8 +66,33 @@ export const queue: Row = {
   },
 }
 
+export const queueOnPostgres: Row = {
+  ...queue,
+  ratios: SERVER_PEERS.map(({ name }) => rateTo(name, name)),
+
+  async prepare(stage, { on, pick }) {
+    const jobs = pick({ quick: 3_000, full: 50_000 })
+    const { database } = await on.empty(stage, { name: 'queue' })
+    return {
+      on: `${counted(jobs)} instructions or jobs a turn`,
+      contestants: [
+        { name: 'ours', role: 'ours', take: await instructions(stage, on, jobs) },
+        ...SERVER_PEERS.map(({ name, peer, manner }) => ({
+          name,
+          role: 'peer' as const,
+          take: async () => {
+            const own = await on.copyOf(database, peer)
+            return peerTurn<ServerPeerJob>(peer, { database: own, jobs, manner })
+          },
+        })),
+      ],
+      notes: [SERVER_NOTE],
+    }
+  },
+}
+
 /** Every plan fires, the partner polls for all of it, and confirms each. */
-export async function instructions(stage: Stage, on: Backend, jobs: number): Promise<Contestant['take']> {
+async function instructions(stage: Stage, on: Backend, jobs: number): Promise<Contestant['take']> {
   const template = { name: 'template', users: 1000, plans: jobs, limits: 'alike' } as const
   const { database, key } = await on.ofPlans(stage, template)
   const load = await startLoad(stage)
@@ -86,24 +118,13 @@ export async function instructions(stage: Stage, on: Backend, jobs: number): Pro
   }
 }
 
-const NOTE =
-  'Ours is synchronous FULL: what was answered survives a power cut. Both peers set NORMAL in WAL mode, with which the ' +
-  'last commits may be lost; plainjob is measured at FULL too.'
-
-const peerTakes =
-  (stage: Stage, { peer, synchronous }: PeerKind, jobs: number): Contestant['take'] =>
-  (round) => {
-    const file = join(stage.folder, `${peer}-${synchronous}-${round}.db`)
-    return peerTurn<PeerJob>(peer, { file, jobs: round < 0 ? 1 : jobs, synchronous })
-  }
-
 /** One turn of a peer, in a process of its own. */
-export async function peerTurn<Job extends { jobs: number }>(peer: string, job: Job): Promise<Figures> {
+async function peerTurn<Job extends { jobs: number }>(peer: string, job: Job): Promise<Figures> {
   const endings: (() => unknown)[] = []
   try {
-    const script = join(import.meta.dirname, `../peers/${peer}.ts`)
+    const script = join(import.meta.dirname, '../peers.ts')
     const own = { after: (end: () => unknown) => void endings.push(end) }
-    const helper = await startHelper<Job, PeerDone>(own, script)
+    const helper = await startHelper<Job, PeerDone>(own, script, [peer])
     const { addMs, takeMs } = await helper.ask(job)
     return { per_second: (1000 * job.jobs) / (addMs + takeMs) }
   } finally {

@@ -1,15 +1,16 @@
 // Rows measured on a server of PostgreSQL.
 
-import { machine } from '../../../src/machine.ts'
-import { openStore } from '../../../src/store/postgres/open.ts'
-import { giveDigestsOn } from '../../support/database.ts'
-import { type Filling, type Hex, plansOf, tradesOf, usersOf, yearOf } from '../../support/large-database.ts'
-import type { Backend, Place } from '../backend.ts'
-import { withKey } from '../partner.ts'
-import { percentile } from '../ratios.ts'
-import { startRaw } from '../raw.ts'
-import type { Stage } from '../row.ts'
-import { cluster, withClient } from './cluster.ts'
+import pg from 'pg'
+import { machine } from '../../src/machine.ts'
+import { openStore } from '../../src/store/postgres/open.ts'
+import { ready, valuesOf } from '../../src/store/postgres/server/pipeline.ts'
+import { query } from '../../src/store/statement.ts'
+import { giveDigestsOn } from '../support/database.ts'
+import { type Filling, type Hex, plansOf, tradesOf, usersOf, yearOf } from '../support/large-database.ts'
+import { type Server, startServer } from '../support/postgres-server.ts'
+import { type Backend, type Place, withKey } from './backend.ts'
+import { startRaw } from './helper.ts'
+import { percentile, type Stage } from './row.ts'
 
 const MIB = 2 ** 20
 
@@ -138,4 +139,51 @@ export const onPostgres: Backend = {
     )
     return Number(row?.bytes)
   },
+}
+
+// The server that a run measures on: one cluster of Debian's packages on the disk of the temporary folder, over a
+// socket, as durable as the product demands. It is gone with the process.
+
+/** As docs/performance.md has them. */
+const SETTINGS = {
+  fsync: 'on',
+  full_page_writes: 'on',
+  synchronous_commit: 'on',
+  shared_buffers: '1GB',
+  max_wal_size: '4GB',
+  checkpoint_timeout: '15min',
+  // Tells how long a pass goes between two commits.
+  track_commit_timestamp: 'on',
+}
+
+let running: Promise<Server> | undefined
+
+/** Started when it is first asked for. */
+function cluster(): Promise<Server> {
+  running ??= startServer(SETTINGS)
+  return running
+}
+
+export async function versionOfServer(): Promise<string> {
+  const [row] = await (await cluster()).ask<{ server_version: string }>('show server_version')
+  return row?.server_version.split(' ')[0] ?? ''
+}
+
+/** A connection of its own for some work in SQL with named parameters, in the product's schema. */
+async function withClient<T>(
+  database: string,
+  work: (ask: (text: string, params?: Record<string, unknown>) => Promise<object[]>) => Promise<T>,
+): Promise<T> {
+  const client = new pg.Client({ connectionString: database })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    await client.query('set search_path to tranche')
+    return await work(async (source, params = {}) => {
+      const asked = ready(query(source))
+      return (await client.query(asked.text, valuesOf(asked, params))).rows
+    })
+  } finally {
+    await client.end()
+  }
 }
