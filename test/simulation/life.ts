@@ -1,16 +1,28 @@
 // One seed lived through: what the player draws, done to the program and to the model, held against each other.
 
-import { type Action, type Call, deedOf, Unresolvable } from './action.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { deserialize, serialize } from 'node:v8'
+import { type Action, type Call, deedOf, type Pass, Unresolvable } from './action.ts'
 import { type Chance, chanceOf } from './chance.ts'
-import { Difference } from './difference.ts'
-import { differenceOf, judge } from './judge.ts'
-import { recordOf } from './model/calls.ts'
+import { ANY_TEXT, answer, type Expected, recordOf } from './model/calls.ts'
 import { assertSound } from './model/ledger.ts'
-import { DAY, emptyState, idempotencyKey, type Late, type State } from './model/state.ts'
+import { audit, eraseAgain, operate } from './model/levers.ts'
+import { csv } from './model/months.ts'
+import { observedBy, pass, sentTo, takenOver, wake, wakeUpsOf } from './model/pass.ts'
+import { DAY, emptyState, idempotencyKey, type Late, type State, type WakeUp } from './model/state.ts'
+import {
+  type Answered,
+  Difference,
+  type LateSeen,
+  type Lines,
+  type News,
+  NO_NEWS,
+  type PassSeen,
+  type Seen,
+} from './observed.ts'
 import { createPlayer, profileOf } from './player/player.ts'
-import { type Host, hostHere } from './system/host.ts'
-import type { LateSeen, News, PassSeen } from './system/observed.ts'
-import { accessTo, makePlace } from './system/system.ts'
+import { accessTo, makePlace } from './system/place.ts'
+import { type Host, hostHere } from './system/system.ts'
 
 export type Lived = {
   steps: number
@@ -245,7 +257,7 @@ function setNumber(state: State, late: Late, number: number): void {
 }
 
 /** The order in which calls of different tenants were done, as far as it matters: whatever was numbered tells. */
-export function orderOf(state: State, calls: readonly Call[], { planned, late }: News): number[] {
+function orderOf(state: State, calls: readonly Call[], { planned, late }: News): number[] {
   const tenants = calls.map(({ key }) => state.keys.get(key)?.tenant.name ?? '')
   const planning = planned.map(({ tenant }) => tenant)
   const reporting = late.map(({ of }) => state.executions.find(({ id }) => id === of)?.tenant.name ?? '')
@@ -263,8 +275,295 @@ export function orderOf(state: State, calls: readonly Call[], { planned, late }:
 }
 
 /** Whether two calls of one tenant have made plans, the second one first. */
-export function isPlannedInReverse([a, b]: readonly [Call, Call], { planned }: News): boolean {
+function isPlannedInReverse([a, b]: readonly [Call, Call], { planned }: News): boolean {
   const rank = (call: Call) =>
     call.route === 'plan' ? planned.findLastIndex(({ plan }) => plan === call.body.partner_plan_id) : -1
   return rank(b) >= 0 && rank(a) > rank(b)
+}
+
+// Holds what the program did against what the model says: any difference is a failure of one of the two.
+
+/** With both sides of it. */
+const differ = (what: string, expected: unknown, seen: unknown): Difference =>
+  new Difference(`${what}\n  model:   ${show(expected)}\n  program: ${show(seen)}`)
+
+const show = (value: unknown): string =>
+  JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? String(part) : part))
+
+/**
+ * Takes an action into the model, and throws a Difference where the program did otherwise. Answers in which order calls
+ * at the same moment were done. `readRecord` is asked where their answers alone do not tell.
+ */
+export async function judge(
+  state: State,
+  action: Action,
+  { seen, readRecord }: { seen: Seen; readRecord: () => Promise<Lines> },
+): Promise<readonly number[] | null> {
+  switch (action.do) {
+    case 'together':
+      return judgeTogether(state, action.calls, seen)
+    case 'race':
+      return judgeRace(state, action.calls, { seen, readRecord })
+    case 'killed':
+    case 'severed':
+      return judge(state, action.action, { seen, readRecord })
+    default:
+      judgeOne(state, action, seen)
+      return null
+  }
+}
+
+type One = Exclude<Action, { do: 'together' | 'race' | 'killed' | 'severed' }>
+
+function judgeOne(state: State, action: One, seen: Seen): void {
+  switch (action.do) {
+    case 'clock':
+      state.clock += action.by
+      break
+    case 'backup':
+      state.saved = serialize({ ...state, saved: null })
+      break
+    case 'restore':
+      restore(state)
+      break
+    case 'resume':
+      if (state.standsStill) audit(state)
+      state.standsStill = false
+      break
+    case 'flip':
+      if (seen.do !== 'flip' || seen.unseen !== null) throw differ('a flipped bit', null, seen)
+      break
+    case 'call': {
+      const before = state.lateNumbers
+      judgeCall(state, action, pagesOf(seen))
+      learnNumbers(state, { before, late: newsOf(seen).late })
+      break
+    }
+    case 'locked':
+      judgeCall(state, action.call, pagesOf(seen))
+      break
+    case 'pass':
+      if (seen.do !== 'pass') throw differ('a pass', 'pass', seen.do)
+      judgePass(state, action, seen.pass)
+      break
+    case 'rehearse':
+      judgeRehearsal(state, action.price, seen)
+      break
+    case 'lever':
+      judgeRefusal(action.lever, operate(state, action), seen)
+      break
+    case 'export':
+      judgeExport(`${action.report} of ${action.month}`, csv(state, action.month, action.report), seen)
+  }
+}
+
+/** Back to what the backup has; time, what was bought, and who was erased do not go back. */
+function restore(state: State): void {
+  const { clock, saved, venues, restores, erasures, tenants } = state
+  if (!saved) throw new Error('there is no backup')
+  const kept = { clock, saved, venues, erasures, restores: restores + 1, standsStill: true }
+  Object.assign(state, deserialize(saved), kept)
+  eraseAgain(state, tenants)
+  // The command leaves a line of its own, dated by the clock.
+  state.audits.push(clock)
+}
+
+const newsOf = (seen: Seen) => ('news' in seen ? seen.news : NO_NEWS)
+
+const answersOf = (seen: Seen): readonly Answered[] => (seen.do === 'together' ? seen.answers : [])
+
+function judgeRefusal(lever: string, refusal: string | null, seen: Seen): void {
+  if (seen.do !== 'lever' || seen.refused !== refusal) throw differ(`lever ${lever}`, refusal, seen)
+}
+
+function judgeExport(what: string, text: string, seen: Seen): void {
+  if (seen.do !== 'export' || seen.text !== text) throw differ(`export ${what}`, text, seen)
+}
+
+const pagesOf = (seen: Seen): readonly Answered[] => (seen.do === 'call' ? seen.pages : [])
+
+function judgeCall(state: State, call: Call, pages: readonly Answered[]): void {
+  const expected = answer(state, call)
+  if (expected.length !== pages.length) throw differ(`pages of ${call.route}`, expected, pages)
+  expected.forEach((one, i) => {
+    const page = pages[i]
+    if (!page || !matches(one, page)) throw differ(`answer to ${call.route}`, one, page)
+  })
+}
+
+/** Of different tenants. */
+function judgeTogether(state: State, calls: readonly Call[], seen: Seen): number[] {
+  const answers = answersOf(seen)
+  const before = state.lateNumbers
+  const order = orderOf(state, calls, newsOf(seen))
+  for (const at of order) {
+    const call = calls[at]
+    if (call) judgeCall(state, call, answers.slice(at, at + 1))
+  }
+  learnNumbers(state, { before, late: newsOf(seen).late })
+  return order
+}
+
+/** Two calls at once are answered as one after the other, whichever was first. */
+async function judgeRace(
+  state: State,
+  [a, b]: [Call, Call],
+  { seen, readRecord }: { seen: Seen; readRecord: () => Promise<Lines> },
+): Promise<number[]> {
+  const [first, second] = answersOf(seen)
+  if (!first || !second) throw differ(`two calls at once`, [a, b], seen)
+  const [inTurn, reversed] = [structuredClone(state), structuredClone(state)]
+  const ofTurn = [answer(inTurn, a)[0], answer(inTurn, b)[0]] as const
+  const ofReversed = [answer(reversed, b)[0], answer(reversed, a)[0]] as const
+  const isTurn = ofTurn[0] && ofTurn[1] && matches(ofTurn[0], first) && matches(ofTurn[1], second)
+  const isReversed =
+    ofReversed[0] && ofReversed[1] && matches(ofReversed[0], second) && matches(ofReversed[1], first)
+  if (!isTurn && !isReversed)
+    throw differ(`${a.route} and ${b.route} at once`, [ofTurn, ofReversed], [first, second])
+  // Where both explain the answers, what is on record may tell.
+  const right = recordOf(reversed)
+  const isOnRecord = async () =>
+    differenceOf(recordOf(inTurn), right) === null
+      ? isPlannedInReverse([a, b], newsOf(seen))
+      : differenceOf(right, await readRecord()) === null
+  const wasReversed = isReversed && (!isTurn || (await isOnRecord()))
+  Object.assign(state, wasReversed ? reversed : inTurn)
+  return wasReversed ? [1, 0] : [0, 1]
+}
+
+function matches(expected: Expected, { status, body, dueRemaining, code, retryAfter }: Answered): boolean {
+  if (status !== expected.status) return false
+  if (expected.code !== undefined && (code !== expected.code || retryAfter === null)) return false
+  if ('says' in expected) {
+    const { detail } = (body ?? {}) as { detail?: unknown }
+    return typeof detail === 'string' && expected.says.every((fact) => detail.includes(fact))
+  }
+  if (expected.dueRemaining !== undefined && dueRemaining !== String(expected.dueRemaining)) return false
+  return isLike(expected.body, body)
+}
+
+/** Equal, but for texts that only the program can know. */
+function isLike(expected: unknown, seen: unknown): boolean {
+  if (typeof expected !== 'object' || expected === null || Array.isArray(expected)) {
+    return isDeepStrictEqual(expected, seen)
+  }
+  if (typeof seen !== 'object' || seen === null) return false
+  const names = Object.keys(expected)
+  if (!isDeepStrictEqual(names, Object.keys(seen))) return false
+  const [a, b] = [expected as Record<string, unknown>, seen as Record<string, unknown>]
+  return names.every((name) =>
+    a[name] === ANY_TEXT
+      ? typeof b[name] === 'string' && b[name] !== ''
+      : isDeepStrictEqual(a[name], b[name]),
+  )
+}
+
+function judgePass(state: State, action: Pass, seen: PassSeen): void {
+  if (state.standsStill) {
+    const { kind } = playPass(state, action)
+    const code = kind === 'disputed' ? 'clock_disputed' : 'database_restored'
+    if (seen.refused !== code || seen.fired.length + seen.payloads.length > 0)
+      throw differ('a pass while the database stands still', code, seen)
+    return
+  }
+  if (action.isOverlapped && seen.overlap !== 'skipped')
+    throw differ('a second pass', 'skipped', seen.overlap)
+  action.meanwhile.forEach((call, i) => {
+    judgeCall(state, call, seen.meanwhile.slice(i, i + 1))
+  })
+  const before = state.executions.length
+  const expected = playPass(state, action)
+  if (expected.kind !== 'passed') {
+    if (seen.refused !== 'clock_disputed') throw differ('a pass while the clock is in doubt', null, seen)
+    return
+  }
+  const { kind: _, fired, ...report } = expected
+  learnIds(state, { before, fired: seen.fired })
+  if (!isDeepStrictEqual({ ...report, plans_failed: [] }, seen.report))
+    throw differ('a pass', report, seen.report)
+  const firedSeen = seen.fired.map(({ id: __, amount, ...one }) => ({ ...one, amount: BigInt(amount) }))
+  if (!isDeepStrictEqual(sorted(fired), sorted(firedSeen)))
+    throw differ('what a pass fired', fired, firedSeen)
+  judgeWakeUps(state, action, { seen, before })
+}
+
+/** What it says would fire is what a pass would fire; the model is left as it was. */
+function judgeRehearsal(state: State, price: string | null, seen: Seen): void {
+  if (seen.do !== 'rehearse') throw differ('a rehearsal', 'rehearse', seen.do)
+  // It goes by the clock, a pass by what has been reported as well: where these differ it is a guess.
+  if (state.reportedUntil > state.clock) return
+  // While it stands still too: it says what will fire then.
+  const expected = playPass({ ...structuredClone(state), standsStill: false }, { price, told: 'none' })
+  const fired = expected.kind === 'passed' ? expected.fired : []
+  const lines = fired.map(({ tenant, plan, amount, trigger }) => `${tenant} ${plan} ${amount} ${trigger}`)
+  if (!isDeepStrictEqual(lines.sort(), seen.fired.toSorted())) throw differ('a rehearsal', lines, seen.fired)
+}
+
+/** The model's side of a pass, to its end. */
+function playPass(state: State, told: Pick<Pass, 'price' | 'told'>) {
+  const steps = pass(state, observedBy(state, told))
+  for (;;) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}
+
+const sorted = <T extends { key: string; tenant: string }>(list: readonly T[]): T[] =>
+  [...list]
+    .sort((a, b) => (`${a.tenant} ${a.key}` < `${b.tenant} ${b.key}` ? -1 : 1))
+    .map(({ ...one }) => ({ ...one }))
+
+function judgeWakeUps(
+  state: State,
+  action: Pass,
+  { seen, before }: { seen: PassSeen; before: number },
+): void {
+  const own = wakeUpsOf(state.executions.slice(before))
+  const announced = seen.payloads.map(({ tenant, body }) => {
+    const { count, earliest_execution_id: earliest } = body as {
+      count: number
+      earliest_execution_id: string
+    }
+    return { tenant, count, earliest }
+  })
+  const left = takenOver(state, announced)
+  if (!left) throw differ('wake-ups that a pass had left', state.left.map(sayLeft), seen.payloads)
+  state.left = []
+  const wakeUps = [...left, ...own]
+  const payloads = wakeUps.map(({ tenant, count, earliest }) => ({
+    tenant: tenant.name,
+    body: {
+      event: 'executions.available',
+      partner_slug: tenant.partner.slug,
+      environment: tenant.environment,
+      count,
+      earliest_execution_id: earliest,
+    },
+  }))
+  const inOrder = (list: readonly unknown[]): string[] => list.map(show).sort()
+  if (!isDeepStrictEqual(inOrder(payloads), inOrder(seen.payloads))) {
+    throw differ('wake-ups', payloads, seen.payloads)
+  }
+  if (action.hanging && seen.hanging) judgeCall(state, action.hanging.call, [seen.hanging])
+  const sent = sentTo(action.receivers, wakeUps)
+  for (const _ of wake(state, sent));
+  const delivered = sent.filter(({ attempt }) => attempt.failure === null).length
+  const woken = { sent: delivered, failed: sent.length - delivered }
+  if (!isDeepStrictEqual(woken, seen.woken)) throw differ('how many wake-ups were sent', woken, seen.woken)
+}
+
+const sayLeft = (ofPass: readonly WakeUp[]) =>
+  ofPass.map(({ tenant, ...rest }) => ({ tenant: tenant.name, ...rest }))
+
+/** What is on record in one and not in the other; null when they agree. */
+export function differenceOf(model: Lines, program: Lines): string | null {
+  const lines: string[] = []
+  for (const what of Object.keys(model) as (keyof Lines)[]) {
+    const [mine, its] = [new Set(model[what]), new Set(program[what])]
+    for (const line of mine) if (!its.has(line)) lines.push(`  model only:   ${what}: ${line}`)
+    for (const line of its) if (!mine.has(line)) lines.push(`  program only: ${what}: ${line}`)
+    if (model[what].length !== program[what].length)
+      lines.push(`  ${what}: ${model[what].length} and ${program[what].length}`)
+  }
+  return lines.length === 0 ? null : `what is on record differs\n${lines.slice(0, 12).join('\n')}`
 }

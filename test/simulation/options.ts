@@ -52,7 +52,7 @@ export function optionsOf(args: readonly string[]): Options {
 
 // The lives that every run begins with, so that runs of one program can be compared. A seed is the same life only as
 // long as the player draws the same: with any new draw it becomes another one, and what it once found is found again by
-// chance alone. What must stay found is planted as a bug (test/mutants/simulate/), or is a test of its own.
+// chance alone. What must stay found is planted as a bug (test/mutants/bugs/), or is a test of its own.
 
 export type Life = { seed: number; isCrashing: boolean }
 

@@ -1,10 +1,9 @@
 // A process of the simulation: lives the seeds it is sent, one after the other.
 
-import type { Action } from './action.ts'
+import { type Action, shrink } from './action.ts'
 import { type Crashes, liveWithCrashes, noCrashes, replayWithCrashes } from './crash/crashing-life.ts'
 import { Failure, inThisProcess, type Lived, live, replay } from './life.ts'
 import type { StoreName } from './options.ts'
-import { shrink } from './shrink.ts'
 import { noTimes, onBoth, type StoreTimes } from './twins.ts'
 
 export type Task = {

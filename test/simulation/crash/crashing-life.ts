@@ -6,10 +6,10 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { COMPILED } from '../../support/process.ts'
 import { type Action, type Death, type Deed, deedOf, type Interruptible } from '../action.ts'
 import type { Chance } from '../chance.ts'
-import { Difference } from '../difference.ts'
-import { differenceOf, judge } from '../judge.ts'
 import {
   actOn,
+  differenceOf,
+  judge,
   type LifeOptions,
   type Lived,
   learnIds,
@@ -23,9 +23,10 @@ import {
 import { recordOf } from '../model/calls.ts'
 import { statesOnTheWay, wakeUpsOf } from '../model/pass.ts'
 import type { State } from '../model/state.ts'
-import type { Host } from '../system/host.ts'
-import type { FiredSeen, LateSeen, Seen } from '../system/observed.ts'
-import { accessTo, makePlace, type Place } from '../system/system.ts'
+import type { FiredSeen, LateSeen, Seen } from '../observed.ts'
+import { Difference } from '../observed.ts'
+import { accessTo, makePlace, type Place } from '../system/place.ts'
+import type { Host } from '../system/system.ts'
 import type { Ask, Secrets, Severed, Told, Trouble } from './process.ts'
 
 /**

@@ -2,12 +2,14 @@
 // connection there.
 
 import { flushCompileCache } from 'node:module'
+import SQLite from 'better-sqlite3'
+import pg from 'pg'
+import { openFile } from '../../../src/store/sqlite/file/connection.ts'
 import type { Death, Deed } from '../action.ts'
+import type { FiredSeen, LateSeen, Lines, Seen } from '../observed.ts'
 import { firedAfter, lateAfter } from '../system/deeds.ts'
-import { hostHere } from '../system/host.ts'
-import type { FiredSeen, LateSeen, Lines, Seen } from '../system/observed.ts'
-import { accessTo, type Place } from '../system/system.ts'
-import { type Fate, type Messages, type Point, watchCalls, watchMessages } from './calls.ts'
+import { accessTo, type Place } from '../system/place.ts'
+import { hostHere } from '../system/system.ts'
 
 export type Secrets = [label: string, of: { keyId: string; secret: string }][]
 /** Who ends what: a signal the process, or one of the others a connection. */
@@ -117,3 +119,159 @@ async function perform(
     if (severed) await messages?.settled()
   }
 }
+
+// What this process says to a PostgreSQL server, statement by statement, so that it or its connection can be ended
+// between two messages.
+
+/** A place in the life of a statement: before it is sent, when it is sent, when its answer is here and was not read. */
+type Point = 'unsent' | 'sent' | 'unread'
+/** What becomes of a connection: the server ends it, or the network cuts it. */
+type Fate = 'server' | 'network'
+
+type Messages = {
+  /** Resolves when the session of every connection that met its fate has ended. */
+  settled: () => Promise<void>
+}
+
+type Wire = {
+  stream: { destroy: () => void }
+  once: (event: string, told: (told: never) => void) => void
+  emit: (event: string, ...told: unknown[]) => boolean
+}
+type Statement = { text: string }
+type Submit = (this: Statement, wire: Wire) => Error | null
+type Complete = (this: Statement, told: unknown, wire: Wire) => void
+
+/**
+ * `at` is asked at every place, and answers what becomes of the connection there. `server` is where a session is ended.
+ */
+async function watchMessages(
+  server: string,
+  at: (point: Point, isCommit: boolean) => Fate | null,
+): Promise<Messages> {
+  const admin = new pg.Client({ connectionString: server })
+  await admin.connect()
+  // It is not watched itself, and keeps no process.
+  const { stream } = (admin as unknown as { connection: { stream: { unref: () => void } } }).connection
+  stream.unref()
+  const own = (admin as unknown as { connection: Wire }).connection
+
+  const pids = new WeakMap<Wire, number>()
+  const ended: number[] = []
+  /** What waits until a session has ended. */
+  const held = new WeakMap<Wire, (() => void)[]>()
+
+  const wires = pg.Connection.prototype as unknown as { startup: (this: Wire, config: unknown) => void }
+  const { startup } = wires
+  wires.startup = function (config) {
+    this.once('backendKeyData', ({ processID }: { processID: number }) => pids.set(this, processID))
+    startup.call(this, config)
+  }
+
+  async function endSession(wire: Wire): Promise<void> {
+    const pid = pids.get(wire)
+    if (pid !== undefined) await admin.query('select pg_terminate_backend($1)', [pid])
+  }
+  function meet(wire: Wire, fate: Fate): void {
+    const pid = pids.get(wire)
+    if (pid !== undefined) ended.push(pid)
+    if (fate === 'network') cut(wire)
+  }
+  /** Has the server end the session before anything else is said to it. */
+  function hold(wire: Wire): void {
+    const waiting: (() => void)[] = []
+    held.set(wire, waiting)
+    void endSession(wire)
+      .then(() => isGone(wire))
+      .then(() => {
+        held.delete(wire)
+        for (const go of waiting) go()
+      })
+  }
+  async function isGone(wire: Wire): Promise<void> {
+    while ((await admin.query(SESSION, [pids.get(wire) ?? 0])).rowCount !== 0);
+  }
+
+  const statements = (
+    pg.Client as unknown as { Query: { prototype: { submit: Submit; handleCommandComplete: Complete } } }
+  ).Query.prototype
+  const { submit, handleCommandComplete } = statements
+  statements.submit = function (wire) {
+    if (wire === own) return submit.call(this, wire)
+    const waiting = held.get(wire)
+    if (waiting) {
+      waiting.push(() => void submit.call(this, wire))
+      return null
+    }
+    const isCommit = this.text === 'commit'
+    const before = at('unsent', isCommit)
+    if (before) meet(wire, before)
+    if (before === 'server') {
+      hold(wire)
+      held.get(wire)?.push(() => void submit.call(this, wire))
+      return null
+    }
+    const error = submit.call(this, wire)
+    const after = at('sent', isCommit)
+    if (after) meet(wire, after)
+    if (after === 'server') hold(wire)
+    return error
+  }
+  statements.handleCommandComplete = function (told, wire) {
+    const fate = wire === own ? null : at('unread', this.text === 'commit')
+    if (!fate) return handleCommandComplete.call(this, told, wire)
+    meet(wire, fate)
+    // The server's end comes behind its answer, which is read then.
+    if (fate === 'network') return
+    hold(wire)
+    handleCommandComplete.call(this, told, wire)
+  }
+
+  return {
+    async settled() {
+      while ((await admin.query(SESSIONS, [ended])).rowCount !== 0);
+      ended.length = 0
+    },
+  }
+}
+
+/** Ends a connection from this side. What has arrived with what is being read now is not read any more either. */
+function cut(wire: Wire): void {
+  const emit = wire.emit.bind(wire)
+  wire.emit = (event, ...told) => (event === 'end' || event === 'error' ? emit(event, ...told) : false)
+  wire.stream.destroy()
+}
+
+const SESSION = 'select from pg_stat_activity where pid = $1'
+const SESSIONS = 'select from pg_stat_activity where pid = any($1)'
+
+// The calls of this process to SQLite, so that it can be ended between two of them.
+
+/**
+ * Has `boundary` called before and after every call to the database: what is between two of them is never cut in half.
+ */
+function watchCalls(boundary: (isCommit: boolean) => void): void {
+  const db = openFile(':memory:')
+  const statement = Object.getPrototypeOf(SQLite.prototype.prepare.call(db, 'select 1'))
+  const watched: [object: Record<string, (...given: unknown[]) => unknown>, names: string[]][] = [
+    [statement, ['run', 'get', 'all', 'iterate']],
+    [SQLite.prototype as never, ['exec', 'pragma']],
+  ]
+  for (const [object, names] of watched) {
+    for (const name of names) {
+      const original = object[name] as (...given: unknown[]) => unknown
+      object[name] = function (this: object, ...given: unknown[]) {
+        const isCommit = isCommitting(this, given)
+        boundary(isCommit)
+        const result = original.apply(this, given)
+        boundary(isCommit)
+        return result
+      }
+    }
+  }
+  db.close()
+}
+
+/** Whether a call is a commit: of a prepared statement, or as text. */
+const isCommitting = (statement: object, [text]: unknown[]): boolean =>
+  ('source' in statement ? statement.source : text) === 'commit'

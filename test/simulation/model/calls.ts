@@ -1,7 +1,7 @@
 // What the model answers to a call: who is asking, then what of it.
 
 import { type Call, executionOf } from '../action.ts'
-import { emptyRecord, type Lines, line } from '../system/observed.ts'
+import { emptyRecord, type Lines, line } from '../observed.ts'
 import { confirm, getDue, place, reportOfOrder } from './ledger.ts'
 import { isUsable } from './levers.ts'
 import {

@@ -1,7 +1,7 @@
 // The model's windows: a budget, and where every dollar of it is.
 
 import type { Terms } from '../action.ts'
-import { Difference } from '../difference.ts'
+import { Difference } from '../observed.ts'
 import { type Expected, ok, refused, refusedNaming } from './calls.ts'
 import { audit, type Refusal } from './levers.ts'
 import {

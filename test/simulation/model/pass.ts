@@ -1,7 +1,7 @@
 // The model's passes: prices in, windows rolled, tranches fired, partners woken; transaction by transaction.
 
 import { executionOf, type Interruptible, type Pass } from '../action.ts'
-import { Difference } from '../difference.ts'
+import { Difference } from '../observed.ts'
 import { answer } from './calls.ts'
 import { close, leftOf, open, place } from './ledger.ts'
 import { operate } from './levers.ts'

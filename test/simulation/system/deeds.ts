@@ -22,7 +22,7 @@ import { issueKey } from '../../../src/keys.ts'
 import type { AuditEntry, Store } from '../../../src/store/store.ts'
 import { type Delivery, wakePartners } from '../../../src/webhook/wake-partners.ts'
 import type { Deed, Lever } from '../action.ts'
-import type { FiredSeen, LateSeen, News, PassSeen } from './observed.ts'
+import type { FiredSeen, LateSeen, News, PassSeen } from '../observed.ts'
 import type { Parts } from './system.ts'
 
 /** Pulls a lever. Answers the code of the refusal, or null. */

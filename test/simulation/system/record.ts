@@ -12,7 +12,7 @@ import { type Instant, formatInstant as iso } from '../../../src/core/time.ts'
 import type { Schedule } from '../../../src/core/window.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { type Chance, chanceOf } from '../chance.ts'
-import { emptyRecord, type Lines, line } from './observed.ts'
+import { emptyRecord, type Lines, line } from '../observed.ts'
 
 const ALL = { after: null, limit: 1_000_000 }
 const EVERYBODY = { slug: null, environment: null }

@@ -1,23 +1,19 @@
 // The program itself, all of it but sockets and processes: the store on a real file, the API, the scheduler, the
 // wake-ups and what an operator does, under a clock and a chance that the simulation holds.
 
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { type Instant, plus } from '../../../src/core/time.ts'
 import { createApp } from '../../../src/http/app.ts'
 import { silentLog } from '../../../src/log.ts'
 import type { Machine } from '../../../src/machine.ts'
 import type { Store } from '../../../src/store/store.ts'
 import type { ApiRequest, Deed } from '../action.ts'
+import { type Answered, type Lines, NO_NEWS, type Seen } from '../observed.ts'
 import { backUp, restore, resume, unseenFlip } from './copies.ts'
 import { createNewsReader, pull, rehearse, runOnePass } from './deeds.ts'
-import { type Answered, NO_NEWS, type Seen } from './observed.ts'
-import { makeDatabase, onPostgres } from './postgres.ts'
-import { createStrands, exportText } from './record.ts'
-import { onSqlite } from './sqlite.ts'
+import type { Access } from './place.ts'
+import { createStrands, exportText, readRecord } from './record.ts'
 
-export type System = {
+type System = {
   /** Another one after a restore. */
   store: () => Store
   perform: (deed: Deed) => Promise<Seen>
@@ -26,7 +22,7 @@ export type System = {
   close: () => Promise<void>
 }
 
-export type SystemOptions = {
+type SystemOptions = {
   access: Access
   seed: number
   start: number
@@ -44,7 +40,7 @@ export type Parts = Pick<System, 'secrets'> & {
 /** What becomes of a test: its receiver answers. */
 const takes = async () => ({ statusCode: 204, reason: null, durationMs: 5 })
 
-export async function openSystem(options: SystemOptions): Promise<System> {
+async function openSystem(options: SystemOptions): Promise<System> {
   const { access, seed, start, secrets = new Map() } = options
   let now = start as Instant
   const { bytes, strand } = createStrands(seed)
@@ -160,39 +156,29 @@ async function callPages(call: Parts['call'], request: ApiRequest): Promise<Answ
   return pages
 }
 
-// Where a life is lived: a file, or a database on a server. A place is plain, so that another process can open it too.
+// Where the program runs: in this process, or in one that can be killed.
 
-/** A database is named by its own address and that of the server's, where it was made. */
-export type Place = { store: 'sqlite'; file: string } | { store: 'postgres'; server: string; url: string }
-
-/** What the simulation does to the data of a place. */
-export type Access = {
-  /** What --db names. */
-  address: string
-  open: (clock: () => Instant) => Promise<Store>
-  /** Begins `work` while another connection holds what every write needs, and writes; lets go when the work waits. */
-  whileLocked: <T>(work: () => Promise<T>) => Promise<T>
-  /** What the data would take that breaks a rule, should the program try: tried, and taken back. */
-  forbidden: () => Promise<string[]>
-  /** Resolves when nothing is under way any more that a process has left behind. */
-  settled: () => Promise<void>
+export type Host = {
+  perform: (deed: Deed) => Promise<Seen>
+  /** The first thing that `check` finds, or null. */
+  firstFault: () => Promise<string | null>
+  record: () => Promise<Lines>
+  /** The first breach of a rule that the data themselves do not refuse, or null. */
+  firstTaken: () => Promise<string | null>
+  close: () => Promise<void>
 }
 
-export const accessTo = (place: Place): Access =>
-  place.store === 'sqlite' ? onSqlite(place.file) : onPostgres(place)
-
-/** An empty place, and how it is taken away again. */
-type Made = { place: Place; remove: () => Promise<void> }
-
-/** `server` is the address of a server for a database there; null for a file. */
-export async function makePlace(server: string | null): Promise<Made> {
-  if (server !== null) {
-    const { url, remove } = await makeDatabase(server)
-    return { place: { store: 'postgres', server, url }, remove }
-  }
-  const folder = mkdtempSync(join(tmpdir(), 'tranche-simulation-'))
+export async function hostHere(options: SystemOptions): Promise<Host & { system: System }> {
+  const system = await openSystem(options)
   return {
-    place: { store: 'sqlite', file: join(folder, 'tranche.db') },
-    remove: async () => rmSync(folder, { recursive: true, force: true }),
+    system,
+    perform: system.perform,
+    async firstFault() {
+      const [fault] = await system.store().findFaults()
+      return fault ? `${fault.kind}: ${fault.subject} ${fault.message}` : null
+    },
+    record: () => readRecord(system.store()),
+    firstTaken: async () => (await options.access.forbidden())[0] ?? null,
+    close: system.close,
   }
 }

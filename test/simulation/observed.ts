@@ -77,3 +77,6 @@ export const emptyRecord = (): Lines =>
 
 /** A line of a record. */
 export const line = (...cells: (string | number | bigint | boolean | null)[]): string => cells.join(' | ')
+
+/** What a simulation fails with: the program and the model disagree, or the model with itself. */
+export class Difference extends Error {}

@@ -1,0 +1,204 @@
+// Where a life is lived: a file, or a database on a server. A place is plain, so that another process can open it too.
+
+import { randomUUID } from 'node:crypto'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SqliteError } from 'better-sqlite3'
+import pg from 'pg'
+import type { Instant } from '../../../src/core/time.ts'
+import { openStore as openServerStore } from '../../../src/store/postgres/open.ts'
+import { LOCK } from '../../../src/store/postgres/server/locks.ts'
+import { SCHEMA } from '../../../src/store/postgres/server/migrate.ts'
+import { type Database, openFile } from '../../../src/store/sqlite/file/connection.ts'
+import { openStore as openFileStore } from '../../../src/store/sqlite/open.ts'
+import type { Store } from '../../../src/store/store.ts'
+import { openFresh } from '../../support/database.ts'
+import { copyTemplate } from '../../support/postgres-server.ts'
+import { CHANGES, COPIES, type Copy, MADE, NEW_EXECUTION_ID, sourceOf } from './record.ts'
+
+/** A database is named by its own address and that of the server's, where it was made. */
+export type Place = { store: 'sqlite'; file: string } | { store: 'postgres'; server: string; url: string }
+
+/** What the simulation does to the data of a place. */
+export type Access = {
+  /** What --db names. */
+  address: string
+  open: (clock: () => Instant) => Promise<Store>
+  /** Begins `work` while another connection holds what every write needs, and writes; lets go when the work waits. */
+  whileLocked: <T>(work: () => Promise<T>) => Promise<T>
+  /** What the data would take that breaks a rule, should the program try: tried, and taken back. */
+  forbidden: () => Promise<string[]>
+  /** Resolves when nothing is under way any more that a process has left behind. */
+  settled: () => Promise<void>
+}
+
+export const accessTo = (place: Place): Access =>
+  place.store === 'sqlite' ? onSqlite(place.file) : onPostgres(place)
+
+/** An empty place, and how it is taken away again. */
+type Made = { place: Place; remove: () => Promise<void> }
+
+/** `server` is the address of a server for a database there; null for a file. */
+export async function makePlace(server: string | null): Promise<Made> {
+  if (server !== null) {
+    const { url, remove } = await makeDatabase(server)
+    return { place: { store: 'postgres', server, url }, remove }
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-simulation-'))
+  return {
+    place: { store: 'sqlite', file: join(folder, 'tranche.db') },
+    remove: async () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+// The store of the simulation on SQLite.
+
+/** How long a write waits for the lock that another connection has. */
+const LOCKED_MS = 2
+
+const onSqlite = (file: string): Access => ({
+  address: file,
+  open: (clock) =>
+    existsSync(file) ? openFileStore(file, { clock, create: false }) : openFresh(file, clock),
+  async whileLocked(work) {
+    const db = openFile(file)
+    db.exec('begin immediate')
+    // Something is written, so that a connection that read before it has an old view of the file.
+    db.exec('update partners set updated_at = updated_at + 1 - 1')
+    const answer = work()
+    await new Promise((resolve) => setTimeout(resolve, LOCKED_MS))
+    db.exec('commit')
+    db.close()
+    return answer
+  },
+  forbidden: async () => takenByFile(file),
+  settled: async () => {},
+})
+
+/** What breaks a rule and is taken by the file. Each is tried and taken back. */
+function takenByFile(file: string): string[] {
+  const db = openFile(file)
+  try {
+    db.pragma('foreign_keys = on')
+    const copies = COPIES.map((copy) => ({ what: copy.what, sql: copyInFile(db, copy) }))
+    return [...copies, ...CHANGES].filter(({ sql }) => isTakenByFile(db, sql)).map(({ what }) => what)
+  } finally {
+    db.close()
+  }
+}
+
+const SPECIAL = { [MADE]: 'null', [NEW_EXECUTION_ID]: "'exec_' || lower(hex(randomblob(16)))" }
+
+function copyInFile(db: Database, { table, differs }: Copy): string {
+  const columns = (db.pragma(`table_info(${table})`) as { name: string }[]).map(({ name }) => name)
+  const values = columns.map((name) => {
+    const value = differs[name] ?? name
+    return typeof value === 'string' ? value : SPECIAL[value]
+  })
+  return `insert into ${table} (${columns}) select ${values} ${sourceOf(table)}`
+}
+
+/** A statement that finds no row proves nothing, and is not taken. One that is wrong itself throws. */
+function isTakenByFile(db: Database, sql: string): boolean {
+  db.exec('begin immediate')
+  try {
+    return db.prepare(sql).run().changes > 0
+  } catch (error) {
+    if (error instanceof SqliteError && error.code.startsWith('SQLITE_CONSTRAINT')) return false
+    throw error
+  } finally {
+    db.exec('rollback')
+  }
+}
+
+// The store of the simulation on a PostgreSQL server.
+
+type OnServer = Omit<Extract<Place, { store: 'postgres' }>, 'store'>
+
+/** Makes a database with nothing but the schema in it, and answers its address. */
+async function makeDatabase(server: string): Promise<{ url: string; remove: () => Promise<void> }> {
+  const name = `life_${randomUUID().replaceAll('-', '')}`
+  await connected(server, (client) => copyTemplate(name, (sql) => client.query(sql)))
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  // What a killed process has left of its sessions is in nobody's way.
+  const remove = () => connected(server, (client) => client.query(`drop database ${name} with (force)`))
+  return { url: url.href, remove: async () => void (await remove()) }
+}
+
+const onPostgres = ({ server, url }: OnServer): Access => ({
+  address: url,
+  open: (clock) => openServerStore(url, { clock, create: false }),
+  whileLocked: (work) =>
+    connected(url, async (client) => {
+      await client.query('begin')
+      await client.query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
+      // Something is written, so that a connection that read before it has an old view of the data.
+      await client.query('update partners set updated_at = updated_at + 1 - 1')
+      let isDone = false
+      const answer = work().finally(() => {
+        isDone = true
+      })
+      // What is refused without a write waits for nobody.
+      while (!isDone && (await client.query(WAITING)).rowCount === 0);
+      await client.query('commit')
+      return answer
+    }),
+  forbidden: () => connected(url, takenByServer),
+  settled: () =>
+    connected(server, async (client) => {
+      while ((await client.query(SESSIONS, [new URL(url).pathname.slice(1)])).rowCount !== 0);
+    }),
+})
+
+const WAITING = 'select from pg_locks where not granted'
+const SESSIONS = 'select from pg_stat_activity where datname = $1'
+
+async function connected<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    await client.query(`set search_path to ${SCHEMA}`)
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}
+
+/** What breaks a rule and is taken by the database. Each is tried and taken back. */
+async function takenByServer(client: pg.Client): Promise<string[]> {
+  const taken: string[] = []
+  const attempts = [...CHANGES]
+  for (const copy of COPIES) attempts.push({ what: copy.what, sql: await copyOnServer(client, copy) })
+  for (const { what, sql } of attempts) if (await isTakenByServer(client, sql)) taken.push(what)
+  return taken
+}
+
+async function copyOnServer(client: pg.Client, { table, differs }: Copy): Promise<string> {
+  const { rows } = await client.query<{ name: string }>(
+    'select column_name as name from information_schema.columns where table_schema = $1 and table_name = $2',
+    [SCHEMA, table],
+  )
+  // What the store makes itself has to be left out.
+  const columns = rows.map(({ name }) => name).filter((name) => differs[name] !== MADE)
+  const values = columns.map((name) => {
+    const value = differs[name] ?? name
+    return value === NEW_EXECUTION_ID ? "'exec_' || md5(random()::text)" : value
+  })
+  return `insert into ${table} (${columns}) select ${values.map(String)} ${sourceOf(table)}`
+}
+
+/** A statement that finds no row proves nothing, and is not taken. One that is wrong itself throws. */
+async function isTakenByServer(client: pg.Client, sql: string): Promise<boolean> {
+  await client.query('begin')
+  try {
+    return ((await client.query(sql)).rowCount ?? 0) > 0
+  } catch (error) {
+    if (error instanceof pg.DatabaseError && error.code?.startsWith('23')) return false
+    throw error
+  } finally {
+    await client.query('rollback')
+  }
+}
