@@ -11,7 +11,7 @@ import { pricesCsv } from '../price/histories.ts'
 import { filled, trancheHere } from '../store/copies.ts'
 import { firstSchemaOf } from '../store/first-schema.ts'
 
-export type Command = {
+type Command = {
   name: string
   /** Lays what it needs into the folder of the database. */
   lay?: (file: string, templates: Templates) => void
@@ -20,7 +20,7 @@ export type Command = {
   assertDone: (file: string) => void
 }
 /** Databases to copy: one of the present, and one of the first schema. */
-export type Templates = { present: string; old: string }
+type Templates = { present: string; old: string }
 
 const MONTH = '2026-01'
 const PRICES = 300

@@ -7,11 +7,135 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import SQLite from 'better-sqlite3'
+import { HOUR_MS } from '../../src/core/time.ts'
 import { TABLES } from '../../src/store/tables.ts'
-import { openShell, runHere, succeed } from '../support/service.ts'
-import { payloadsOf } from './bits/payloads.ts'
-import { wholeLife } from './bits/whole-life.ts'
-import { chanceOf } from './chance.ts'
+import { playSequel, playStory } from '../releases/story.ts'
+import { openShell, runHere, type Shell, succeed, USER } from '../support/service.ts'
+import { chanceOf } from './failing.ts'
+
+// Where the rows of a SQLite file lie: the bytes of each cell of each table, read from the file's own format
+// (https://www.sqlite.org/fileformat2.html).
+
+/** The bytes of one row in the file: from `start` up to, not including, `end`. */
+type Payload = { start: number; end: number }
+
+const INTERIOR_INDEX = 2
+const INTERIOR_TABLE = 5
+const LEAF_INDEX = 10
+
+/** The rows of every table, by its name; what overflows to a page of its own is left out. */
+function payloadsOf(file: string, bytes: Buffer): Map<string, Payload[]> {
+  const db = new SQLite(file, { readonly: true })
+  const roots = db
+    .prepare("select name, rootpage from sqlite_schema where type = 'table' and name not like 'sqlite_%'")
+    .all() as { name: string; rootpage: number }[]
+  db.close()
+  const pageBytes = bytes.readUInt16BE(16)
+  return new Map(roots.map(({ name, rootpage }) => [name, [...cellsOf(bytes, pageBytes, rootpage)]]))
+}
+
+function* cellsOf(bytes: Buffer, pageBytes: number, page: number): Generator<Payload> {
+  const base = (page - 1) * pageBytes
+  const head = page === 1 ? base + 100 : base
+  const kind = bytes[head] as number
+  const isInterior = kind === INTERIOR_INDEX || kind === INTERIOR_TABLE
+  const cells = bytes.readUInt16BE(head + 3)
+  for (let i = 0; i < cells; i++) {
+    let at = base + bytes.readUInt16BE(head + (isInterior ? 12 : 8) + 2 * i)
+    if (isInterior) {
+      yield* cellsOf(bytes, pageBytes, bytes.readUInt32BE(at))
+      at += 4
+      if (kind === INTERIOR_TABLE) continue
+    }
+    const length = varint(bytes, at)
+    // An index, as a table without rowid is one, has no number before its row.
+    const start =
+      kind === LEAF_INDEX || kind === INTERIOR_INDEX ? length.next : varint(bytes, length.next).next
+    yield { start, end: Math.min(start + length.value, base + pageBytes) }
+  }
+  if (isInterior) yield* cellsOf(bytes, pageBytes, bytes.readUInt32BE(head + 8))
+}
+
+function varint(bytes: Buffer, at: number): { value: number; next: number } {
+  let value = 0
+  for (let i = 0; i < 9; i++) {
+    const byte = bytes[at + i] as number
+    value = value * 128 + (byte & 0x7f)
+    if (byte < 0x80) return { value, next: at + i + 1 }
+  }
+  return { value, next: at + 9 }
+}
+
+// A database with a row of every kind in it: the weeks of a service (test/releases/story.ts), and what those leave out.
+
+/** Plays it on the shell's database. Resolves with the key of the first partner's live environment. */
+async function wholeLife(shell: Shell, seed: number): Promise<string> {
+  const { keys } = await playStory(shell, seed)
+  await playSequel(shell, keys)
+  const [live = '', test = '', other = ''] = keys
+  const call = async (key: string, method: string, path: string, body?: object, expected = 200) => {
+    const { status, text } = await shell.call(method, `/partner/v1${path}`, key, body && JSON.stringify(body))
+    if (status !== expected) throw new Error(`${method} ${path}: ${status} ${text}`)
+    return JSON.parse(text)
+  }
+  const plan = { partner_user_id: 'ana', amount_usd: '61.00', frequency: 'daily' }
+  for (const key of [live, test]) await call(key, 'POST', '/webhooks', { url: 'https://127.0.0.1:9/hook' })
+  await call(live, 'POST', '/plans', { ...plan, partner_plan_id: 'off', smart_timing_enabled: false })
+  await call(live, 'POST', '/plans', { ...plan, partner_plan_id: 'paused', status: 'paused' })
+  await call(live, 'POST', '/users', { ...USER, partner_user_id: 'dan' })
+  await call(live, 'POST', '/plans', { ...plan, partner_user_id: 'dan', partner_plan_id: 'dan' })
+  await call(live, 'PATCH', '/users/dan', { status: 'disabled' })
+  const commands = [
+    ['partner', 'create', 'closed', '--name', 'Closed'],
+    ['partner', 'disable', 'closed'],
+    ['partner', 'set-min-tranche', 'bolt', '5.00'],
+    ['key', 'create', 'acme', '--env', 'live', '--label', 'for a month', '--expires-in', '30d'],
+    ['billing', 'export', '--month', '2026-01'],
+    ['billing', 'export', '--month', '2026-02'],
+    ['sandbox', 'reset', 'bolt', '--yes'],
+    ['sandbox', 'advance', 'acme', '1d', '--price', '60000'],
+  ]
+  for (const argv of commands) await succeed(shell, ...argv)
+  await succeed(shell, 'partner', 'hold', 'bolt')
+  // Something out with a partner, a fill nobody has decided on, and something that waits.
+  const due = await call(live, 'GET', '/executions/due')
+  await refuseFill(
+    due[0] ?? (await nextDue(shell, () => call(live, 'GET', '/executions/due'))),
+    (path, body) => call(live, 'POST', path, body, 400),
+  )
+  shell.advance(6 * HOUR_MS)
+  await succeed(shell, 'tick', '--price', '58000')
+  if (other === '') throw new Error('there is no second partner')
+  return live
+}
+
+type Due = { execution_id: string; amount_usd: string }
+
+async function nextDue(shell: Shell, poll: () => Promise<Due[]>): Promise<Due> {
+  for (let tries = 0; tries < 8; tries++) {
+    shell.advance(6 * HOUR_MS)
+    await succeed(shell, 'tick', '--price', '55000')
+    const [first] = await poll()
+    if (first) return first
+  }
+  throw new Error('nothing fired in two days')
+}
+
+/** More than was reserved: refused, and kept. */
+async function refuseFill(
+  { execution_id, amount_usd }: Due,
+  report: (path: string, body: object) => Promise<unknown>,
+): Promise<void> {
+  await report(`/executions/${execution_id}/confirm`, {
+    partner_order_id: 'too much',
+    status: 'filled',
+    usd_amount: `${Number(amount_usd) + 1}`,
+    btc_amount: '0.001',
+    execution_price: '60000',
+  })
+}
+
+// The damages, and which of them may go unseen.
 
 const DAMAGES = Number(process.env.DAMAGES ?? 120)
 /** How many bytes are noise in every fifth damage. */

@@ -12,8 +12,8 @@ import { temporaryFolder } from '../support/database.ts'
 import { type Guarded, PASSWORD, withPasswords } from '../support/postgres-server.ts'
 import { finish, type Started, startServe } from '../support/process.ts'
 import { USER } from '../support/service.ts'
+import { mayMount } from './failing.ts'
 import { hostRounds, STRIKES } from './hosts/rounds.ts'
-import { mayMount } from './mounts.ts'
 
 test('whichever host is struck, nothing that was answered is lost, and nothing is done twice', async (t) => {
   const seed = Number(process.env.SEED ?? machine.clock() % 1_000_000)

@@ -8,9 +8,8 @@ import { machine } from '../../src/machine.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { finish } from '../support/process.ts'
 import { hasTool } from '../support/tools.ts'
-import { ALL, chanceOf, sample } from './chance.ts'
 import { assertClearEnd, assertMendsItself, COMMANDS, lay } from './commands.ts'
-import { type Fault, failingCalls } from './failing-calls.ts'
+import { ALL, chanceOf, type Fault, failingCalls, sample } from './failing.ts'
 import { killRounds, sumOf, VICTIMS } from './kill/rounds.ts'
 
 test('whatever is killed, nothing that was answered is lost, and the next start needs no repair', async (t) => {

@@ -1,15 +1,16 @@
 // Rounds of kill -9: start something, kill it at a random moment, and look whether anything that was answered is gone.
 
 import assert from 'node:assert/strict'
-import { readdirSync, statSync } from 'node:fs'
-import { basename } from 'node:path'
+import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import SQLite from 'better-sqlite3'
 import { monthOf } from '../../../src/core/time.ts'
 import { machine } from '../../../src/machine.ts'
+import { pricesCsv } from '../../price/histories.ts'
+import { FIRST, firstSchemaOf } from '../../store/first-schema.ts'
 import type { Started } from '../../support/process.ts'
 import { anyReport, anyTerms, CONSENT, type Due, LEASE_MS, type Report } from '../purchases.ts'
-import * as files from './files.ts'
-import * as own from './own-database.ts'
 import { assertNothingLost, openScene, REMARKS, type Scene } from './scene.ts'
 
 type Tally = {
@@ -260,7 +261,7 @@ export function createPartner(key: string, random: () => number): Partner {
 
 // What is killed: each victim is started on the scene's database or on a copy, and says what must hold once it is dead.
 
-export type Attempt = {
+type Attempt = {
   started: Started
   /** The database it works on. */
   file: string
@@ -336,11 +337,184 @@ export const VICTIMS: readonly Victim[] = [
   serve,
   tick,
   advance,
-  { name: 'billing export', begin: files.beginExport },
-  { name: 'backup', begin: files.beginBackup },
-  { name: 'restore', begin: files.beginRestore },
-  { name: 'price import', begin: own.beginImport },
-  { name: 'migrate', begin: own.beginMigration },
+  { name: 'billing export', begin: beginExport },
+  { name: 'backup', begin: beginBackup },
+  { name: 'restore', begin: beginRestore },
+  { name: 'price import', begin: beginImport },
+  { name: 'migrate', begin: beginMigration },
   keyCreate,
   serveStart,
 ]
+
+// Kills of what writes a file: under its name there is the old file or the whole new one, never a part.
+
+const partials = (file: string): string[] =>
+  readdirSync(dirname(file)).filter((name) => name.startsWith(`${basename(file)}.partial-`))
+
+const bytesOf = (file: string): Buffer | null => (existsSync(file) ? readFileSync(file) : null)
+
+async function beginExport({ start, run, random, folder, file }: Scene): Promise<Attempt> {
+  const output = join(folder, 'export.csv')
+  const report = random() < 0.7 ? 'trades' : 'users'
+  const month = monthOf(machine.clock())
+  const command = ['billing', 'export', '--month', month, '--env', 'test', '--report', report]
+  const before = bytesOf(output)
+  const started = start([...command, '--output', output, '--force', '--json'])
+  return {
+    started,
+    file,
+    async after(code) {
+      // Nobody writes now, so the same export gives the same bytes.
+      const whole = Buffer.from(await run(command))
+      const left = bytesOf(output)
+      const isOld = before === null ? left === null : left?.equals(before)
+      assert.ok(left?.equals(whole) || (isOld && code !== 0), 'the old export or the whole new one')
+      await run([...command, '--output', output, '--force', '--json'])
+      assert.deepEqual(bytesOf(output), whole)
+      assert.deepEqual(partials(output), [], 'what was left aside is gone after the next export')
+    },
+  }
+}
+
+async function beginBackup({ start, run, folder, file }: Scene): Promise<Attempt> {
+  const copy = join(folder, 'backup.db')
+  const before = bytesOf(copy)
+  const started = start(['backup', copy, '--force'])
+  return {
+    started,
+    file,
+    async after(code) {
+      const left = bytesOf(copy)
+      const isOld = before === null ? left === null : left?.equals(before)
+      assert.ok(!isOld || code !== 0, 'a backup that exits 0 is there')
+      if (left && !isOld) await assertCopy(run, copy, file)
+      await run(['backup', copy, '--force'])
+      assert.deepEqual(partials(copy), [], 'what was left aside is gone after the next backup')
+    },
+  }
+}
+
+/** Asserts that a copy is sound and has all the rows of the database, which nobody writes to. */
+async function assertCopy(run: Scene['run'], copy: string, file: string): Promise<void> {
+  // To be opened is to be changed: the copy itself stays as it was found.
+  const opened = `${copy}.opened`
+  copyFileSync(copy, opened)
+  await run(['check'], opened)
+  assert.deepEqual(rowsOf(opened), rowsOf(file))
+  rmSync(opened)
+}
+
+const COUNTS = ['users', 'plans', 'windows', 'executions', 'trades', 'api_keys', 'audit']
+
+function rowsOf(file: string): unknown {
+  const db = new SQLite(file, { readonly: true })
+  try {
+    return db.prepare(`select ${COUNTS.map((table) => `(select count(*) from ${table}) as ${table}`)}`).get()
+  } finally {
+    db.close()
+  }
+}
+
+/** What is restored lacks a key that the present database has: by it the two are told apart. */
+async function beginRestore({ start, run, keys, issueKey, folder, file }: Scene): Promise<Attempt> {
+  const copy = join(folder, 'restore.db')
+  await run(['backup', copy, '--force'])
+  const key = await issueKey('test')
+  const started = start(['restore', copy])
+  return {
+    started,
+    file,
+    async after(code) {
+      assert.ok(existsSync(file), 'at no moment is there no database')
+      const audit = JSON.parse(await run(['audit', '--json'])) as { action: string; subject: string }[]
+      const isNew = audit.at(-1)?.action === 'database.restore'
+      assert.ok(isNew || code !== 0, 'a restore that exits 0 has happened')
+      if (!isNew) keys.add(key)
+      await run(['restore', copy])
+      await run(['restore', '--resume'])
+      keys.delete(key)
+      assert.deepEqual(partials(file), [], 'what was left aside is gone after the next restore')
+      for (const name of readdirSync(folder)) if (name.includes('.replaced-')) rmSync(join(folder, name))
+    },
+  }
+}
+
+// Kills of what would make the scene's database ever larger or newer: each works on a database of its own.
+
+const ROWS = 25_000
+
+/** A fresh file under that name, without what lay beside the one before. */
+function fresh(scene: Scene, name: string): string {
+  for (const old of readdirSync(scene.folder))
+    if (old.startsWith(`${name}.db`)) rmSync(join(scene.folder, old))
+  return join(scene.folder, `${name}.db`)
+}
+
+function ask<T>(file: string, sql: string): T {
+  const db = new SQLite(file)
+  try {
+    return db.prepare<[], T>(sql).pluck().get() as T
+  } finally {
+    db.close()
+  }
+}
+
+async function beginImport(scene: Scene): Promise<Attempt> {
+  const file = fresh(scene, 'import')
+  const csv = join(scene.folder, 'prices.csv')
+  if (!existsSync(csv)) writeFileSync(csv, pricesCsv(ROWS))
+  await scene.run(['migrate'], file)
+  const count = () => ask<number>(file, 'select count(*) from prices')
+  return {
+    started: scene.start(['price', 'import', csv], file),
+    file,
+    async after(code) {
+      await scene.run(['check'], file)
+      const added = count()
+      assert.ok(added === ROWS || (added === 0 && code !== 0), `all rows or none, not ${added}`)
+      const again = JSON.parse(await scene.run(['price', 'import', csv, '--json'], file))
+      assert.deepEqual([again.added, count()], [ROWS - added, ROWS])
+      assert.equal(ask(file, 'select count(*) from price_imports'), 0)
+    },
+  }
+}
+
+/** Rows enough that the copy and the migration take their time. */
+const FATTEN = `with recursive n(i) as (select 1 union all select i + 1 from n where i < 1500)
+  insert or ignore into prices select i, 100000000, hex(randomblob(2500)) from n`
+
+async function beginMigration(scene: Scene): Promise<Attempt> {
+  const file = fresh(scene, 'old')
+  const template = join(scene.folder, 'template.db')
+  if (!existsSync(template)) {
+    const present = join(scene.folder, 'present.db')
+    await scene.run(['backup', present])
+    firstSchemaOf(present, template)
+    const db = new SQLite(template)
+    db.exec(FATTEN)
+    db.close()
+  }
+  copyFileSync(template, file)
+  const executions = ask(file, 'select count(*) from executions')
+  return {
+    started: scene.start(['migrate'], file),
+    file,
+    async after(code) {
+      const states = JSON.parse(await scene.run(['migrate', '--status', '--json'], file)) as State[]
+      const done = states.filter(({ applied_at }) => applied_at !== null).map(({ name }) => name)
+      assert.ok(done.length === states.length || (done.join() === FIRST && code !== 0), done.join())
+      const copy = `${file}.before-migration-after-${FIRST.replace('.sql', '')}`
+      assert.ok(existsSync(copy) || done.length === 1, 'what was migrated was copied')
+      // Under its name the copy is whole.
+      if (existsSync(copy)) assert.equal(ask(copy, 'select count(*) from executions'), executions)
+      await scene.run(['check'], file)
+      assert.equal(ask(file, 'select count(*) from executions'), executions)
+      assert.deepEqual(
+        readdirSync(scene.folder).filter((name) => name.startsWith('old.db') && name.includes('.partial-')),
+        [],
+      )
+    },
+  }
+}
+
+type State = { name: string; applied_at: string | null }
