@@ -22,10 +22,9 @@ import {
   TRADES as TRADES_PATH,
   userPath,
 } from '../http/steps.ts'
-import { addPlans, fill } from '../support/large-database.ts'
+import { addCrowd, addPlans, fill } from '../support/large-database.ts'
 import { type Service, startService, T0 } from '../support/service.ts'
 import { measure, watched } from '../support/within.ts'
-import { addCrowd } from './crowd.ts'
 
 const TRADES_OF_A_DAY = 12_000
 const MONTHLY = '/partner/v1/billing/monthly?month=2026-01'

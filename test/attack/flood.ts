@@ -14,9 +14,9 @@ import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { temporaryFolder } from '../support/database.ts'
+import { addCrowd } from '../support/large-database.ts'
 import { finish, type Program, SOURCE, start } from '../support/process.ts'
 import { AUDIT, USER } from '../support/service.ts'
-import { addCrowd } from './crowd.ts'
 
 const CONNECTIONS = 64
 const FLOOD_MS = 4_000

@@ -6,8 +6,8 @@ import { type TestContext, test } from 'node:test'
 import { follow } from '../../src/cli/partners/webhook-listen.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import { HOUR_MS } from '../../src/core/time.ts'
-import { addCrowd } from '../attack/crowd.ts'
 import { link, PRICE, plan, poll, sendFirst } from '../http/steps.ts'
+import { addCrowd } from '../support/large-database.ts'
 import { type Service, startService } from '../support/service.ts'
 
 /** Follows a service; the call that `failAt` numbers fails, counted from when it is set. */
