@@ -1,142 +1,103 @@
 // `npm test`: many test files in each of a few processes. Loading TypeScript anew for every file would take longer than
-// most files do.
+// most files do. docs/testing.md says which kinds of files there are, and what the options run.
 //
-//   node bin/with-node.mjs test/run.ts [--fast] [--heavy | --store postgres] [--record-costs]
-//     [--test-OPTION...] [FILE...]
-//
-// --fast leaves out the tests that start processes (*.process.test.ts, *.server.test.ts), that wait (*.wait.test.ts)
-// and that simulate weeks or write many rows (*.long.test.ts). --record-costs runs each file by itself and writes down
-// what it takes.
-//
-// --heavy runs what takes seconds of every core for one rule, a second build among it, what drives a browser, and
-// short runs of searches that can go on for minutes, such as the fuzzer's (*.heavy.test.ts). Nothing else runs them.
-//
-// --store postgres runs what needs a PostgreSQL server: *.server.test.ts, which nothing else runs, and the suites of
-// the whole service (test/support/whole-service.ts) once more, with their databases there.
+//   npm test -- [--fast | --heavy | --store postgres] [--record-costs] [--test-OPTION...] [FILE...]
 //
 // Their databases are in memory where the machine has a folder for that. A crash of the machine is the one thing that a
 // disk would add, and no test can bring it about; a kill -9 leaves both alike.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { availableParallelism, tmpdir } from 'node:os'
+import { globSync, mkdtempDisposableSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { isHeavy, isQuick, isWaiting, needsServer } from './support/kinds.ts'
+import { parseArgs } from 'node:util'
+import { batchesOf, isHeavy, isOfService, isQuick, needsServer, PROCESSES_AT_ONCE } from './support/kinds.ts'
 import { COMPILED } from './support/process.ts'
-import { recordCosts } from './support/record-costs.ts'
 import { scratch } from './support/samples.ts'
-import { spread } from './support/spread.ts'
 import { canBeOthers, isMissing, SERVER_TOOLS, TOOLS } from './support/tools.ts'
-import { wholeService } from './support/whole-service.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-const CORES = availableParallelism()
-
-/** What every process loads before its tests. */
-const LOADERS = [
-  'tsx/esm',
-  ...['untracked-promises', 'no-exit'].map(
-    (name) => pathToFileURL(join(import.meta.dirname, `support/${name}.ts`)).href,
-  ),
-].flatMap((loader) => ['--import', loader])
-
-/** They take next to no processor time, so they may run beside everything else. */
-const WAITING = 3
-
-/** While those wait, others keep the cores busy, and those that start processes wait for them half of the time. */
-const AT_ONCE = WAITING + 2 * CORES
-
-/** The kinds of test files in the order they are started, and how many processes share the files of each. */
-const KINDS: { has: (file: string) => boolean; processes: number }[] = [
-  { has: isWaiting, processes: WAITING },
-  { has: needsServer, processes: 2 * CORES },
-  { has: (file) => file.endsWith('.process.test.ts'), processes: 2 * CORES },
-  { has: (file) => isQuick(file) || isHeavy(file) || file.endsWith('.long.test.ts'), processes: CORES },
-]
-
-/** What a batch begins with whose databases are to be on a server (test/support/database.ts). */
-const DATABASES_ON_SERVER = `import 'data:text/javascript,process.env.TRANCHE_TEST_STORE="postgres"'\n`
-
 /** A test that takes longer has failed; a run that takes longer, because something stays open, is ended. */
 const TEST_LIMIT_MS = 5 * 60_000
 const RUN_LIMIT_MS = 30 * 60_000
 
+/** What a batch begins with whose databases are to be on a server (test/support/database.ts). */
+const DATABASES_ON_SERVER = `import 'data:text/javascript,process.env.TRANCHE_TEST_STORE="postgres"'\n`
+
+const say = (text: string): boolean => process.stderr.write(`${text}\n`)
+const isForNode = (arg: string): boolean => arg.startsWith('--test-')
 const args = process.argv.slice(2)
-const options = [`--test-timeout=${TEST_LIMIT_MS}`, ...args.filter((arg) => arg.startsWith('--test-'))]
-const onServer = args.includes('--store')
-if (onServer && args[args.indexOf('--store') + 1] !== 'postgres') throw new Error('--store takes: postgres')
-const named = args.filter((arg, at) => !arg.startsWith('--') && args[at - 1] !== '--store')
+const { values, positionals: named } = parseArgs({
+  args: args.filter((arg) => !isForNode(arg)),
+  allowPositionals: true,
+  options: {
+    fast: { type: 'boolean', default: false },
+    heavy: { type: 'boolean', default: false },
+    store: { type: 'string' },
+    'record-costs': { type: 'boolean', default: false },
+  },
+})
+const { fast, heavy, store } = values
+const onServer = store !== undefined
+if (onServer && store !== 'postgres') throw new Error('--store takes: postgres')
+
 const every = globSync('test/**/*.test.ts', { cwd: ROOT })
-const ofServer = every.filter(needsServer)
-const heavy = every.filter(isHeavy)
-const ofFile = every.filter((file) => !needsServer(file) && !isHeavy(file))
-const ofStore = onServer ? [...wholeService(ROOT), ...ofServer] : ofFile
-const all = args.includes('--heavy') ? heavy : ofStore
-const asked = (named.length > 0 ? named : all).filter((file) => !args.includes('--fast') || isQuick(file))
+const kindOf = (file: string) => (needsServer(file) ? 'server' : isHeavy(file) ? 'heavy' : 'file')
+const { server: ofServer = [], heavy: ofHeavy = [], file: ofFile = [] } = Object.groupBy(every, kindOf)
+const ofStore = onServer ? [...ofFile.filter(isOfService), ...ofServer] : ofFile
+const chosen = named.length > 0 ? named : heavy ? ofHeavy : ofStore
+const asked = chosen.filter((file) => !fast || isQuick(file))
 const withoutServer = isMissing('postgres') ? asked.filter(needsServer) : []
 const files = asked.filter((file) => !withoutServer.includes(file)).sort()
-/** Whether this is a run of all tests, on one store or the other. */
-const isWhole = named.length === 0 && !args.includes('--fast') && !args.includes('--heavy')
-
-const env = {
-  ...process.env,
-  TMPDIR: scratch(),
-  // Compiled functions stay from one run to the next: of some hundred modules, every process loads most.
-  ...COMPILED,
-}
 
 if (withoutServer.length > 0) {
   if (process.env.CI) throw new Error('postgres is not installed, and CI must have it')
-  process.stderr.write(`NOT TESTED, because postgres is not installed: ${withoutServer.join(', ')}\n`)
+  say(`NOT TESTED, because postgres is not installed: ${withoutServer.join(', ')}`)
 }
-if (args.includes('--record-costs')) {
+const loaders = ['--import', 'tsx/esm', '--import', import.meta.resolve('./support/preload.ts')]
+// Compiled functions stay from one run to the next: of some hundred modules, every process loads most.
+const env = { ...process.env, TMPDIR: scratch(), ...COMPILED }
+if (values['record-costs']) {
   if (onServer) throw new Error('--record-costs measures suites with their databases in files')
-  recordCosts(files, LOADERS, env)
+  const { recordCosts } = await import('./support/record-costs.ts')
+  recordCosts(files, loaders, env)
 } else if (files.length > 0) await runAll()
 
 async function runAll(): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'tranche-tests-'))
-  try {
-    const flags = [...LOADERS, '--test', `--test-concurrency=${AT_ONCE}`, ...options]
-    const argv = [...flags, ...writeBatches(folder)]
-    const child = spawn(process.execPath, argv, { cwd: ROOT, stdio: 'inherit', env })
-    process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))
-    const limit = setTimeout(() => {
-      process.stderr.write(
-        `\nENDED after ${RUN_LIMIT_MS / 60_000} minutes: something in the tests stays open\n`,
-      )
-      child.kill('SIGTERM')
-    }, RUN_LIMIT_MS)
-    const [code] = await once(child, 'close')
-    clearTimeout(limit)
-    process.exitCode = code ?? 1
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
-  if (isWhole) sayWhatIsLeftOut()
+  using folder = mkdtempDisposableSync(join(tmpdir(), 'tranche-tests-'))
+  const limits = [`--test-concurrency=${PROCESSES_AT_ONCE}`, `--test-timeout=${TEST_LIMIT_MS}`]
+  const argv = [...loaders, '--test', ...limits, ...args.filter(isForNode), ...writeBatches(folder.path)]
+  const child = spawn(process.execPath, argv, { cwd: ROOT, stdio: 'inherit', env })
+  process.on('SIGINT', () => {}).on('SIGTERM', () => child.kill('SIGTERM'))
+  const limit = setTimeout(() => {
+    say(`\nENDED after ${RUN_LIMIT_MS / 60_000} minutes: something in the tests stays open`)
+    child.kill('SIGTERM')
+  }, RUN_LIMIT_MS)
+  const [code] = await once(child, 'close')
+  clearTimeout(limit)
+  process.exitCode = code ?? 1
+  // After a run of all tests, on one store or the other.
+  if (named.length === 0 && !fast && !heavy) sayWhatIsLeftOut()
+}
+
+/** A file of imports for each process, named in the order in which they are to be started. */
+function writeBatches(folder: string): string[] {
+  return batchesOf(files).map((batch, i) => {
+    const name = join(folder, `${String(i).padStart(4, '0')}.mjs`)
+    const isSuite = onServer && !batch.every(needsServer)
+    const imports = batch.map((file) => `import '${pathToFileURL(resolve(ROOT, file))}'\n`)
+    writeFileSync(name, [...(isSuite ? [DATABASES_ON_SERVER] : []), ...imports].join(''))
+    return name
+  })
 }
 
 function sayWhatIsLeftOut(): void {
-  const say = (text: string): boolean => process.stderr.write(`\n${text}\n`)
   const missing = TOOLS.filter((tool) => (onServer || !SERVER_TOOLS.includes(tool)) && isMissing(tool))
-  if (missing.length > 0) say(`NOT TESTED, because not installed: ${missing.join(', ')}`)
-  if (!canBeOthers()) say('NOT TESTED, because this is not root: what another user may do')
+  if (missing.length > 0) say(`\nNOT TESTED, because not installed: ${missing.join(', ')}`)
+  if (!canBeOthers()) say('\nNOT TESTED, because this is not root: what another user may do')
   if (onServer) return
-  say(`NOT RUN: ${ofServer.length} files of tests on a PostgreSQL server: npm test -- --store postgres`)
-  say(`NOT RUN: ${heavy.length} files of heavy tests: npm test -- --heavy`)
-}
-
-/** A file of imports for each process, named in the order they are to be started. */
-function writeBatches(folder: string): string[] {
-  return KINDS.flatMap(({ has, processes }, kind) =>
-    spread(files.filter(has), processes).map((batch, i) => {
-      const name = join(folder, `${kind}-${i}.mjs`)
-      const imports = batch.map((file) => `import '${pathToFileURL(resolve(ROOT, file))}'\n`)
-      const isSuite = onServer && has !== needsServer
-      writeFileSync(name, [...(isSuite ? [DATABASES_ON_SERVER] : []), ...imports].join(''))
-      return name
-    }),
-  )
+  say(`\nNOT RUN: ${ofServer.length} files of tests on a PostgreSQL server: npm test -- --store postgres`)
+  say(`\nNOT RUN: ${ofHeavy.length} files of heavy tests: npm test -- --heavy`)
 }

@@ -19,8 +19,7 @@ import {
   ROOMS,
   reached,
 } from './support/house.ts'
-import { isQuick } from './support/kinds.ts'
-import { spread } from './support/spread.ts'
+import { isQuick, spread } from './support/kinds.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const FILE_LINES_MAX = 800
