@@ -7,9 +7,9 @@ import { type TestContext, test } from 'node:test'
 import { compile } from '../openapi/compile.ts'
 import { DESCRIPTION } from '../openapi/described.ts'
 import { generateTypes } from '../openapi/generate-types.ts'
-import { blocksOf } from '../support/code-blocks.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { PYTHON, paste } from '../support/process.ts'
+import { blocksOf } from '../support/samples.ts'
 import { freePort } from '../support/within.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -6,8 +6,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { oldExecutable } from '../releases/old-executable.ts'
-import { blocksOf } from '../support/code-blocks.ts'
 import { bootedMachine } from '../support/machines.ts'
+import { blocksOf } from '../support/samples.ts'
 
 const INIT = '/mnt/tranche init --yes --price-feed static:60000 --partner acme --name Acme'
 /** What there is of a unit. */

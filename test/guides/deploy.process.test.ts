@@ -6,9 +6,9 @@ import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { makeCertificate } from '../support/certificate.ts'
-import { blocksOf } from '../support/code-blocks.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/machines.ts'
+import { blocksOf } from '../support/samples.ts'
 import { hasTool } from '../support/tools.ts'
 
 const FOLDER = join(import.meta.dirname, '../../deploy')

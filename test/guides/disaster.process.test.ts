@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { formatInstant } from '../../src/core/time.ts'
 import { machine } from '../../src/machine.ts'
-import { blocksOf } from '../support/code-blocks.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { paste, startServe, WITH_OPS } from '../support/process.ts'
+import { blocksOf } from '../support/samples.ts'
 import { fill, PLAN, USER } from '../support/service.ts'
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/disaster.md'), 'utf8')

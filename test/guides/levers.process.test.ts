@@ -18,8 +18,8 @@ import {
   USERS,
 } from '../http/steps.ts'
 import { startTicker } from '../price/ticker.ts'
-import { blocksOf } from '../support/code-blocks.ts'
 import { paste } from '../support/process.ts'
+import { blocksOf } from '../support/samples.ts'
 import { fill, type Service, startService } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { EXIT } from '../../src/cli/exit-codes.ts'
 import { VITAL_FINDINGS } from '../../src/core/findings.ts'
-import { blocksOf } from '../support/code-blocks.ts'
 import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/machines.ts'
+import { blocksOf } from '../support/samples.ts'
 import { hasTool } from '../support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

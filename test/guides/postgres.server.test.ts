@@ -5,8 +5,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { blocksOf } from '../support/code-blocks.ts'
 import { hasOwnMachine, onOwnMachine, SYSLOG } from '../support/machines.ts'
+import { blocksOf } from '../support/samples.ts'
 import { hasTool } from '../support/tools.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -5,9 +5,9 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, symlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { blocksOf } from '../support/code-blocks.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { EXECUTABLE, paste } from '../support/process.ts'
+import { blocksOf } from '../support/samples.ts'
 import { freePort } from '../support/within.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -1,4 +1,4 @@
-// Small things that several tests begin with: a price history, a tier, a place to write to.
+// Small things that several tests begin with: a price history, a tier, the code of a page, a place to write to.
 
 import { statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -29,6 +29,12 @@ export const tier = (more: Partial<Tier> = {}): Tier => ({
   monthlyMinimum: usd('0.00'),
   ...more,
 })
+
+// The code of a page.
+
+/** The code blocks of a language, in their order. */
+export const blocksOf = (page: string, language: string): string[] =>
+  [...page.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, block = '']) => block)
 
 // Where tests make their temporary files: in memory if there is a folder for it with room for what they write.
 
