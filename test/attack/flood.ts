@@ -3,20 +3,21 @@
 // when one is missed by far. A machine that has other things to do is slower at everything: a server that does nothing
 // is flooded in the same way first.
 
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
-import { Agent, createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { Agent, request } from 'node:http'
 import { join, resolve } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { issueKey } from '../../src/keys.ts'
 import { machine } from '../../src/machine.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
+import { startBare, startHelper } from '../bench/helper.ts'
+import { head } from '../http/raw.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { addCrowd } from '../support/large-database.ts'
 import { finish, type Program, SOURCE, start } from '../support/process.ts'
 import { AUDIT, USER } from '../support/service.ts'
+import type { Done, Job } from './stampede.ts'
 
 const CONNECTIONS = 64
 const FLOOD_MS = 4_000
@@ -29,6 +30,7 @@ const BY_FAR = 5
 const FLOOR_MS = 10
 const CROWD = 20_000
 
+type Ending = { after: (clean: () => unknown) => void }
 type Ask = { method: string; path: string; body?: unknown }
 const FLOODS: Record<string, Ask> = {
   'GET /me': { method: 'GET', path: '/partner/v1/me' },
@@ -56,18 +58,15 @@ async function ask(url: string, key: string | null, { method, path, body }: Ask)
   return response.statusCode
 }
 
-/** In a process of its own: calls without a break until it is ended. */
-async function flood(url: string, key: string, what: string): Promise<void> {
-  const each = FLOODS[what] as Ask
-  let calls = 0
-  setInterval(() => process.stdout.write(`${calls}\n`), 200)
-  const connection = async (): Promise<void> => {
-    for (;;) {
-      await ask(url, key, each)
-      calls += 1
-    }
-  }
-  await Promise.all(Array.from({ length: CONNECTIONS }, connection))
+/** Begins a flood from a process of its own. What it returns ends it, and answers how many calls were answered. */
+async function flood(stage: Ending, url: string, key: string, { method, path, body }: Ask) {
+  const text = body === undefined ? '' : JSON.stringify(body)
+  const lines = text === '' ? [] : ['Content-Type: application/json', `Content-Length: ${text.length}`]
+  const script = join(import.meta.dirname, 'stampede.ts')
+  const { ask } = await startHelper<Job, Done>(stage, script)
+  const requests = [head(method, path, key, lines) + text]
+  await ask({ kind: 'flood', url, connections: CONNECTIONS, requests })
+  return async (): Promise<number> => (await ask({ kind: 'stop' })).calls
 }
 
 /** Calls one after the other, some milliseconds apart. Returns the 99th percentile of what they took. */
@@ -82,50 +81,17 @@ async function sample(url: string, key: string | null, each: Ask): Promise<numbe
   return times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN
 }
 
-/** In a process of its own, which has nothing else to do: what three callers notice, as JSON. */
-async function sampleAll(url: string, key: string): Promise<void> {
-  const [read, write, health] = await Promise.all([
-    sample(url, key, { method: 'GET', path: '/partner/v1/me' }),
-    sample(url, key, { method: 'POST', path: '/partner/v1/users', body: USER }),
-    sample(url, null, HEALTH),
-  ])
-  process.stdout.write(`${JSON.stringify({ read, write, health })}\n`)
-}
-
-/** In a process of its own: a server that answers and does nothing else. */
-async function bare(): Promise<void> {
-  const server = createServer((_, response) => response.end('{}')).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}\n`)
-}
-
-/** Another process of this file. It has said its first word when this resolves. */
-async function another(...argv: string[]) {
-  const child = spawn(process.execPath, [...process.execArgv, import.meta.filename, ...argv])
-  let said = ''
-  child.stdout.on('data', (text) => {
-    said = String(text).trim()
-  })
-  await once(child.stdout, 'data')
-  const end = async () => {
-    child.kill()
-    await once(child, 'close')
-  }
-  return { said: () => said, end }
-}
-
 /** How much slower than it should be this machine is just now. */
-async function slowness(): Promise<number> {
-  const server = await another('bare')
-  const flood = await another(server.said(), 'none', 'GET /me')
-  const p99 = await sample(server.said(), null, HEALTH)
-  await flood.end()
-  await server.end()
+async function slowness(stage: Ending & { folder: string }): Promise<number> {
+  const { url } = await startBare(stage, 'node:http')
+  const endFlood = await flood(stage, url, 'none', HEALTH)
+  const p99 = await sample(url, null, HEALTH)
+  await endFlood()
   process.stdout.write(`${'a server that does nothing'.padEnd(22)}: p99 ${p99.toFixed(1)} ms\n`)
   return Math.max(1, p99 / FLOOR_MS)
 }
 
-type Place = { stage: { after: (clean: () => unknown) => void }; cwd: string; program: Program }
+type Place = { stage: Ending; cwd: string; program: Program }
 
 /** Starts serve with its log in a file, as a service has it: a reader of a pipe would slow it down. */
 async function serveInto(log: string, { stage, cwd, program }: Place): Promise<string> {
@@ -144,6 +110,7 @@ async function serveInto(log: string, { stage, cwd, program }: Place): Promise<s
 }
 
 type Scene = {
+  stage: Ending
   url: string
   /** Runs an operator's command; answers how long it took. */
   command: (...argv: string[]) => Promise<number>
@@ -154,20 +121,24 @@ type Scene = {
 }
 
 /** What is noticed of one flood, as a multiple of the goal that it misses most. */
-async function noticed(what: string, { url, command, attacker, other, spare }: Scene): Promise<number> {
+async function noticed(
+  what: string,
+  { stage, url, command, attacker, other, spare }: Scene,
+): Promise<number> {
   const { keyId } = await spare()
-  const flooding = await another(url, attacker, what)
+  const endFlood = await flood(stage, url, attacker, FLOODS[what] as Ask)
   // A process that has just been started compiles what it runs; that is over soon, and not what a flood does.
   await wait(WARM_UP_MS)
-  const sampling = await another('sample', url, other)
-  const { read, write, health } = JSON.parse(sampling.said())
-  await sampling.end()
+  const [read, write, health] = await Promise.all([
+    sample(url, other, { method: 'GET', path: '/partner/v1/me' }),
+    sample(url, other, { method: 'POST', path: '/partner/v1/users', body: USER }),
+    sample(url, null, HEALTH),
+  ])
   // What a command takes that only reads is what it costs to start one beside the flood.
   const start = await command('key', 'list', 'gone')
   const revoke = (await command('key', 'revoke', keyId)) - start
   const disable = (await command('partner', 'disable', 'gone')) - start
-  const calls = flooding.said()
-  await flooding.end()
+  const calls = await endFlood()
   const ms = (value: number) => `${Math.round(value)} ms`.padStart(8)
   process.stdout.write(
     `${what.padEnd(22)} others' GET p99 ${ms(read)}, POST p99 ${ms(write)}, /healthz p99 ${ms(health)}, ` +
@@ -197,7 +168,7 @@ async function attack(program: Program): Promise<boolean> {
     await store.addPartner({ partnerSlug: slug, name: slug }, AUDIT)
   const [crowd, other] = [await keyOf('crowd'), await keyOf('other')]
   addCrowd(file, crowd.tenantId, { user: 'crowd', plans: CROWD, status: 'pending' })
-  let slow = await slowness()
+  let slow = await slowness({ ...stage, folder: cwd })
   let held = true
   try {
     const url = await serveInto(join(cwd, 'serve.log'), { stage, cwd, program })
@@ -208,6 +179,7 @@ async function attack(program: Program): Promise<boolean> {
       return performance.now() - from
     }
     const scene: Scene = {
+      stage,
       url,
       command,
       attacker: crowd.secret,
@@ -217,7 +189,7 @@ async function attack(program: Program): Promise<boolean> {
     for (const what of Object.keys(FLOODS)) {
       const times = await noticed(what, scene)
       // It may have become busier than it was. What is flooded again would not be the same: a disable is done once.
-      if (times / slow >= BY_FAR) slow = Math.max(slow, await slowness())
+      if (times / slow >= BY_FAR) slow = Math.max(slow, await slowness({ ...stage, folder: cwd }))
       const missed = times / slow
       if (missed >= 1) process.stdout.write(`${what}: ${missed.toFixed(1)} times a goal\n`)
       held &&= missed < BY_FAR
@@ -230,10 +202,5 @@ async function attack(program: Program): Promise<boolean> {
   return held
 }
 
-const [first, ...rest] = process.argv.slice(2)
-if (first === 'bare') await bare()
-else if (first === 'sample') {
-  await sampleAll(rest[0] ?? '', rest[1] ?? '')
-  agent.destroy()
-} else if (rest.length === 2) await flood(first ?? '', rest[0] ?? '', rest[1] ?? '')
-else process.exitCode = (await attack(first === undefined ? SOURCE : [resolve(first)])) ? 0 : 1
+const [program] = process.argv.slice(2)
+process.exitCode = (await attack(program === undefined ? SOURCE : [resolve(program)])) ? 0 : 1

@@ -7,11 +7,11 @@ import type { TestContext } from 'node:test'
 import { temporaryFolder } from './database.ts'
 import { hasTool } from './tools.ts'
 
-export type Browser = {
+type Browser = {
   /** Opens a page of its own and waits until it is loaded. Cookies are shared by all pages of a browser. */
   open: (url: string, look?: Look) => Promise<Page>
 }
-export type Look = {
+type Look = {
   width?: number
   height?: number
   dark?: boolean
@@ -19,7 +19,7 @@ export type Look = {
   /** Takes a certificate that nobody has signed. */
   trusting?: boolean
 }
-export type Scheme = 'dark' | 'light'
+type Scheme = 'dark' | 'light'
 export type Page = {
   /**
    * What an expression of JavaScript gives, as JSON would carry it; a promise is awaited. The page's CSP does not

@@ -198,7 +198,7 @@ const TRANCHES = 4
 export const tradesIn = ({ plans, days }: Pick<Year, 'plans' | 'days'>): number => plans * days * TRANCHES
 
 /** What differs between the stores, in the SQL of a year. */
-export type YearDialect = { hex: Hex; sha256: (text: string) => string }
+type YearDialect = { hex: Hex; sha256: (text: string) => string }
 
 /**
  * A year as passes, partners and feeds leave it: daily plans of 60 USD, each day's window with four fills of 15 USD,
@@ -326,7 +326,7 @@ function add(db: Database, fillings: readonly Filling[]): void {
 
 // One user with a crowd of plans, each with an execution out, put in by SQL: what a partner could build up in weeks.
 
-export type Crowd = { user: string; plans: number; status: 'pending' | 'sent' }
+type Crowd = { user: string; plans: number; status: 'pending' | 'sent' }
 
 /** Adds the user and the plans to a tenant. A sent execution is under a lease until five minutes after T0. */
 export function addCrowd(file: string, tenantId: number, { user, plans, status }: Crowd): void {
