@@ -170,50 +170,37 @@ export const onFile: Backend = {
   },
 
   raw: (stage) => startRaw(stage, 'file'),
-  watchCommits: async (file) => new CommitWatch(file),
+  watchCommits: async (file) => watchCommits(file),
   sizeMib: async (file) => (statSync(file).size + walBytes(file)) / MIB,
   walBytes: async () => Number.NaN,
 }
 
-// How long a program goes between two commits, seen from outside: while it works, others wait for its lock.
-
 const LOOK_MS = 1
 
-/** Asks a database of its own connection, every millisecond, whether another one has committed. */
-class CommitWatch implements Commits {
-  readonly #db: Database
-  readonly #gaps: number[] = []
-  readonly #timer: NodeJS.Timeout
-  #version: unknown
-  #at: number | null = null
-
-  constructor(file: string) {
-    this.#db = openFile(file)
-    this.#version = this.#look()
-    this.#timer = setInterval(() => this.#note(), LOOK_MS)
-  }
-
-  #look(): unknown {
-    return this.#db.pragma('data_version', { simple: true })
-  }
-
-  #note(): void {
-    const version = this.#look()
-    if (version === this.#version) return
-    this.#version = version
+/**
+ * How long a program goes between two commits, seen from outside: while it works, others wait for its lock. Asks a
+ * database of its own connection, every millisecond, whether another one has committed.
+ */
+function watchCommits(file: string): Commits {
+  const db = openFile(file)
+  const look = (): unknown => db.pragma('data_version', { simple: true })
+  const gaps: number[] = []
+  let version = look()
+  let at: number | null = null
+  const timer = setInterval(() => {
+    const seen = look()
+    if (seen === version) return
+    version = seen
     const now = performance.now()
-    if (this.#at !== null) this.#gaps.push(now - this.#at)
-    this.#at = now
-  }
-
-  async end(): Promise<void> {
-    clearInterval(this.#timer)
-    this.#db.close()
-  }
-
-  /** The milliseconds between two commits, at this share of them; the first commit has none before it. */
-  between(share: number): number {
-    return percentile(this.#gaps, share)
+    if (at !== null) gaps.push(now - at)
+    at = now
+  }, LOOK_MS)
+  return {
+    async end() {
+      clearInterval(timer)
+      db.close()
+    },
+    between: (share) => percentile(gaps, share),
   }
 }
 

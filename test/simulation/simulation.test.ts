@@ -1,15 +1,10 @@
-// The simulation itself: its model shares nothing with the program, it leaves nothing behind, and a failing trace is
-// cut down.
+// The simulation itself: its model shares nothing with the program, and a failing trace is cut down.
 
 import assert from 'node:assert/strict'
-import { globSync, readdirSync, readFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { test } from 'node:test'
-import { machineAt } from '../../src/machine.ts'
-import { openShell, succeed, T0 } from '../support/service.ts'
 import { type Action, shrink } from './action.ts'
-import { unseenFlip } from './system/copies.ts'
 
 const ROOM = 'test/simulation'
 
@@ -30,22 +25,6 @@ test('the model leads to no file of the program and to no package', () => {
   for (const file of globSync(`${ROOM}/model/*.ts`)) follow(file, seen, outside)
   assert.ok(seen.size > 8, [...seen].join(' '))
   assert.deepEqual(outside, [])
-})
-
-// Flipping bits of copies, thousands of times in one process, leaves nothing of them behind.
-
-test('a flipped copy leaves no folder and no listener', async (t) => {
-  const shell = openShell(t)
-  await succeed(shell, 'partner', 'create', 'acme', '--name', 'Acme')
-  const { machine } = machineAt(T0)
-  const left = () => [
-    process.listenerCount('exit'),
-    readdirSync(tmpdir()).filter((name) => name.startsWith('tranche-flipped-')),
-  ]
-  const before = left()
-  for (let flips = 0; flips < 3; flips += 1)
-    assert.equal(await unseenFlip({ address: shell.file, machine }, [flips / 3]), null)
-  assert.deepEqual(left(), before)
 })
 
 // A failing trace is cut down to the actions that it takes.
