@@ -16,7 +16,7 @@ import { startBare, startLoad } from './helper.ts'
 import { serve } from './program.ts'
 import { readReport } from './report.ts'
 import { type Figures, hasFailed, type Result, type Row } from './row.ts'
-import { ROWS } from './rows.ts'
+import { POSTGRES_ROWS, ROWS } from './run.ts'
 
 const RUN = join(import.meta.dirname, 'run.ts')
 /** What it loads is compiled once, and not in each of these runs. */
@@ -134,7 +134,6 @@ test('the page about performance explains every row', async () => {
     explained,
     ROWS.map(({ name }) => name),
   )
-  const { POSTGRES_ROWS } = await import('./rows.ts')
   const onServer = page.split('## On PostgreSQL')[1] ?? ''
   for (const { name } of POSTGRES_ROWS)
     if (!explained.includes(name)) assert.ok(onServer.includes(`| \`${name}\` |`), name)
