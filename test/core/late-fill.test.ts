@@ -3,13 +3,21 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { confirm, type LateFill } from '../../src/core/confirmation.ts'
+import { type Confirmation, confirm, type LateFill } from '../../src/core/confirmation.ts'
 import { type Execution, type ExecutionId, isOpen } from '../../src/core/execution.ts'
-import { type Adjustment, acceptLate, adjust, amountsOf } from '../../src/core/late-fill.ts'
+import {
+  type Adjustment,
+  acceptLate,
+  adjust,
+  amountsOf,
+  chosen,
+  feeOf,
+  undecided,
+} from '../../src/core/late-fill.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
-import { type Fill, spentBy, type Trade } from '../../src/core/partner-report.ts'
+import { type Fill, type Fill, type Report, spentBy, spentBy, type Trade, type Trade } from '../../src/core/partner-report.ts'
 import { Problem } from '../../src/core/problem.ts'
-import type { Instant } from '../../src/core/time.ts'
+import { type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { close, opening, reserve, settle, type Window } from '../../src/core/window.ts'
 
 const NOW = Date.UTC(2026, 0, 5) as Instant
@@ -110,46 +118,44 @@ const ordersOf = (trade: Trade | null, adjustments: Adjustment[]): string[] => [
   ...adjustments.flatMap(({ partnerOrderId }) => partnerOrderId ?? []),
 ]
 
-function take(book: Book, { kind, page: number, order, cents }: Step): string {
+/** What a partner and an operator may say of an execution; what core makes of it goes into the book. */
+function voicesOf(book: Book, number = 0) {
   const page = book.pages[number]
   assert.ok(page)
-  const { execution, trade, late, adjustments } = page
   const seen = (partnerOrderId: string) => ({
-    execution,
+    execution: page.execution,
     window: book.window,
-    trade,
-    lateFills: late,
-    adjustments,
+    trade: page.trade,
+    lateFills: page.late,
+    adjustments: page.adjustments,
     latestId: book.adjusted,
     latestRecordedAt: null,
     orderHeldBy:
       book.pages.find((one) => one !== page && ordersOf(one.trade, one.adjustments).includes(partnerOrderId))
         ?.execution.executionId ?? null,
   })
-  const dollars = (BigInt(cents) * 1_000_000n) as Usd
-  switch (kind) {
-    case 'close':
-      if (book.window.closed === null) book.window = close(book.window, NOW, 'ended')
-      return kind
-    case 'cancel':
-      if (!isOpen(execution)) return 'nothing'
-      book.window = settle(book.window, RESERVED, 0n as Usd)
-      page.execution = { ...execution, status: 'cancelled', cancelledAt: NOW }
-      return kind
-    case 'adjust': {
-      const right = { usd: dollars, btc: btc(cents === 0 ? '0' : '0.0001'), reason: 'wrong' }
-      const made = adjust(seen(''), right, NOW)
+  return {
+    page,
+
+    report(said: Report, now = NOW): Confirmation['kind'] {
+      const answer = confirm(seen(said.partnerOrderId), said, now)
+      if (answer.kind === 'recorded') {
+        book.window = answer.window
+        Object.assign(page, { execution: answer.execution, trade: answer.trade })
+      }
+      if (answer.kind === 'refused' && answer.keeping === 'new') {
+        book.reports += 1
+        const { report, reason } = answer
+        const undecided = { acceptedAt: null, decidedAt: null, decisionReason: null }
+        page.late.push({ reportId: book.reports, report, reason, receivedAt: now, ...undecided })
+      }
+      return answer.kind
+    },
+
+    accept(one: LateFill, now = NOW): 'accepted as a trade' | 'accepted as an adjustment' {
+      const made = acceptLate(seen(one.report.partnerOrderId), one, now)
       book.window = made.window
-      page.adjustments.push(made.adjustment)
-      book.adjusted += 1
-      return kind
-    }
-    case 'accept': {
-      const one = late[cents % (late.length || 1)]
-      if (!one) return 'nothing'
-      const made = acceptLate(seen(one.report.partnerOrderId), one, NOW)
-      book.window = made.window
-      one.acceptedAt = NOW
+      one.acceptedAt = now
       if (made.kind === 'recorded') {
         Object.assign(page, { execution: made.execution, trade: made.trade })
         assert.equal(spentBy(made.trade.report), one.report.usdAmount)
@@ -158,42 +164,237 @@ function take(book: Book, { kind, page: number, order, cents }: Step): string {
       page.adjustments.push(made.adjustment)
       book.adjusted += 1
       return 'accepted as an adjustment'
-    }
-    default: {
-      const partnerOrderId = `o${order}`
-      const common = { partnerOrderId, executedAt: null }
-      const said =
-        kind === 'fail'
-          ? ({ status: 'failed', ...common, failureReason: null } as const)
-          : fillOf(common, (dollars + 1n) as Usd)
-      const answer = confirm(seen(partnerOrderId), said, NOW)
-      if (answer.kind === 'recorded') {
-        book.window = answer.window
-        Object.assign(page, { execution: answer.execution, trade: answer.trade })
-      }
-      if (answer.kind === 'refused' && answer.keeping === 'new') {
-        book.reports += 1
-        const { report, reason } = answer
-        late.push({
-          reportId: book.reports,
-          report,
-          reason,
-          receivedAt: NOW,
-          acceptedAt: null,
-          decidedAt: null,
-          decisionReason: null,
-        })
-      }
-      return answer.kind
-    }
+    },
+
+    adjust(dollars: Usd, now = NOW): void {
+      const made = adjust(
+        seen(''),
+        { usd: dollars, btc: btc(dollars === 0n ? '0' : '0.0001'), reason: 'wrong' },
+        now,
+      )
+      book.window = made.window
+      page.adjustments.push(made.adjustment)
+      book.adjusted += 1
+    },
+
+    cancel(): void {
+      book.window = settle(book.window, RESERVED, 0n as Usd)
+      page.execution = { ...page.execution, status: 'cancelled', cancelledAt: NOW }
+    },
   }
 }
 
-const fillOf = (common: { partnerOrderId: string; executedAt: null }, usdAmount: Usd): Fill => ({
+function take(book: Book, { kind, page: number, order, cents }: Step): string {
+  const { page, ...voices } = voicesOf(book, number)
+  const dollars = (BigInt(cents) * 1_000_000n) as Usd
+  switch (kind) {
+    case 'close':
+      if (book.window.closed === null) book.window = close(book.window, NOW, 'ended')
+      return kind
+    case 'cancel':
+      if (!isOpen(page.execution)) return 'nothing'
+      voices.cancel()
+      return kind
+    case 'adjust':
+      voices.adjust(dollars)
+      return kind
+    case 'accept': {
+      const one = page.late[cents % (page.late.length || 1)]
+      return one ? voices.accept(one) : 'nothing'
+    }
+    case 'fail':
+      return voices.report(failed(`o${order}`))
+    default:
+      return voices.report(fill(`o${order}`, (dollars + 1n) as Usd))
+  }
+}
+
+const fill = (partnerOrderId: string, usdAmount: Usd, partnerFee: Usd | null = null): Fill => ({
   status: 'filled',
-  ...common,
+  partnerOrderId,
+  executedAt: null,
   usdAmount,
   btcAmount: btc('0.0001'),
   executionPrice: price('60000'),
-  partnerFee: null,
+  partnerFee,
+})
+
+const failed = (partnerOrderId: string): Report => ({
+  status: 'failed',
+  partnerOrderId,
+  executedAt: null,
+  failureReason: null,
+})
+
+// What single reports lead to, once an operator accepts them.
+
+type Voices = ReturnType<typeof voicesOf>
+const LATER = plus(NOW, MINUTE_MS)
+
+/** Reports of one execution in turn, the last of which is kept. */
+function kept(...said: Report[]): Voices & { book: Book; last: () => LateFill } {
+  const book = fresh()
+  const voices = voicesOf(book)
+  const answers = said.map((one) => voices.report(one))
+  assert.equal(answers.at(-1), 'refused')
+  return { book, ...voices, last: () => voices.page.late.at(-1) ?? assert.fail('nothing is kept') }
+}
+
+const ACCEPTED: [what: string, said: Report[], as: string, spent: string, excess: string][] = [
+  ['above the reservation', [fill('o1', usd('14'))], 'accepted as a trade', '10', '4'],
+  ['after a failure', [failed('o1'), fill('o1', usd('9'))], 'accepted as an adjustment', '9', '0'],
+  [
+    'a further purchase',
+    [fill('o1', usd('10')), fill('o2', usd('6'))],
+    'accepted as an adjustment',
+    '10',
+    '6',
+  ],
+]
+for (const [what, said, as, spent, excess] of ACCEPTED) {
+  test(`a late fill is recorded to the cent once accepted: ${what}`, () => {
+    const { book, page, accept, report, last } = kept(...said)
+    assert.equal(accept(last(), LATER), as)
+    assert.deepEqual([book.window.spent, book.window.excess], [usd(spent), usd(excess)])
+    assert.equal(report(last().report), 'replayed')
+    assert.throws(() => accept(last()), /^Problem: Report 1 has been accepted already/)
+    // It was made when its report came, unless that says otherwise.
+    assert.equal(page.adjustments[0]?.fill?.executedAt ?? page.trade?.receivedAt, NOW)
+  })
+}
+
+const UNACCEPTABLE: [what: string, story: () => [accept: Voices['accept'], one: LateFill], why: RegExp][] = [
+  [
+    'an order that another execution holds',
+    () => {
+      const { book, accept, last } = kept(fill('o1', usd('14')))
+      voicesOf(book, 1).report(fill('o1', usd('10')))
+      return [accept, last()]
+    },
+    /^Problem: partner_order_id o1 is already recorded for execution exec_1/,
+  ],
+  [
+    'what was confirmed since',
+    () => {
+      const { page, accept, report } = voicesOf(fresh())
+      for (const status of ['pending', 'sent'] as const) {
+        page.execution = { ...page.execution, status }
+        report(fill('o1', usd('9')))
+      }
+      return [accept, page.late[0] ?? assert.fail('nothing is kept')]
+    },
+    /^Problem: Report 1 is on record: the partner sent it again/,
+  ],
+  [
+    'a further purchase in another version',
+    () => {
+      const { accept, report, last } = kept(fill('o1', usd('10')), fill('o2', usd('5')))
+      accept(last())
+      report(fill('o2', usd('6')))
+      return [accept, last()]
+    },
+    /o2 is recorded already as a further purchase: say with "trade adjust".* end report 2 with "execution dismiss-late"/,
+  ],
+  [
+    'a further purchase from before an adjustment: it may be in that sum',
+    () => {
+      const { accept, adjust, last } = kept(fill('o1', usd('10')), fill('o2', usd('5')))
+      adjust(usd('15'))
+      return [accept, last()]
+    },
+    /o2 was reported before the execution was adjusted: say with "trade adjust"/,
+  ],
+  [
+    'the first order, when all were adjusted together',
+    () => {
+      const { accept, adjust, report, last } = kept(fill('o1', usd('10')), fill('o2', usd('5')))
+      accept(last())
+      adjust(usd('14'))
+      report(fill('o1', usd('9')), LATER)
+      return [accept, last()]
+    },
+    /o1 was adjusted together with others/,
+  ],
+  [
+    'the first order without anything new',
+    () => {
+      const { accept, last } = kept(fill('o1', usd('9'), usd('0.10')), fill('o1', usd('9')))
+      return [accept, last()]
+    },
+    /o1 is on record with 9\.00 USD .*nothing is left to record: end report 1 with "execution dismiss-late"/,
+  ],
+  [
+    'more than anybody buys',
+    () => {
+      const { accept, last } = kept(fill('o1', usd('1000000001')))
+      return [accept, last()]
+    },
+    /A fill is at most 1,000,000,000 USD/,
+  ],
+]
+for (const [what, story, why] of UNACCEPTABLE) {
+  test(`it is not accepted, and why is said: ${what}`, () => {
+    const [accept, one] = story()
+    assert.throws(() => accept(one, LATER), why)
+    assert.equal(one.acceptedAt, null)
+  })
+}
+
+test('a further purchase that was reported after an adjustment is added to it', () => {
+  const { book, page, accept, adjust, report, last } = kept(failed('o1'), fill('o2', usd('6')))
+  adjust(usd('6'))
+  report(fill('o3', usd('2')), LATER)
+  accept(last(), LATER)
+  assert.deepEqual([book.window.spent, page.adjustments.at(-1)?.partnerOrderId], [usd('8'), 'o3'])
+})
+
+test('another report of the same order replaces its fee, one without a fee leaves it, and so does an operator', () => {
+  const { page, accept, adjust, report, last } = kept(
+    fill('o1', usd('5'), usd('0.05')),
+    fill('o1', usd('6'), usd('0.02')),
+  )
+  const fees = () => feeOf(page.trade ?? assert.fail('no trade'), page.adjustments)
+  const after = (said: Report) => {
+    report(said)
+    accept(last())
+    return fees()
+  }
+  accept(last())
+  assert.equal(fees(), usd('0.02'))
+  assert.equal(after(fill('o1', usd('7'))), usd('0.02'))
+  assert.equal(after(fill('o2', usd('1'), usd('0.01'))), usd('0.03'))
+  assert.equal(after(fill('o1', usd('7'), usd('0.09'))), usd('0.10'), 'the fee alone')
+  assert.deepEqual(
+    page.adjustments.map((one) => [one.usd, one.fill?.partnerFee]),
+    [
+      [usd('1'), usd('-0.03')],
+      [usd('1'), null],
+      [usd('1'), usd('0.01')],
+      [usd('0'), usd('0.07')],
+    ],
+  )
+  adjust(usd('4'))
+  assert.deepEqual([fees(), page.adjustments.at(-1)?.fill], [usd('0.10'), null])
+})
+
+test('the late fill that is meant is the one that is named, or the only one that nobody has decided on', () => {
+  const { page, report } = kept(failed('o0'), fill('o1', usd('1')))
+  for (const order of ['o2', 'o3']) report(fill(order, usd('1')))
+  const [first, second, third] = page.late
+  assert.ok(first && second && third)
+  const of = (reportId: number | null) => () => chosen({ executionId: 'exec_0', reportId }, page.late)
+  const left = (reportId: number | null) =>
+    undecided({ executionId: 'exec_0', reportId }, page.late, false).map((one) => one.reportId)
+  assert.throws(of(null), /has several late fills to decide on \(1, 2, 3\): name one with --report/)
+  first.decidedAt = NOW
+  assert.equal(of(1)(), first, 'decided or not')
+  assert.deepEqual([left(2), left(null)], [[2], [2, 3]])
+  assert.throws(() => left(1), /has no late fill 1 to decide on/)
+  second.decidedAt = NOW
+  assert.equal(of(null)(), third)
+  third.decidedAt = NOW
+  assert.throws(of(null), /has no late fill left to decide on\. Decided already: 1, 2, 3\./)
+  assert.throws(of(4), /has no late fill 4 to decide on/)
+  assert.throws(() => left(null), /has no late fill to decide on/)
+  assert.deepEqual(undecided({ executionId: 'exec_0', reportId: null }, page.late, true), [])
 })

@@ -136,6 +136,8 @@ export const lateFillContract: Contract = {
     const { trade } = (await store.findExecution(executionId)) ?? {}
     assert.deepEqual([trade?.receivedAt, trade?.recordedAt], [T0, world.now()], 'dated by its first report')
     await assert.rejects(accept(world, executionId, 1), problem('late_fill_conflict'))
+    const reasons = (await store.findExecution(executionId))?.lateFills.map((one) => one.decisionReason)
+    assert.deepEqual(reasons, ['the same report was recorded', null, null])
   },
 
   'an execution whose report is accepted while it is pending is filled, and never handed out': async (
@@ -366,6 +368,13 @@ export const adjustmentContract: Contract = {
     )
     const [line] = await store.readAdjustmentLines(JANUARY, EVERYBODY, page)
     assert.deepEqual([line?.adjustment.fill, line?.original.receivedAt], [fill, receivedAt])
+    // Its order is held like that of a trade.
+    await link(store, acme, 'u2')
+    await sendPlan(store, acme, { partnerUserId: 'u2', partnerPlanId: 'p2' })
+    await tick(world, '60000')
+    const [other] = await poll(store, acme)
+    const taken = await report(store, acme, other?.executionId ?? '', more)
+    assert.ok(taken.kind === 'refused' && problem('order_id_taken')(taken.problem))
   },
 
   'the check finds an adjustment that says something else than its report': async ({ another }) => {
