@@ -99,6 +99,13 @@ const RESENDS: Case[] = [
     request: { amount: usd('61') },
     outcome: 'reset',
   },
+  { what: 'a pause with another amount', request: { status: 'paused', amount: usd('61') }, outcome: 'reset' },
+  {
+    what: 'a paused plan made active with smart timing off',
+    plan: { status: 'paused' },
+    request: { status: 'active', smartTimingEnabled: false },
+    outcome: 'reset',
+  },
   { what: 'a cancel', request: { status: 'cancelled' }, outcome: 'cancelled' },
   {
     what: 'a cancel with another amount',
@@ -251,6 +258,9 @@ const REFUSALS: [
   [{ status: 'cancelled' }, { status: 'active' }, 'disabled', 'plan_cancelled'],
   [{}, { partnerUserId: 'u2', status: 'cancelled' }, 'disabled', 'plan_bound_elsewhere'],
   [{ status: 'cancelled' }, { status: 'cancelled' }, 'disabled', null],
+  [{ status: 'cancelled' }, {}, 'disabled', null],
+  [{ status: 'cancelled' }, { status: 'paused' }, 'disabled', 'plan_cancelled'],
+  [{}, {}, null, 'user_never_linked'],
   [{}, { partnerUserId: 'u2' }, 'linked', 'plan_bound_elsewhere'],
   [{ status: 'cancelled' }, { partnerUserId: 'u2' }, 'linked', 'plan_bound_elsewhere'],
   [{ status: 'cancelled' }, { status: 'active' }, 'linked', 'plan_cancelled'],

@@ -1,18 +1,16 @@
-// Plans: every state against every request, with what becomes of the window and the executions.
+// Users and plans over HTTP: the answers, each refusal, and a plan's next step.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, formatInstant, type Instant, MINUTE_MS } from '../../src/core/time.ts'
 import { startBench } from '../sandbox/bench.ts'
-import { AUDIT, fill, PLAN, type Service, startService, T0 } from '../support/service.ts'
+import { AUDIT, fill, PLAN, type Service, startService, T0, USER } from '../support/service.ts'
 import {
   assertSound,
   confirmPath,
   EXECUTIONS,
-  executionsOf,
   type Json,
   LOW_PRICE,
-  ledgerOf,
   link,
   PLANS,
   PRICE,
@@ -21,137 +19,92 @@ import {
   poll,
   setUser,
   succeed,
+  USERS,
+  userPath,
   windowsOf,
 } from './steps.ts'
 
-const STATES = ['none', 'active', 'paused', 'cancelled'] as const
-type State = (typeof STATES)[number]
-
-/** What a plan that has fired twice (10.00 sent, 10.00 pending, of 60.00) has in its windows afterwards. */
-const WINDOWS = {
-  none: [],
-  opened: ['0.00 0.00 0.00 open'],
-  kept: ['20.00 0.00 0.00 open'],
-  reset: ['20.00 0.00 40.00 reset', '0.00 0.00 0.00 open'],
-  // By a plan cancel: both reservations went back before the window closed.
-  ended: ['0.00 0.00 60.00 cancelled'],
-  // By a user disable: the window stays, its reservations are back.
-  refunded: ['0.00 0.00 0.00 open'],
-} as const
-type Effect = keyof typeof WINDOWS
-
-const EXECUTION_STATES: Record<Effect, readonly string[]> = {
-  none: [],
-  opened: [],
-  kept: ['sent', 'pending'],
-  reset: ['sent', 'pending'],
-  ended: ['cancelled', 'cancelled'],
-  refunded: ['cancelled', 'cancelled'],
-}
-
-type Cell = `${number} ${'none' | 'active' | 'paused' | 'cancelled'} ${Effect}`
-type Verb = { name: string; body: Json | null; disabled?: true; cells: Record<State, Cell> }
-
-const row = (name: string, body: Json | null, cells: [Cell, Cell, Cell, Cell], disabled?: true): Verb => ({
-  name,
-  body,
-  cells: { none: cells[0], active: cells[1], paused: cells[2], cancelled: cells[3] },
-  ...(disabled && { disabled }),
-})
-
-const AMOUNT = { amount_usd: '90.00' }
-const WEEKLY = { frequency: 'weekly' }
 const OFF = { smart_timing_enabled: false }
-const FUTURE = { start_date: '2026-02-01' }
 
-// biome-ignore format: a table is read by its columns
-const VERBS: readonly Verb[] = [
-  // The columns: none, active, paused, cancelled.
-  row('sent again', {},                              ['200 active opened',    '200 active kept',      '200 paused kept',      '200 cancelled ended']),
-  row('active', { status: 'active' },                ['200 active opened',    '200 active kept',      '200 active reset',     '409 cancelled ended']),
-  row('paused', { status: 'paused' },                ['200 paused opened',    '200 paused kept',      '200 paused kept',      '409 cancelled ended']),
-  row('cancelled', { status: 'cancelled' },          ['200 cancelled none',   '200 cancelled ended',  '200 cancelled ended',  '200 cancelled ended']),
-  row('amount', AMOUNT,                              ['200 active opened',    '200 active reset',     '200 paused reset',     '200 cancelled ended']),
-  row('amount, active', { ...AMOUNT, status: 'active' },       ['200 active opened',  '200 active reset',    '200 active reset',    '409 cancelled ended']),
-  row('amount, paused', { ...AMOUNT, status: 'paused' },       ['200 paused opened',  '200 paused reset',    '200 paused reset',    '409 cancelled ended']),
-  row('amount, cancelled', { ...AMOUNT, status: 'cancelled' }, ['200 cancelled none', '200 cancelled ended', '200 cancelled ended', '200 cancelled ended']),
-  row('frequency', WEEKLY,                           ['200 active opened',    '200 active reset',     '200 paused reset',     '200 cancelled ended']),
-  row('smart timing off', OFF,                       ['200 active opened',    '200 active kept',      '200 paused kept',      '200 cancelled ended']),
-  row('smart timing off, active', { ...OFF, status: 'active' }, ['200 active opened', '200 active kept',     '200 active reset',    '409 cancelled ended']),
-  row('start date', FUTURE,                          ['200 active opened',    '200 active kept',      '200 paused kept',      '200 cancelled ended']),
-  row('another user', { partner_user_id: 'other' },  ['200 active opened',    '409 active kept',      '409 paused kept',      '409 cancelled ended']),
-  row('a user never linked', { partner_user_id: 'x' }, ['404 none none',      '404 active kept',      '404 paused kept',      '404 cancelled ended']),
-  row('user disabled', null,                         ['200 none none',        '200 paused refunded',  '200 paused refunded',  '200 cancelled ended'], true),
-  row('disabled, sent again', {},                    ['403 none none',        '403 paused refunded',  '403 paused refunded',  '200 cancelled ended'], true),
-  row('disabled, active', { status: 'active' },      ['403 none none',        '403 paused refunded',  '403 paused refunded',  '409 cancelled ended'], true),
-  row('disabled, cancelled', { status: 'cancelled' }, ['403 none none',       '200 cancelled ended',  '200 cancelled ended',  '200 cancelled ended'], true),
-  row('disabled, amount', AMOUNT,                    ['403 none none',        '403 paused refunded',  '403 paused refunded',  '200 cancelled ended'], true),
-  row('disabled, paused', { status: 'paused' },      ['403 none none',        '403 paused refunded',  '403 paused refunded',  '409 cancelled ended'], true),
-  row('disabled, amount, cancelled', { ...AMOUNT, status: 'cancelled' }, ['403 none none', '200 cancelled ended', '200 cancelled ended', '200 cancelled ended'], true),
-  row('disabled, another user, cancelled', { partner_user_id: 'other', status: 'cancelled' },
-                                                     ['200 cancelled none',   '409 paused refunded',  '409 paused refunded',  '409 cancelled ended'], true),
-]
+// What a request of a user or a plan leads to in every state is in test/core/user.test.ts and test/core/plan.test.ts.
 
-const idOf = (state: State, verb: Verb): string => `${state}: ${verb.name}`
-
-/**
- * Brings a plan for every cell into its state: fired twice, one tranche sent, one pending, and then paused or
- * cancelled.
- */
-async function prepare(service: Service): Promise<void> {
-  await link(service, 'other')
-  const cells = STATES.flatMap((state) => VERBS.map((verb) => ({ state, id: idOf(state, verb) })))
-  await Promise.all(cells.map(({ id }) => link(service, id)))
-  const fired = cells.filter(({ state }) => state !== 'none')
-  await Promise.all(fired.map(({ id }) => plan(service, id, id)))
-  await service.tick(PRICE)
-  await poll(service)
-  await service.tick(LOW_PRICE)
-  for (const { state, id } of fired) {
-    if (state !== 'active') await plan(service, id, id, { status: state })
-  }
-  service.advance(60_000)
-}
-
-test('every plan request in every state', async (t) => {
+test('each refusal of a user and of a plan says why, and changes nothing', async (t) => {
   const service = await startService(t)
-  await prepare(service)
-  for (const state of STATES) {
-    for (const verb of VERBS) {
-      const id = idOf(state, verb)
-      const [status, planStatus, effect] = verb.cells[state].split(' ') as [string, string, Effect]
-      if (verb.disabled) await setUser(service, id, 'disabled')
-      const before = await service.store.findPlans(id)
-      if (verb.body) {
-        const body = { ...PLAN, partner_user_id: id, partner_plan_id: id, ...verb.body }
-        const answer = await service.call('POST', PLANS, body)
-        assert.equal(String(answer.status), status, `${id}: ${JSON.stringify(answer.body)}`)
-        if (answer.status === 200) assert.equal(answer.body.status, planStatus, id)
-        else assert.deepEqual(await service.store.findPlans(id), before, `${id} changes something`)
-        checkDetail(answer.status, answer.body.detail, id)
-      }
-      const [stored] = await service.store.findPlans(id)
-      assert.equal(stored?.status ?? 'none', planStatus, id)
-      assert.deepEqual((await windowsOf(service, id)).map(ledgerOf), WINDOWS[effect], id)
-      const statuses = (await executionsOf(service, id)).map((execution) => execution.status)
-      assert.deepEqual(statuses, EXECUTION_STATES[effect], id)
-    }
+  for (const id of ['linked', 'other', 'disabled']) await link(service, id)
+  for (const [user, id] of [
+    ['linked', 'mine'],
+    ['linked', 'over'],
+    ['disabled', 'stopped'],
+  ] as const)
+    await plan(service, user, id)
+  await plan(service, 'linked', 'over', { status: 'cancelled' })
+  const stopped = await setUser(service, 'disabled', 'disabled')
+  assert.deepEqual([stopped.status, stopped.plans_paused, stopped.executions_cancelled], ['disabled', 1, 0])
+  const planOf = (user: string, id: string, more = {}): Json => ({
+    ...PLAN,
+    partner_user_id: user,
+    partner_plan_id: id,
+    ...more,
+  })
+  const cases: [method: string, path: string, body: Json, status: number, detail: RegExp][] = [
+    ['POST', USERS, { ...USER, consent_accepted: false }, 400, /^User consent is required\.$/],
+    ['PATCH', userPath('nobody'), { status: 'disabled' }, 404, /^Partner user not found\.$/],
+    [
+      'POST',
+      PLANS,
+      planOf('nobody', 'new'),
+      404,
+      /^Partner user not found; create and link the user first\.$/,
+    ],
+    ['POST', PLANS, planOf('disabled', 'new'), 403, /^Partner user is not active \(disabled\)\.$/],
+    ['POST', PLANS, planOf('disabled', 'stopped'), 403, /^Partner user is not active \(disabled\)\.$/],
+    [
+      'POST',
+      PLANS,
+      planOf('other', 'mine'),
+      409,
+      /mine.* different partner_user_id.*cancel.*create a new plan/,
+    ],
+    [
+      'POST',
+      PLANS,
+      planOf('linked', 'over', { status: 'active' }),
+      409,
+      /over.*cancelled plan cannot be reactivated.*new partner_plan_id/,
+    ],
+  ]
+  const state = async () => [await succeed(service, 'GET', USERS), await succeed(service, 'GET', PLANS)]
+  const before = await state()
+  for (const [method, path, body, status, detail] of cases) {
+    const answer = await service.call(method, path, body)
+    assert.equal(answer.status, status, JSON.stringify(answer.body))
+    assert.deepEqual(Object.keys(answer.body), ['detail'])
+    assert.match(answer.body.detail, detail)
   }
-  await assertSound(service)
+  assert.deepEqual(await state(), before)
 })
 
-function checkDetail(status: number, detail: unknown, id: string): void {
-  if (status === 403) assert.equal(detail, 'Partner user is not active (disabled).', id)
-  if (status === 404) assert.equal(detail, 'Partner user not found; create and link the user first.', id)
-  if (status !== 409) return
-  assert.ok(String(detail).includes(id), `${detail} names no plan`)
-  const expected = id.includes('another user')
-    ? /different partner_user_id.*cancel.*create a new plan/
-    : /cancelled plan cannot be reactivated.*new partner_plan_id/
-  assert.match(String(detail), expected)
-}
+test('the answer to a user is the whole user: what was left out is kept, null clears it', async (t) => {
+  const service = await startService(t)
+  const send = (more: Json) => succeed(service, 'POST', USERS, { ...USER, ...more })
+  const first = await send({ email: 'a@example.com', auth_provider: 'apple' })
+  assert.deepEqual(first, {
+    partner_user_id: 'u1',
+    email: 'a@example.com',
+    auth_provider: 'apple',
+    consent_accepted: true,
+    consent_version: 'v1',
+    consent_timestamp: '2026-01-01T00:00:00.000Z',
+    status: 'linked',
+    created_at: '2026-01-05T00:00:00.000Z',
+    updated_at: '2026-01-05T00:00:00.000Z',
+  })
+  service.advance(1000)
+  const later = { ...first, updated_at: '2026-01-05T00:00:01.000Z' }
+  assert.deepEqual(await send({ email: null }), { ...later, email: null })
+})
 
-test('a plan of a first request: defaults, the window of its start date', async (t) => {
+test('a plan of a first request is answered whole, with its defaults', async (t) => {
   const service = await startService(t)
   await link(service, 'u')
   const created = await plan(service, 'u', 'p')
@@ -165,20 +118,6 @@ test('a plan of a first request: defaults, the window of its start date', async 
     created_at: '2026-01-05T00:00:00.000Z',
     updated_at: '2026-01-05T00:00:00.000Z',
   })
-  const starts = [
-    [{ start_date: null }, T0],
-    [{ start_date: '2026-01-09T12:00:00Z' }, T0 + 4.5 * DAY_MS],
-    // In the past: the cell of the grid that contains now.
-    [{ start_date: '2025-12-01T18:00:00Z' }, T0 - 0.25 * DAY_MS],
-    [{ start_date: '2025-12-31', frequency: 'weekly' }, T0 - 5 * DAY_MS],
-    [{ start_date: '2025-12-31', frequency: 'bi-weekly' }, T0 - 5 * DAY_MS],
-    [{ start_date: '2026-01-05' }, T0],
-  ] as const
-  for (const [row, [more, start]] of starts.entries()) {
-    await plan(service, 'u', `start-${row}`, more)
-    const [window] = await windowsOf(service, `start-${row}`)
-    assert.equal(window?.start, start, JSON.stringify(more))
-  }
 })
 
 test('smart timing off fires nothing, on again goes on in the window that runs', async (t) => {

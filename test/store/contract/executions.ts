@@ -276,7 +276,9 @@ export const deliveryContract: Contract = {
     assert.deepEqual(await store.deliverDue(acme, 9, deliver), { executions: [], remaining: 0 })
   },
 
-  'a cancelled plan takes back what was delivered and what was not': async (world) => {
+  'a plan that is changed leaves in its window what is out, and one that is cancelled takes it back': async (
+    world,
+  ) => {
     const { store, acme } = world
     await firstTranche(world)
     world.advance(8 * HOUR_MS)
@@ -285,15 +287,26 @@ export const deliveryContract: Contract = {
       (await allExecutions(store)).map(({ status }) => status),
       ['sent', 'pending'],
     )
+    const windows = async () =>
+      (await store.findPlans('p1')).flatMap((plan) =>
+        plan.windows.map((one) => [one.budget, one.reserved, one.released, one.closed?.reason]),
+      )
+    await sendPlan(store, acme, { amount: usd('70') })
+    assert.deepEqual(await windows(), [
+      [usd('60'), usd('30'), usd('30'), 'reset'],
+      [usd('70'), 0n, 0n, undefined],
+    ])
     await sendPlan(store, acme, { status: 'cancelled' })
     world.advance(LEASE_MS)
     assert.deepEqual(await poll(store, acme), [])
     for (const { status, cancelledAt } of await allExecutions(store)) {
       assert.deepEqual([status, cancelledAt], ['cancelled', world.now() - LEASE_MS])
     }
-    const [plan] = await store.findPlans('p1')
-    const [window] = plan?.windows ?? []
-    assert.deepEqual([window?.reserved, window?.released, plan?.schedule], [0n, usd('60'), null])
+    assert.deepEqual(await windows(), [
+      [usd('60'), 0n, usd('60'), 'reset'],
+      [usd('70'), 0n, usd('70'), 'cancelled'],
+    ])
+    assert.equal((await store.findPlans('p1'))[0]?.schedule, null)
   },
 
   'an execution that an operator ends gives its reservation back, once': async (world) => {
