@@ -17,6 +17,7 @@ import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import SQLite from 'better-sqlite3'
+import { formatInstant, plus } from '../../src/core/time.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { folderOfProcess, giveDigests } from '../support/database.ts'
 import { fill, openShell, PLAN, runHere, type Shell, USER } from '../support/service.ts'
@@ -517,4 +518,93 @@ test('a database with faults and warnings reports both, faults first', async (t)
     ],
   )
   assert.match((await shell.tranche(['check'])).out, /2 errors, 3 warnings\n$/)
+})
+
+// Odd fills: made before their execution, or at no price the market had. Which are odd is in test/core/price.test.ts and
+// in the contract of the stores.
+
+const FILL = { usd_amount: '10.00', btc_amount: '0.00016666', execution_price: '60000' }
+const json = async (shell: Shell, ...argv: string[]) => {
+  const { code, out, err } = await shell.tranche([...argv, '--json'])
+  assert.deepEqual([code, err], [0, ''], out)
+  return JSON.parse(out)
+}
+
+test('an adjustment to what no market had is warned of at once, and a fill from before its execution everywhere', async (t) => {
+  const { shell, key } = await withPlan(t)
+  const executed_at = formatInstant(plus(shell.machine.clock(), -60 * MINUTE))
+  const id = await confirmFirst(shell, key, { ...FILL, executed_at })
+  const [early, ...more] = await warningsOf(shell)
+  assert.deepEqual([early?.kind, early?.subject, more], ['fill_early', `acme live execution ${id}`, []])
+  assert.equal(early?.mend, `tranche execution show ${id}`)
+  assert.equal((await json(shell, 'status')).findings.length, 1)
+  assert.match((await shell.tranche(['status'])).out, /^warning {2}fill_early {2}acme live execution exec_/m)
+  const adjust = async (usd: string, btc: string) => {
+    const argv = ['trade', 'adjust', id, '--usd', usd, '--btc', btc, '--reason', 'typed by hand']
+    const { code, err } = await shell.tranche(argv)
+    assert.equal(code, 0)
+    return err
+  }
+  assert.match(
+    await adjust('1.00', '1000'),
+    /^warning: .* does not fit the price it was confirmed at, 60000\.00/,
+  )
+  assert.deepEqual((await warningsOf(shell)).map(({ kind }) => kind).sort(), ['fill_early', 'trade_price'])
+  assert.equal(await adjust('0', '0'), '')
+  assert.deepEqual(await warningsOf(shell), [])
+})
+
+test('odd fills of a test environment are said where somebody looks for them, and nowhere else', async (t) => {
+  const { shell } = await withPlan(t)
+  const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'test'])
+  const key = out.trim()
+  for (const [path, body] of [
+    ['users', USER],
+    ['plans', { ...PLAN, partner_plan_id: 'sand' }],
+  ] as const)
+    assert.equal((await shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))).status, 200)
+  await ticks(shell, 1)
+  const before = [await json(shell, 'check'), (await json(shell, 'status')).findings]
+  const executed_at = formatInstant(plus(shell.machine.clock(), -60 * MINUTE))
+  const id = await confirmFirst(shell, key, { ...FILL, btc_amount: '15625', executed_at })
+  assert.deepEqual([await json(shell, 'check'), (await json(shell, 'status')).findings], before, 'no alarm')
+
+  const told = (findings: Finding[]) => findings.map(({ kind, subject }) => [kind, subject])
+  const both = [
+    ['fill_early', `acme test execution ${id}`],
+    ['trade_price', `trade ${id}`],
+  ]
+  assert.deepEqual(told((await json(shell, 'check', '--env', 'test')).findings), both)
+  assert.deepEqual(told((await json(shell, 'status', '--env', 'test')).findings), both)
+  assert.match(
+    (await shell.tranche(['status', '--env', 'test'])).out,
+    /^warning {2}trade_price {2}trade exec_/m,
+  )
+  assert.equal((await shell.tranche(['check', '--env', 'test', '--strict'])).code, 3)
+  assert.equal((await shell.tranche(['check', '--strict'])).code, before[0].findings.length === 0 ? 0 : 3)
+
+  // A sandbox that is ahead has times that no venue has: what is left is the price.
+  const advance = ['sandbox', 'advance', 'acme', '1h', '--price', '60000']
+  const { code, err } = await shell.tranche(advance)
+  assert.equal(code, 0)
+  assert.match(err, /^warning: 1 fill of this sandbox has odd figures; run tranche .*check --env test$/m)
+  const again = await shell.tranche([...advance, '--json'])
+  assert.deepEqual(told(JSON.parse(again.out).findings), both.slice(1))
+})
+
+test('status names the command that shows what is in test environments, once there is anything', async (t) => {
+  const { shell } = await withPlan(t)
+  assert.equal((await json(shell, 'status')).test.show, null)
+  assert.doesNotMatch((await shell.tranche(['status'])).out, /--env test/)
+  const { out } = await shell.tranche(['key', 'create', 'acme', '--env', 'test'])
+  await shell.call('POST', '/partner/v1/users', out.trim(), JSON.stringify(USER))
+  await shell.call('POST', '/partner/v1/plans', out.trim(), JSON.stringify(PLAN))
+  const { show } = (await json(shell, 'status')).test
+  assert.match(show, /^tranche .*status --env test$/)
+  const words = (await shell.tranche(['status'])).out
+  assert.ok(words.includes(`1 plan active, 0 executions open, 0 due: ${show}`), words)
+  const own = await json(shell, 'status', '--env', 'test')
+  assert.deepEqual([own.environment, own.plans.active, own.findings], ['test', 1, []])
+  assert.match((await shell.tranche(['status', '--env', 'test'])).out, /^plans +1 active, 0 paused/m)
+  assert.equal((await shell.tranche(['status', '--env', 'test', '--watch'])).code, 2)
 })

@@ -1,17 +1,26 @@
 // What monitoring counts and what is known at a glance, and what the check finds: every rule of the ledger.
 
 import assert from 'node:assert/strict'
-import { type Confirmation, confirm, type ExecutionFacts } from '../../../src/core/confirmation.ts'
+import {
+  type Confirmation,
+  cancelByHand,
+  confirm,
+  type ExecutionFacts,
+} from '../../../src/core/confirmation.ts'
 import { LEASE_MS } from '../../../src/core/execution.ts'
-import { FEED_PASSES_SEEN } from '../../../src/core/findings.ts'
-import { price, type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
+import { EARLY_FILL_DAYS, EARLY_FILL_MS, FEED_PASSES_SEEN } from '../../../src/core/findings.ts'
+import { adjust } from '../../../src/core/late-fill.ts'
+import { btc, price, type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
+import type { Report } from '../../../src/core/partner-report.ts'
 import { writePlan } from '../../../src/core/plan.ts'
-import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from '../../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { setUserStatus } from '../../../src/core/user.ts'
 import {
   AUDIT,
+  accept,
   type Contract,
+  failed,
   filled,
   firstTranche,
   keyFor,
@@ -61,6 +70,15 @@ const WRONG_CONFIRMATIONS: [kind: string, wrong: (made: Recorded) => Recorded][]
   ['trade_received', (made) => ({ ...made, trade: { ...made.trade, receivedAt: made.trade.recordedAt } })],
   ['execution_trade', (made) => ({ ...made, execution: { ...made.execution, status: 'failed' } })],
 ]
+
+/** So many executions of a live plan each, fired at a price of 60,000 and handed out. */
+async function liveOut(world: World, plans: number): Promise<string[]> {
+  const { store, acmeLive } = world
+  await link(store, acmeLive)
+  for (let i = 1; i <= plans; i++) await sendPlan(store, acmeLive, { partnerPlanId: `p${i}` })
+  await tick(world, '60000')
+  return (await poll(store, acmeLive)).map(({ executionId }) => executionId)
+}
 
 export const monitoringContract: Contract = {
   'the check names the rule that a wrong confirmation broke': async (world) => {
@@ -159,6 +177,83 @@ export const monitoringContract: Contract = {
     await neglect(acmeLive)
     assert.deepEqual(await warned(), named)
   },
+
+  'a fill from before its execution is named for thirty days, while it is one: recorded, or kept': async (
+    world,
+  ) => {
+    const { store, acmeLive: tenant } = world
+    const [early = '', timely = '', late = '', failing = ''] = await liveOut(world, 4)
+    world.advance(MINUTE_MS)
+    const dated = (ms: number, order: string) => ({
+      ...filled(amount('10'), order),
+      executedAt: plus(T0, -ms),
+    })
+    const named = async () =>
+      (await store.findWarnings()).filter(({ kind }) => kind === 'fill_early').map(({ subject }) => subject)
+    await report(store, tenant, early, dated(EARLY_FILL_MS + 1, 'o1'))
+    await report(store, tenant, timely, dated(EARLY_FILL_MS, 'o2'))
+    await report(store, tenant, failing, { ...failed('o3'), executedAt: plus(T0, -HOUR_MS) })
+    const subjects = [late, early].map((id) => `acme live execution ${id}`)
+    assert.deepEqual(await named(), subjects.slice(1))
+    await store.cancelExecution(late, (seen, at) => cancelByHand(seen, 'lost', at), AUDIT)
+    await report(store, tenant, late, dated(HOUR_MS, 'o4'))
+    assert.deepEqual((await named()).sort(), subjects.toSorted())
+    await accept(world, late)
+    assert.deepEqual((await named()).sort(), subjects.toSorted(), 'accepted as well')
+    const none = { usd: ZERO_USD, btc: 0n as never, reason: 'of another order' }
+    await store.adjustTrade(
+      late,
+      (seen, now) => adjust(seen, none, now),
+      () => AUDIT,
+    )
+    assert.deepEqual(await named(), subjects.slice(1), 'nothing was bought for it')
+    world.advance(EARLY_FILL_DAYS * DAY_MS)
+    assert.deepEqual(await named(), subjects.slice(1))
+    world.advance(1)
+    assert.deepEqual(await named(), [])
+  },
+
+  'a fill at an odd price is named, by the price its tranche saw or else the stored one, and as it was adjusted':
+    async (world) => {
+      const { store, acmeLive: tenant } = world
+      const [saw = '', alike = ''] = await liveOut(world, 2)
+      await sendPlan(store, tenant, { partnerPlanId: 'clock' })
+      world.advance(12 * HOUR_MS)
+      await tick(world)
+      const blind = (await poll(store, tenant)).find(({ firing }) => firing.price === null)?.executionId ?? ''
+      const at = (executionPrice: string, coins: string): Report => ({
+        ...filled(amount('10')),
+        executionPrice: price(executionPrice),
+        btcAmount: btc(coins),
+      })
+      const named = async () =>
+        (await store.findWarnings())
+          .filter(({ kind }) => kind === 'trade_price')
+          .map(({ subject, message }) => [subject, message])
+      await report(store, tenant, alike, at('60000', '0.00016666'))
+      for (const id of [saw, blind]) await report(store, tenant, id, at('0.00064', '15625'))
+      const words =
+        'is confirmed as 10.00 USD for 15625.00000000 BTC at 0.00064, while the market was at 60000.00'
+      assert.deepEqual(
+        await named(),
+        [saw, blind].map((id) => [`trade ${id}`, `${words}: ask the partner what unit its figures have`]),
+      )
+      const to = (id: string, coins: string) =>
+        store.adjustTrade(
+          id,
+          (seen, now) => adjust(seen, { usd: amount('10'), btc: btc(coins), reason: 'satoshis' }, now),
+          () => AUDIT,
+        )
+      for (const id of [saw, blind]) await to(id, '0.00016666')
+      assert.deepEqual(await named(), [])
+      await to(alike, '1000')
+      const [[subject, message = ''] = []] = await named()
+      assert.equal(subject, `trade ${alike}`)
+      assert.match(
+        message,
+        /^is adjusted to 10\.00 USD for 1000\.0{8} BTC at 60000\.00, which contradict each other/,
+      )
+    },
 
   'the backlog is what is open and what a poll would be handed': async (world) => {
     const { store, acme, bolt, now } = world

@@ -1,10 +1,18 @@
-// Volatility: what it settles at, and which prices it passes over.
+// Prices: what volatility settles at, which prices it passes over, and which figures of a fill are odd.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Price, price, UNITS } from '../../src/core/money.ts'
-import { FIRST_VOLATILITY, observe, sigma, type Volatility } from '../../src/core/price.ts'
+import { btc, type Price, price, UNITS, usd } from '../../src/core/money.ts'
+import type { Trade } from '../../src/core/partner-report.ts'
+import {
+  FIRST_VOLATILITY,
+  type OddPrice,
+  observe,
+  oddPrice,
+  sigma,
+  type Volatility,
+} from '../../src/core/price.ts'
 import { HOUR_MS, type Instant, MINUTE_MS } from '../../src/core/time.ts'
 
 const T0 = Date.UTC(2026, 0, 5)
@@ -81,4 +89,59 @@ test('whatever is observed, sigma is a number within its bounds', () => {
       }
     }),
   )
+})
+
+// Whether the dollars, the coins and the price of a fill fit each other and the market.
+
+type Fault = OddPrice['fault'] | null
+
+const oddOf = (
+  [executionPrice, bitcoin]: readonly [price: string, btc: string],
+  market: string | null,
+  amounts?: { usd: string; btc: string },
+): Fault => {
+  const report = {
+    status: 'filled',
+    usdAmount: usd('10'),
+    btcAmount: btc(bitcoin),
+    executionPrice: price(executionPrice),
+  }
+  const told = { usd: usd(amounts?.usd ?? '10'), btc: btc(amounts?.btc ?? bitcoin) }
+  const odd = oddPrice({ report } as unknown as Trade, {
+    amounts: told,
+    market: market === null ? null : price(market),
+  })
+  assert.equal(odd?.price ?? report.executionPrice, report.executionPrice)
+  return odd?.fault ?? null
+}
+
+const ODD: [what: string, fill: [price: string, btc: string], market: string | null, fault: Fault][] = [
+  ['coins five percent off, and a satoshi of rounding', ['60000', '0.00017501'], '60000', null],
+  ['coins two satoshis more than five percent off', ['60000', '0.00017502'], '60000', 'contradicted'],
+  ['a price in another unit than the coins', ['60000', '0.16666666'], '60000', 'contradicted'],
+  ['dollars for a satoshi', ['0.00064', '15625'], '60000', 'far_off'],
+  ['cents', ['6000000', '0.00000166'], '60000', 'far_off'],
+  ['twice the market', ['120000', '0.00008333'], '60000', 'far_off'],
+  ['half the market', ['30000', '0.00033333'], '60000', 'far_off'],
+  ['a little less than twice the market', ['119000', '0.00008403'], '60000', null],
+  ['less than a bitcoin can cost', ['99.99', '0.10001'], null, 'far_off'],
+  ['the least that one can cost', ['100', '0.1'], null, null],
+  ['the most', ['5000000', '0.000002'], null, null],
+  ['more than that', ['5000001', '0.000002'], null, 'far_off'],
+]
+for (const [what, fill, market, fault] of ODD) {
+  test(`the price of a fill: ${what}`, () => assert.equal(oddOf(fill, market), fault))
+}
+
+test('amounts that an operator gave are held against the price, or against the market where that price is far off', () => {
+  const fill = ['60000', '0.00016666'] as const
+  assert.equal(oddOf(fill, '60000', { usd: '9.00', btc: '0.00015' }), null)
+  assert.equal(oddOf(fill, '60000', { usd: '99999', btc: '0.00016666' }), 'contradicted')
+  assert.equal(oddOf(fill, '60000', { usd: '1.00', btc: '1000' }), 'contradicted')
+  assert.equal(oddOf(fill, '60000', { usd: '0', btc: '0' }), null)
+  const inSatoshis = ['0.00064', '15625'] as const
+  assert.equal(oddOf(inSatoshis, '60000', { usd: '10', btc: '0.00016666' }), null)
+  assert.equal(oddOf(inSatoshis, '60000', { usd: '10', btc: '16666' }), 'far_off')
+  const failed = { report: { status: 'failed' } } as unknown as Trade
+  assert.equal(oddPrice(failed, { amounts: { usd: usd('1'), btc: btc('1') }, market: null }), null)
 })
