@@ -210,6 +210,25 @@ test('a confirmation is refused before it can spend more than was reserved, or a
   )
 })
 
+test('of several reasons to refuse a report the first is told: no execution, a replay, its state, its order, its amount', () => {
+  const over: Fill = { ...FILL, usdAmount: usd('999') }
+  const held = { orderHeldBy: 'exec_2' as ExecutionId }
+  const told: [seen: ExecutionFacts, said: Report, code: string][] = [
+    [{ ...seenIn('sent'), ...held, execution: null }, over, 'execution_not_found'],
+    [{ ...seenIn('filled', over), ...held }, over, 'replayed'],
+    [{ ...seenIn('filled'), window: { ...seenIn('filled').window, closed: {} } as Window }, FILL, 'replayed'],
+    [{ ...seenIn('filled'), ...held }, over, 'kept execution_recorded'],
+    [{ ...seenIn('pending'), ...held }, over, 'kept execution_pending'],
+    [{ ...seenIn('cancelled'), ...held }, over, 'kept execution_cancelled'],
+    [{ ...seenIn('sent'), ...held }, over, 'kept order_id_taken'],
+  ]
+  for (const [seen, said, code] of told)
+    assert.equal(
+      codeOf(() => confirm(seen, said, NOW)),
+      code,
+    )
+})
+
 test('only what differs in a value that counts is another report', () => {
   const seen = seenIn('filled')
   const others: Report[] = [

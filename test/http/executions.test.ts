@@ -18,7 +18,6 @@ import {
   plan,
   poll,
   sendFirst,
-  setUser,
   succeed,
   windowsOf,
 } from './steps.ts'
@@ -35,10 +34,6 @@ const DUE_FIELDS = [
   ],
   ...['amount_usd', 'reason', 'idempotency_key', 'created_at', 'lease_expires_at', 'delivered_count'],
 ]
-
-async function one(service: Service, id = 'p'): Promise<string> {
-  return (await sendFirst(service, [id])).get(id) ?? ''
-}
 
 test('each refusal of a confirmation says what it is about', async (t) => {
   const service = await startService(t)
@@ -104,26 +99,6 @@ test('what a report does not need may be sent as anything, is not kept, and make
     assert.equal((await succeed(service, 'POST', path, { ...again, executed_at: null })).replayed, true)
   }
   assert.deepEqual((await windowsOf(service, 'failed')).map(ledgerOf), ['0.00 0.00 0.00 open'])
-  await assertSound(service)
-})
-
-test('a replay is answered forever: after a roll, a plan cancel, a user disable', async (t) => {
-  const service = await startService(t)
-  const id = await one(service)
-  const report = fill('o', '7.50', 'partial')
-  const first = await succeed(service, 'POST', confirmPath(id), report)
-  assert.deepEqual(first, { ok: true, execution_id: id, status: 'partial', partner_order_id: 'o' })
-  const replay = async () =>
-    assert.deepEqual(await succeed(service, 'POST', confirmPath(id), report), { ...first, replayed: true })
-  await replay()
-  service.advance(3 * DAY_MS)
-  await service.tick(PRICE)
-  await replay()
-  await plan(service, 'p', 'p', { status: 'cancelled' })
-  await replay()
-  await setUser(service, 'p', 'disabled')
-  service.advance(400 * DAY_MS)
-  await replay()
   await assertSound(service)
 })
 

@@ -16,9 +16,6 @@ import {
   confirmPath,
   DUE,
   EXECUTIONS,
-  executionsOf,
-  type Json,
-  LOW_PRICE,
   link,
   PLANS,
   PRICE,
@@ -26,7 +23,6 @@ import {
   planPath,
   poll,
   sendFirst,
-  setUser,
   succeed,
   TRADES,
   USERS,
@@ -305,61 +301,6 @@ test('the route comes before the body, the size before the shape, the shape befo
   for (const [told, status, method, path, body] of cases) {
     assert.equal((await service.call(method, path, body)).status, status, told)
   }
-})
-
-test('a missing resource comes before a conflict, a conflict before a rule', async (t) => {
-  const service = await startService(t)
-  const sent = await sendFirst(service, ['a', 'b', 'gone'])
-  await service.tick(LOW_PRICE)
-  const [a = '', b = ''] = ['a', 'b'].map((name) => sent.get(name))
-  const pending =
-    (await executionsOf(service, 'b')).find(({ status }) => status === 'pending')?.executionId ?? ''
-  await succeed(service, 'POST', confirmPath(a), fill('order-a', '10.00'))
-  await plan(service, 'gone', 'ended', { status: 'cancelled' })
-  await setUser(service, 'gone', 'disabled')
-  const planBody = (user: string, id: string, more: Json = {}) => ({
-    ...PLAN,
-    partner_user_id: user,
-    partner_plan_id: id,
-    ...more,
-  })
-  const cases: readonly Case[] = [
-    ['no such execution, too much', 404, 'POST', confirmPath('exec_0'), fill('x', '999')],
-    ['no such execution, order id taken', 404, 'POST', confirmPath('exec_0'), fill('order-a', '1')],
-    ['replay', 200, 'POST', confirmPath(a), fill('order-a', '10.00')],
-    ['recorded, too much', 409, 'POST', confirmPath(a), fill('order-a', '999')],
-    ['pending, too much', 409, 'POST', confirmPath(pending), fill('x', '999')],
-    ['pending, order id taken', 409, 'POST', confirmPath(pending), fill('order-a', '1')],
-    ['order id taken, too much', 409, 'POST', confirmPath(b), fill('order-a', '999')],
-    ['cancelled, too much', 409, 'POST', confirmPath(sent.get('gone') ?? ''), fill('x', '999')],
-    ['unknown user, plan of another', 404, 'POST', PLANS, planBody('nobody', 'a')],
-    ['disabled user, plan of another', 409, 'POST', PLANS, planBody('gone', 'a')],
-    ['disabled user, cancelled plan', 409, 'POST', PLANS, planBody('gone', 'ended', { status: 'active' })],
-    ['disabled user, cancelled plan again', 200, 'POST', PLANS, planBody('gone', 'ended')],
-    ['disabled user, new plan', 403, 'POST', PLANS, planBody('gone', 'new')],
-    ['another user, cancelled plan', 409, 'POST', PLANS, planBody('a', 'ended')],
-  ]
-  for (const [told, status, method, path, body] of cases) {
-    const answer = await service.call(method, path, body)
-    assert.equal(answer.status, status, `${told}: ${JSON.stringify(answer.body)}`)
-  }
-  // Nothing of all this took the executions out of the partner's hands.
-  assert.equal((await poll(service)).get('b')?.length, 1)
-  await assertSound(service)
-})
-
-test('a tick between the requests changes no answer', async (t) => {
-  const service = await startService(t)
-  const a = (await sendFirst(service, ['a'])).get('a') ?? ''
-  const [, recorded, unknown] = await Promise.all([
-    service.tick(PRICE),
-    succeed(service, 'POST', confirmPath(a), fill('order-a', '10.00')),
-    service.call('POST', confirmPath('exec_0'), fill('x', '1')),
-  ])
-  assert.deepEqual([recorded.status, recorded.replayed], ['filled', undefined])
-  assert.deepEqual([unknown.status, unknown.body], [404, { detail: 'Execution not found.' }])
-  assert.equal((await succeed(service, 'POST', confirmPath(a), fill('order-a', '10.00'))).replayed, true)
-  await assertSound(service)
 })
 
 // What a call sends and its route does not know: ignored, and named in a header and in the log.

@@ -93,39 +93,8 @@ test('the same address again is a new registration too: a new secret', async (t)
   assert.equal(new Set(secrets).size, secrets.length)
 })
 
-/** Hosts that are not on the public internet, in every spelling a URL has for one. */
-const REFUSED = [
-  ...['10.0.0.1', '172.16.0.1', '192.168.1.1', '169.254.169.254', '100.64.0.1', '0.0.0.0', '224.0.0.1'],
-  ...[
-    '255.255.255.255',
-    '192.0.2.1',
-    '198.18.0.1',
-    '198.51.100.1',
-    '203.0.113.1',
-    '240.0.0.1',
-    '168.63.129.16',
-  ],
-  ...[
-    '0xa000001',
-    '167772161',
-    '012.0.0.1',
-    '10.1',
-    '[::]',
-    '[::1]',
-    '[fe80::1]',
-    '[fc00::1]',
-    '[fd00:ec2::254]',
-  ],
-  ...[
-    '[ff02::1]',
-    '[2001:db8::1]',
-    '[::ffff:10.0.0.1]',
-    '[::ffff:a9fe:a9fe]',
-    '[64:ff9b::a00:1]',
-    '[2002:a00:1::]',
-  ],
-  ...['[100::1]', '[64:ff9b:1::a00:1]', '[::10.0.0.1]', '[5f00::1]', '[3fff::1]'],
-]
+/** In two of the spellings that a URL has for one; all of them are in test/webhook/guard.test.ts. */
+const REFUSED = ['169.254.169.254', '0xa000001', '[::ffff:10.0.0.1]']
 
 test('an address that is not public is refused with the reason and registers nothing', async (t) => {
   const service = await startService(t)
