@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { reconcile } from '../../src/billing/reconcile.ts'
-import { chargeFaults } from '../../src/billing/statement.ts'
+import { bill, chargeFaults } from '../../src/billing/statement.ts'
 import {
   type Activity,
   chooseTier,
@@ -12,9 +12,10 @@ import {
   type Tier,
   tiersInForce,
 } from '../../src/core/fees.ts'
-import { CENT, type Usd, usd } from '../../src/core/money.ts'
+import { CENT, formatUsd, type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import type { Tenant } from '../../src/core/partner.ts'
+import { plus } from '../../src/core/time.ts'
 import { seededRandom } from '../../src/engine/backtest.ts'
 import type { MinimumEnd, OverrideStart } from '../../src/store/store.ts'
 import { confirmPath, sendFirst, succeed } from '../http/steps.ts'
@@ -45,67 +46,6 @@ async function corrected(t: Parameters<typeof startService>[0]): Promise<Service
   ])
   return service
 }
-
-const february = async (service: Service): Promise<string> => {
-  const month = await succeed(service, 'GET', '/partner/v1/billing/monthly?month=2026-02')
-  const { pricing_tier, pricing_tier_source, volume_usd, total_fee_usd } = month
-  const [shown] = JSON.parse(
-    await shell(service, ['--json', 'billing', 'show', '--month', '2026-02', '--env', 'live']),
-  )
-  assert.deepEqual([shown.pricing_tier, shown.total_fee_usd], [pricing_tier, total_fee_usd])
-  return [volume_usd, pricing_tier, pricing_tier_source, total_fee_usd].join(' ')
-}
-
-test('a month below zero is charged by the lowest tier with a volume, and by none that is for overrides', async (t) => {
-  const service = await corrected(t)
-  await shell(service, VIP)
-  assert.equal(await february(service), '-1.00 starter volume 0.00')
-  const listed: Record<string, unknown>[] = JSON.parse(await shell(service, ['--json', 'tier', 'list']))
-  assert.equal(listed.find(({ name }) => name === 'vip')?.overrides_only, true)
-  // A volume of its own, beside an older tier at the same one; higher; and taken away again.
-  const steps: [args: string[], charged: string][] = [
-    [[...VIP, '--min-volume-usd', '0'], '-1.00 starter volume 0.00'],
-    [['tier', 'set', 'starter', '--min-volume-usd', '1000'], '-1.00 vip volume 5000.00'],
-    [['tier', 'set', 'vip', '--min-volume-usd', 'none'], '-1.00 starter volume 0.00'],
-    [['partner', 'set-tier', 'acme', 'vip'], '-1.00 vip override 5000.00'],
-    [['partner', 'set-tier', 'acme', 'none'], '-1.00 starter volume 0.00'],
-  ]
-  for (const [args, charged] of steps) {
-    await shell(service, args)
-    assert.equal(await february(service), charged, args.join(' '))
-    await shell(service, ['billing', 'reconcile', '--month', '2026-02'])
-  }
-})
-
-test('of two tiers with one volume and one month, the one that was set first is charged', async (t) => {
-  const service = await startService(t, { environment: 'live' })
-  const id = (await sendFirst(service, ['p'])).get('p') ?? ''
-  await succeed(service, 'POST', confirmPath(id), fill('o1', '10.00'))
-  await shell(service, ['trade', 'adjust', id, '--usd', '30', '--btc', '0.00045', '--reason', 'as bought'])
-  const charged = async () => {
-    const { pricing_tier, total_fee_usd } = await succeed(
-      service,
-      'GET',
-      '/partner/v1/billing/monthly?month=2026-01',
-    )
-    await shell(service, ['billing', 'reconcile', '--month', '2026-01'])
-    return `${pricing_tier} ${total_fee_usd}`
-  }
-  await shell(service, ['tier', 'set', 'growth', '--min-volume-usd', '0'])
-  assert.equal(await charged(), 'starter 0.15')
-  const at5 = ['--min-volume-usd', '5', '--rate-bps']
-  await shell(service, ['tier', 'set', 'bb', ...at5, '2', '--monthly-minimum-usd', '1'])
-  await shell(service, ['tier', 'set', 'aa', ...at5, '1', '--monthly-minimum-usd', '3000'])
-  assert.equal(await charged(), 'bb 1.00')
-  // A version of its own month leaves a name where it was.
-  await shell(service, ['tier', 'set', 'bb', '--monthly-minimum-usd', '2'])
-  assert.equal(await charged(), 'bb 2.00')
-  const listed: { name: string }[] = JSON.parse(await shell(service, ['--json', 'tier', 'list']))
-  assert.deepEqual(
-    listed.map(({ name }) => name),
-    ['starter', 'growth', 'scale', 'growth', 'bb', 'aa'],
-  )
-})
 
 test('one tier keeps a volume, in every month that is to come', async (t) => {
   const service = await startService(t, { environment: 'live' })
@@ -161,6 +101,23 @@ const QUIET: Activity = {
   btc: 0n as Activity['btc'],
   partnerFees: usd('0.00'),
 }
+
+test('the minimum begins with the month in which the partner came', async () => {
+  const january = { ...periodOf('2026-01'), final: true }
+  for (const [later, minimum] of [
+    [-1, '40.00'],
+    [0, '0.00'],
+  ] as const) {
+    const terms = { override: null, lastMinimum: null, partnerSince: plus(january.end, later) }
+    const tiers = [tier({ monthlyMinimum: usd('40.00') })]
+    const store = {
+      readActivity: async () => ({ activity: QUIET, users: [] }),
+      readTerms: async () => ({ ...terms, tiers }),
+    }
+    const { statement } = await bill(store as unknown as Parameters<typeof bill>[0], TENANT, january)
+    assert.equal(formatUsd(statement.fees.total), minimum)
+  }
+})
 
 test('the two ways agree on every tier and fee, over many sets of tiers', () => {
   const random = seededRandom(28)

@@ -347,11 +347,3 @@ test('a month in words that do not go together is refused before anything is rea
   await office.read('billing export --from 2016-11 --to 2026-10')
   await office.read('billing show --from 9999-12 --to 9999-12')
 })
-
-test('test rows are in no report but that of --env test', async (t) => {
-  const office = await winter(t)
-  for (const report of REPORTS)
-    assert.doesNotMatch(await office.read(`billing export --from 2026-11 --report ${report}`), /,test,/)
-  assert.match(await office.read('billing export --from 2026-11 --report trades --env test'), /,test,/)
-  assert.doesNotMatch(await office.read('billing show --from 2026-11'), / test /)
-})

@@ -202,43 +202,6 @@ test('tier set keeps what is left out, the rate too, and says from when until wh
   )
 })
 
-test('a tier is never changed in a month that is over', async (t) => {
-  const office = await withVolume(t)
-  office.setClock(utc(2026, 1))
-  const before = await charged(office, '2026-01')
-  for (const argv of [
-    'tier set growth --rate-bps 1 --from 2026-01',
-    'partner set-tier acme scale --from 2025-12',
-  ]) {
-    const { code, err } = await office.tranche(argv)
-    assert.equal(code, 5, argv)
-    assert.match(err, /is over; a change can start in 2026-02 or later/)
-  }
-  await office.read('tier set growth --rate-bps 1')
-  assert.equal(await charged(office, '2026-01'), before)
-})
-
-test('a new version keeps what is not said of it, and a new tier takes nobody over', async (t) => {
-  const office = await withVolume(t)
-  await office.read('tier set growth --rate-bps 35 --monthly-minimum-usd 7500.00 --from 2026-02')
-  const version = JSON.parse(await office.read('--json tier set growth --rate-bps 34 --from 2026-03'))
-  assert.deepEqual(version, {
-    until_month: null,
-    name: 'growth',
-    from_month: '2026-03',
-    min_volume_usd: '1000000.00',
-    rate_bps: 34,
-    per_active_user_usd: '0.00',
-    monthly_minimum_usd: '7500.00',
-    overrides_only: false,
-  })
-  office.enter('acme', 'live', [{ user: 'a', at: utc(2026, 4, 3), usd: '100.00' }])
-  await office.read('tier set house --rate-bps 1')
-  office.setClock(utc(2026, 5))
-  assert.equal(await charged(office, '2026-03'), 'growth volume 34 7500.00')
-  assert.equal(await charged(office, '2026-05'), 'starter volume 50 0.50')
-})
-
 test('the minimum is charged from the month the partner was created in, to the present one', async (t) => {
   const office = await openOffice(t, utc(2026, 0, 31, 23, 59, 59, 999))
   await office.read('tier set starter --rate-bps 50 --monthly-minimum-usd 40.00')

@@ -20,7 +20,7 @@ import SQLite from 'better-sqlite3'
 import { formatInstant, plus } from '../../src/core/time.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import { folderOfProcess, giveDigests } from '../support/database.ts'
-import { fill, openShell, PLAN, runHere, type Shell, USER } from '../support/service.ts'
+import { fill, openShell, PLAN, runHere, type Shell, succeed, USER } from '../support/service.ts'
 import {
   confirmFirst,
   type Finding,
@@ -35,8 +35,54 @@ import {
 
 const WINDOW = 'acme test plan p1 window 2026-01-05T00:00:00.000Z'
 
+/** Of an adjustment of the fill, which triggers keep as it is. */
+const ADJUSTED = 'drop trigger adjustments_keep; drop trigger adjustments_stay;'
+const CORRECTION = ['--usd', '5', '--btc', '0.00008333', '--reason', 'wrong']
+const ADJUSTMENT = 'adjustment 1'
+
 /** What is done to the file, and what check must say: the kind of finding and the row. E is the filled execution. */
 const FAULTS: Record<string, { sql: string; found: [kind: string, subject: string][] }> = {
+  'an adjustment of other dollars': {
+    sql: `${ADJUSTED} update adjustments set usd_amount = -1`,
+    found: [
+      ['window_spent', WINDOW],
+      ['adjustment_changed', ADJUSTMENT],
+    ],
+  },
+  'an adjustment of other coins': {
+    sql: `${ADJUSTED} update adjustments set btc_amount = -1`,
+    found: [['adjustment_changed', ADJUSTMENT]],
+  },
+  'an adjustment for another reason': {
+    sql: `${ADJUSTED} update adjustments set reason = 'another'`,
+    found: [['adjustment_changed', ADJUSTMENT]],
+  },
+  'an adjustment in another month': {
+    sql: `${ADJUSTED} update adjustments set recorded_at = 0`,
+    found: [
+      ['adjustment_place', ADJUSTMENT],
+      ['adjustment_changed', ADJUSTMENT],
+    ],
+  },
+  'an adjustment of another user': {
+    sql: `${ADJUSTED} update adjustments set user_id = 99`,
+    found: [
+      ['foreign_key', 'adjustments row 1'],
+      ['adjustment_place', ADJUSTMENT],
+    ],
+  },
+  'a trade that was changed under its adjustment': {
+    sql: `${ADJUSTED} update trades set usd_amount = 100000000`,
+    found: [
+      ['window_spent', WINDOW],
+      ['adjustment_amount', 'execution E'],
+      ['trade_changed', 'trade E'],
+    ],
+  },
+  'an adjustment that is gone': {
+    sql: `${ADJUSTED} delete from adjustments`,
+    found: [['window_spent', WINDOW]],
+  },
   'a trade that was made smaller': {
     sql: 'update trades set usd_amount = usd_amount - 1',
     found: [
@@ -163,7 +209,14 @@ for (const [what, { sql, found }] of Object.entries(FAULTS)) {
   test(`check finds ${what}`, async (t) => {
     const { shell, filled, open } = await withTrade(t)
     const real = (text: string) => text.replace(/\bE\b/, filled).replace(/\bO\b/, open)
+    const isAdjusted = sql.startsWith(ADJUSTED)
+    if (isAdjusted) await succeed(shell, 'trade', 'adjust', filled, ...CORRECTION)
     tamper(shell, real(sql))
+    if (isAdjusted)
+      assert.equal(
+        (await shell.tranche(['billing', 'reconcile', '--month', '2026-01', '--env', 'test'])).code,
+        3,
+      )
     const { code, out, err } = await shell.tranche(['check', '--json'])
     assert.deepEqual([code, err], [3, ''])
     const answer = JSON.parse(out)

@@ -340,6 +340,45 @@ for (const [what, story, why] of UNACCEPTABLE) {
   })
 }
 
+test('amounts that no purchase can have, and the same again, are no correction', () => {
+  const execution = { executionId: 'exec_0', amount: RESERVED, firing: { price: null } } as Execution
+  const report = { ...fill('o1', usd('8')), btcAmount: btc('0.001') }
+  const trade = { report } as unknown as Trade
+  const facts = {
+    execution,
+    window: fresh().window,
+    trade,
+    adjustments: [],
+    latestId: 0,
+    latestRecordedAt: null,
+  }
+  for (const [dollars, coins, why] of [
+    ['8', '0.001', /is already 8\.00 USD for 0\.00100000 BTC/],
+    ['-1', '0.001', /never negative/],
+    ['0', '0.001', /both dollars and bitcoin, or neither/],
+    ['8', '0', /both dollars and bitcoin, or neither/],
+    ['1000000000.01', '0.001', /at most 1,000,000,000 USD/],
+    ['8', '21000000.00000001', /at most 21,000,000 BTC/],
+  ] as const)
+    assert.throws(() => adjust(facts, { usd: usd(dollars), btc: btc(coins), reason: 'wrong' }, NOW), why)
+  const open = { ...execution, status: 'sent' } as Execution
+  assert.throws(
+    () =>
+      adjust({ ...facts, execution: open, trade: null }, { usd: usd('1'), btc: btc('1'), reason: 'x' }, NOW),
+    /exec_0 is sent: no report of it is recorded that could be adjusted/,
+  )
+  // A report of nothing bought begins at nothing.
+  for (const status of ['failed', 'cancelled'] as const) {
+    const nothing = { report: { ...failed('o1'), status } } as Trade
+    const { before, after } = adjust(
+      { ...facts, trade: nothing },
+      { usd: usd('9'), btc: btc('0.0002'), reason: 'x' },
+      NOW,
+    )
+    assert.deepEqual([before.usd, after.usd], [0n, usd('9')])
+  }
+})
+
 test('a further purchase that was reported after an adjustment is added to it', () => {
   const { book, page, accept, adjust, report, last } = kept(failed('o1'), fill('o2', usd('6')))
   adjust(usd('6'))

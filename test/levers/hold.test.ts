@@ -2,21 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
+import { HOUR_MS } from '../../src/core/time.ts'
 import { startMonitored } from '../http/monitored.ts'
-import {
-  assertSound,
-  confirmPath,
-  ledgerOf,
-  link,
-  PRICE,
-  plan,
-  poll,
-  sendFirst,
-  succeed,
-  windowsOf,
-} from '../http/steps.ts'
-import { fill, type Service, startService, T0 } from '../support/service.ts'
+import { assertSound, confirmPath, link, PRICE, plan, poll, sendFirst, succeed } from '../http/steps.ts'
+import { fill, type Service, startService } from '../support/service.ts'
 import { shell } from './steps.ts'
 
 const partner = (service: Service, verb: string, slug = 'acme') => shell(service, ['partner', verb, slug])
@@ -64,42 +53,4 @@ test('a hold shows in status and in the metrics until it is released', async (t)
   assert.deepEqual(await seen(), [1, [true, false], '2 active, 0 disabled, 1 held (acme)', 1, 0])
   await partner(service, 'release')
   assert.deepEqual(await seen(), [0, [false, false], '2 active, 0 disabled', 0, 0])
-})
-
-test('released within the window, a plan catches up with all of its budget', async (t) => {
-  const service = await startService(t)
-  await link(service, 'p')
-  await plan(service, 'p', 'p')
-  await partner(service, 'hold')
-  service.advance(17 * HOUR_MS)
-  assert.equal(await fired(service), 0)
-  await partner(service, 'release')
-  await fired(service)
-  service.setClock(plus(T0, DAY_MS - 60_000))
-  await fired(service)
-  assert.deepEqual((await windowsOf(service, 'p')).map(ledgerOf), ['60.00 0.00 0.00 open'])
-  await assertSound(service)
-})
-
-test('holding and disabling are set and lifted each alone', async (t) => {
-  const service = await startService(t)
-  await link(service, 'p')
-  await plan(service, 'p', 'p')
-  await partner(service, 'hold')
-  await partner(service, 'disable')
-  await partner(service, 'release')
-  assert.equal(await fired(service), 0, 'still disabled')
-  await partner(service, 'hold')
-  await partner(service, 'enable')
-  assert.equal(await fired(service), 0, 'still held')
-  assert.equal((await service.call('GET', '/partner/v1/me')).status, 200)
-  await partner(service, 'hold')
-  await partner(service, 'release')
-  assert.equal(await fired(service), 1)
-  const actions = (await service.store.listAudit({ after: null, limit: 100 })).map(({ action }) => action)
-  const levers = actions.filter((action) => action.startsWith('partner.'))
-  assert.deepEqual(
-    levers,
-    ['hold', 'disable', 'release', 'hold', 'enable', 'hold', 'release'].map((verb) => `partner.${verb}`),
-  )
 })

@@ -41,6 +41,11 @@ export const userContract: Contract = {
       await link(store, acme, 'u1', version)
       world.advance(MINUTE_MS)
     }
+    // The old version given anew is a consent of its own.
+    await store.changeUser(acme, 'u1', (seen, now) => {
+      const anew = { consentAccepted: true, consentVersion: 'v1', consentTimestamp: now }
+      return linkUser(seen, { partnerUserId: 'u1', ...anew }, now)
+    })
     const found = await store.findUser(acme, 'u1')
     assert.deepEqual(
       found?.consents.map(({ version, timestamp, receivedAt }) => [version, timestamp, receivedAt - T0]),
@@ -48,9 +53,10 @@ export const userContract: Contract = {
         ['v1', T0, 0],
         ['v2', T0, 2 * MINUTE_MS],
         ['v3', T0, 4 * MINUTE_MS],
+        ['v1', world.now(), 5 * MINUTE_MS],
       ],
     )
-    assert.equal(found?.consentVersion, 'v3')
+    assert.equal(found?.consentVersion, 'v1')
     const { consents, partnerUserId } = (await store.readUser(acme, 'u1')) ?? assert.fail('gone')
     assert.deepEqual([partnerUserId, consents], ['u1', found?.consents])
   },
