@@ -8,8 +8,7 @@ import { machineAt } from '../../src/machine.ts'
 import { confirmPath, sendFirst, succeed } from '../http/steps.ts'
 import { command, shell } from '../levers/steps.ts'
 import { fill, runHere, startService } from '../support/service.ts'
-import { type Office, openOffice, utc } from './books.ts'
-import { openNasty } from './nasty.ts'
+import { type Office, openNasty, openOffice, utc } from './books.ts'
 
 const MINE = 'billing reconcile --partner acme --month 2026-10'
 

@@ -7,8 +7,7 @@ import { setImmediate } from 'node:timers/promises'
 import { csvHeader, csvRow, SUM_COLUMNS, SUMMARY_COLUMNS } from '../../src/billing/columns.ts'
 import { EXPORTS } from '../../src/billing/export.ts'
 import { monthlyAnswer, monthlyUsersAnswer } from '../../src/http/answer-schemas.ts'
-import { type Office, openOffice, utc } from './books.ts'
-import { openNasty } from './nasty.ts'
+import { type Office, openNasty, openOffice, utc } from './books.ts'
 
 const COLUMNS = {
   summary:

@@ -1,9 +1,9 @@
-// Which month a trade belongs to, and months with little or nothing in them.
+// Which month a trade belongs to, months with little or nothing in them, and several months in one report.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
-import { type Entry, openOffice, utc } from './books.ts'
+import { type Entry, type Office, openOffice, utc } from './books.ts'
 
 const NEXT_YEAR = utc(2029, 0, 15)
 const at = (when: Instant, user = 'u'): Entry => ({ user, at: when, usd: '10.00', order: `${when}` })
@@ -208,4 +208,350 @@ test('sums beyond 2^53 are exact, and one beyond 2^63 is added up all the same o
     assert.notEqual(code, 0, verb)
     assert.doesNotMatch(out, /volume.*-|9223372036854775/, verb)
   }
+})
+
+// Several months in one report, the year to date, and rows of totals.
+
+/** Two partners over the turn of a year, the last month still running. */
+async function winter(t: Parameters<typeof openOffice>[0]): Promise<Office> {
+  const office = await openOffice(t, utc(2026, 10), ['acme', 'bolt'])
+  for (const [i, slug] of ['acme', 'bolt'].entries())
+    for (let month = 10; month < 14; month++) {
+      const trade = {
+        user: 'u',
+        at: utc(2026, month, 5, i),
+        usd: `${month * 1000.5}`,
+        btc: '0.01',
+        fee: '0.10',
+      }
+      office.enter(slug, 'live', [trade, { user: '=v', at: utc(2026, month, 6, i), reason: 'no' }])
+    }
+  office.enter('acme', 'test', [{ user: 'u', at: utc(2026, 11, 5), usd: '1.00' }])
+  office.setClock(utc(2027, 1, 10))
+  return office
+}
+
+const REPORTS = ['summary', 'users', 'trades', 'adjustments']
+const linesOf = (csv: string): string[] => csv.split('\r\n').slice(0, -1)
+
+test('a range is the reports of its months under one header', async (t) => {
+  const office = await winter(t)
+  for (const report of REPORTS) {
+    const read = (months: string) => office.read(`billing export ${months} --report ${report}`)
+    const single = []
+    for (const month of ['2026-12', '2027-01', '2027-02'])
+      single.push(linesOf(await read(`--month ${month}`)))
+    const wanted = [single[0]?.[0], ...single.flatMap(([, ...rows]) => rows)]
+    assert.deepEqual(linesOf(await read('--from 2026-12 --to 2027-02')), wanted)
+    assert.deepEqual(linesOf(await read('--from 2026-12')), wanted)
+    assert.deepEqual(linesOf(await read('--from 2026-12 --to 2026-12')), single[0])
+    const thisYear = [single[0]?.[0], ...single.slice(1).flatMap(([, ...rows]) => rows)]
+    assert.deepEqual(linesOf(await read('--year-to-date')), thisYear)
+    assert.deepEqual(linesOf(await read('--year-to-date --to 2027-01')), single[1])
+    const rows = JSON.parse(await read('--from 2026-12 --format json'))
+    assert.equal(rows.length, wanted.length - 1)
+  }
+})
+
+test('totals are the last row, exact, and only where they were asked for', async (t) => {
+  const office = await winter(t)
+  const argv = 'billing export --from 2026-11 --to 2027-01'
+  const last = async (report: string) => {
+    const rows = JSON.parse(await office.read(`${argv} --report ${report} --totals --format json`))
+    const plain = JSON.parse(await office.read(`${argv} --report ${report} --format json`))
+    assert.deepEqual(rows.slice(0, -1), plain, report)
+    return rows.at(-1)
+  }
+  const summary = await last('summary')
+  assert.deepEqual(
+    [summary.partner_slug, summary.environment, summary.rate_bps, summary.average_price_usd],
+    ['TOTAL', null, null, null],
+  )
+  assert.deepEqual(
+    [summary.volume_usd, summary.volume_btc, summary.trade_count, summary.executions_failed],
+    ['66033.00', '0.06000000', 6, 6],
+  )
+  const { month, volume_usd, fee_usd } = await last('users')
+  assert.deepEqual([month, volume_usd, fee_usd], ['TOTAL', '66033.00', summary.total_fee_usd])
+  const { recorded_at, usd_amount, partner_fee_usd, execution_price } = await last('trades')
+  assert.deepEqual(
+    [recorded_at, usd_amount, partner_fee_usd, execution_price],
+    ['TOTAL', '66033.00', '0.60', null],
+  )
+  assert.equal((await last('adjustments')).usd_difference, '0.00')
+  const csv = linesOf(await office.read(`${argv} --totals`))
+  assert.match(csv.at(-1) ?? '', /^TOTAL,,,/)
+  assert.equal(csv.at(-1)?.split(',').length, csv[0]?.split(',').length)
+})
+
+test('show says for several months what it says of each, and adds them up', async (t) => {
+  const office = await winter(t)
+  const rows = JSON.parse(await office.read('billing show --from 2026-11 --json'))
+  const single = []
+  for (const month of ['2026-11', '2026-12', '2027-01', '2027-02'])
+    single.push(...JSON.parse(await office.read(`billing show --month ${month} --json`)))
+  assert.deepEqual(rows, single)
+  const table = await office.read('billing show --from 2026-11')
+  assert.match(table, /^2026-11 to 2027-02, so far, until 2027-02-10T/)
+  // Each partner's total, and that of all.
+  const totals = table.split('\n').filter((line) => line.startsWith('TOTAL'))
+  assert.deepEqual(
+    totals.map((line) => line.split(/ {2,}/).slice(0, 5)),
+    [
+      ['TOTAL', 'acme live', '4', '4', '46023.00'],
+      ['TOTAL', 'bolt live', '4', '4', '46023.00'],
+      ['TOTAL', '8', '8', '92046.00', '0.08000000'],
+    ],
+  )
+  const ofOne = await office.read('billing show --from 2026-11 --partner acme')
+  assert.equal(ofOne.match(/^TOTAL +acme live +4 +4 +46023\.00 /gm)?.length, 1)
+  assert.equal(ofOne.match(/TOTAL/g)?.length, 1)
+  assert.doesNotMatch(await office.read('billing show --month 2026-11 --partner acme'), /TOTAL|MONTH/)
+  assert.match(await office.read('billing show --from 2026-11 --to 2026-12'), /^2026-11 to 2026-12, final\n/)
+})
+
+test('the adjustments of a range are one table, each with its month', async (t) => {
+  const office = await winter(t)
+  const trades = JSON.parse(await office.read('execution list --env live --status filled --json'))
+  const adjust = (at: number, usd: string) =>
+    office.read(`trade adjust ${trades[at].execution_id} --usd ${usd} --btc 0.01 --reason wrong`)
+  await adjust(0, '1.00')
+  office.setClock(utc(2027, 2, 10))
+  await adjust(1, '123456.78901234')
+  const table = await office.read('billing adjustments --from 2027-01')
+  const lines = table.trimEnd().split('\n')
+  assert.equal(lines.length, 3, table)
+  const [titles = '', ...rows] = lines
+  assert.match(titles, /^MONTH +NO +RECORDED /)
+  assert.deepEqual(
+    rows.map((row) => row.slice(0, 7)),
+    ['2027-02', '2027-03'],
+  )
+  // One table: what is under a title begins, or ends, where the title does.
+  const at = titles.indexOf('EXECUTION')
+  for (const row of rows) assert.equal(row.slice(at, at + 5), 'exec_', table)
+  const end = titles.indexOf('USD') + 3
+  for (const row of rows) assert.match(row.slice(0, end), /-?\d+\.\d{2,8}$/, table)
+  const [row] = JSON.parse(await office.read('billing adjustments --from 2027-01 --json'))
+  assert.deepEqual(
+    [row.orders.length, row.usd_amount, row.original_usd_amount],
+    [1, '1.00', row.usd_amount_before],
+  )
+  assert.doesNotMatch(await office.read('billing adjustments --month 2027-02'), /MONTH/)
+})
+
+test('reconcile proves a range month by month, and adds it up', async (t) => {
+  const office = await winter(t)
+  const words = await office.read('billing reconcile --from 2026-12 --to 2027-01')
+  assert.equal(
+    words,
+    [
+      '2026-12: users, trades and summary agree (live, 2 partners, 2 trades).',
+      '2027-01: users, trades and summary agree (live, 2 partners, 2 trades).',
+      '2026-12 to 2027-01: 2 months agree (live, 2 partners, 4 trades, 46023.00 USD).\n',
+    ].join('\n'),
+  )
+  const json = JSON.parse(await office.read('billing reconcile --from 2026-12 --json'))
+  assert.deepEqual(
+    { ...json, months: json.months.map(({ month, ok, final, trades }: Row) => [month, ok, final, trades]) },
+    {
+      ok: true,
+      month: null,
+      from: '2026-12',
+      to: '2027-02',
+      final: false,
+      tenants: 2,
+      trades: 6,
+      volume_usd: '72036.00',
+      volume_btc: '0.06000000',
+      findings: [],
+      months: [
+        ['2026-12', true, true, 2],
+        ['2027-01', true, true, 2],
+        ['2027-02', true, false, 2],
+      ],
+    },
+  )
+  const one = JSON.parse(await office.read('billing reconcile --month 2026-12 --json'))
+  assert.deepEqual([one.month, one.trades, one.months.length], ['2026-12', 2, 1])
+  office.sql(
+    "update trades set usd_amount = usd_amount - 1 where partner_order_id = (select min(partner_order_id) from trades where status = 'filled')",
+  )
+  const found = await office.tranche('billing reconcile --from 2026-11 --to 2027-01 --json')
+  assert.equal(found.code, 3)
+  const { ok, findings } = JSON.parse(found.out)
+  assert.equal(ok, false)
+  // What concerns the whole file is said once, not once a month.
+  assert.equal(findings.filter(({ kind }: Row) => kind === 'trade_changed').length, 1)
+  assert.equal((await office.tranche('billing reconcile --from 2026-11 --to 2027-01')).code, 3)
+  for (const wrong of ['', '--month 2026-12 --from 2026-11', '--to 2026-12'])
+    assert.equal((await office.tranche(`billing reconcile ${wrong}`.trim())).code, 2, wrong)
+})
+
+test('a reconciled year names no months before the first trade, and proves them all the same', async (t) => {
+  const office = await openOffice(t, utc(2026, 8), ['acme'])
+  office.enter('acme', 'live', [{ user: 'u', at: utc(2026, 8, 20), usd: '500.00', btc: '0.008' }])
+  office.setClock(utc(2026, 10, 20))
+  const months = async (argv: string) =>
+    (await office.read(`billing reconcile ${argv}`)).match(
+      /^\d{4}-\d\d(?: to \d{4}-\d\d)?: (?=users|\d+ months)/gm,
+    )
+  assert.deepEqual(await months('--year-to-date'), [
+    '2026-09: ',
+    '2026-10: ',
+    '2026-11: ',
+    '2026-09 to 2026-11: ',
+  ])
+  assert.equal((await months('--from 2026-01'))?.length, 12, 'what was asked for by name is named')
+  assert.deepEqual(await months('--year-to-date --to 2026-03'), ['2026-03: '])
+  const json = JSON.parse(await office.read('billing reconcile --year-to-date --json'))
+  assert.deepEqual([json.from, json.months.length], ['2026-01', 11])
+})
+
+type Row = Record<string, unknown>
+
+test('a report of all test environments says which sandboxes are ahead, and where their months are', async (t) => {
+  const office = await openOffice(t, utc(2026, 9, 10), ['acme', 'bolt'])
+  await office.read('sandbox advance acme 40d --price 64000')
+  const said = /acme test is 40 d ahead, in 2026-11: .*--partner acme/
+  for (const argv of [
+    'show',
+    'export --month 2026-10',
+    'reconcile --month 2026-11',
+    'adjustments',
+    'show --month 2026-11',
+  ]) {
+    const { code, err } = await office.tranche(`billing ${argv} --env test`)
+    assert.deepEqual([code, said.test(err), err.match(/ahead/g)?.length], [0, true, 1], `${argv}: ${err}`)
+    const json = await office.tranche(`billing ${argv} --env test --json`)
+    assert.match(json.err, said)
+  }
+  for (const argv of ['show', 'show --env test --partner acme', 'show --env test --partner bolt'])
+    assert.doesNotMatch((await office.tranche(`billing ${argv}`)).err, /ahead/, argv)
+  assert.match(await office.read('billing show --env test --partner acme'), /^2026-11, so far/)
+  // A month that was over before the sandbox went ahead is whole.
+  assert.doesNotMatch((await office.tranche('billing export --month 2026-09 --env test')).err, /ahead/)
+})
+
+test('a year is its twelve months, and the present one those that have begun', async (t) => {
+  const office = await winter(t)
+  for (const command of ['export --report users', 'show', 'reconcile', 'adjustments', 'issued']) {
+    const { code, out, err } = await office.tranche(`billing ${command} --year 2026`)
+    assert.deepEqual(
+      { code, out, err },
+      await office.tranche(`billing ${command} --year-to-date --to 2026-12`),
+    )
+    const now = await office.tranche(`billing ${command} --year 2027`)
+    assert.deepEqual(now, await office.tranche(`billing ${command} --year-to-date`))
+  }
+  for (const [year, why] of [
+    ['2028', /^error: 2028 has not begun/],
+    ['26', /--year/],
+    ['0000', /--year/],
+    ['2026 --month 2026-10', /--(year|month)/],
+    ['2026 --from 2026-10', /--(year|from)/],
+    ['2026 --to 2026-10', /--(year|to)/],
+    ['2026 --year-to-date', /--(year|year-to-date)/],
+  ] as const) {
+    const { code, out, err } = await office.tranche(`billing show --year ${year}`)
+    assert.deepEqual([code, out], [2, ''], year)
+    assert.match(err, why)
+  }
+})
+
+type Summed = Record<'trade_count' | 'active_users', number> & Record<string, string>
+const cents = (text: string): bigint => BigInt(text.replace('.', ''))
+
+test('the partners report adds the months of each partner up, exactly', async (t) => {
+  const office = await openOffice(t, utc(2026, 2), ['bolt', 'late-leaver'])
+  await office.read('tier set starter --rate-bps 50 --per-active-user-usd 0.40 --monthly-minimum-usd 9.99')
+  office.enter('bolt', 'live', [
+    { user: 'u', at: utc(2026, 2, 5), usd: '1000.01', btc: '0.01', fee: '1.10' },
+    { user: 'v', at: utc(2026, 3, 5), usd: '3333.33', btc: '0.03', fee: '0.01' },
+    { user: 'u', at: utc(2026, 3, 6), usd: '0.01', btc: '0.00000001' },
+  ])
+  office.setClock(utc(2026, 4, 5))
+  await office.read('partner disable late-leaver --last-minimum 2026-05')
+  await office.read('partner create acme --name acme')
+  office.enter('acme', 'live', [{ user: 'u', at: utc(2026, 5, 1), usd: '1000000.55', btc: '15.5' }])
+  office.setClock(utc(2026, 6, 10))
+  await office.read('tick --price 64000')
+
+  const rows = JSON.parse(await office.read('billing export --year 2026 --report partners --format json'))
+  assert.deepEqual(
+    rows.map((row: Row) => [row.partner_slug, row.from_month, row.to_month, row.final, row.total_fee_usd]),
+    [
+      // By slug, whenever each of them came; each from its first month on.
+      ['acme', '2026-05', '2026-07', false, '3519.98'],
+      ['bolt', '2026-03', '2026-07', false, '57.43'],
+      ['late-leaver', '2026-03', '2026-07', false, '29.97'],
+    ],
+  )
+  const months: Summed[] = JSON.parse(await office.read('billing export --year 2026 --format json'))
+  for (const row of rows as Summed[]) {
+    const own = months.filter(({ partner_slug }) => partner_slug === row.partner_slug)
+    const sum = (of: (month: Summed) => bigint): bigint => own.reduce((total, month) => total + of(month), 0n)
+    for (const name of ['volume_usd', 'volume_btc', 'partner_fees_usd', 'total_fee_usd'])
+      assert.equal(
+        cents(row[name] ?? ''),
+        sum((month) => cents(month[name] ?? '')),
+        name,
+      )
+    assert.equal(
+      BigInt(row.trade_count),
+      sum((month) => BigInt(month.trade_count)),
+    )
+    assert.equal(
+      BigInt(row.active_user_months ?? -1),
+      sum((month) => BigInt(month.active_users)),
+    )
+    const parts = ['volume_fee_usd', 'user_fee_usd', 'up_to_minimum_usd'].map((name) =>
+      cents(row[name] ?? ''),
+    )
+    assert.equal(
+      cents(row.total_fee_usd ?? ''),
+      parts.reduce((a, b) => a + b),
+    )
+  }
+  const closed = await office.read('billing export --from 2026-03 --to 2026-06 --report partners --totals')
+  assert.match(closed, /^bolt,live,2026-03,2026-06,USD,true,true,3,3,/m)
+  assert.match(closed, /^TOTAL,,,,,,,4,4,/m)
+
+  // The same on the screen, and as JSON; what is not final is said.
+  const shown = await office.tranche('billing show --year 2026 --by partner')
+  assert.match(shown.out, /^2026-01 to 2026-07, so far, until /)
+  assert.match(shown.out, /^bolt live +2026-03 +2026-07 +3 .* 57\.43$/m)
+  assert.match(shown.out, /^TOTAL .* 3607\.38$/m)
+  assert.deepEqual(JSON.parse(await office.read('billing show --year 2026 --by partner --json')), rows)
+  const exported = await office.tranche('billing export --year 2026 --report partners')
+  assert.match(exported.err, /2026-07 is not over yet/)
+  const tests = await office.read('billing show --year 2026 --by partner --env test')
+  assert.match(tests, /^acme test .* not billed$/m)
+  assert.equal(
+    await office.read('billing show --year 2025 --by partner'),
+    '2025-01 to 2025-12, final\n\nno partners\n',
+  )
+})
+
+test('a month in words that do not go together is refused before anything is read', async (t) => {
+  const office = await openOffice(t, utc(2026, 9))
+  for (const words of [
+    '--month 2026-10 --from 2026-09',
+    '--month 2026-10 --to 2026-11',
+    '--month 2026-10 --year-to-date',
+    '--from 2026-01 --year-to-date',
+    '--to 2026-01',
+    '--from 2026-02 --to 2026-01',
+    '--from 2026-12',
+    '--from 2000-01 --to 2010-01',
+    '--from 0001-01',
+  ])
+    for (const command of ['show', 'export', 'adjustments', 'reconcile']) {
+      const { code, out, err } = await office.tranche(`billing ${command} ${words}`)
+      assert.deepEqual([code, out], [2, ''], `${command} ${words}`)
+      assert.match(err, /^error: .*--(from|to|month|year-to-date)/)
+    }
+  assert.equal((await office.tranche('billing export')).code, 2)
+  await office.read('billing export --from 2016-11 --to 2026-10')
+  await office.read('billing show --from 9999-12 --to 9999-12')
 })

@@ -1,4 +1,4 @@
-// The scripts of the executable: what they weigh in the memory of a process that has loaded them.
+// What the executable is built from: scripts without remarks, and packages that the lock file knows by their hash.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -28,4 +28,35 @@ test('a script is ASCII without remarks, and does the same', async (t) => {
   assert.equal(greeting, 'grüß dich 😀')
   assert.deepEqual(['löwe😀', 'x–y'].map(isWord), [true, false])
   assert.throws(namedFunction, (error: Error) => error.stack?.includes('namedFunction') === true)
+})
+
+// The lock file: nothing is installed that it does not know by its hash, and no package runs a script on installation.
+
+const ROOT = join(import.meta.dirname, '../..')
+const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
+type Entry = { integrity?: string; link?: boolean; inBundle?: boolean; version?: string }
+/** The second one is of what a heavy test installs. */
+const LOCKS = ['package-lock.json', 'fixtures/generators/package-lock.json']
+
+test('every package is locked by version and SHA-512, or comes inside one that is', () => {
+  for (const lock of LOCKS) {
+    const { packages } = JSON.parse(read(lock)) as { packages: Record<string, Entry> }
+    const { '': root, ...installed } = packages
+    assert.ok(root)
+    assert.ok(Object.keys(installed).length > 100)
+    for (const [key, { version, integrity, link, inBundle }] of Object.entries(installed)) {
+      assert.match(version ?? '', /^\d+\.\d+\.\d+/, key)
+      assert.equal(link, undefined, key)
+      if (inBundle) {
+        const around = key.slice(0, key.lastIndexOf('/node_modules/'))
+        assert.ok(packages[around]?.integrity, `${key} comes inside ${around}`)
+      } else assert.match(integrity ?? '', /^sha512-[A-Za-z0-9+/]{86}==$/, key)
+    }
+  }
+})
+
+test('no package runs a script when it is installed, and every install in the build is npm ci', () => {
+  assert.match(read('.npmrc'), /^ignore-scripts=true$/m)
+  const installs = [...read('.ci/run').matchAll(/\bnpm (?:ci|i|install|add|update)\b/g)].map(String)
+  assert.deepEqual([...new Set(installs)], ['npm ci'])
 })

@@ -573,8 +573,8 @@ test('a database with faults and warnings reports both, faults first', async (t)
   assert.match((await shell.tranche(['check'])).out, /2 errors, 3 warnings\n$/)
 })
 
-// Odd fills: made before their execution, or at no price the market had. Which are odd is in test/core/price.test.ts and
-// in the contract of the stores.
+// Odd fills: made before their execution, or at no price the market had. Which are odd is in test/core/price.test.ts
+// and in the contract of the stores.
 
 const FILL = { usd_amount: '10.00', btc_amount: '0.00016666', execution_price: '60000' }
 const json = async (shell: Shell, ...argv: string[]) => {

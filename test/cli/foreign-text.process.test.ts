@@ -9,9 +9,9 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { everyCommand } from '../../src/cli/help.ts'
 import { drawScreen } from '../../src/cli/service/status-screen.ts'
-import { openAgain } from '../support/database.ts'
-import { CACHE } from '../support/process.ts'
-import { commandTree, listen, openShell, type Shell } from '../support/service.ts'
+import { openAgain, rowsOf } from '../support/database.ts'
+import { CACHE, EXECUTABLE } from '../support/process.ts'
+import { commandTree, listen, openShell, PLAN, type Shell, succeed, USER } from '../support/service.ts'
 
 /** Turned, without width, a filler, a tag: each is a letter of its own to a program, and nothing to a reader. */
 const UNSEEN = '\u202e\u200b\u2066\ufeff\u3164\u{e0041}'
@@ -20,7 +20,7 @@ const mark = (name: string): string => `${name}${UNSEEN}`
 const FORGED = `venue closed\n\ttrade_status  filled\nstatus  filled${UNSEEN}`
 const HIDDEN = /[\p{Cf}\p{Zl}\p{Zp}\u3164]|[^\P{Cc}\n]/u
 
-const USER = {
+const MARKED_USER = {
   partner_user_id: mark('user'),
   email: `${mark('mail')}@example.org`,
   auth_provider: mark('provider'),
@@ -39,9 +39,9 @@ async function stage(shell: Shell): Promise<Staged> {
     const answer = await shell.call(method, `/partner/v1/${path}`, key, body && JSON.stringify(body))
     return { status: answer.status, body: JSON.parse(answer.text) }
   }
-  assert.equal((await call('POST', 'users', USER)).status, 200)
+  assert.equal((await call('POST', 'users', MARKED_USER)).status, 200)
   for (const name of ['late', 'failed', 'filled']) {
-    const plan = { partner_user_id: USER.partner_user_id, partner_plan_id: mark(name) }
+    const plan = { partner_user_id: MARKED_USER.partner_user_id, partner_plan_id: mark(name) }
     const terms = { amount_usd: '60.00', frequency: 'daily' }
     assert.equal((await call('POST', 'plans', { ...plan, ...terms })).status, 200)
   }
@@ -69,13 +69,13 @@ type Line = [argv: string[], exact: string | null]
  * the next ones show. `hostile` answers for a service, a feed and a receiver, with such text wherever it can.
  */
 function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Line[] {
-  const user = USER.partner_user_id
+  const user = MARKED_USER.partner_user_id
   const of = ['acme', '--env', 'test']
   const file = (name: string): string => join(shell.folder, mark(name))
   const feed = `${hostile}/feed#/price`
   return [
     [['user', 'list', ...of], user],
-    [['user', 'show', 'acme', user, '--env', 'test'], USER.consent_version],
+    [['user', 'show', 'acme', user, '--env', 'test'], MARKED_USER.consent_version],
     [['user', 'show', 'acme', mark('nobody'), '--env', 'test'], null],
     [['plan', 'list'], mark('late')],
     [['plan', 'show', mark('late')], user],
@@ -283,3 +283,51 @@ const deepText = (value: unknown): string =>
   typeof value === 'object' && value !== null
     ? Object.values(value).map(deepText).join('\u0001')
     : String(value)
+
+// What check says to run, run as it is printed: by a shell, whatever a plan is called and however many partners call
+// one so.
+
+/** The first is a plan of the other partner too. */
+const NAMES = ['p1', "it's $HOME `id` p1", '--json', 'in\u200bvisible \u{e0001} \\ name']
+
+const namesOf = (slug: string): string[] => (slug === 'acme' ? NAMES : NAMES.slice(0, 1))
+
+test('each command shows the plan that the finding is about', async (t) => {
+  const shell = openShell(t)
+  for (const slug of ['acme', 'beta']) {
+    await succeed(shell, 'partner', 'create', slug, '--name', slug)
+    const key = (await succeed(shell, 'key', 'create', slug, '--env', 'test')).trim()
+    const post = async (path: string, body: object) =>
+      assert.equal((await shell.call('POST', `/partner/v1/${path}`, key, JSON.stringify(body))).status, 200)
+    await post('users', USER)
+    for (const partner_plan_id of namesOf(slug)) await post('plans', { ...PLAN, partner_plan_id })
+  }
+  const rows = await rowsOf(t, shell.file)
+  await rows("update plans set status = 'cancelled'")
+  const { out } = await shell.tranche(['check'])
+  // Two findings about each plan, with the same command.
+  const commands = [...new Set([...out.matchAll(/^ +> (tranche .*)$/gm)].map(([, command]) => command ?? ''))]
+  assert.equal(commands.length, NAMES.length + 1, out)
+
+  const script = `tranche() { "$PROGRAM" --json "$@" | tr -d '\\n'; echo; }\n${commands.join('\n')}\n`
+  const env = {
+    ...process.env,
+    TRANCHE_TEST_STORE: undefined,
+    ...CACHE,
+    PROGRAM: EXECUTABLE,
+    HOME: '/nobody',
+  }
+  const { stdout, stderr } = spawnSync('bash', ['-c', script], { env, encoding: 'utf8' })
+  assert.equal(stderr, '')
+  const shown = stdout
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const { partner_slug, partner_plan_id } = JSON.parse(line)
+      return `${partner_slug} ${partner_plan_id}`
+    })
+  assert.deepEqual(
+    shown.sort(),
+    ['acme', 'beta'].flatMap((slug) => namesOf(slug).map((name) => `${slug} ${name}`)).sort(),
+  )
+})

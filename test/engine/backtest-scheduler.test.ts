@@ -1,11 +1,12 @@
-// The backtest is the scheduler over history: a window it plays fires what a real store and real passes fire over the
-// same prices, tranche by tranche.
+// The scheduler beside the rest: a window of the backtest fires what real passes fire, and a damaged plan stops no
+// other.
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { CENT, formatPrice } from '../../src/core/money.ts'
 import { DAY_MS, type Frequency, HOUR_MS, MINUTE_MS, plus, WINDOW_MS } from '../../src/core/time.ts'
 import { backtest, tranchesOf } from '../../src/engine/backtest.ts'
+import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { type Point, walk } from '../price/histories.ts'
 import { historyOf } from '../support/samples.ts'
 import { PLAN, startService, T0, USER } from '../support/service.ts'
@@ -90,4 +91,34 @@ describe('a window played back is the window as it would have been bought', () =
       })
     }
   }
+})
+
+// A plan whose row is damaged must not keep the plans beside it from buying.
+
+test('a plan that cannot be decided is named and stops nobody else', async (t) => {
+  const service = await startService(t)
+  await service.call('POST', '/partner/v1/users', USER)
+  for (const id of ['p1', 'broken', 'p3']) {
+    await service.call('POST', '/partner/v1/plans', { ...PLAN, partner_plan_id: id })
+  }
+  const db = openFile(service.file)
+  // More left to fire than the window's budget: the reservation breaks the ledger's own rule.
+  db.exec(`update schedules set fireable = budget * 9
+    where plan_id = (select plan_id from plans where partner_plan_id = 'broken')`)
+  db.close()
+
+  const report = await service.tick('60000')
+  assert.equal(report.executionsCreated, 2)
+  assert.equal(report.failed.length, 1)
+  const due = await service.call('GET', '/partner/v1/executions/due')
+  assert.deepEqual(
+    due.body.map((execution: { partner_plan_id: string }) => execution.partner_plan_id),
+    ['p1', 'p3'],
+  )
+  const [found] = await service.store.findPlans('broken')
+  assert.equal(report.failed[0]?.planId, found?.planId)
+  assert.deepEqual(
+    (await service.store.findFaults()).map(({ kind }) => kind),
+    ['schedule'],
+  )
 })

@@ -12,7 +12,7 @@ import { createDuePlans } from '../../src/store/sqlite/pass.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { T0 } from '../support/service.ts'
 import { measure } from '../support/within.ts'
-import { manyWaiting, type Waiting } from './waiting.ts'
+import { manyWaiting, type Waiting } from './passes.ts'
 
 const FEW = 1_000
 const MANY = 40_000

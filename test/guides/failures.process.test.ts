@@ -14,7 +14,7 @@ import { makeAuthority, makeCertificate } from '../support/certificate.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { CACHE, finish, PROGRAM, WITH_OPS } from '../support/process.ts'
 import { hasTool } from '../support/tools.ts'
-import { startReceiver } from '../webhook/receiver.ts'
+import { startReceiver } from '../webhook/stage.ts'
 import { assertRule, FAILURES, type Failure, failureNamed, firing, isPrinted, valuesOf } from './failures.ts'
 
 type Stage = {

@@ -1,9 +1,8 @@
-// The guides against the constants and the reports: every sentence that gives one of these numbers gives the right
-// one.
+// The guides against the constants, the reports and the files: every number is right, and every name is there.
 
 import assert from 'node:assert/strict'
-import { globSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
 import { ADVANCE_MAX_MS } from '../../src/cli/service/sandbox-desk.ts'
@@ -55,6 +54,7 @@ import { IN_PARALLEL_MAX } from '../../src/webhook/wake-partners.ts'
 import { drawGrowth, withFigures } from '../bench/page.ts'
 import type { Report } from '../bench/report.ts'
 import { hasFailed } from '../bench/row.ts'
+import { blocksOf } from '../support/samples.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -360,4 +360,120 @@ test('the guide says which of its figures the program prints, and which it does 
     'the-falling-year',
   ])
     assert.ok(BACKTEST.split('These are not its output:')[0]?.includes(`(#${section})`), section)
+})
+
+// The names in the guides against the files that have them: units, scripts, paths, and every room of src.
+
+/** Of a guide that is read in the order of the work, its blocks of code included. */
+const WORDS_MAX = 2_500
+const GUIDE_FILES = globSync(['README.md', 'docs/*.md', 'deploy/README.md'], { cwd: ROOT }).sort()
+
+test('a unit that a guide gives to systemctl is one that comes with the program', () => {
+  const ours = globSync('deploy/*.{service,timer}', { cwd: ROOT }).map((file) => basename(file))
+  const given = GUIDE_FILES.flatMap((guide) =>
+    [
+      ...read(guide).matchAll(
+        /systemctl (?:start|stop|restart|reload|status|edit|enable|disable)([^`';|&\n]*)/g,
+      ),
+    ]
+      .flatMap(([, words = '']) => words.split(' '))
+      .filter((unit) => unit.startsWith('tranche'))
+      .map((unit) => ({ guide, unit: unit.includes('.') ? unit : `${unit}.service` })),
+  )
+  assert.ok(given.length > 5, `${given.length} units`)
+  assert.deepEqual(
+    given.filter(({ unit }) => !ours.includes(unit)),
+    [],
+  )
+})
+
+test('what operations does as root, it does not do with tranche itself', () => {
+  const blocks = ['sh', 'text'].flatMap((language) => blocksOf(read('docs/operations.md'), language))
+  const lines = blocks.flatMap((block) => block.split('\n'))
+  assert.ok(lines.some((line) => line.startsWith('runuser -u tranche -- tranche ')))
+  assert.deepEqual(
+    lines.filter((line) => line.startsWith('tranche ')),
+    [],
+  )
+})
+
+test('a guide of the work is read in a quarter of an hour: what is looked up is in the reference', () => {
+  for (const guide of ['docs/operations.md', 'docs/postgres.md']) {
+    const words = read(guide).trim().split(/\s+/).length
+    assert.ok(words <= WORDS_MAX, `${guide} has ${words} words, and may have ${WORDS_MAX}`)
+  }
+})
+
+test('every script of npm is in a guide, and every one in a guide exists', () => {
+  const scripts = Object.keys(JSON.parse(read('package.json')).scripts)
+  const text = GUIDE_FILES.map(read).join('\n')
+  const run = [...text.matchAll(/\bnpm run ([\w:]+)/g)].map(([, name = '']) => name)
+  assert.deepEqual(
+    run.filter((name) => !scripts.includes(name)),
+    [],
+  )
+  const named = (name: string) =>
+    ['npm ', 'npm run ', '`'].some((before) => text.includes(`${before}${name}`))
+  assert.deepEqual(
+    scripts.filter((name) => !named(name)),
+    [],
+  )
+})
+
+// docs/architecture.md against the tree: every path it names is there, and every room of src is named.
+
+const ARCHITECTURE = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8')
+const PATH = /`((?:src|test|sql|docs|bin|deploy|fixtures)\/[^`\s]*)`/g
+const BYTES_MAX = 10 * 1024
+
+test('every path on the page exists', () => {
+  const paths = [...ARCHITECTURE.matchAll(PATH)].map(([, path = '']) => path)
+  const links = [...ARCHITECTURE.matchAll(/\]\(([^)#]+)/g)].map(([, link = '']) => join('docs', link))
+  assert.ok(paths.length > 50, `the page names ${paths.length} paths`)
+  assert.ok(links.length > 2, `the page has ${links.length} links`)
+  assert.deepEqual(
+    [...paths, ...links].filter((path) => !existsSync(join(ROOT, path))),
+    [],
+  )
+})
+
+test('every folder of src is in the tree, and every file of core by its name', () => {
+  const folders = globSync('src/*/', { cwd: ROOT }).map((folder) => `\`${folder.replace(/\/?$/, '/')}\``)
+  assert.deepEqual(
+    folders.filter((folder) => !ARCHITECTURE.includes(folder)),
+    [],
+  )
+  const nouns = globSync('src/core/*.ts', { cwd: ROOT }).map((file) => /([^/]+)\.ts$/.exec(file)?.[1] ?? file)
+  assert.deepEqual(
+    nouns.filter(
+      (noun) => !ARCHITECTURE.includes(`\`${noun}\``) && !ARCHITECTURE.includes(`\`src/core/${noun}.ts\``),
+    ),
+    [],
+  )
+})
+
+test('the page is read in ten minutes', () => {
+  assert.ok(Buffer.byteLength(ARCHITECTURE) <= BYTES_MAX, `${Buffer.byteLength(ARCHITECTURE)} bytes`)
+})
+
+// docs/examples/README.md against the programs: the settings it names are those they read, in both languages.
+
+const EXAMPLES = join(import.meta.dirname, '../../docs/examples')
+const textOf = (pattern: string): string =>
+  globSync(pattern, { cwd: EXAMPLES })
+    .map((file) => readFileSync(join(EXAMPLES, file), 'utf8'))
+    .join('\n')
+const sorted = (names: Iterable<string>): string[] => [...new Set(names)].sort()
+
+test('the page names every setting, and only those there are', () => {
+  const python = [...textOf('python/*.py').matchAll(/environ\.get\("(\w+)"/g)].map(([, name = '']) => name)
+  const settings = [...textOf('javascript/*.mjs').matchAll(/^const \{([^}]+)\} = process\.env$/gm)]
+  const javascript = settings.flatMap(([, block = '']) => block.match(/\b[A-Z][A-Z_]+\b(?=[, =])/g) ?? [])
+  const table = textOf('README.md').split('## Settings')[1]?.split('## ')[0] ?? ''
+  const rows = [...table.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(
+    ([, names = '']) => names.match(/[A-Z_]+/g) ?? [],
+  )
+  assert.ok(python.length > 5)
+  assert.deepEqual(sorted(javascript), sorted(python))
+  assert.deepEqual(sorted(rows), sorted(python))
 })

@@ -13,8 +13,7 @@ import { machineAt } from '../../src/machine.ts'
 import { T0 } from '../store/world.ts'
 import { isOnServer } from '../support/database.ts'
 import { AUDIT, fill, PLAN, runHere, USER } from '../support/service.ts'
-import { startMonitored } from './monitored.ts'
-import { HOSTILE, withBusiness } from './ops-page.ts'
+import { HOSTILE, startMonitored, withBusiness } from './monitored.ts'
 
 const TOKEN = 'correct-horse-battery'
 

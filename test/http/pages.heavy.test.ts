@@ -12,7 +12,7 @@ import { DESCRIPTION } from '../openapi/described.ts'
 import { openBrowser, type Page } from '../support/browser.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { finish, startServe } from '../support/process.ts'
-import { HOSTILE, withBusiness } from './ops-page.ts'
+import { HOSTILE, withBusiness } from './monitored.ts'
 
 /** The wake-up is among them. */
 const OPERATIONS = Object.entries({ ...DESCRIPTION.paths, ...DESCRIPTION.webhooks }).flatMap(

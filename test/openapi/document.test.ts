@@ -24,8 +24,7 @@ import {
   WEBHOOKS,
 } from '../http/steps.ts'
 import { runHere, startService, T0 } from '../support/service.ts'
-import { startReceiver } from '../webhook/receiver.ts'
-import { startStage } from '../webhook/stage.ts'
+import { startReceiver, startStage } from '../webhook/stage.ts'
 import { assertValid, DESCRIPTION, type Description } from './described.ts'
 
 const RECORD = join(import.meta.dirname, '../../fixtures/openapi/openapi.json')

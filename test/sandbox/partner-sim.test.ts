@@ -10,7 +10,7 @@ import { price } from '../../src/core/money.ts'
 import { DAY_MS } from '../../src/core/time.ts'
 import { assertSound, executionsOf, PRICE } from '../http/steps.ts'
 import { listen } from '../support/service.ts'
-import { keyIn, startSim } from './sim.ts'
+import { keyIn, startSim } from './bench.ts'
 
 test('a day is worked off at the given rates, a JSON line each', async (t) => {
   const bench = await startSim(t)

@@ -7,8 +7,7 @@ import { DAY_MS } from '../../src/core/time.ts'
 import { assertSound, executionsOf, link, PRICE, plan, windowsOf } from '../http/steps.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { start } from '../support/process.ts'
-import { startBench } from './bench.ts'
-import { startSim } from './sim.ts'
+import { startBench, startSim } from './bench.ts'
 
 test('one advance at a time, beside the ticks of a scheduler, and nothing fires twice', async (t) => {
   const bench = await startBench(t)

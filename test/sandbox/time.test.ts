@@ -28,8 +28,7 @@ import {
 } from '../http/steps.ts'
 import { sendPlan } from '../store/world.ts'
 import { AUDIT, fill, T0 } from '../support/service.ts'
-import { startReceiver } from '../webhook/receiver.ts'
-import { startStage } from '../webhook/stage.ts'
+import { startReceiver, startStage } from '../webhook/stage.ts'
 import { assertSame, type Bench, everythingOf, startBench } from './bench.ts'
 
 async function withPlan(bench: Bench, more = {}) {

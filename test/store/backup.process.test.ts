@@ -1,11 +1,29 @@
-// A backup is one moment of a database in use, whole and private, under its name or not there at all.
+// Backups and restores as processes: whole or not at all, whatever goes on meanwhile and however they end.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, linkSync, lstatSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
+import SQLite from 'better-sqlite3'
+import { giveDigests, temporaryFolder } from '../support/database.ts'
 import { finish, PROGRAM, type Program, SOURCE, start } from '../support/process.ts'
+import { canBeOthers } from '../support/tools.ts'
 import { beside, fatten, filled, mode, partials, soundUsers, tamper, trancheHere } from './copies.ts'
 import { act, tranche } from './second-process.ts'
 
@@ -144,3 +162,262 @@ suite('backup', { concurrency: 3 }, () => {
     assert.deepEqual(beside(file), ['other.db', 'tranche.db'])
   })
 })
+
+// A restore verifies first, takes nothing from anybody who has the database open, and loses neither file.
+
+/** A database, and a copy of it in another folder from before user u2. */
+async function withCopy(t: TestContext): Promise<{ file: string; copy: string }> {
+  const file = await filled(t)
+  const copy = join(temporaryFolder(t), 'copy.db')
+  assert.equal((await trancheHere(file, 'backup', copy)).code, 0)
+  setEmail(file, 'later@example.com')
+  return { file, copy }
+}
+
+/** As the program would have written it. */
+function setEmail(file: string, address: string): void {
+  const db = new SQLite(file)
+  db.prepare('update users set email = ?, digest = 0').run(address)
+  giveDigests(db)
+  db.close()
+}
+
+const email = (file: string): unknown => {
+  const db = new SQLite(file, { readonly: true })
+  const found = db.prepare('select email from users').pluck().get()
+  db.close()
+  return found
+}
+
+const kept = (file: string): string[] =>
+  readdirSync(dirname(file))
+    .filter((name) => name.includes('.replaced-'))
+    .map((name) => join(dirname(file), name))
+
+async function refused(file: string, copy: string, code: number, reason: RegExp) {
+  const before = readFileSync(file)
+  const outcome = await trancheHere(file, 'restore', copy)
+  assert.deepEqual([outcome.code, outcome.out], [code, ''])
+  assert.match(outcome.err, reason)
+  assert.deepEqual(readFileSync(file), before)
+  assert.deepEqual(beside(file), ['tranche.db'])
+}
+
+suite('restore', { concurrency: 3 }, () => {
+  test('the copy takes the place of the database, which is kept, and the audit log says so', async (t) => {
+    const { file, copy } = await withCopy(t)
+    const before = readFileSync(copy)
+    const { code, out } = await trancheHere(file, 'restore', copy, '--json')
+    assert.equal(code, 0)
+    const [replaced = ''] = kept(file)
+    const { next, since_copy, ...done } = JSON.parse(out)
+    assert.deepEqual([since_copy.stops, since_copy.unread], [[], []])
+    const nothing = { replaced_log: null, played_in: [], stands_still: true, erased_again: 0 }
+    assert.deepEqual(done, { file, replaced, ...nothing })
+    assert.match(next.at(-1).command, / restore --resume$/)
+    assert.deepEqual([email(file), email(replaced)], [null, 'later@example.com'])
+    assert.deepEqual([mode(file), mode(replaced)], [0o600, 0o600])
+    assert.deepEqual(readFileSync(copy), before)
+    assert.deepEqual(readdirSync(dirname(copy)), ['copy.db'])
+    assert.equal(beside(file).length, 2)
+    assert.deepEqual(await soundUsers(t, replaced), ['u1'])
+    const { action, detail } = JSON.parse((await trancheHere(file, 'audit', '--json')).out).at(-1)
+    assert.deepEqual([action, detail], ['database.restore', { from: copy }])
+    assert.equal((await trancheHere(file, 'check')).code, 0)
+  })
+
+  test('on a machine without a database there is one afterwards', async (t) => {
+    const { copy } = await withCopy(t)
+    const file = join(temporaryFolder(t), 'tranche.db')
+    const { code, out } = await trancheHere(file, 'restore', copy)
+    assert.deepEqual([code, out.split('\n')[0]], [0, `${file} restored`])
+    assert.deepEqual([mode(file), await soundUsers(t, file)], [0o600, ['u1']])
+  })
+
+  test('while another process has the database open it stays, however idle that process is', async (t) => {
+    const { file, copy } = await withCopy(t)
+    const idle = act(t, 'idle', file)
+    await idle.prints('open')
+    await refused(file, copy, 11, /open in another process: stop serve and cron first/)
+    // A file that can no longer be read does not hide who has it open.
+    const healthy = readFileSync(file)
+    writeFileSync(file, 'damaged '.repeat(64), { flag: 'r+' })
+    await refused(file, copy, 11, /open in another process/)
+    writeFileSync(file, healthy)
+    idle.child.kill('SIGKILL')
+    await idle.ended
+    assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
+    assert.equal(email(file), null)
+  })
+
+  test('what cannot be used is refused, and everything stays as it was', async (t) => {
+    const { file, copy } = await withCopy(t)
+    const bad = join(dirname(copy), 'bad.db')
+    await refused(file, bad, 4, /There is no file/)
+    await refused(file, file, 2, /is the database itself/)
+    writeFileSync(bad, 'a letter, and no database '.repeat(100))
+    await refused(file, bad, 1, /bad\.db is not a database\./)
+    writeFileSync(bad, '')
+    await refused(file, bad, 1, /is not a tranche database: it is empty/)
+    copyFileSync(copy, bad)
+    truncateSync(bad, statSync(copy).size - 4096)
+    await refused(file, bad, 1, /is damaged/)
+    rmSync(bad)
+    tamper(bad, 'create table theirs (x)')
+    await refused(file, bad, 1, /is not a tranche database/)
+    copyFileSync(copy, bad)
+    tamper(bad, "insert into migrations values ('9999_future.sql', 'ff', 1)")
+    await refused(file, bad, 12, /does not know: upgrade tranche/)
+    copyFileSync(copy, bad)
+    tamper(bad, "update migrations set sha256 = 'other'")
+    await refused(file, bad, 1, /another content/)
+  })
+
+  test('a database copied as files is restored with the log beside it', async (t) => {
+    const { file, copy } = await withCopy(t)
+    const source = await filled(t)
+    const idle = act(t, 'idle', source)
+    await idle.prints('open')
+    setEmail(source, 'in-the-log@example.com')
+    const raw = join(dirname(copy), 'raw.db')
+    for (const suffix of ['', '-wal']) copyFileSync(source + suffix, raw + suffix)
+    assert.ok(statSync(`${raw}-wal`).size > 0)
+    const before = [raw, `${raw}-wal`].map((name) => readFileSync(name))
+    assert.equal((await trancheHere(file, 'restore', raw)).code, 0)
+    assert.equal(email(file), 'in-the-log@example.com')
+    assert.deepEqual(
+      [raw, `${raw}-wal`].map((name) => readFileSync(name)),
+      before,
+    )
+    assert.deepEqual(readdirSync(dirname(copy)).sort(), ['copy.db', 'raw.db', 'raw.db-wal'])
+  })
+
+  test('a log left by a kill goes with the old database and never into the new one', async (t) => {
+    const { file, copy } = await withCopy(t)
+    await killedWithLog(t, file, 'killed@example.com')
+    assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
+    assert.equal(email(file), null)
+    assert.equal(email(kept(file)[0] ?? ''), 'killed@example.com')
+    assert.equal(kept(file).length, 1)
+  })
+
+  for (const how of ['damaged beyond reading', 'lost'] as const) {
+    test(`a database that is ${how}, its log still there, is replaced all the same`, async (t) => {
+      const { file, copy } = await withCopy(t)
+      await killedWithLog(t, file, 'killed@example.com')
+      const log = readFileSync(`${file}-wal`)
+      // The log alone would make the damaged page whole again: it is the header that SQLite looks at first.
+      if (how === 'lost') renameSync(file, join(dirname(copy), 'lost.db'))
+      else writeFileSync(file, 'damaged '.repeat(64), { flag: 'r+' })
+      writeFileSync(`${file}-shm`, '')
+      const { code, err } = await trancheHere(file, 'restore', copy)
+      assert.equal(code, 0)
+      // What it would tell of the time since the copy is lost, and that is said.
+      assert.match(err, how === 'lost' ? /^$/ : /^warning: not read: partner_disabled, .*\n$/)
+      assert.equal(email(file), null)
+      assert.deepEqual(await soundUsers(t, file), ['u1'])
+      const [keptLog = ''] = kept(file).filter((name) => name.endsWith('-wal'))
+      if (how === 'lost') assert.deepEqual(readFileSync(keptLog), log)
+      assert.equal(existsSync(`${file}-wal`), false)
+    })
+  }
+
+  test('at no moment is there no database, nor half of one', async (t) => {
+    const { file, copy } = await withCopy(t)
+    let looks = 0
+    let over = false
+    const watching = (async () => {
+      for (; !over; looks++) {
+        assert.equal(readFileSync(file).subarray(0, 15).toString(), 'SQLite format 3')
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+    })()
+    while (looks < 100) assert.equal((await tranche(t, file, 'restore', copy)).code, 0)
+    over = true
+    await watching
+  })
+
+  test('a link to the database stays a link', async (t) => {
+    const { file, copy } = await withCopy(t)
+    const link = join(dirname(copy), 'link.db')
+    symlinkSync(file, link)
+    assert.equal((await trancheHere(link, 'restore', copy)).code, 0)
+    assert.deepEqual([email(file), email(link), kept(file).length], [null, null, 1])
+    assert.equal((await trancheHere(file, 'restore', link)).code, 2)
+  })
+
+  test('a database with a second name is refused, and a restore gives none a second one', async (t) => {
+    const { file, copy } = await withCopy(t)
+    const second = join(dirname(copy), 'second.db')
+    linkSync(file, second)
+    await refused(file, copy, 2, /tranche\.db has 2 names \(hard links\)/)
+    rmSync(second)
+    assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
+    const [replaced = ''] = kept(file)
+    assert.deepEqual([statSync(file).nlink, statSync(replaced).nlink, statSync(copy).nlink], [1, 1, 1])
+  })
+
+  test('killed at any moment it leaves one database with one name, and the next one cleans up', async (t) => {
+    const { file, copy } = await withCopy(t)
+    fatten(file)
+    for (const [i, sign] of ['.partial-', '.replaced-', '.partial-', '.replaced-'].entries()) {
+      const before = new Set(readdirSync(dirname(file)))
+      const { child, ended, hasEnded } = start(t, ['--db', file, 'restore', copy], { cwd: dirname(file) })
+      const isThere = () =>
+        readdirSync(dirname(file)).some((name) => name.includes(sign) && !before.has(name))
+      while (!hasEnded() && !isThere()) await new Promise((resolve) => setTimeout(resolve, i > 1 ? 7 : 0))
+      child.kill('SIGKILL')
+      await ended
+      for (const name of [file, ...kept(file)]) assert.equal(statSync(name).nlink, 1, name)
+      assert.deepEqual(await soundUsers(t, file), ['u1'])
+    }
+    const { code, err } = await trancheHere(file, 'restore', copy)
+    assert.deepEqual([code, err, partials(file)], [0, '', []])
+    assert.equal(email(file), null)
+  })
+
+  // Only root can give files away, and only root's restore could take them.
+  if (canBeOthers()) {
+    test('as root it keeps the owner and the mode of what it replaces, and of the folder where there is nothing', async (t) => {
+      const { file, copy } = await withCopy(t)
+      chownSync(dirname(file), 65_534, 65_533)
+      chownSync(file, 65_534, 65_533)
+      chmodSync(file, 0o640)
+      const rights = (name: string) => {
+        const { uid, gid } = statSync(name)
+        return [uid, gid, mode(name)]
+      }
+      assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
+      for (const name of [file, ...kept(file)]) assert.deepEqual(rights(name), [65_534, 65_533, 0o640], name)
+      // What root's commands lay beside it, the service opens as well.
+      assert.equal((await trancheHere(file, 'restore', '--resume')).code, 0)
+      assert.equal((await trancheHere(file, 'tick', '--price', '60000')).code, 0)
+      for (const name of readdirSync(dirname(file)).filter((name) => /-(tick|wal|shm)$/.test(name)))
+        assert.deepEqual(rights(join(dirname(file), name)).slice(0, 2), [65_534, 65_533], name)
+      const fresh = join(dirname(file), 'fresh.db')
+      assert.equal((await trancheHere(fresh, 'restore', copy)).code, 0)
+      assert.deepEqual(rights(fresh), [65_534, 65_533, 0o600])
+    })
+  }
+
+  test('a process that had the file open when it gave way cannot write to what is no longer there', async (t) => {
+    const { file, copy } = await withCopy(t)
+    // Opened and not yet in use: such a one holds no lock that could be seen.
+    const early = new SQLite(file)
+    t.after(() => early.close())
+    assert.equal((await tranche(t, file, 'restore', copy)).code, 0)
+    assert.throws(() => early.exec("pragma journal_mode = wal; update users set email = 'lost@example.com'"))
+    assert.deepEqual([email(file), await soundUsers(t, file)], [null, ['u1']])
+    assert.equal(email(kept(file)[0] ?? ''), 'later@example.com')
+  })
+})
+
+/** Lets a process die with a change in the write-ahead log that is not in the file yet. */
+async function killedWithLog(t: TestContext, file: string, address: string): Promise<void> {
+  const idle = act(t, 'idle', file)
+  await idle.prints('open')
+  setEmail(file, address)
+  idle.child.kill('SIGKILL')
+  await idle.ended
+  assert.ok(statSync(`${file}-wal`).size > 0)
+}

@@ -9,8 +9,7 @@ import { isSignature, signatureOf } from '../../src/webhook/signature.ts'
 import { huntFor } from '../security/hunt.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { runHere } from '../support/service.ts'
-import { startReceiver } from './receiver.ts'
-import { AT_T0, deliveryTo, LOOPBACK, SECRET, startStage, WEBHOOKS } from './stage.ts'
+import { AT_T0, deliveryTo, LOOPBACK, SECRET, startReceiver, startStage, WEBHOOKS } from './stage.ts'
 
 const BODY = payloadOf(deliveryTo('https://hook.example/'))
 const GOOD = signatureOf(SECRET, BODY)

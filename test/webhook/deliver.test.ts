@@ -13,8 +13,19 @@ import { makeAuthority } from '../support/certificate.ts'
 import { refuse, rowsOf } from '../support/database.ts'
 import { listen, runHere, T0 } from '../support/service.ts'
 import { freePort } from '../support/within.ts'
-import { type Answering, HOST_NAME, startMute, startReceiver } from './receiver.ts'
-import { AT_T0, deliverer, deliveryTo, EARLIEST, SECRET, startStage, WEBHOOKS } from './stage.ts'
+import {
+  type Answering,
+  AT_T0,
+  deliverer,
+  deliveryTo,
+  EARLIEST,
+  HOST_NAME,
+  SECRET,
+  startMute,
+  startReceiver,
+  startStage,
+  WEBHOOKS,
+} from './stage.ts'
 
 const toPort = (port: number, path = '/hook') => deliveryTo(`https://127.0.0.1:${port}${path}`)
 

@@ -8,8 +8,16 @@ import { machine } from '../../src/machine.ts'
 import { refuse, rowsOf } from '../support/database.ts'
 import { finish, start, startServe } from '../support/process.ts'
 import { runHere, serveRefused } from '../support/service.ts'
-import { type Answering, type Receiver, startMute, startReceiver } from './receiver.ts'
-import { LOOPBACK, PRICE, type Stage, startStage } from './stage.ts'
+import {
+  type Answering,
+  LOOPBACK,
+  PRICE,
+  type Receiver,
+  type Stage,
+  startMute,
+  startReceiver,
+  startStage,
+} from './stage.ts'
 
 const ANY = { slug: null, environment: null, status: null, stuck: false }
 const executionIds = async (stage: Stage): Promise<string[]> =>

@@ -5,8 +5,7 @@ import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import { isSignature } from '../../src/webhook/signature.ts'
 import { giveDigests } from '../support/database.ts'
-import { type Received, startReceiver } from './receiver.ts'
-import { PRICE, type Stage, startStage, WEBHOOKS } from './stage.ts'
+import { PRICE, type Received, type Stage, startReceiver, startStage, WEBHOOKS } from './stage.ts'
 
 const ANY = { slug: null, environment: null, status: null, stuck: false }
 const executionsOf = async (stage: Stage, slug: string, environment: string) =>

@@ -6,8 +6,17 @@ import { Problem } from '../../src/core/problem.ts'
 import { createGuard, createResolve, parseCidr, refusal } from '../../src/webhook/address-guard.ts'
 import { makeAuthority } from '../support/certificate.ts'
 import { freePort } from '../support/within.ts'
-import { HOST_NAME, knock, startMute, startNameServer, startReceiver, TYPE_A, TYPE_AAAA } from './receiver.ts'
-import { deliverer, deliveryTo } from './stage.ts'
+import {
+  deliverer,
+  deliveryTo,
+  HOST_NAME,
+  knock,
+  startMute,
+  startNameServer,
+  startReceiver,
+  TYPE_A,
+  TYPE_AAAA,
+} from './stage.ts'
 
 /** First and last address of each range of the IANA special-purpose registries, and of multicast. */
 const SPECIAL_V4: Record<string, [string, string]> = {

@@ -7,8 +7,16 @@ import { readFile } from 'node:fs/promises'
 import { suite, type TestContext, test } from 'node:test'
 import { createResolve } from '../../src/webhook/address-guard.ts'
 import { makeAuthority } from '../support/certificate.ts'
-import { type Answering, HOST_NAME, startMute, startNameServer, startReceiver, TYPE_A } from './receiver.ts'
-import { deliverer, deliveryTo } from './stage.ts'
+import {
+  type Answering,
+  deliverer,
+  deliveryTo,
+  HOST_NAME,
+  startMute,
+  startNameServer,
+  startReceiver,
+  TYPE_A,
+} from './stage.ts'
 
 const toPort = (port: number) => deliveryTo(`https://127.0.0.1:${port}/hook`)
 

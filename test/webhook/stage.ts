@@ -1,18 +1,22 @@
 // What the webhook suites stand on: the service, receivers with a test authority, and a way to run a pass and wake.
 
 import assert from 'node:assert/strict'
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:https'
+import { connect, createServer as createTcpServer } from 'node:net'
 import type { TestContext } from 'node:test'
 import type { ExecutionId } from '../../src/core/execution.ts'
 import type { Environment, Tenant } from '../../src/core/partner.ts'
 import { formatInstant } from '../../src/core/time.ts'
 import type { Webhook } from '../../src/core/webhook.ts'
-import type { Resolve } from '../../src/webhook/address-guard.ts'
-import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
+import { createGuard, parseCidr, type Resolve } from '../../src/webhook/address-guard.ts'
 import { createDeliver } from '../../src/webhook/deliver.ts'
 import { type Deliver, wakePartners } from '../../src/webhook/wake-partners.ts'
 import { PRICE, WEBHOOKS } from '../http/steps.ts'
-import { type Authority, makeAuthority } from '../support/certificate.ts'
-import { PLAN, type Service, startService, T0, USER } from '../support/service.ts'
+import { type Authority, type Certificate, makeAuthority } from '../support/certificate.ts'
+import { type Listening, listen, PLAN, type Service, startService, T0, USER } from '../support/service.ts'
 
 export { LOW_PRICE, PRICE, WEBHOOKS } from '../http/steps.ts'
 
@@ -111,3 +115,109 @@ export const deliveryTo = (url: string) => ({
 })
 
 export const AT_T0 = formatInstant(T0)
+
+// Receivers of wake-ups: real TLS on loopback, with certificates and a name server of the test’s own.
+
+type Ending = Pick<TestContext, 'after'>
+
+export const HOST_NAME = 'hook.example'
+
+export type Received = { method: string; path: string; headers: IncomingMessage['headers']; raw: Buffer }
+export type Answering = (response: ServerResponse, request: IncomingMessage, received: Received) => void
+
+export type Receiver = {
+  port: number
+  received: Received[]
+  /** Sockets that were opened to it, requests or not. */
+  connections: () => number
+  /** Resolves when so many requests have come in. */
+  count: (requests: number) => Promise<void>
+}
+
+/** Answers 204 unless told otherwise. A negative answer, a hang or a stream is up to `answer`. */
+export async function startReceiver(
+  t: Ending,
+  certificate: Certificate,
+  answer: Answering = (response) => void response.writeHead(204).end(),
+): Promise<Receiver> {
+  const received: Received[] = []
+  const waiting: { requests: number; resolve: () => void }[] = []
+  const server = createServer(certificate, async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const { method = '', url: path = '', headers } = request
+    const one = { method, path, headers, raw: Buffer.concat(chunks) }
+    received.push(one)
+    for (const { requests, resolve } of waiting) if (received.length >= requests) resolve()
+    answer(response, request, one)
+  })
+  const { port, connections } = await listen(t, server)
+  return {
+    port,
+    received,
+    connections,
+    count: (requests) =>
+      new Promise((resolve) => {
+        waiting.push({ requests, resolve })
+        if (received.length >= requests) resolve()
+      }),
+  }
+}
+
+/** A plain TCP listener that takes a connection and says nothing: the far end of a TLS handshake that never comes. */
+export const startMute = (t: Ending, host = '127.0.0.1'): Promise<Listening> =>
+  listen(t, createTcpServer(), host)
+
+/** Connects once and hangs up: shows that a listener counts. */
+export async function knock(port: number): Promise<void> {
+  const socket = connect(port, '127.0.0.1')
+  await once(socket, 'connect')
+  socket.destroy()
+  await once(socket, 'close')
+}
+
+// A name server on loopback, for the names that only a test knows.
+
+export const TYPE_A = 1
+export const TYPE_AAAA = 28
+
+type Zone = Record<string, { [TYPE_A]?: number[][]; [TYPE_AAAA]?: number[][]; code?: number }>
+
+/** Answers from the zone, in the form of RFC 1035, section 4; a name that is not in it is never answered. */
+export async function startNameServer(
+  t: Pick<TestContext, 'after'>,
+  zone: Zone,
+): Promise<{ address: string; asked: string[] }> {
+  const asked: string[] = []
+  const socket = createSocket('udp4').on('message', (question, from) => {
+    const { name, end } = nameAt(question, 12)
+    const type = question.readUInt16BE(end)
+    asked.push(name)
+    const known = zone[name.toLowerCase()]
+    if (!known) return
+    const records = (type === TYPE_A ? known[TYPE_A] : known[TYPE_AAAA]) ?? []
+    const header = Buffer.alloc(12)
+    question.copy(header, 0, 0, 2)
+    header.writeUInt16BE(0x8580 | (known.code ?? 0), 2)
+    header.writeUInt16BE(1, 4)
+    header.writeUInt16BE(records.length, 6)
+    const answers = records.map((data) =>
+      Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0, 0, 0, data.length, ...data]),
+    )
+    socket.send(Buffer.concat([header, question.subarray(12, end + 4), ...answers]), from.port, from.address)
+  })
+  socket.bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  t.after(() => void socket.close())
+  return { address: `127.0.0.1:${socket.address().port}`, asked }
+}
+
+function nameAt(message: Buffer, start: number): { name: string; end: number } {
+  const labels: string[] = []
+  let at = start
+  for (let length = message[at] ?? 0; length > 0; length = message[at] ?? 0) {
+    labels.push(message.toString('latin1', at + 1, at + 1 + length))
+    at += 1 + length
+  }
+  return { name: labels.join('.'), end: at + 1 }
+}
