@@ -84,8 +84,20 @@ test('it begins its lead before the end of the window, and never before the wind
   assert.equal(failsafeStart(window, 36 * HOUR_MS), windowStart)
 })
 
-test('the lead is twice the second-longest gap, so that one outage does not count', () => {
-  assert.equal(failsafeLead([]), FAILSAFE_LEAD_MIN_MS)
-  assert.equal(failsafeLead([MINUTE_MS, DAY_MS]), FAILSAFE_LEAD_MIN_MS)
-  assert.equal(failsafeLead([HOUR_MS, MINUTE_MS, DAY_MS]), 2 * HOUR_MS)
+const LEADS: [what: string, gapsMinutes: number[], leadMinutes: number][] = [
+  ['no pass yet', [], 15],
+  ['one gap may be an outage', [6 * 60], 15],
+  ['a minutely cron', [1, 1, 1, 1, 1, 1, 1, 1], 15],
+  ['one outage does not count', [1, 1, 10_000, 1, 1, 1, 1, 1], 15],
+  ['two do', [1, 600, 1, 1, 900, 1, 1, 1], 1_200],
+  ['an hourly cron', [60, 60, 60, 60, 60, 60, 60, 60], 120],
+  ['a six-hourly cron after an outage', [360, 360, 5_000, 360], 720],
+  ['only the last eight gaps', [900, 900, 1, 1, 1, 1, 1, 1, 1, 1], 15],
+  ['ties', [30, 30], 60],
+]
+
+test('the lead is twice the second-longest of the last eight gaps, so that one outage does not count', () => {
+  assert.equal(FAILSAFE_LEAD_MIN_MS, 15 * MINUTE_MS)
+  for (const [what, gaps, lead] of LEADS)
+    assert.equal(failsafeLead(gaps.map((m) => m * MINUTE_MS)), lead * MINUTE_MS, what)
 })

@@ -4,11 +4,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { usd } from '../../src/core/money.ts'
 import {
+  nextStep,
   PLAN_START_MAX,
   type Plan,
   type PlanChange,
   type PlanFacts,
   type PlanRequest,
+  type PlanState,
   type PlanStatus,
   writePlan,
 } from '../../src/core/plan.ts'
@@ -23,6 +25,7 @@ import {
   WINDOW_MS,
 } from '../../src/core/time.ts'
 import type { User, UserStatus } from '../../src/core/user.ts'
+import type { Window } from '../../src/core/window.ts'
 
 /** A millisecond, in hours. */
 const MS = 1 / HOUR_MS
@@ -300,3 +303,58 @@ test('a plan of a disabled user can be cancelled', () => {
     assert.deepEqual([change.close, change.open, change.cancelsExecutions], ['cancelled', null, true])
   }
 })
+
+// What a plan waits for: one step, and never one in the past.
+
+const WAITING: PlanState = {
+  ...PLAN,
+  userStatus: 'linked',
+  window: { start: T0, end: plus(T0, WINDOW_MS.weekly), reserved: 0n } as Window,
+  schedule: { nextRunAt: plus(NOW, HOUR_MS), fireable: usd('60.00'), floor: usd('5.00') },
+  held: false,
+  now: NOW,
+}
+const { window: OPEN, schedule: NEXT } = WAITING
+assert.ok(OPEN && NEXT)
+
+/** Each with everything that those after it wait for as well. */
+const STEPS: [step: string, of: Partial<PlanState>][] = [
+  ['none', { status: 'cancelled' }],
+  ['confirm', { window: { ...OPEN, reserved: usd('10.00') } }],
+  ['link_user', { userStatus: 'disabled' }],
+  ['activate', { status: 'paused' }],
+  ['enable_smart_timing', { smartTimingEnabled: false }],
+  ['release_hold', { held: true }],
+  ['next_window', { window: null }],
+]
+
+test('of all that a plan waits for the first is told', () => {
+  let all: Partial<PlanState> = {}
+  for (const [step, of] of STEPS.toReversed()) {
+    // A window that is not there has no reservation.
+    all = { ...all, ...of }
+    assert.deepEqual(nextStep({ ...WAITING, ...of }), { step, at: null })
+    assert.deepEqual(nextStep({ ...WAITING, ...all }), { step, at: null })
+  }
+  assert.deepEqual(nextStep({ ...WAITING, schedule: null }), { step: 'next_window', at: null })
+})
+
+const END = plus(T0, WINDOW_MS.weekly)
+const WHEN: [what: string, of: Partial<PlanState>, step: string, at: Instant][] = [
+  ['a tranche is to come', {}, 'buy', plus(NOW, HOUR_MS)],
+  ['no pass has looked at it yet', { schedule: { ...NEXT, nextRunAt: T0 } }, 'buy', NOW],
+  [
+    'as much as a tranche is left',
+    { schedule: { ...NEXT, fireable: usd('5.00') } },
+    'buy',
+    plus(NOW, HOUR_MS),
+  ],
+  ['less than a tranche is left', { schedule: { ...NEXT, fireable: usd('4.99') } }, 'next_window', END],
+  ['its window is over', { now: END }, 'next_window', END],
+  ['its window is long over', { now: plus(END, DAY_MS) }, 'next_window', plus(END, DAY_MS)],
+]
+for (const [what, of, step, at] of WHEN) {
+  test(`a step that the scheduler takes has its time: ${what}`, () => {
+    assert.deepEqual(nextStep({ ...WAITING, ...of }), { step, at })
+  })
+}

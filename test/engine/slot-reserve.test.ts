@@ -5,7 +5,6 @@ import { test } from 'node:test'
 import type { Trigger } from '../../src/core/execution.ts'
 import { CENT, formatUsd, type Price, priceAsNumber, type Usd, usd } from '../../src/core/money.ts'
 import { DAY_MS, type Frequency, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
-import { failsafeLead } from '../../src/core/window.ts'
 import { decide, layout, reservationPrice } from '../../src/engine/slot-reserve.ts'
 import {
   at,
@@ -157,24 +156,6 @@ test('the reference, the half-width and sigma are fixed at the first live pass o
   assert.deepEqual(later.schedule.reference, { price: dollars(60_000), halfWidth })
   const next = drive(later.schedule, [{ ms: 8 * HOUR_MS, price: dollars(70_000), sigma: 0.03 }])
   assert.deepEqual(next.schedule.reference, { price: dollars(70_000), halfWidth: 0.5 * 0.03 * Math.sqrt(8) })
-})
-
-const LEADS: [what: string, gapsMinutes: number[], leadMinutes: number][] = [
-  ['no pass yet', [], 15],
-  ['one gap may be an outage', [6 * 60], 15],
-  ['a minutely cron', [1, 1, 1, 1, 1, 1, 1, 1], 15],
-  ['one outage does not count', [1, 1, 10_000, 1, 1, 1, 1, 1], 15],
-  ['two do', [1, 600, 1, 1, 900, 1, 1, 1], 1_200],
-  ['an hourly cron', [60, 60, 60, 60, 60, 60, 60, 60], 120],
-  ['a six-hourly cron after an outage', [360, 360, 5_000, 360], 720],
-  ['only the last eight gaps', [900, 900, 1, 1, 1, 1, 1, 1, 1, 1], 15],
-  ['ties', [30, 30], 60],
-]
-
-test('the failsafe lead is twice the second-longest of the last eight tick gaps', () => {
-  for (const [what, gaps, lead] of LEADS) {
-    assert.equal(failsafeLead(gaps.map((m) => m * MINUTE_MS)), lead * MINUTE_MS, what)
-  }
 })
 
 test('a lead longer than the window fires it whole at once, and reaches no window that has not begun', () => {

@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createSandboxDesk } from '../../src/cli/service/sandbox-desk.ts'
-import { revoke } from '../../src/core/key.ts'
 import { formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import { keyHash } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
@@ -217,11 +216,4 @@ test('an advance that takes too long ends at a step, and then others get their t
   const key = await service.issueKey('bolt', 'test')
   const next = await service.call('POST', `${SANDBOX}/advance`, DAY, { key })
   assert.equal(next.status, 200)
-})
-
-test('a revoked key ends with its call', async (t) => {
-  const service = await withPlan(await startService(t))
-  const keyId = (await service.store.findKey(keyHash(service.key)))?.key.keyId ?? ''
-  await service.store.changeKey(keyId, (key, now) => ({ key: revoke(key, now), successor: null }), AUDIT)
-  assert.equal((await service.call('POST', `${SANDBOX}/reset`, {})).status, 401)
 })

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import { price } from '../../src/core/money.ts'
 import { SANDBOX_OFFSET_MAX_MS } from '../../src/core/partner.ts'
-import { DAY_MS, formatInstant, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { DAY_MS, formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import { advanceSandbox, STOP_PAGE_PLANS } from '../../src/engine/sandbox.ts'
 import { issueKey } from '../../src/keys.ts'
 import { machine, machineAt } from '../../src/machine.ts'
@@ -98,23 +98,6 @@ test('the same prices at the same times fire the same tranches as the scheduler 
   const tale = async (of: Bench) =>
     (await executionsOf(of, 'p1')).map(({ createdAt, amount, firing }) => [createdAt, amount, firing.trigger])
   assert.deepEqual(await tale(bench), await tale(ticked))
-})
-
-test('a lease runs out in sandbox time, and the instruction comes again', async (t) => {
-  const bench = await startBench(t)
-  const acme = await withPlan(bench)
-  await bench.fire(acme, 'p1')
-  const [first] = await succeed(bench, 'GET', DUE)
-  assert.equal((await succeed(bench, 'GET', DUE)).length, 0)
-  const advanced = await bench.goAhead(acme, 5 * MINUTE_MS)
-  assert.equal(advanced.leasesExpired, 1)
-  const [again] = await succeed(bench, 'GET', DUE)
-  assert.equal(again.execution_id, first.execution_id)
-  assert.equal(again.delivered_count, 2)
-  assert.equal(again.lease_expires_at, formatInstant(plus(T0, 10 * MINUTE_MS)))
-  await succeed(bench, 'POST', confirmPath(again.execution_id), fill('o1', '10.00'))
-  const [trade] = await bench.rows('select recorded_at from trades')
-  assert.equal(trade?.recorded_at, T0 + 5 * MINUTE_MS)
 })
 
 test('ticks go on in the sandbox from where its clock stands', async (t) => {

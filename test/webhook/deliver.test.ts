@@ -385,35 +385,6 @@ test('an operator lifts a pause: the same secret, the counters at the start, the
   assert.deepEqual(await stage.webhook(), before)
 })
 
-test('nine failures and a success begin the count anew', async (t) => {
-  const { stage, receiver, passAnswering, seen } = await withReceiver(t)
-  await stage.register(receiver.port)
-  for (const status of [...Array<number>(9).fill(500), 204]) await passAnswering(status)
-  assert.equal((await seen()).consecutive_failures, 0)
-  for (let failure = 1; failure <= 9; failure += 1) await passAnswering(302)
-  const nine = await seen()
-  assert.deepEqual([nine.status, nine.consecutive_failures, nine.last_status_code], ['active', 9, 302])
-  const delivered = nine.last_delivered_at
-  assert.notEqual(delivered, null)
-  await passAnswering(500)
-  assert.equal((await seen()).status, 'paused')
-  assert.equal((await seen()).last_delivered_at, delivered)
-})
-
-test('a network error leaves the last status code as it was', async (t) => {
-  const { stage, receiver, passAnswering, seen } = await withReceiver(t)
-  await stage.register(receiver.port)
-  await passAnswering(418)
-  await stage.addPlan('unreached')
-  // The same registration, reached from a host whose authorities do not know the receiver's.
-  assert.deepEqual(await stage.pass(undefined, deliverer({})), { sent: 0, failed: 1 })
-  const { last_status_code, consecutive_failures } = await seen()
-  assert.deepEqual(
-    { last_status_code, consecutive_failures },
-    { last_status_code: 418, consecutive_failures: 2 },
-  )
-})
-
 test('what becomes of an attempt says nothing of the registration that replaced it meanwhile', async (t) => {
   for (const replacement of ['registered', 'deleted'] as const) {
     const stage = await startStage(t)

@@ -252,6 +252,10 @@ export const partnerContract: Contract = {
       store.changePartner('acme', (seen) => ({ ...seen, ...to }), AUDIT)
     await change({ held: true })
     assert.equal((await tick(world, '60000')).executionsCreated, 1, 'that of the other partner')
+    assert.deepEqual(
+      [(await store.readPlan(acme, 'p1'))?.held, (await store.readPlan(bolt, 'p1'))?.held],
+      [true, false],
+    )
     await change({ held: false, minTranche: usd('25') })
     const [held, free] = await store.findPlans('p1')
     assert.deepEqual([held?.schedule?.floor, free?.schedule?.floor], [usd('25'), usd('5')])

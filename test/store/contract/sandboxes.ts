@@ -170,6 +170,8 @@ export const sandboxContract: Contract = {
       (await store.listSandboxes()).map(({ tenant, now }) => [tenant.tenantId, now]),
       [[acme.tenantId, own]],
     )
+    const readAt = async (tenant: Tenant) => (await store.readPlan(tenant, 'p1'))?.now
+    assert.deepEqual([await readAt(acme), await readAt(acmeLive), await readAt(bolt)], [own, now(), now()])
     const [mine] = await poll(store, acme, 1)
     assert.equal(mine?.leaseExpiresAt, plus(own, 5 * 60_000))
     const recorded = async (tenant: Tenant, executionId = '') => {
