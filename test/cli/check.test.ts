@@ -416,33 +416,6 @@ test('ticks that stopped, and only while a plan waits', async (t) => {
   assert.deepEqual(await exceptSilence(shell), [])
 })
 
-test('passes that begin and never finish do not count, and a first one that never came is missed', async (t) => {
-  const { shell } = await withPlan(t)
-  shell.advance(13 * MINUTE)
-  await shell.tranche(['tick', '--price', '60000'])
-  assert.deepEqual(await exceptSilence(shell), [])
-  change(shell, 'update ticks set finished_at = null')
-  assert.match((await warningsOf(shell))[0]?.message ?? '', /no tick has ever finished/)
-  change(shell, 'delete from ticks')
-  assert.equal((await onlyWarning(shell, exceptSilence))[0], 'ticks_stopped')
-})
-
-test('executions that were delivered five times', async (t) => {
-  const { shell, key } = await withPlan(t)
-  for (let delivery = 1; delivery <= 5; delivery++) {
-    assert.deepEqual(await exceptSilence(shell), [], `after ${delivery - 1}`)
-    const due = JSON.parse((await shell.call('GET', '/partner/v1/executions/due', key)).text)
-    assert.ok(due.length > 0)
-    await ticks(shell, 6)
-  }
-  const mend = 'tranche execution list --stuck --partner acme --env live'
-  assert.deepEqual(await onlyWarning(shell), ['executions_stuck', 'acme live', mend])
-  const said = (await warningsOf(shell))[0]?.message ?? ''
-  assert.match(said, /; 1 delivered 5 times or more and never confirmed/)
-  const { out } = await shell.tranche([...mend.split(' ').slice(1), '--json'])
-  assert.ok(JSON.parse(out).length > 0)
-})
-
 test('a webhook that fails, and one that is paused for it, with the reason', async (t) => {
   const { shell } = await withPartner(t)
   change(
@@ -463,19 +436,6 @@ test('a webhook that fails, and one that is paused for it, with the reason', asy
   assert.match(said, /^paused after 10 failures in a row \(the last: HTTP 500\)/)
   // It names the database, as --db did.
   assert.ok(said.includes(`\`tranche --db ${shell.file} webhook resume acme --env live\``), said)
-})
-
-test('fills that were refused, until an operator has decided', async (t) => {
-  const { shell, key } = await withPlan(t)
-  const filled = { usd_amount: '12.00', btc_amount: '0.0002', execution_price: '60000' }
-  const id = await confirmFirst(shell, key, filled)
-  assert.deepEqual(await onlyWarning(shell), ['late_fills', 'acme live', 'tranche execution late-fills'])
-  assert.match(
-    (await warningsOf(shell))[0]?.message ?? '',
-    /^1 reported and refused.* since 2026-01-05T00:10/,
-  )
-  assert.equal((await shell.tranche(['execution', 'accept-late', id])).code, 0)
-  assert.deepEqual(await warningsOf(shell), [])
 })
 
 test('windows that ended with money unspent, for seven days', async (t) => {

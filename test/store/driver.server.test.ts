@@ -9,8 +9,7 @@ import { openPool } from '../../src/store/postgres/server/pool.ts'
 import { cancelOpen } from '../../src/store/shared/ledger.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { ownDatabase } from '../support/postgres-server.ts'
-import { proveCancelling } from './cancel-open.ts'
-import { type OpenBase, stepPromises } from './steps.ts'
+import { type OpenBase, proveCancelling, stepPromises } from './steps.ts'
 import { T0 } from './world.ts'
 
 const open: OpenBase = async (t) => {

@@ -7,8 +7,7 @@ import { createDriver } from '../../src/store/sqlite/driver.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { proveCancelling } from './cancel-open.ts'
-import { type OpenBase, stepPromises } from './steps.ts'
+import { type OpenBase, proveCancelling, stepPromises } from './steps.ts'
 import { T0 } from './world.ts'
 
 const open: OpenBase = async (t) => {

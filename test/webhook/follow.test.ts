@@ -1,14 +1,15 @@
-// Executions as `webhook listen` sees them come: each once, whatever the page, the failure or the hour, and leased to
-// nobody.
+// `webhook listen`: executions as it sees them come, each once and leased to nobody, also from a service that means it
+// no good.
 
 import assert from 'node:assert/strict'
+import { createServer, type RequestListener } from 'node:http'
 import { type TestContext, test } from 'node:test'
-import { follow } from '../../src/cli/partners/webhook-listen.ts'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createReader, follow, Refused } from '../../src/cli/partners/webhook-listen.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import { HOUR_MS } from '../../src/core/time.ts'
 import { link, PRICE, plan, poll, sendFirst } from '../http/steps.ts'
-import { addCrowd } from '../support/large-database.ts'
-import { type Service, startService } from '../support/service.ts'
+import { listen, type Service, startService } from '../support/service.ts'
 
 /** Follows a service; the call that `failAt` numbers fails, counted from when it is set. */
 async function following(t: TestContext, prepare: (service: Service) => Promise<unknown>) {
@@ -70,4 +71,54 @@ test('what was dated before others and stored after them is not missed', async (
   // They are dated from a millisecond after T0 on.
   addCrowd(service.file, tenantId, { user: 'late', plans: 3, status: 'pending' })
   assert.equal((await fresh()).length, 3)
+})
+
+// What `webhook listen` reads, from a service that means it no good.
+
+async function readerOf(t: TestContext, answer: RequestListener) {
+  const { port } = await listen(t, createServer(answer))
+  const ended = new AbortController()
+  const trouble = Promise.withResolvers<string>()
+  const reader = createReader({
+    url: `http://127.0.0.1:${port}`,
+    key: 'sse_test_key',
+    chance: () => 0,
+    signal: ended.signal,
+    onTrouble: trouble.resolve,
+    onRecovery: () => {},
+  })
+  t.after(() => ended.abort())
+  return { reader, trouble: trouble.promise, ended }
+}
+
+test('an answer that does not end is refused, and takes no memory', async (t) => {
+  let sent = 0
+  const { reader } = await readerOf(t, (_, response) => {
+    const piece = Buffer.alloc(1 << 20, ' ')
+    const more = (): void => {
+      do sent += piece.length
+      while (response.write(piece))
+    }
+    response.on('drain', more).on('error', () => {})
+    more()
+  })
+  await assert.rejects(
+    reader.once('/me'),
+    (error: Error) => error instanceof Refused && /longer than/.test(error.message),
+  )
+  assert.ok(sent < 64 << 20, `${sent} bytes were taken`)
+})
+
+test('a wait longer than a timer can hold is a long wait, not none at all', async (t) => {
+  let asked = 0
+  const { reader, trouble, ended } = await readerOf(t, (_, response) => {
+    asked += 1
+    response.writeHead(503, { 'retry-after': '99999999999' }).end()
+  })
+  const ending = assert.rejects(reader.patiently(() => reader.once('/me')))
+  assert.match(await trouble, /trying again in 3600 s$/)
+  await pause(300)
+  ended.abort()
+  await ending
+  assert.equal(asked, 1)
 })
