@@ -15,7 +15,7 @@ import {
   undecided,
 } from '../../src/core/late-fill.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
-import { type Fill, type Fill, type Report, spentBy, spentBy, type Trade, type Trade } from '../../src/core/partner-report.ts'
+import { type Fill, type Report, spentBy, type Trade } from '../../src/core/partner-report.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { close, opening, reserve, settle, type Window } from '../../src/core/window.ts'

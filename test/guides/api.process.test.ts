@@ -10,6 +10,7 @@ import { DESCRIPTION } from '../openapi/described.ts'
 import { generateTypes } from '../openapi/generate-types.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { PYTHON, paste } from '../support/process.ts'
+import { blocksOf } from '../support/samples.ts'
 import { runHere, T0 } from '../support/service.ts'
 import { freePort } from '../support/within.ts'
 

@@ -22,11 +22,10 @@ export const isWaiting = (file: string): boolean => file.endsWith('.wait.test.ts
 
 /** Those about the service that put rows into the file, or read them there, to make or to see what no command does. */
 const LOOK_INTO_THE_FILE = [
-  'test/billing/closed-months.long.test.ts',
   'test/billing/export.process.test.ts',
   'test/billing/export.test.ts',
   'test/billing/invoice.test.ts',
-  'test/billing/reconcile.long.test.ts',
+  'test/billing/months.long.test.ts',
   'test/cli/check.test.ts',
   'test/cli/late-scheduler.test.ts',
   'test/cli/live-screen.test.ts',
@@ -35,8 +34,6 @@ const LOOK_INTO_THE_FILE = [
   'test/http/ops-page.long.test.ts',
   'test/http/ops.test.ts',
   'test/http/readiness.wait.test.ts',
-  'test/levers/adjust.test.ts',
-  'test/levers/months.long.test.ts',
   'test/sandbox/time.test.ts',
   'test/webhook/events.test.ts',
   'test/webhook/follow.test.ts',

@@ -9,6 +9,7 @@ import { createReader, follow, Refused } from '../../src/cli/partners/webhook-li
 import type { Tenant } from '../../src/core/partner.ts'
 import { HOUR_MS } from '../../src/core/time.ts'
 import { link, PRICE, plan, poll, sendFirst } from '../http/steps.ts'
+import { addCrowd } from '../support/large-database.ts'
 import { listen, type Service, startService } from '../support/service.ts'
 
 /** Follows a service; the call that `failAt` numbers fails, counted from when it is set. */
