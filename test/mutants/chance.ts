@@ -1,18 +1,18 @@
 // Plants bugs by chance, from a seed, and says which test notices each: `npm run mutants -- --seed 1 --count 200`.
 //
-// For each, one token of code or of SQL is changed in a copy of the tree, so that it still compiles. The tests nearest
-// to the changed file run first, then all others of `npm test`. What lives is printed with its change. The list is kept
-// as JSON, and the same command goes on where it was ended.
+// For each, one token of code or of SQL is changed in a copy of the tree, so that it still compiles. The tests that run
+// the changed place come first, the quickest of them at the head, then all others of `npm test`. What lives is printed
+// with its change. The list is kept as JSON, and the same command goes on where it was ended.
 
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { seededRandom } from '../../src/engine/backtest.ts'
-import costs from '../costs.json' with { type: 'json' }
 import { importsOf } from '../support/house.ts'
-import { isHeavy, isWaiting, needsServer } from '../support/kinds.ts'
+import { isHeavy, needsServer } from '../support/kinds.ts'
 import { minutes, optionsOrExit, runner, wholeFrom } from '../support/runner.ts'
 import { type Change, changesOf, compilerOf } from './changes.ts'
+import { measureTests } from './coverage.ts'
 import { CONTRACT, STILLBORN } from './finders.ts'
 import { ROOT } from './rows.ts'
 import { copyTree, runNode } from './tree.ts'
@@ -20,15 +20,16 @@ import { copyTree, runNode } from './tree.ts'
 const ROOMS = ['billing', 'core', 'engine', 'http', 'price', 'store', 'webhook']
 /** What only reads the program as text would notice any change. */
 const READ_AS_TEXT = /^test\/(?:tidy|mutants\/)/
-const NEAREST = 20
+/** How many of the tests that run a place are started before the rest of them. */
+const QUICKEST = 15
 /** Of tests that fail by themselves, or by chance, so many are passed over for one bug. */
 const PASSED_OVER_MAX = 5
 
-/** `near`: only the nearest tests have run. `stuck`: a run did not end in time. `stillborn`: the SQL makes no sense. */
+/** `near`: only the tests that run the place have run. `stuck`: a run did not end in time. `stillborn`: the SQL makes no sense. */
 type Verdict = 'killed' | 'lived' | 'near' | 'stillborn' | 'stuck'
 type Bug = { file: string; line: number; what: string; before: string; after: string }
 type Judged = Bug & { verdict: Verdict; by: string; seconds: number }
-type Planted = Bug & { text: string }
+type Planted = Bug & { text: string; offset: number }
 type Failure = { test: string; file: string | null; details: string }
 
 const options = optionsOrExit((args) =>
@@ -36,7 +37,7 @@ const options = optionsOrExit((args) =>
     .requiredOption('--seed <n>', 'the same bugs for the same seed', wholeFrom(0))
     .requiredOption('--count <n>', 'how many', wholeFrom(1))
     .option('--only <path>', `only in what begins so: ${ROOMS.join(', ')}, store/sqlite`, '')
-    .option('--near', 'run the nearest tests alone; without it later, all run on what lived')
+    .option('--near', 'run only the tests that run the place; without it later, all run on what lived')
     .option('--jobs <n>', 'how many at once', wholeFrom(1), 1)
     .option('--minutes <n>', 'how long one run of tests may take', minutes, 20)
     .option('--list <file>', 'where the list is kept (default: dist/mutants-SEED.json)')
@@ -44,30 +45,29 @@ const options = optionsOrExit((args) =>
     .opts(),
 )
 const limitMs = options.minutes * 60_000
+const program = sourcesOfAll()
 const sources = new Map(
-  globSync(
-    ROOMS.map((room) => `src/${room}/**/*.ts`),
-    { cwd: ROOT },
-  )
-    .sort()
-    .filter((file) => file.startsWith(`src/${options.only}`))
-    .map((file) => [file, readFileSync(join(ROOT, file), 'utf8')]),
+  [...program]
+    .filter(([file]) => ROOMS.includes(file.split('/')[1] ?? ''))
+    .filter(([file]) => file.startsWith(`src/${options.only}`))
+    .map(([file, { text }]) => [file, text]),
 )
 const tests = globSync('test/**/*.test.ts', { cwd: ROOT })
   .sort()
   .filter((file) => !READ_AS_TEXT.test(file) && !isHeavy(file))
-const importers = importersOf(globSync(['src/**/*.ts', 'test/**/*.ts'], { cwd: ROOT }))
-
 const listFile = options.list ?? join(ROOT, `dist/mutants-${options.seed}.json`)
-const made = createHash('sha256')
-  .update(JSON.stringify([...sources]))
-  .digest('hex')
+const made = digestOf([...sources])
 const judged = readList()
 /** Tests that fail without a bug too, and files of tests that pass. */
 const failsAnyway = new Set<string>()
 const passes = new Set<string>()
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
+const testsThatRun = await measureTests(copyTree(), tests, program, {
+  list: join(ROOT, 'dist/mutants-tests.json'),
+  made: digestOf([...program]),
+  limitMs,
+})
 const bugs = byChance()
 let number = 0
 await Promise.all(Array.from({ length: options.jobs }, work))
@@ -87,7 +87,7 @@ async function work(): Promise<void> {
     const begun = performance.now()
     const { verdict, by } = await judge(bug, tree)
     const seconds = Math.round((performance.now() - begun) / 1000)
-    const { text: _, ...kept } = bug
+    const { text: _, offset: __, ...kept } = bug
     judged.set(key, { ...kept, verdict, by, seconds })
     writeList()
     const isAlive = verdict === 'lived' || verdict === 'near'
@@ -120,7 +120,15 @@ function plantedAt(file: string, { start, end, text, what }: Change): Planted {
   const line = source.slice(0, start).split('\n').length
   const before = shown(source.slice(from, to))
   const after = shown(source.slice(from, start) + text + source.slice(end, to))
-  return { file, line, what, before, after, text: source.slice(0, start) + text + source.slice(end) }
+  return {
+    file,
+    line,
+    what,
+    before,
+    after,
+    offset: start,
+    text: source.slice(0, start) + text + source.slice(end),
+  }
 }
 
 function shown(lines: string): string {
@@ -130,12 +138,13 @@ function shown(lines: string): string {
 
 async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by: string }> {
   const onServer = bug.file.includes('/postgres/')
-  const near = nearest(bug.file)
+  const near = nearest(bug)
   // Tests without a server see nothing of what is only on one.
   const others = tests.filter((file) => !near.includes(file) && !needsServer(file))
   const all = onServer ? ['--store', 'postgres'] : others
   const passedOver = new Set(failsAnyway)
-  for (const args of options.near ? [near] : [near, all]) {
+  const stages = [near.slice(0, QUICKEST), near.slice(QUICKEST), ...(options.near ? [] : [all])]
+  for (const args of stages) {
     // Without a name, all would run.
     if (args.length === 0) continue
     for (;;) {
@@ -145,7 +154,7 @@ async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by
       if (found === null) break
       if (typeof found === 'string') return { verdict: found, by: '' }
       // The contract's tests are in files that it imports. To run all tests again takes too long.
-      const again = found.file === null ? near : [found.file]
+      const again = found.file === null ? args : [found.file]
       const isSure = found.file === null && args === all
       if (isSure || (await isTheBugs(found.test, again, bug, tree)))
         return { verdict: 'killed', by: found.test }
@@ -212,35 +221,27 @@ function restore({ file }: Planted, tree: string): void {
   writeFileSync(join(tree, file), sources.get(file) ?? '')
 }
 
-/** The contract of its store, then the tests with the shortest way of imports to a file, and of these the quickest. */
-function nearest(file: string): string[] {
-  const steps = new Map([[file, 0]])
-  for (const [seen, so] of steps)
-    for (const importer of importers.get(seen) ?? []) if (!steps.has(importer)) steps.set(importer, so + 1)
-  // These build the executable first, which takes longer than most others do.
-  const wayOf = (test: string): number => (steps.get(test) ?? 0) + (test.endsWith('.process.test.ts') ? 3 : 0)
-  const isContract = (test: string): boolean =>
-    file.startsWith('src/store/') && Object.values(CONTRACT).includes(test)
-  const costOf = (test: string): number => (costs as Record<string, number>)[test] ?? 0
-  return tests
-    .filter((test) => (steps.has(test) && !isWaiting(test)) || isContract(test))
-    .filter((test) => file.includes('/postgres/') || !needsServer(test))
-    .sort(
-      (a, b) => Number(isContract(b)) - Number(isContract(a)) || wayOf(a) - wayOf(b) || costOf(a) - costOf(b),
-    )
-    .slice(0, NEAREST)
+/** The tests that run the place of a bug: the contract of its store first, then the quickest. */
+function nearest({ file, offset }: Planted): string[] {
+  const isStore = file.startsWith('src/store/')
+  const contract = CONTRACT[file.includes('/postgres/') ? 'postgres' : 'sqlite']
+  const near = testsThatRun(file, offset).filter((test) => isStore || !needsServer(test))
+  return near.includes(contract) && isStore ? [...new Set([contract, ...near])] : near
 }
 
-function importersOf(files: readonly string[]): Map<string, string[]> {
-  const found = new Map<string, string[]>()
-  const note = (target: string, file: string) => found.set(target, [...(found.get(target) ?? []), file])
-  for (const file of files) {
-    for (const { target, typesOnly } of importsOf(file)) if (!typesOnly) note(target, file)
-    // The contract loads what it tests by its address, and so does a thread.
-    const addresses = readFileSync(join(ROOT, file), 'utf8').matchAll(/new URL\('(\.[^']+\.ts)'/g)
-    for (const [, address = ''] of addresses) note(join(dirname(file), address), file)
-  }
-  return found
+/** The program as text, with the files that import each. */
+function sourcesOfAll(): Map<string, { text: string; importers: string[] }> {
+  const files = globSync('src/**/*.ts', { cwd: ROOT }).sort()
+  const all = new Map(
+    files.map((file) => [file, { text: readFileSync(join(ROOT, file), 'utf8'), importers: [] as string[] }]),
+  )
+  for (const file of files)
+    for (const { target, typesOnly } of importsOf(file)) if (!typesOnly) all.get(target)?.importers.push(file)
+  return all
+}
+
+function digestOf(what: unknown): string {
+  return createHash('sha256').update(JSON.stringify(what)).digest('hex')
 }
 
 function keyOf({ file, line, what, before, after }: Bug): string {

@@ -35,13 +35,14 @@ export async function runNode(
   args: readonly string[],
   limitMs: number,
   isEnough: (output: string) => boolean = () => false,
+  variables: NodeJS.ProcessEnv = {},
 ): Promise<Run> {
   // Its own group, so that the whole of it can be ended; its temporary files lie beside the tree.
   const child = spawn(process.execPath, args, {
     cwd: tree,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, TMPDIR: join(tree, '../tmp') },
+    env: { ...process.env, ...variables, TMPDIR: join(tree, '../tmp') },
   })
   running.add(child)
   let output = ''

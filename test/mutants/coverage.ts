@@ -1,0 +1,138 @@
+// Which tests run a place of the program, and how long each file of tests takes: measured once, with V8's coverage.
+//
+// Node removes the types of a file and leaves all else where it is, so an offset that V8 counts is one of the source.
+
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import ts from 'typescript-5'
+import { runNode } from './tree.ts'
+
+/** `ms` with loading. `idle` has, for each file of the program that was loaded, from and to of what did not run. */
+type Measured = { ms: number; idle: Record<string, number[]> }
+
+/** The files of tests that run a place, quickest first. */
+export type Tests = (file: string, offset: number) => string[]
+
+type Source = { text: string; importers: readonly string[] }
+
+const LOADERS = ['untracked-promises', 'no-exit'].flatMap((name) => [
+  '--import',
+  new URL(`../support/${name}.ts`, import.meta.url).href,
+])
+
+/**
+ * Measures what is not yet in `list`, a file of JSON that is of use as long as `made` stays the same. `sources` are the
+ * files of the program.
+ */
+export async function measureTests(
+  tree: string,
+  tests: readonly string[],
+  sources: ReadonlyMap<string, Source>,
+  { list, made, limitMs }: { list: string; made: string; limitMs: number },
+): Promise<Tests> {
+  const kept = existsSync(list) ? JSON.parse(readFileSync(list, 'utf8')) : {}
+  const measured: Record<string, Measured> = kept.made === made ? kept.tests : {}
+  const missing = tests.filter((test) => measured[test] === undefined).values()
+  const work = async (): Promise<void> => {
+    for (const test of missing) {
+      measured[test] = await measure(tree, test, limitMs)
+      mkdirSync(dirname(list), { recursive: true })
+      writeFileSync(list, JSON.stringify({ made, tests: measured }))
+    }
+  }
+  await Promise.all(Array.from({ length: availableParallelism() }, work))
+  const runs = (test: string, { file, offset }: Place): boolean => {
+    const idle = measured[test]?.idle[file]
+    return idle?.every((from, at) => at % 2 === 1 || offset < from || offset >= (idle[at + 1] ?? 0)) ?? false
+  }
+  return (file, offset) => {
+    const places = usesOf(sources, { file, offset })
+    return tests
+      .filter((test) => places.some((place) => runs(test, place)))
+      .sort((a, b) => (measured[a]?.ms ?? 0) - (measured[b]?.ms ?? 0))
+  }
+}
+
+async function measure(tree: string, test: string, limitMs: number): Promise<Measured> {
+  const folder = mkdtempSync(join(tree, '../tmp/coverage-'))
+  const args = [...LOADERS, '--test', '--test-isolation=none', test]
+  const begun = performance.now()
+  await runNode(tree, args, limitMs, undefined, { NODE_V8_COVERAGE: folder })
+  const ms = Math.round(performance.now() - begun)
+  const ran = new Map<string, Uint8Array>()
+  for (const file of globSync('*.json', { cwd: folder }))
+    addRun(ran, tree, JSON.parse(readFileSync(join(folder, file), 'utf8')))
+  rmSync(folder, { recursive: true })
+  return { ms, idle: Object.fromEntries([...ran].map(([file, bytes]) => [file, idleIn(bytes)])) }
+}
+
+type Report = {
+  result: {
+    url: string
+    functions: { ranges: { startOffset: number; endOffset: number; count: number }[] }[]
+  }[]
+  'source-map-cache'?: Record<string, unknown>
+}
+
+/** Adds what a process ran: a byte for each character of a file, 1 where it ran. */
+function addRun(ran: Map<string, Uint8Array>, tree: string, report: Report): void {
+  const root = pathToFileURL(`${tree}/src/`).href
+  for (const { url, functions } of report.result.filter((one) => one.url.startsWith(root))) {
+    const file = fileURLToPath(url).slice(tree.length + 1)
+    const bytes = new Uint8Array(readFileSync(join(tree, file), 'utf8').length)
+    // What a loader has rewritten has other offsets: all of it counts as run.
+    if (report['source-map-cache']?.[url]) bytes.fill(1)
+    else {
+      const ranges = functions.flatMap((one) => one.ranges)
+      ranges.sort((a, b) => b.endOffset - b.startOffset - (a.endOffset - a.startOffset))
+      for (const { startOffset, endOffset, count } of ranges)
+        bytes.fill(count > 0 ? 1 : 0, startOffset, endOffset)
+    }
+    const before = ran.get(file)
+    ran.set(file, before ? bytes.map((byte, at) => byte | (before[at] ?? 0)) : bytes)
+  }
+}
+
+function idleIn(bytes: Uint8Array): number[] {
+  const edges: number[] = []
+  for (const [at, byte] of bytes.entries()) if (byte !== (at === 0 ? 1 : bytes[at - 1])) edges.push(at)
+  if (bytes.at(-1) === 0) edges.push(bytes.length)
+  return edges
+}
+
+type Place = { file: string; offset: number }
+
+/** What is at the top of a file runs whenever the file is loaded: where its name is used is what counts. */
+function usesOf(sources: ReadonlyMap<string, Source>, place: Place, known = new Set<string>()): Place[] {
+  const statement = topOf(sources, place)
+  if (statement === 'import') return []
+  if (statement === 'code') return [place]
+  const key = `${place.file} ${statement.name}`
+  if (known.has(key)) return []
+  known.add(key)
+  const uses = [place.file, ...(sources.get(place.file)?.importers ?? [])].flatMap((file) =>
+    [...(sources.get(file)?.text ?? '').matchAll(new RegExp(`\\b${statement.name}\\b`, 'g'))]
+      .filter(({ index }) => file !== place.file || index < statement.start || index >= statement.end)
+      .flatMap(({ index }) => usesOf(sources, { file, offset: index }, known)),
+  )
+  return uses.length > 0 ? uses : [place]
+}
+
+/** Whether a place is in a function, or else in which constant of its file. */
+function topOf(
+  sources: ReadonlyMap<string, Source>,
+  { file, offset }: Place,
+): 'import' | 'code' | { name: string; start: number; end: number } {
+  const source = ts.createSourceFile(file, sources.get(file)?.text ?? '', ts.ScriptTarget.ESNext, true)
+  const has = (node: ts.Node): boolean => node.getStart(source) <= offset && offset < node.end
+  const isInFunction = (node: ts.Node): boolean =>
+    has(node) && (ts.isFunctionLike(node) || (ts.forEachChild(node, isInFunction) ?? false))
+  const statement = source.statements.find(has)
+  if (statement && ts.isImportDeclaration(statement)) return 'import'
+  if (!statement || !ts.isVariableStatement(statement) || isInFunction(statement)) return 'code'
+  const [declaration] = statement.declarationList.declarations
+  if (!declaration || !ts.isIdentifier(declaration.name)) return 'code'
+  return { name: declaration.name.text, start: statement.getStart(source), end: statement.end }
+}
