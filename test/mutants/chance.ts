@@ -9,10 +9,10 @@ import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSyn
 import { dirname, join, relative } from 'node:path'
 import { seededRandom } from '../../src/engine/backtest.ts'
 import { importsOf } from '../support/house.ts'
-import { isHeavy, needsServer } from '../support/kinds.ts'
+import { isHeavy, isQuick, needsServer } from '../support/kinds.ts'
 import { minutes, optionsOrExit, runner, wholeFrom } from '../support/runner.ts'
 import { type Change, changesOf, compilerOf } from './changes.ts'
-import { measureTests } from './coverage.ts'
+import { IN_ONE_PROCESS, measureTests } from './coverage.ts'
 import { CONTRACT, STILLBORN } from './finders.ts'
 import { ROOT } from './rows.ts'
 import { copyTree, runNode } from './tree.ts'
@@ -25,19 +25,24 @@ const QUICKEST = 15
 /** Of tests that fail by themselves, or by chance, so many are passed over for one bug. */
 const PASSED_OVER_MAX = 5
 
-/** `near`: only the tests that run the place have run. `stuck`: a run did not end in time. `stillborn`: the SQL makes no sense. */
+/** `near`: only the tests that run the place in one process have run. `stuck`: a run did not end in time. `stillborn`: the SQL makes no sense. */
 type Verdict = 'killed' | 'lived' | 'near' | 'stillborn' | 'stuck'
 type Bug = { file: string; line: number; what: string; before: string; after: string }
 type Judged = Bug & { verdict: Verdict; by: string; seconds: number }
 type Planted = Bug & { text: string; offset: number }
 type Failure = { test: string; file: string | null; details: string }
+/** The arguments of node for a run of tests. */
+type Args = readonly string[]
 
 const options = optionsOrExit((args) =>
   runner('mutants', 'Plants bugs by chance, and says which test notices each.')
     .requiredOption('--seed <n>', 'the same bugs for the same seed', wholeFrom(0))
     .requiredOption('--count <n>', 'how many', wholeFrom(1))
     .option('--only <path>', `only in what begins so: ${ROOMS.join(', ')}, store/sqlite`, '')
-    .option('--near', 'run only the tests that run the place; without it later, all run on what lived')
+    .option(
+      '--near',
+      'run only the tests that run the place in one process; without it later, all run on what lived',
+    )
     .option('--jobs <n>', 'how many at once', wholeFrom(1), 1)
     .option('--minutes <n>', 'how long one run of tests may take', minutes, 20)
     .option('--list <file>', 'where the list is kept (default: dist/mutants-SEED.json)')
@@ -140,13 +145,13 @@ async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by
   const onServer = bug.file.includes('/postgres/')
   const near = nearest(bug)
   // Tests without a server see nothing of what is only on one.
-  const others = tests.filter((file) => !near.includes(file) && !needsServer(file))
-  const all = onServer ? ['--store', 'postgres'] : others
+  const others = tests.filter(
+    (file) => !near.some((stage) => stage.tests.includes(file)) && !needsServer(file),
+  )
+  const all = runOf(onServer ? ['--store', 'postgres'] : others)
   const passedOver = new Set(failsAnyway)
-  const stages = [near.slice(0, QUICKEST), near.slice(QUICKEST), ...(options.near ? [] : [all])]
-  for (const args of stages) {
-    // Without a name, all would run.
-    if (args.length === 0) continue
+  const stages = options.near ? near.filter((stage) => stage.isQuick) : [...near, { args: all }]
+  for (const { args } of stages) {
     for (;;) {
       plant(bug, tree)
       const found = await failureOf(tree, args, passedOver)
@@ -154,7 +159,7 @@ async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by
       if (found === null) break
       if (typeof found === 'string') return { verdict: found, by: '' }
       // The contract's tests are in files that it imports. To run all tests again takes too long.
-      const again = found.file === null ? args : [found.file]
+      const again = found.file === null ? args : runOf([found.file])
       const isSure = found.file === null && args === all
       if (isSure || (await isTheBugs(found.test, again, bug, tree)))
         return { verdict: 'killed', by: found.test }
@@ -167,12 +172,7 @@ async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by
 }
 
 /** Whether a run of few tests, `args`, fails once more with the bug, and does not without it. */
-async function isTheBugs(
-  test: string,
-  args: readonly string[],
-  bug: Planted,
-  tree: string,
-): Promise<boolean> {
+async function isTheBugs(test: string, args: Args, bug: Planted, tree: string): Promise<boolean> {
   plant(bug, tree)
   const again = await failureOf(tree, args, failsAnyway)
   restore(bug, tree)
@@ -188,12 +188,11 @@ async function isTheBugs(
 /** The first test that fails, or why no test can tell; null when all pass. */
 async function failureOf(
   tree: string,
-  args: readonly string[],
+  args: Args,
   passedOver: ReadonlySet<string>,
 ): Promise<Failure | 'stillborn' | 'stuck' | null> {
   const first = (output: string) => failuresIn(output, tree).find(({ test }) => !passedOver.has(test))
-  const command = ['test/run.ts', '--test-reporter=tap', ...args]
-  const run = await runNode(tree, command, limitMs, (output) => first(output) !== undefined)
+  const run = await runNode(tree, args, limitMs, (output) => first(output) !== undefined)
   const found = first(run.output)
   if (found !== undefined) return STILLBORN.test(found.details) ? 'stillborn' : found
   if (run.timedOut) return 'stuck'
@@ -221,12 +220,32 @@ function restore({ file }: Planted, tree: string): void {
   writeFileSync(join(tree, file), sources.get(file) ?? '')
 }
 
-/** The tests that run the place of a bug: the contract of its store first, then the quickest. */
-function nearest({ file, offset }: Planted): string[] {
+/**
+ * The tests that run the place of a bug, in the order in which they are worth to be run: some quick ones with the
+ * contract of its store, the others in one process, and then what starts the executable, which is built anew for it.
+ */
+function nearest({ file, offset }: Planted): { isQuick: boolean; tests: string[]; args: Args }[] {
   const isStore = file.startsWith('src/store/')
   const contract = CONTRACT[file.includes('/postgres/') ? 'postgres' : 'sqlite']
   const near = testsThatRun(file, offset).filter((test) => isStore || !needsServer(test))
-  return near.includes(contract) && isStore ? [...new Set([contract, ...near])] : near
+  const first = near.filter((test) => isStore && test === contract)
+  const rest = near.filter((test) => !first.includes(test))
+  const alone = rest.filter(isAlone)
+  const others = rest.filter((test) => !alone.includes(test))
+  const stages = [first, alone.slice(0, QUICKEST), alone.slice(QUICKEST), others]
+  return stages
+    .map((tests) => ({ isQuick: tests !== others, tests, args: runOf(tests) }))
+    .filter((stage) => stage.tests.length > 0)
+}
+
+/** Tests that only need the program run in one process, which begins at once; the others as `npm test` has them. */
+function runOf(files: readonly string[]): Args {
+  const isOne = files.length > 0 && files.every(isAlone)
+  return [...(isOne ? IN_ONE_PROCESS : ['test/run.ts']), '--test-reporter=tap', ...files]
+}
+
+function isAlone(file: string): boolean {
+  return isQuick(file) || file.endsWith('.long.test.ts')
 }
 
 /** The program as text, with the files that import each. */

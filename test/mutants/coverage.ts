@@ -17,10 +17,15 @@ export type Tests = (file: string, offset: number) => string[]
 
 type Source = { text: string; importers: readonly string[] }
 
-const LOADERS = ['untracked-promises', 'no-exit'].flatMap((name) => [
-  '--import',
-  new URL(`../support/${name}.ts`, import.meta.url).href,
-])
+/** What node gets before the names of tests that share one process. */
+export const IN_ONE_PROCESS = [
+  ...['untracked-promises', 'no-exit'].flatMap((name) => [
+    '--import',
+    new URL(`../support/${name}.ts`, import.meta.url).href,
+  ]),
+  '--test',
+  '--test-isolation=none',
+]
 
 /**
  * Measures what is not yet in `list`, a file of JSON that is of use as long as `made` stays the same. `sources` are the
@@ -57,9 +62,8 @@ export async function measureTests(
 
 async function measure(tree: string, test: string, limitMs: number): Promise<Measured> {
   const folder = mkdtempSync(join(tree, '../tmp/coverage-'))
-  const args = [...LOADERS, '--test', '--test-isolation=none', test]
   const begun = performance.now()
-  await runNode(tree, args, limitMs, undefined, { NODE_V8_COVERAGE: folder })
+  await runNode(tree, [...IN_ONE_PROCESS, test], limitMs, undefined, { NODE_V8_COVERAGE: folder })
   const ms = Math.round(performance.now() - begun)
   const ran = new Map<string, Uint8Array>()
   for (const file of globSync('*.json', { cwd: folder }))
