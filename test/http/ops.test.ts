@@ -47,6 +47,9 @@ test('metrics: what happened is counted, a replay is not', async (t) => {
   assert.ok(value('process_resident_memory_bytes') > 0)
   assert.ok(!has('tranche_http_requests_total{method="GET",route="/metrics",status="200"}'))
   assert.equal(types.get('tranche_executions_created_total'), 'counter')
+  const again = await service.samples()
+  assert.equal(again.value('tranche_executions_created_total{environment="test"}'), 3, 'asked once more')
+  assert.equal(again.value('tranche_ticks_total{result="finished"}'), 1)
 })
 
 test('metrics: webhooks by status and by their last result', async (t) => {

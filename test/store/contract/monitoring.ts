@@ -368,6 +368,8 @@ export const vitalsContract: Contract = {
       return now()
     }
     assert.deepEqual([(await vitals()).feed, (await vitals()).price], [null, null])
+    const first = await pass('no answer')
+    assert.deepEqual((await vitals()).feed?.down, { since: first, reason: 'no answer' }, 'never a price yet')
     const priced = await pass(null)
     assert.deepEqual((await vitals()).feed, { name: 'median', askedAt: priced, down: null })
     const since = await pass('HTTP 500')
