@@ -5,7 +5,8 @@ import { test } from 'node:test'
 import type { Trigger } from '../../src/core/execution.ts'
 import { CENT, formatUsd, type Price, priceAsNumber, type Usd, usd } from '../../src/core/money.ts'
 import { DAY_MS, type Frequency, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
-import { decide, layout, reservationPrice } from '../../src/engine/slot-reserve.ts'
+import { failsafeLead } from '../../src/core/window.ts'
+import { decide, fireNext, layout, reservationPrice } from '../../src/engine/slot-reserve.ts'
 import {
   at,
   dollars,
@@ -302,4 +303,14 @@ test('what is left of a slot, however short, is cut into at least one slot', () 
     const [fired] = drive(rest, regular(MINUTE_MS, lengthMs)).fired
     assert.ok(fired, `${lengthMs} ms`)
   }
+})
+
+test('a sandbox fires what came back after the last unit, and nothing below an instruction', () => {
+  const schedule = scheduleOf('daily', '60.00')
+  const planned = layout(schedule)
+  const fired = { ...planned, unitsFired: planned.slots * planned.unitsPerSlot }
+  const pass = { now: at(HOUR_MS), price: null, sigma: SIGMA, leadMs: LEAD_MS }
+  const back = (text: string) => fireNext({ ...schedule, layout: fired, fireable: usd(text) }, pass)
+  assert.deepEqual([back('7.50')?.tranche?.amount, back('7.50')?.tranche?.trigger], [usd('7.50'), 'clock'])
+  assert.equal(back('0.50'), null)
 })
