@@ -14,7 +14,7 @@ import { type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { setHeld, setPartnerStatus, type Tenant } from '../../src/core/partner.ts'
 import type { PlanStatus } from '../../src/core/plan.ts'
-import { type Frequency, HOUR_MS, type Instant } from '../../src/core/time.ts'
+import { type Frequency, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { linkUser } from '../../src/core/user.ts'
 import { register } from '../../src/core/webhook.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -222,6 +222,26 @@ for (const kind of ['file', 'server'] as const) {
     await place.on('restore', '--resume')
     await place.on('tick', '--price', '60000')
     assert.deepEqual(await stateOf(place), all)
+  })
+
+  test(`on a ${kind} a key that was given an end since the copy ends then, and is not revoked before`, async (t) => {
+    const place = await placeOf(t, kind)
+    await copied(place)
+    const endOf = (keyId: string) =>
+      place.within(async (store) => {
+        const key = (await store.listKeys('acme')).find((one) => one.keyId === keyId)
+        return [key?.expiresAt, key?.revokedAt]
+      })
+    const end = plus(T0, 10 * HOUR_MS)
+    await place.within((store) =>
+      store.changeKey('key_ending', (key) => ({ key: { ...key, expiresAt: end }, successor: null }), AUDIT),
+    )
+    await place.restore()
+    assert.deepEqual(await endOf('key_ending'), [null, null])
+    place.shell.advance(1_000)
+    await place.restore('--carry-stops')
+    assert.deepEqual(await endOf('key_ending'), [end, null])
+    assert.deepEqual(await endOf('key_leaked'), [null, null])
   })
 
   test(`on a ${kind} the words of a restore say of an erasure that it is carried over, and hold nobody twice`, async (t) => {
