@@ -1,7 +1,7 @@
 // The account of a demonstration, read back from the ledger or computed from it. Its members are what `demo --json`
 // prints; show.ts puts them into words.
 
-import { EXECUTION_STATUSES, type ExecutionStatus, TRIGGERS, type Trigger } from '../../core/execution.ts'
+import { EXECUTION_STATUSES, TRIGGERS } from '../../core/execution.ts'
 import {
   averagePrice,
   type Btc,
@@ -18,90 +18,25 @@ import { assert } from '../../core/problem.ts'
 import { FREQUENCIES, type Frequency, formatInstant } from '../../core/time.ts'
 import type { Fault } from '../../store/monitoring.ts'
 import type { Store } from '../../store/store.ts'
-import {
-  chooseTimelines,
-  type ReadPlan,
-  type ReadWindow,
-  readPlans,
-  type Story,
-  type Timeline,
-} from './play.ts'
+import { chooseTimelines, type ReadPlan, type ReadWindow, readPlans, type Story } from './play.ts'
 import { PATH_STEP_MS } from './storyline.ts'
 
-export type WindowAccount = {
-  window_start: string
-  window_end: string
-  budget_usd: string
-  spent_usd: string
-  /** Neither spent nor reserved any more: released, or about to be when the window rolls. */
-  left_usd: string
-  tranches: number
-  /** Why money is left; null when the budget is spent to the last unit. */
-  left_because: string | null
-  price: WindowPrice | null
-}
-
-export type PlanAccount = {
-  partner_plan_id: string
-  partner_user_id: string
-  frequency: Frequency
-  amount_usd: string
-  status: string
-  windows: WindowAccount[]
-}
-
-type LedgerAccount = {
-  ok: boolean
-  faults: Fault[]
-  windows: number
-  executions: number
-  trades: number
-  reserved_usd: string
-  spent_usd: string
-  bought_btc: string
-  average_price_usd: string | null
-  partner_book_usd: string
-  partner_book_btc: string
-}
-
-export type Account = {
-  synthetic: true
-  seed: number
-  from: string
-  to: string
-  scheduler: { passes: number; passes_missed: number; passes_without_price: number }
-  plans: PlanAccount[]
-  /** Why tranches fired, and their outcomes. */
-  tranches: { by_trigger: Record<Trigger, number>; by_status: Record<ExecutionStatus, number> }
-  timelines: Timeline[]
-  partner: {
-    polls: number
-    delivered: number
-    redelivered: number
-    filled: number
-    partial: number
-    failed: number
-    silent: number
-    replayed: number
-    refused_late: number
-    late_fills_kept: number
-    cancelled_by_service: number
-  }
-  prices: PriceComparison[]
-  ledger: LedgerAccount
-}
+export type Account = Awaited<ReturnType<typeof readAccount>>
+export type PlanAccount = Account['plans'][number]
+export type WindowAccount = PlanAccount['windows'][number]
+export type PriceComparison = Account['prices'][number]
 
 const LATE_FILLS_MAX = 1_000
 
 /** Reads the whole account while the store is still open. */
-export async function readAccount(story: Story, store: Store): Promise<Account> {
+export async function readAccount(story: Story, store: Store) {
   const plans = await readPlans(story, store)
   const windows = plans.flatMap((plan) => plan.windows)
   const tranches = windows.flatMap((window) => window.tranches)
   const { tally } = story
   const lateFills = await store.listLateFills({ after: null, limit: LATE_FILLS_MAX })
   return {
-    synthetic: true,
+    synthetic: true as const,
     seed: story.seed,
     from: formatInstant(story.from),
     to: formatInstant(story.to),
@@ -111,6 +46,7 @@ export async function readAccount(story: Story, store: Store): Promise<Account> 
       passes_without_price: story.passesWithoutPrice,
     },
     plans: plans.map((plan) => planAccount(plan, story)),
+    // Why tranches fired, and their outcomes.
     tranches: {
       by_trigger: countBy(
         TRIGGERS,
@@ -140,7 +76,7 @@ export async function readAccount(story: Story, store: Store): Promise<Account> 
   }
 }
 
-function planAccount({ plan, windows }: ReadPlan, story: Story): PlanAccount {
+function planAccount({ plan, windows }: ReadPlan, story: Story) {
   return {
     partner_plan_id: plan.partnerPlanId,
     partner_user_id: plan.partnerUserId,
@@ -152,15 +88,17 @@ function planAccount({ plan, windows }: ReadPlan, story: Story): PlanAccount {
       window_end: formatInstant(read.window.end),
       budget_usd: formatUsd(read.window.budget),
       spent_usd: formatUsd(read.window.spent),
+      // Neither spent nor reserved any more: released, or about to be when the window rolls.
       left_usd: formatUsd(read.left),
       tranches: read.tranches.length,
+      // Why money is left; null when the budget is spent to the last unit.
       left_because: read.leftBecause,
       price: windowPrice(read, story),
     })),
   }
 }
 
-function ledgerAccount(faults: Fault[], windows: readonly ReadWindow[], { tally }: Story): LedgerAccount {
+function ledgerAccount(faults: Fault[], windows: readonly ReadWindow[], { tally }: Story) {
   const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
   const reserved = sum(windows.map(({ window }) => window.reserved)) as Usd
   const spent = sum(windows.map(({ window }) => window.spent)) as Usd
@@ -193,37 +131,20 @@ const countBy = <K extends string>(names: readonly K[], of: readonly K[]): Recor
 // What was paid, compared with the time-weighted mean of the same windows. Statistics in floats: no amount is derived
 // from them.
 
-type WindowPrice = {
-  average_price_usd: string
-  /** The harmonic mean of the window's prices: what the same dollars cost when spread evenly over the window. */
-  time_weighted_mean_usd: string
-  /** 10,000 (1 - average / mean): above zero is cheaper. */
-  saving_bp: number
-}
-
-export type PriceComparison = {
-  frequency: Frequency
-  /** Windows that ended in their own time; one that was cut short has no complete mean to compare with. */
-  windows: number
-  average_price_usd: string
-  /** What the same dollars of the same windows cost on average when each window's are spread evenly over it. */
-  even_price_usd: string
-  mean_bp: number
-  worst_bp: number
-}
-
-function windowPrice(read: ReadWindow, story: Story): WindowPrice | null {
+function windowPrice(read: ReadWindow, story: Story) {
   const average = averagePrice(read.window.spent, read.bought)
   if (!read.ranItsCourse || average === null) return null
   return {
     average_price_usd: formatPrice(average),
+    // The harmonic mean of the window's prices: what the same dollars cost when spread evenly over the window.
     time_weighted_mean_usd: formatPrice(priceOf(timeWeightedMean(read, story))),
+    // 10,000 (1 - average / mean): above zero is cheaper.
     saving_bp: toTenth(savingBp(read, story)),
   }
 }
 
 /** One line for each frequency that has a window to show. */
-function comparePrices(plans: readonly ReadPlan[], story: Story): PriceComparison[] {
+function comparePrices(plans: readonly ReadPlan[], story: Story) {
   return FREQUENCIES.flatMap((frequency) => {
     const windows = plans
       .filter(({ plan }) => plan.frequency === frequency)
@@ -233,7 +154,7 @@ function comparePrices(plans: readonly ReadPlan[], story: Story): PriceCompariso
   })
 }
 
-function compare(frequency: Frequency, windows: readonly ReadWindow[], story: Story): PriceComparison {
+function compare(frequency: Frequency, windows: readonly ReadWindow[], story: Story) {
   const savings = windows.map((window) => savingBp(window, story))
   const spent = windows.reduce((sum, { window }) => sum + window.spent, 0n) as Usd
   const bought = windows.reduce((sum, window) => sum + window.bought, 0n) as Btc
@@ -245,8 +166,10 @@ function compare(frequency: Frequency, windows: readonly ReadWindow[], story: St
   )
   return {
     frequency,
+    // Those that ended in their own time; one that was cut short has no complete mean to compare with.
     windows: windows.length,
     average_price_usd: formatPrice(average),
+    // What the same dollars of the same windows cost on average when each window's are spread evenly over it.
     even_price_usd: formatPrice(priceOf(Number(spent) / evenly)),
     mean_bp: toTenth(savings.reduce((sum, saving) => sum + saving, 0) / savings.length),
     worst_bp: toTenth(Math.min(...savings)),

@@ -1,7 +1,7 @@
 // Plays the demonstration: weeks of scheduler passes against the real service, a partner at the other end of HTTP, and
 // the records in the store afterwards.
 
-import { type Execution, type ExecutionStatus, RECORDED, type Trigger } from '../../core/execution.ts'
+import { type Execution, RECORDED } from '../../core/execution.ts'
 import {
   type Btc,
   formatPrice,
@@ -14,7 +14,7 @@ import {
 import type { Tenant } from '../../core/partner.ts'
 import type { Trade } from '../../core/partner-report.ts'
 import { assert } from '../../core/problem.ts'
-import { type Frequency, formatInstant, type Instant, plus } from '../../core/time.ts'
+import { formatInstant, type Instant, plus } from '../../core/time.ts'
 import { leastInstruction, leftOf, type Window } from '../../core/window.ts'
 import { runPass } from '../../engine/pass.ts'
 import { createApp } from '../../http/app.ts'
@@ -283,29 +283,8 @@ const boughtIn = (tranches: readonly ReadTranche[]): Btc =>
 
 // Timelines: the prices and tranches of a window over time, and which windows are worth drawing.
 
-export type TimelineTranche = {
-  at: string
-  /** Where in the window, from 0 to 1. */
-  position: number
-  trigger: Trigger
-  amount_usd: string
-  price_usd: string | null
-  reservation_price_usd: string | null
-  status: ExecutionStatus
-  spent_usd: string
-}
-
-export type Timeline = {
-  partner_plan_id: string
-  frequency: Frequency
-  window_start: string
-  window_end: string
-  budget_usd: string
-  spent_usd: string
-  /** Evenly spaced over the window, each the mean of its share of the time. */
-  prices_usd: number[]
-  tranches: TimelineTranche[]
-}
+export type Timeline = ReturnType<typeof timelineOf>
+export type TimelineTranche = ReturnType<typeof trancheOf>
 
 /** Columns of a drawing; seven days and four quarters of a day fall on whole or nearly whole ones. */
 export const TIMELINE_COLUMNS = 63
@@ -326,7 +305,7 @@ function liveliness({ tranches }: ReadWindow): number {
   return triggers + tranches.filter(({ status }) => status !== 'filled').length
 }
 
-function timelineOf({ plan }: ReadPlan, { window, tranches }: ReadWindow, story: Story): Timeline {
+function timelineOf({ plan }: ReadPlan, { window, tranches }: ReadWindow, story: Story) {
   const { start, end } = window
   return {
     partner_plan_id: plan.partnerPlanId,
@@ -335,19 +314,18 @@ function timelineOf({ plan }: ReadPlan, { window, tranches }: ReadWindow, story:
     window_end: formatInstant(end),
     budget_usd: formatUsd(window.budget),
     spent_usd: formatUsd(window.spent),
+    // Evenly spaced over the window, each the mean of its share of the time.
     prices_usd: pricesBetween(start, end, story),
     tranches: tranches.map((tranche) => trancheOf(tranche, (tranche.createdAt - start) / (end - start))),
   }
 }
 
-function trancheOf(
-  { createdAt, amount, firing, status, trade }: ReadTranche,
-  position: number,
-): TimelineTranche {
+function trancheOf({ createdAt, amount, firing, status, trade }: ReadTranche, position: number) {
   const { trigger } = firing
   assert(trigger !== RECORDED, 'the demonstration books no purchase by hand')
   return {
     at: formatInstant(createdAt),
+    // Where in the window, from 0 to 1.
     position: Math.round(position * 10_000) / 10_000,
     trigger,
     amount_usd: formatUsd(amount),

@@ -238,14 +238,13 @@ const MARK_ORDER = Object.keys(MARK) as ExecutionStatus[]
 const LABEL_WIDTH = 10
 const PRICE_ROWS = 4
 const EIGHTHS = ' ▁▂▃▄▅▆▇█'
-const COLUMNS = TIMELINE_COLUMNS
 
 function drawTimeline(timeline: Timeline, paint: Paint): string {
   const lanes = TRIGGERS.filter((trigger) => timeline.tranches.some((tranche) => tranche.trigger === trigger))
   return [
     title(timeline, paint),
     ...priceRows(timeline.prices_usd, paint),
-    row('', paint('dim', '─'.repeat(COLUMNS)), { paint, edge: '├' }),
+    row('', paint('dim', '─'.repeat(TIMELINE_COLUMNS)), { paint, edge: '├' }),
     ...lanes.map((trigger) => lane(timeline, trigger, paint)),
     spentLane(timeline, paint),
     ...axis(timeline, paint),
@@ -287,7 +286,7 @@ const whole = (price: number): string => grouped(String(Math.round(price)))
 
 function lane({ tranches }: Timeline, trigger: Trigger, paint: Paint): string {
   const own = tranches.filter((tranche) => tranche.trigger === trigger)
-  const cells = Array.from({ length: COLUMNS }, (_, column) => {
+  const cells = Array.from({ length: TIMELINE_COLUMNS }, (_, column) => {
     const here = own.filter((tranche) => columnOf(tranche) === column).map(({ status }) => status)
     const shown = MARK_ORDER.findLast((status) => here.includes(status))
     return shown ? paint(MARK[shown].style, MARK[shown].glyph) : ' '
@@ -298,7 +297,7 @@ function lane({ tranches }: Timeline, trigger: Trigger, paint: Paint): string {
 /** How much of the budget is spent by the end of each column, going by when its tranches fired. */
 function spentLane({ tranches, budget_usd }: Timeline, paint: Paint): string {
   const budget = usd(budget_usd)
-  const cells = Array.from({ length: COLUMNS }, (_, column) => {
+  const cells = Array.from({ length: TIMELINE_COLUMNS }, (_, column) => {
     const spent = tranches
       .filter((tranche) => columnOf(tranche) <= column)
       .reduce((sum, tranche) => (sum + usd(tranche.spent_usd)) as Usd, ZERO_USD)
@@ -315,14 +314,14 @@ function heightOf(spent: Usd, budget: Usd): string {
 }
 
 const columnOf = ({ position }: TimelineTranche): number =>
-  Math.min(COLUMNS - 1, Math.floor(position * COLUMNS))
+  Math.min(TIMELINE_COLUMNS - 1, Math.floor(position * TIMELINE_COLUMNS))
 
 function axis(timeline: Timeline, paint: Paint): string[] {
   const labels = axisLabels(timeline)
-  const line = Array.from({ length: COLUMNS }, () => '─')
-  const text = Array.from({ length: COLUMNS }, () => ' ')
+  const line = Array.from({ length: TIMELINE_COLUMNS }, () => '─')
+  const text = Array.from({ length: TIMELINE_COLUMNS }, () => ' ')
   labels.forEach((label, index) => {
-    const column = Math.round((index * COLUMNS) / labels.length)
+    const column = Math.round((index * TIMELINE_COLUMNS) / labels.length)
     line[column] = '┬'
     for (const [offset, letter] of [...label].entries()) text[column + offset] = letter
   })
