@@ -1,6 +1,7 @@
 // Executions: what they are, their ids and idempotency keys, and their delivery under a lease.
 
 import type { Price, Usd } from './money.ts'
+import type { Environment } from './partner.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from './time.ts'
 
 export const EXECUTION_STATUSES = ['pending', 'sent', 'filled', 'partial', 'failed', 'cancelled'] as const
@@ -106,6 +107,22 @@ const fromBytes = (bytes: Uint8Array): bigint => BigInt(`0x${bytes.toHex()}`)
  */
 export const idempotencyKey = (execution: Execution, formatStart: (at: Instant) => string): string =>
   `${execution.partnerPlanId}:${formatStart(execution.windowStart)}:${execution.trancheIndex}`
+
+/** What an idempotency key says of a plan: which tranche of which window. */
+export type KeyParts = { windowStart: string; trancheIndex: number }
+
+/**
+ * What a key of a plan says, with its environment in front, as orders are placed, or without; null for any other text.
+ */
+export function keyParts(
+  key: string,
+  { environment, partnerPlanId }: { environment: Environment; partnerPlanId: string },
+): KeyParts | null {
+  const plan = [`${environment}:${partnerPlanId}:`, `${partnerPlanId}:`].find((head) => key.startsWith(head))
+  const [, windowStart, index] = /^([^:]+:\d\d:[^:]+):(0|[1-9]\d{0,5})$/.exec(key.slice(plan?.length)) ?? []
+  if (plan === undefined || windowStart === undefined) return null
+  return { windowStart, trancheIndex: Number(index) }
+}
 
 // Delivery under a lease: for how long an execution belongs to the poll that got it.
 

@@ -2,7 +2,7 @@
 // that was recorded wrongly, and records a purchase that nobody confirmed.
 
 import { type ExecutionFacts, type LateFill, orderTaken, type Recorded } from './confirmation.ts'
-import { type Execution, type ExecutionId, isOpen, RECORDED } from './execution.ts'
+import { type Execution, type ExecutionId, isOpen, type KeyParts, keyParts, RECORDED } from './execution.ts'
 import {
   averagePrice,
   type Btc,
@@ -17,6 +17,7 @@ import {
   type Usd,
   ZERO_USD,
 } from './money.ts'
+import type { Environment } from './partner.ts'
 import {
   FILL_BTC_MAX,
   FILL_PRICE_MAX,
@@ -31,8 +32,17 @@ import {
 import type { Plan } from './plan.ts'
 import { type OddPrice, oddPrice } from './price.ts'
 import { notFound, Problem } from './problem.ts'
-import type { Instant } from './time.ts'
-import { adjustSpent, close, type Opening, opened, settle, type Window } from './window.ts'
+import { formatInstant, type Instant } from './time.ts'
+import {
+  adjustSpent,
+  close,
+  type Opening,
+  opened,
+  pastTranches,
+  type Schedule,
+  settle,
+  type Window,
+} from './window.ts'
 
 // Adjustments: an entry of its own corrects a fill that was recorded wrongly. The trade itself never changes, and
 // neither does the month it was recorded in.
@@ -419,6 +429,11 @@ export type PurchaseFacts = {
   holder: { execution: Execution; trade: Trade | null } | null
   /** Reports of its order that were refused, kept, and not decided on. */
   waiting: readonly { executionId: string; reportId: number }[]
+  environment: Environment
+  /** Of the plan's current window; null where it has none. */
+  schedule: Schedule | null
+  /** The orders that were booked into `window` before. */
+  ordersBooked: readonly string[]
   /** The plan's window of the time at which it was made; null where the ledger has none. */
   window: Window | null
   /** The cell of the plan's grid that has that time. */
@@ -438,6 +453,8 @@ export type Booked = {
   execution: Execution
   window: Window
   isNewWindow: boolean
+  /** Where a pass goes on, when the purchase was that of the tranche that it would deliver next; else null. */
+  schedule: Schedule | null
   trade: Trade
   /** What an operator should look at, who is told: it is booked all the same. */
   doubts: { odd: OddPrice | null; market: Price | null; planCreatedAt: Instant }
@@ -451,9 +468,14 @@ export const BOOKED_FROM = 1_000_000
 
 /**
  * Books a purchase of a plan. What it spent is taken from what the window of its time has left, which the plan would
- * otherwise spend a second time; the rest is excess. Throws order_id_taken, late_fill_conflict, usage.
+ * otherwise spend a second time; the rest is excess. `key` is the idempotency key under which it was ordered, where
+ * that is known and not the order id itself. Throws order_id_taken, late_fill_conflict, usage.
  */
-export function bookPurchase(facts: PurchaseFacts, fill: Fill, now: Instant): Booking {
+export function bookPurchase(
+  facts: PurchaseFacts,
+  { key = null, ...fill }: Fill & { key?: string | null },
+  now: Instant,
+): Booking {
   const { plan, holder, waiting } = facts
   if (fill.executedAt !== null && fill.executedAt > now)
     throw new Problem('usage', 'A purchase that lies in the future cannot be recorded.')
@@ -469,25 +491,30 @@ export function bookPurchase(facts: PurchaseFacts, fill: Fill, now: Instant): Bo
       'late_fill_conflict',
       `Order ${fill.partnerOrderId} was reported for execution ${kept.executionId} and is kept: accept report ${kept.reportId} with "execution accept-late", or end it with "execution dismiss-late".`,
     )
-  return booked(facts, fill, now)
+  return booked(facts, { key, fill }, now)
 }
 
 /**
  * Books what a partner reported of an execution that the ledger does not know, under the id by which the partner knows
- * it. Throws order_id_taken, adjustment_conflict.
+ * it. Throws order_id_taken, adjustment_conflict, usage.
  */
-export function acceptUnknown(facts: PurchaseFacts, { report, receivedAt }: LateFill, now: Instant): Booked {
+export function acceptUnknown(
+  facts: PurchaseFacts,
+  { report, receivedAt, key = null }: Pick<LateFill, 'report' | 'receivedAt'> & { key?: string | null },
+  now: Instant,
+): Booked {
   const taken = orderTaken(facts.holder?.execution.executionId ?? null, report)
   if (taken) throw taken
   refuseImpossible({ usd: report.usdAmount, btc: report.btcAmount })
-  const made = booked(facts, report, now)
+  const made = booked(facts, { key, fill: report }, now)
   return { ...made, trade: { ...made.trade, receivedAt } }
 }
 
-function booked(facts: PurchaseFacts, fill: Fill, now: Instant): Booked {
+function booked(facts: PurchaseFacts, { key, fill }: Ordered, now: Instant): Booked {
   const { plan, executionId, trancheIndex } = facts
   const amount = upToCents(fill.usdAmount)
   const window = facts.window ?? closedOf(facts, now)
+  const after = adjustSpent(window, { before: ZERO_USD, after: fill.usdAmount, reservation: amount })
   const execution: Execution = {
     executionId,
     planId: plan.planId,
@@ -511,11 +538,45 @@ function booked(facts: PurchaseFacts, fill: Fill, now: Instant): Booked {
   return {
     kind: 'booked',
     execution,
-    window: adjustSpent(window, { before: ZERO_USD, after: fill.usdAmount, reservation: amount }),
+    window: after,
     isNewWindow: facts.window === null,
+    schedule: movedOn(facts, { key, fill, taken: (after.spent - window.spent) as Usd }, now),
     trade,
     doubts: { odd, market, planCreatedAt: plan.createdAt },
   }
+}
+
+type Ordered = { key: string | null; fill: Fill }
+
+/**
+ * Moves the plan's schedule past the tranche of a purchase, so that it is not delivered again under the key that has
+ * its order, and past those after it whose orders were booked earlier. Only past the tranche that comes next: a key
+ * that is left out is never given again, and for a purchase under it that is not booked yet, that key is all that keeps
+ * the partner from buying twice. Throws usage for a key that is none of the plan's.
+ */
+function movedOn(
+  facts: PurchaseFacts,
+  { key, fill, taken }: Ordered & { taken: Usd },
+  now: Instant,
+): Schedule | null {
+  const { schedule, window, ordersBooked, plan, environment } = facts
+  const partsOf = (text: string) => keyParts(text, { environment, partnerPlanId: plan.partnerPlanId })
+  const own = partsOf(key ?? fill.partnerOrderId)
+  if (key !== null && own === null)
+    throw new Problem('usage', `${key} is no idempotency key of plan ${plan.partnerPlanId}.`)
+  if (schedule === null || window === null || window.closed !== null) return null
+  if (schedule.windowId !== window.windowId) return null
+  const isOfWindow = (parts: KeyParts | null) => parts?.windowStart === formatInstant(window.start)
+  if (own?.trancheIndex !== schedule.trancheIndex || !isOfWindow(own)) return null
+  const booked = new Set(
+    ordersBooked.flatMap((order) => {
+      const parts = partsOf(order)
+      return parts !== null && isOfWindow(parts) ? [parts.trancheIndex] : []
+    }),
+  )
+  let next = schedule.trancheIndex + 1
+  while (booked.has(next)) next += 1
+  return pastTranches(schedule, { next, taken }, now)
 }
 
 /** Whether a trade says the same of its order. What the operator leaves open does not matter. */

@@ -301,6 +301,39 @@ export function freshSchedule(window: Window, minTranche: Usd): Schedule {
   }
 }
 
+/**
+ * The schedule after tranches that were bought without the ledger knowing: `next` is the index of the one that comes
+ * now, and `taken` what they took from the window's budget. What they spent of it were units of the slots as well; the
+ * next pass works out what the following one waits for.
+ */
+export function pastTranches(
+  schedule: Schedule,
+  { next, taken }: { next: number; taken: Usd },
+  now: Instant,
+): Schedule {
+  const { layout, fireable, trancheIndex } = schedule
+  return {
+    ...schedule,
+    fireable: (fireable - taken) as Usd,
+    trancheIndex: next,
+    layout: layout && { ...layout, unitsFired: unitsAfter(layout, { fireable, taken }, next - trancheIndex) },
+    nextRunAt: now,
+    limitPrice: null,
+    clockAt: null,
+  }
+}
+
+/** To the nearest unit, and at least one for each tranche. */
+function unitsAfter(
+  { slots, unitsPerSlot, unitsFired }: Layout,
+  { fireable, taken }: { fireable: Usd; taken: Usd },
+  tranches: number,
+): number {
+  const total = slots * unitsPerSlot
+  const worth = fireable === 0n ? 0n : (2n * taken * BigInt(total - unitsFired) + fireable) / (2n * fireable)
+  return Math.min(total, unitsFired + Math.max(tranches, Number(worth)))
+}
+
 // When the failsafe of a window begins, given how often passes have come lately.
 
 export const FAILSAFE_LEAD_MIN_MS = 15 * MINUTE_MS

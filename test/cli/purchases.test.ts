@@ -210,6 +210,41 @@ test('what is missing in the ledger is named with the command that books it, whi
   assert.deepEqual((await compare()).findings, [])
 })
 
+test('a purchase with its key moves its plan on, and says so; the same key once more, or any other, does not', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  await sendFirst(service, ['p'])
+  const key = (index: number) => ['--key', `live:p:2026-01-05T00:00:00.000Z:${index}`]
+  const record = (order: string, ...more: string[]) =>
+    command(service, [
+      'trade',
+      'record',
+      '--partner',
+      'acme',
+      '--plan',
+      'p',
+      '--order',
+      order,
+      ...AMOUNTS,
+      ...more,
+    ])
+  const moved = await record('a', ...key(1))
+  assert.match(moved.err, /not delivered again: tranche 2 of its window is the next/)
+  for (const more of [key(1), key(3)]) {
+    const stayed = await record(`b${more[1]?.at(-1)}`, ...more)
+    assert.match(stayed.err, /is not the next one: its schedule stays as it is/)
+  }
+  assert.equal((await record('c')).err, '')
+  const wrong = await record('d', '--key', 'q:2026-01-05T00:00:00.000Z:2')
+  assert.deepEqual([wrong.code, wrong.out], [2, ''])
+
+  // A report that was kept has no key either.
+  const unknown = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'
+  await service.call('POST', confirmPath(unknown), fill('e', '1.00'))
+  const accept = await command(service, ['execution', 'accept-late', unknown, '--plan', 'p', ...key(2)])
+  assert.match(accept.err, /tranche 3 of its window is the next/)
+  await assertSound(service)
+})
+
 test('a purchase that cannot be is refused before anything is written', async (t) => {
   const service = await startService(t, { environment: 'live' })
   await sendFirst(service, ['p'])

@@ -16,8 +16,10 @@ import {
   acceptLate,
   acceptUnknown,
   amountsOf,
+  type Booked,
   type Correction,
   feeOf,
+  type LateFillDecision,
   severalWait,
 } from '../../core/late-fill.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts'
@@ -417,15 +419,16 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
         "of an execution that the ledger does not know: the partner's plan",
       ).argParser(partnersId),
     )
+    .addOption(keyOption())
     .addOption(optionalReason('why, for anyone who looks at it later'))
-    .action(async (executionId: string, { report, plan, reason }: AcceptOptions) => {
+    .action(async (executionId: string, { report, plan, key, reason }: AcceptOptions) => {
       await confirmOnTerminal(cli, `Record the late fill of ${executionId}? It will be billed.`)
       await cli.withStore(async (store) => {
         const ids = { executionId, reportId: report ?? null, reason }
         const [tenant] = await store.findUnknown(executionId)
-        if (tenant) return acceptOfUnknown(cli, store, tenant, { ...ids, plan })
-        if (plan !== undefined)
-          throw new Problem('usage', `--plan is for an execution that the ledger does not know.`)
+        if (tenant) return acceptOfUnknown(cli, store, tenant, { ...ids, plan, key: key ?? null })
+        if (plan !== undefined || key !== undefined)
+          throw new Problem('usage', '--plan and --key are for an execution that the ledger does not know.')
         const made = await store.acceptLateFill(ids, acceptLate, (_, { reportId }) =>
           auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId, reason }),
         )
@@ -463,14 +466,35 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     })
 }
 
-type AcceptOptions = { report?: number; plan?: string; reason?: string }
+type AcceptOptions = { report?: number; plan?: string; key?: string; reason?: string }
+
+/** Of a purchase that the ledger does not know. */
+export const keyOption = () =>
+  new Option(
+    '--key <key>',
+    'the idempotency key it was ordered under, if that is not the order id: its tranche is not delivered again',
+  )
+
+/** What a booked purchase means for the tranche that comes next. */
+export function noteSchedule(cli: Cli, { schedule, execution }: Booked, key: string | null): void {
+  if (schedule !== null)
+    note(
+      cli,
+      `The tranche of this order is not delivered again: tranche ${schedule.trancheIndex} of its window is the next.`,
+    )
+  else if (key !== null)
+    note(
+      cli,
+      `Of plan ${execution.partnerPlanId}, the tranche of this key is not the next one: its schedule stays as it is.`,
+    )
+}
 
 /** The partner knows the execution, and which of its plans it was for; the ledger has to be told. */
 async function acceptOfUnknown(
   cli: Cli,
   store: Store,
   tenant: Tenant,
-  { plan, ...ids }: Parameters<Store['dismissLateFills']>[0] & { plan: string | undefined },
+  { plan, key, ...ids }: LateFillDecision & { plan: string | undefined; key: string | null },
 ): Promise<void> {
   const { executionId, reason } = ids
   if (plan === undefined)
@@ -481,7 +505,7 @@ async function acceptOfUnknown(
   const made = await store.acceptUnknownFill(
     tenant,
     { ...ids, partnerPlanId: plan },
-    acceptUnknown,
+    (facts, late, now) => acceptUnknown(facts, { ...late, key }, now),
     (_, { reportId }) =>
       auditEntry(cli, 'execution.accept-late', executionId, {
         partner_slug: tenant.partnerSlug,
@@ -492,6 +516,7 @@ async function acceptOfUnknown(
   )
   const json = { execution_id: executionId, partner_plan_id: plan, ...tradeJson(made.trade) }
   print(cli, json, () => renderFields(json))
+  noteSchedule(cli, made, key)
 }
 
 type Dismissal = { report?: number; all?: boolean; reason: string }

@@ -19,7 +19,7 @@ import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { amount, environmentOption, partnersId, reasonOption, slug, time } from '../options.ts'
 import { confirmOnTerminal, note, print, renderFields, warn } from '../terminal.ts'
-import { correctionJson, tradeJson } from './execution.ts'
+import { correctionJson, keyOption, noteSchedule, tradeJson } from './execution.ts'
 
 // trade adjust: what a partner confirmed, set right by hand.
 
@@ -83,6 +83,7 @@ type RecordOptions = {
   usd: string
   btc: string
   fee?: string
+  key?: string
   at?: Instant
   reason: string
 }
@@ -104,6 +105,7 @@ function addRecord(cli: Cli, trade: Command): void {
     .requiredOption('--usd <usd>', 'what was spent', amount)
     .requiredOption('--btc <btc>', 'what was bought', amount)
     .option('--fee <usd>', "the partner's own fee", amount)
+    .addOption(keyOption())
     .addOption(
       new Option(
         '--at <time>',
@@ -115,7 +117,7 @@ function addRecord(cli: Cli, trade: Command): void {
 }
 
 async function record(cli: Cli, options: RecordOptions): Promise<void> {
-  const { partner, env, plan, order, reason, at = null } = options
+  const { partner, env, plan, order, key = null, reason, at = null } = options
   const partnerFee = options.fee === undefined ? null : usd(options.fee)
   const fill = purchaseFill({
     partnerOrderId: order,
@@ -132,7 +134,7 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
       tenant,
       { partnerPlanId: plan, partnerOrderId: order, executedAt: at },
       {
-        decide: (facts, now) => bookPurchase(facts, fill, now),
+        decide: (facts, now) => bookPurchase(facts, { ...fill, key }, now),
         newExecutionId: (previous, real) => nextExecutionId(previous, real, cli.machine.random(10)),
       },
       (booked) =>
@@ -146,6 +148,7 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
     const json = recordJson(made, { partner, env })
     print(cli, json, () => renderFields(json))
     if (made.kind === 'booked') for (const doubt of doubtsOf(made)) warn(cli, doubt)
+    if (made.kind === 'booked') noteSchedule(cli, made, key)
     if (made.kind === 'known') note(cli, 'It is on record already: nothing was changed.')
   })
 }

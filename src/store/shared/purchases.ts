@@ -15,8 +15,8 @@ import type { Plan } from '../../core/plan.ts'
 import { MARKET_PRICE_MS } from '../../core/price.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { earlier, type Instant, plus, WINDOW_MS } from '../../core/time.ts'
-import { windowCellAt } from '../../core/window.ts'
-import { intact } from '../digests.ts'
+import { type Schedule, windowCellAt } from '../../core/window.ts'
+import { intact, isIntact } from '../digests.ts'
 import {
   bookedParams,
   closingParams,
@@ -27,6 +27,9 @@ import {
   openingParams,
   type PlanRow,
   planOf,
+  type ScheduleRow,
+  scheduleOf,
+  scheduleParams,
   tradeOf,
   tradeParams,
   type WindowRow,
@@ -49,7 +52,7 @@ import {
   TRADE,
   unknownTo,
 } from './executions.ts'
-import { lockPlans, writeWindow } from './ledger.ts'
+import { lockPlans, WINDOWS, wake, writeWindow } from './ledger.ts'
 
 const PLAN = query<PlanRow & { digest: bigint }>(PLAN_BY_NAME)
 const WAITING = query<{ execution_id: string; report_id: bigint }>(
@@ -73,6 +76,11 @@ const LOCK_WINDOW = query('select from windows where window_id = :window_id for 
 const LAST_INDEX = query<{ last: bigint | null }>(
   `select max(tranche_index) as last from executions
    where plan_id = :plan_id and window_start = :start and tranche_index >= ${BOOKED_FROM}`,
+)
+const SCHEDULE = query<ScheduleRow>('select * from schedules where plan_id = :plan_id')
+const ORDERS_BOOKED = query<{ partner_order_id: string }>(
+  `select t.partner_order_id from executions e join trades t on t.execution_id = e.execution_id
+   where e.plan_id = :plan_id and e.window_start = :start and e.tranche_index >= ${BOOKED_FROM}`,
 )
 const LATEST_ID = query<{ id: string }>(
   'select execution_id as id from executions order by execution_id desc limit 1',
@@ -242,6 +250,7 @@ function* factsOf(
     waiting: waiting.map((one) => ({ executionId: one.execution_id, reportId: Number(one.report_id) })),
     latestRecordedAt: recordedAt,
     market: market ? (market.price as Price) : null,
+    environment,
     ...(yield* placeIn(tx, plan, at)),
   }
 }
@@ -251,7 +260,7 @@ function* placeIn(
   tx: WriteTx,
   plan: Plan,
   at: Instant,
-): Steps<Pick<PurchaseFacts, 'window' | 'cell' | 'windowId' | 'trancheIndex'>> {
+): Steps<Pick<PurchaseFacts, 'window' | 'cell' | 'windowId' | 'trancheIndex' | 'schedule' | 'ordersBooked'>> {
   const { planId } = plan
   const last = yield* tx.get(LAST_WINDOW, { plan_id: planId })
   const { startDate, frequency } = plan
@@ -262,14 +271,26 @@ function* placeIn(
   if (row) yield* tx.lock(LOCK_WINDOW, { window_id: Number(row.window_id) })
   const own = row && (yield* tx.get(WINDOW, { window_id: Number(row.window_id) }))
   const window = own ? windowOf(intact('windows', own)) : null
-  const used = yield* tx.get(LAST_INDEX, { plan_id: planId, start: window?.start ?? start })
-  const trancheIndex = used?.last == null ? BOOKED_FROM : Number(used.last) + 1
-  return { window, cell, windowId: window?.windowId ?? (yield* tx.nextId('windows')), trancheIndex }
+  const inWindow = { plan_id: planId, start: window?.start ?? start }
+  const [used, orders, schedule] = yield* tx.together(
+    tx.get(LAST_INDEX, inWindow),
+    tx.all(ORDERS_BOOKED, inWindow),
+    tx.get(SCHEDULE, { plan_id: planId }),
+  )
+  return {
+    window,
+    cell,
+    windowId: window?.windowId ?? (yield* tx.nextId('windows')),
+    trancheIndex: used?.last == null ? BOOKED_FROM : Number(used.last) + 1,
+    // A damaged one is left as it is, for `check` and the next pass to name: the purchase is booked all the same.
+    schedule: schedule && isIntact('schedules', schedule) ? scheduleOf(schedule) : null,
+    ordersBooked: orders.map((one) => one.partner_order_id),
+  }
 }
 
 /** Stores what was booked: its window first, which the execution refers to. */
 function* book(tx: Tx, { tenantId }: Tenant, booked: Booked): Steps<void> {
-  const { execution, window, isNewWindow, trade } = booked
+  const { execution, window, isNewWindow, schedule, trade } = booked
   const { windowId, planId, closed } = window
   yield* tx.together(
     tx.when(isNewWindow && closed !== null, () =>
@@ -280,6 +301,8 @@ function* book(tx: Tx, { tenantId }: Tenant, booked: Booked): Steps<void> {
       }),
     ),
     writeWindow(tx, window),
+    tx.when(schedule !== null, () => tx.run(WINDOWS.put, scheduleParams(schedule as Schedule))),
+    tx.when(schedule !== null, () => wake(tx, planId)),
     tx.run(ADD_EXECUTION, bookedParams(execution, tenantId)),
     tx.run(RECORDED.trade, tradeParams({ tenantId, planId }, trade)),
   )

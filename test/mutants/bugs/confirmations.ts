@@ -261,8 +261,40 @@ export const CONFIRMATIONS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A purchase that an operator records stands outside the budget. The window that forgot it spends the same money again.',
-    find: 'reservation: amount }),',
-    replace: 'reservation: ZERO_USD }),',
+    find: 'after: fill.usdAmount, reservation: amount })',
+    replace: 'after: fill.usdAmount, reservation: ZERO_USD })',
+  },
+  {
+    name: 'booked-tranche-is-delivered-again',
+    by: ['contract'],
+    breaks:
+      'A purchase that is booked with its key leaves its tranche in the schedule. It is delivered once more.',
+    find: 'tx.run(WINDOWS.put, scheduleParams(schedule as Schedule))',
+    replace: 'tx.run(WINDOWS.put, scheduleParams({ ...(schedule as Schedule), trancheIndex: 1 }))',
+  },
+  {
+    name: 'booked-tranche-leaves-its-plan-asleep',
+    by: ['contract'],
+    breaks:
+      'A plan whose schedule was moved past a booked purchase stays asleep. It buys no more in its window.',
+    find: 'tx.when(schedule !== null, () => wake(tx, planId)),',
+    replace: '',
+  },
+  {
+    name: 'booked-key-skips-others',
+    by: ['contract'],
+    breaks:
+      'A purchase that is booked with a later key passes the tranches before it. What was bought under theirs is bought again under others.',
+    find: 'own?.trancheIndex !== schedule.trancheIndex ||',
+    replace: '(own?.trancheIndex ?? -1) < schedule.trancheIndex ||',
+  },
+  {
+    name: 'booked-purchase-hides-damage',
+    by: ['contract'],
+    breaks:
+      'A purchase is booked on a schedule that the disk has changed, and gives it a digest that agrees.',
+    find: "schedule && isIntact('schedules', schedule) ? scheduleOf(schedule) : null",
+    replace: 'schedule ? scheduleOf(schedule) : null',
   },
   {
     name: 'booked-purchase-twice',

@@ -1,6 +1,8 @@
 // A row that is not what was stored: nothing is done on its word, the others go on, and the check names it.
 
 import assert from 'node:assert/strict'
+import { nextExecutionId } from '../../../src/core/execution.ts'
+import { bookPurchase } from '../../../src/core/late-fill.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import { DAY_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { damage } from '../damage.ts'
@@ -23,6 +25,7 @@ import {
   report,
   sendPlan,
   setUser,
+  T0,
   tick,
   type World,
 } from '../world.ts'
@@ -79,6 +82,24 @@ export const damagedRowContract: Contract = {
       'update schedules set next_run_at = next_run_at - 4096 where plan_id = 1',
     )
     assert.deepEqual([day.failed.length, day.fired], [1, ['p2']])
+    assert.deepEqual(await changed(world), ['schedules row 1'])
+    // A purchase is booked all the same, and the damage stays what it is.
+    const order = {
+      partnerPlanId: 'p1',
+      partnerOrderId: 'test:p1:2026-01-05T00:00:00.000Z:1',
+      executedAt: T0,
+    }
+    const made = await world.store.recordPurchase(
+      world.acme,
+      order,
+      {
+        decide: (facts, now) =>
+          bookPurchase(facts, { ...filled(usd('5'), order.partnerOrderId), executedAt: T0 }, now),
+        newExecutionId: (previous, real) => nextExecutionId(previous, real, world.machine.random(10)),
+      },
+      () => AUDIT,
+    )
+    assert.equal(made.kind === 'booked' && made.schedule, null)
     assert.deepEqual(await changed(world), ['schedules row 1'])
   },
 

@@ -5,6 +5,7 @@ import { type ExecutionId, nextExecutionId, RECORDED } from '../../../src/core/e
 import {
   acceptLate,
   acceptUnknown,
+  BOOKED_FROM,
   type Booking,
   bookPurchase,
   type Purchase,
@@ -13,7 +14,7 @@ import {
 import { btc, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import { DAY_MS, HOUR_MS, plus } from '../../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import type { Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
@@ -34,11 +35,17 @@ import {
   type World,
 } from '../world.ts'
 
-type Told = Partial<Omit<Purchase, 'usd'>> & { usd?: string; plan?: string; tenant?: Tenant; store?: Store }
+type Told = Partial<Omit<Purchase, 'usd'>> & {
+  usd?: string
+  plan?: string
+  key?: string
+  tenant?: Tenant
+  store?: Store
+}
 
 /** Books an order of acme's test plan. */
 function book(world: World, { usd: dollars = '20.00', plan = 'p1', ...told }: Told = {}): Promise<Booking> {
-  const { store = world.store, tenant = world.acme, ...said } = told
+  const { store = world.store, tenant = world.acme, key = null, ...said } = told
   const purchase = {
     partnerOrderId: 'lost',
     usd: usd(dollars),
@@ -53,7 +60,7 @@ function book(world: World, { usd: dollars = '20.00', plan = 'p1', ...told }: To
     tenant,
     { partnerPlanId: plan, partnerOrderId, executedAt },
     {
-      decide: (facts, now) => bookPurchase(facts, fill, now),
+      decide: (facts, now) => bookPurchase(facts, { ...fill, key }, now),
       newExecutionId: (previous, real) => nextExecutionId(previous, real, world.machine.random(10)),
     },
     () => AUDIT,
@@ -71,6 +78,13 @@ const windowsOf = async ({ store }: World) =>
       closed: closed?.reason ?? null,
     })),
   )
+/** The key of a tranche of the plan's first window, as an order is placed under it. */
+const orderOf = (index: number, start = '2026-01-05T00:00:00.000Z') => `test:p1:${start}:${index}`
+const indexesOf = async ({ store }: World) =>
+  (await allExecutions(store)).map((one) => one.trancheIndex).filter((index) => index < BOOKED_FROM)
+
+const unitsOf = async ({ store }: World) => (await store.findPlans('p1'))[0]?.schedule?.layout?.unitsFired
+
 const sound = async ({ store }: World) => assert.deepEqual(await store.findFaults(), [])
 
 export const purchaseContract: Contract = {
@@ -136,6 +150,57 @@ export const purchaseContract: Contract = {
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 10, 50, 15, 0], closed: null }])
     await setUser(world.store, world.acme, 'u1', 'disabled')
     assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 0, 60, 5, 0], closed: null }])
+  },
+
+  'a tranche whose purchase is booked under its key is not delivered again': async (world) => {
+    const { store, acme } = world
+    await firstTranche(world)
+    const [before] = await store.findPlans('p1')
+    const made = await book(world, { partnerOrderId: orderOf(1), usd: '10' })
+    assert.ok(made.kind === 'booked')
+    assert.equal(made.schedule?.trancheIndex, 2)
+    const [after] = await store.findPlans('p1')
+    assert.deepEqual(
+      [before, after].map((one) => one?.schedule?.layout?.unitsFired),
+      [1, 2],
+      'it was a unit of its slot',
+    )
+    assert.equal(after?.schedule?.fireable, usd('40'))
+    // Both units of the slot are out, so the next one comes with the next slot, and spends what it would have.
+    assert.equal((await tick(world, '1')).executionsCreated, 0)
+    world.setClock(plus(T0, 8 * HOUR_MS))
+    await tick(world, '60000')
+    assert.deepEqual(await indexesOf(world), [0, 2])
+    assert.deepEqual(await windowsOf(world), [{ start: 0, amounts: [60, 20, 10, 0, 0], closed: null }])
+    assert.ok((await poll(store, acme)).some((one) => one.trancheIndex === 2 && one.amount === usd('10')))
+    await sound(world)
+  },
+
+  'a schedule is moved only past the tranche that comes next, and past what was booked after it': async (
+    world,
+  ) => {
+    await firstTranche(world)
+    const moved = async (told: Told) => {
+      const made = await book(world, { usd: '5', ...told })
+      return made.kind === 'booked' && made.schedule ? made.schedule.trancheIndex : null
+    }
+    // The key of a tranche that is skipped would never be given again, and it may have a purchase too.
+    assert.equal(await moved({ partnerOrderId: orderOf(3) }), null)
+    assert.equal(await moved({ partnerOrderId: orderOf(2) }), null)
+    // One of the past, of another window, of another plan, and one that a window of another time has.
+    assert.equal(await moved({ partnerOrderId: orderOf(0) }), null)
+    assert.equal(await moved({ partnerOrderId: orderOf(1, '2026-01-04T00:00:00.000Z') }), null)
+    assert.equal(await moved({ partnerOrderId: orderOf(1).replace('p1', 'p2') }), null)
+    assert.equal(await moved({ partnerOrderId: 'a', key: orderOf(1), executedAt: plus(T0, -DAY_MS) }), null)
+    await assert.rejects(book(world, { partnerOrderId: 'b', key: 'p1:1' }), problem('usage'))
+    assert.equal(await unitsOf(world), 1)
+    // An order id of the venue's own, and the key beside it.
+    assert.equal(await moved({ partnerOrderId: 'c', key: orderOf(1).replace('test:', '') }), 4)
+    assert.equal(await unitsOf(world), 4)
+    world.setClock(plus(T0, 23 * HOUR_MS + 50 * MINUTE_MS))
+    await tick(world, '60000')
+    assert.deepEqual(await indexesOf(world), [0, 4])
+    await sound(world)
   },
 
   'a purchase in a window that the ledger lost is taken off the cell that a pass opens next': async (
