@@ -33,9 +33,8 @@ const LIST = query<AuditRow>(({ field, firstWord }) => {
 const ALL: AuditFilter = { since: null, until: null, slug: null }
 
 /**
- * Adds an entry in the transaction of the change that it describes, as the last statement of that transaction. Entries
- * are numbered in the order in which they are committed, so a reader that goes on after the last one it saw misses
- * none.
+ * Adds an entry in the transaction of the change that it describes, near the end of that transaction. Entries are
+ * numbered in the order in which they are committed, so a reader that goes on after the last one it saw misses none.
  */
 export const addAudit = (tx: Tx, entry: AuditEntry, now: Instant): Step<unknown> =>
   tx.together(tx.turn('audit'), tx.run(INSERT, auditParams(entry, now)))

@@ -15,7 +15,14 @@ import { notFound } from '../../core/problem.ts'
 import { type Instant, later, plus, WINDOW_MS } from '../../core/time.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { instantOrNull, type Query, query } from '../statement.ts'
-import { type Fired, type Sandbox, type SandboxStore, type Wiped, wipedOf } from '../store.ts'
+import {
+  type AuditEntry,
+  type Fired,
+  type Sandbox,
+  type SandboxStore,
+  type Wiped,
+  wipedOf,
+} from '../store.ts'
 import {
   type Base,
   ofTenant,
@@ -65,10 +72,12 @@ const PLAN = query<{ plan_id: bigint }>(
   'select plan_id from plans where tenant_id = :tenant and partner_plan_id = :id',
 )
 const PLANS = query<{ plans: bigint }>('select count(*) as plans from plans where tenant_id = :tenant')
-// Below zero: passes of the scheduler count up from one.
-const WAKE_UP_ID = query<{ id: bigint }>(
-  'select coalesce(min(tick_id), 0) - 1 as id from webhook_events where tick_id < 0',
-)
+/**
+ * The number of a wake-up whose work is the last entry of the audit log, so that nobody else ever has it, even if it is
+ * written long after that entry. Below zero, because passes of the scheduler count up from one; and below the numbers
+ * that earlier versions gave.
+ */
+const WAKE_UP_ID = query<{ id: bigint }>(`select ${-(2 ** 40)} - max(audit_id) as id from audit`)
 const EXPIRED = query<{ count: bigint }>(
   `select count(*) as count from executions
   where tenant_id = :tenant and status = 'sent' and lease_expires_at > :from and lease_expires_at <= :to`,
@@ -115,11 +124,8 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
           const { real } = yield* tx.times
           const sandbox = yield* open(tx, tenant, real)
           refuseTooFar(sandbox, byMs)
-          const [wakeUpId, counted] = yield* tx.together(
-            nextWakeUpId(tx),
-            tx.get(PLANS, { tenant: tenant.tenantId }),
-            addAudit(tx, entry, real),
-          )
+          const counted = yield* tx.get(PLANS, { tenant: tenant.tenantId })
+          const wakeUpId = yield* noteWork(tx, entry, real)
           return { sandbox, plans: Number(counted?.plans), wakeUpId, end: async () => end() }
         }, firingFor(tenant))
       } catch (error) {
@@ -172,8 +178,8 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
           const { fired } = yield* own.runPage(tx, page, { real, of: () => now })
           const [first] = fired
           if (!first) throw asleep(partnerPlanId)
-          const wakeUpId = yield* nextWakeUpId(tx)
-          yield* tx.together(own.writeWakeUps(tx, wakeUpId, fired, real), addAudit(tx, entry, real))
+          const wakeUpId = yield* noteWork(tx, entry, real)
+          yield* own.writeWakeUps(tx, wakeUpId, fired, real)
           return { fired: first, wakeUpId }
         },
         { ...firingFor(tenant), onceMore: true },
@@ -216,8 +222,10 @@ const sandboxOf = (shift: Shift, tenant: Tenant, real: Instant): Sandbox => ({
   now: shifted(shift, real),
 })
 
-function* nextWakeUpId(tx: Tx): Steps<number> {
-  return Number((yield* tx.get(WAKE_UP_ID))?.id)
+/** Adds the entry of an advance or a fire to the audit log, and returns the number of its wake-up. */
+function* noteWork(tx: Tx, entry: AuditEntry, real: Instant): Steps<number> {
+  const [, wakeUp] = yield* tx.together(addAudit(tx, entry, real), tx.get(WAKE_UP_ID))
+  return Number(wakeUp?.id)
 }
 
 // Which plans of a sandbox a pass must look at. Their instants are in their tenant's time, so no range along an index

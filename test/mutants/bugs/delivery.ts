@@ -97,6 +97,14 @@ export const DELIVERY: readonly Row[] = [
     replace: 'update webhook_events set claimed_at = :now where tick_id = :tick_id',
   },
   {
+    name: 'wake-up-of-another-sandbox',
+    by: ['contract'],
+    breaks:
+      'An advance and a fire meanwhile have one wake-up. It is sent with the fire, and never for the advance.',
+    find: 'as id from audit`',
+    replace: 'as id from audit where action is null`',
+  },
+  {
     name: 'wake-up-of-the-last-page',
     by: ['contract'],
     breaks: 'The wake-up of a pass counts the executions of its last page alone.',

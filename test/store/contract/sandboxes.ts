@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { type Execution, idempotencyKey, LEASE_MS } from '../../../src/core/execution.ts'
-import { usd } from '../../../src/core/money.ts'
+import { price, usd } from '../../../src/core/money.ts'
 import { SANDBOX_OFFSET_MAX_MS, type Tenant, WIPE_ROWS_MAX } from '../../../src/core/partner.ts'
 import {
   DAY_MS,
@@ -13,6 +13,7 @@ import {
   plus,
   SECOND_MS,
 } from '../../../src/core/time.ts'
+import { register } from '../../../src/core/webhook.ts'
 import { decisions } from '../../../src/engine/pass.ts'
 import { advanceSandbox, fireInSandbox } from '../../../src/engine/sandbox.ts'
 import { damage } from '../damage.ts'
@@ -126,6 +127,29 @@ export const sandboxContract: Contract = {
     assert.equal(await since(before, MINUTE_MS), 30_000)
     assert.equal(await since(plus(first, 40), MINUTE_MS), 30_000)
     assert.equal(await next(plus(T0, DAY_MS + 30_000)), null)
+  },
+
+  'a tranche that is fired during an advance takes nothing from its wake-up': async (world) => {
+    const { store, machine, acme, bolt } = world
+    for (const tenant of [acme, bolt]) {
+      await link(store, tenant)
+      for (const partnerPlanId of ['p1', 'p2']) await sendPlan(store, tenant, { partnerPlanId })
+      await store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', 's', now))
+    }
+    const advance = await store.beginAdvance(acme, HOUR_MS, AUDIT)
+    const claimed = async (wakeUpId: number) =>
+      (await store.claimWakeUps(wakeUpId)).map(({ tenant, count }) => [tenant.partnerSlug, count])
+    for (const tenant of [acme, bolt]) {
+      const { wakeUpId } = await fireInSandbox('p1', { store, machine, tenant, price: null, audit: AUDIT })
+      assert.deepEqual(await claimed(wakeUpId), [[tenant.partnerSlug, 1]])
+    }
+    const known = { ...(await store.peekPass()), price: { price: price('60000'), at: T0 } }
+    const planIds = await store.listSandboxDue(acme, { now: T0, livePrice: known.price.price, leadMs: 0 })
+    const page = { wakeUpId: advance.wakeUpId, planIds, decisions: decisions(known, 0, machine) }
+    const { executionsCreated } = await store.moveSandbox(acme, HOUR_MS, page)
+    assert.ok(executionsCreated > 0)
+    await advance.end()
+    assert.deepEqual(await claimed(advance.wakeUpId), [['acme', executionsCreated]])
   },
 
   'an advance lets the next one begin however it ends': async ({ store, machine, acme }) => {
