@@ -30,7 +30,10 @@ type AdvanceOptions = {
   /** The price during the whole advance; null for the newest stored one, if there is one. */
   price: Price | null
   audit: AuditEntry
+  /** Ends the advance by throwing. */
   onProgress: (share: number) => void
+  /** Told what the advance has made when it ends before its time, so that its wake-ups are sent all the same. */
+  onEnd?: (made: PassCounts & { wakeUpId: number }) => Promise<unknown>
 }
 
 export type Advanced = PassCounts & {
@@ -52,8 +55,9 @@ export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced>
   const { sandbox: before, plans, wakeUpId, end } = await store.beginAdvance(tenant, byMs, audit)
   const togetherMs = plans > EXACT_PLANS_MAX ? MINUTE_MS : 0
   const walk: Walk = { ...options, pass, from: before.now, wakeUpId, leadMs: failsafeLead([]), togetherMs }
+  const total = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0, passes: 0 }
   try {
-    const total = await takeThrough(walk)
+    await takeThrough(walk, total)
     const to = plus(before.now, byMs)
     return {
       ...total,
@@ -63,15 +67,19 @@ export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced>
       price: pass.price?.price ?? null,
       leasesExpired: await store.countExpiredLeases(tenant, before.now, to),
     }
+  } catch (error) {
+    // First the next advance may begin: a partner may take seconds to answer.
+    await end()
+    await options.onEnd?.({ ...total, wakeUpId })
+    throw error
   } finally {
     await end()
   }
 }
 
-/** Steps from stop to stop and runs a pass at each. */
-async function takeThrough(walk: Walk): Promise<PassCounts & { passes: number }> {
+/** Steps from stop to stop and runs a pass at each, which it adds to `total`. */
+async function takeThrough(walk: Walk, total: PassCounts & { passes: number }): Promise<void> {
   const { pass, byMs, leadMs, machine, onProgress } = walk
-  const total = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0, passes: 0 }
   let moved = 0
   for (let reached = 0; ; reached = await nextStep(walk, reached)) {
     const due = await dueAt(walk, reached)
@@ -82,7 +90,7 @@ async function takeThrough(walk: Walk): Promise<PassCounts & { passes: number }>
     }
     total.passes += 1
     onProgress(reached / byMs)
-    if (reached === byMs) return total
+    if (reached === byMs) return
   }
 }
 

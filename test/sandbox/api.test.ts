@@ -3,7 +3,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createSandboxDesk } from '../../src/cli/service/sandbox-desk.ts'
+import { price } from '../../src/core/money.ts'
 import { formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
+import { register } from '../../src/core/webhook.ts'
 import { keyHash } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
@@ -132,10 +134,19 @@ const deskOf = (
   createSandboxDesk({
     store,
     machine,
-    deliver: async () => ({ statusCode: 204, reason: null, durationMs: 1 }),
+    deliver: async () => ACCEPTED,
     log: silentLog,
     ...limits,
   })
+const ACCEPTED = { statusCode: 204, reason: null, durationMs: 1 }
+
+/** The test tenant, with a webhook. */
+async function withWebhook({ store }: Service) {
+  const tenant = await store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  await store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', 's', now))
+  return tenant
+}
 
 test('what is not a span of time, and what is too far, is refused', async (t) => {
   const service = await startService(t)
@@ -198,6 +209,27 @@ test('a stop in the first seconds of an advance is no failure: it has come as fa
   const { offset_ms, advancing_to } = await lookAt(service)
   assert.equal(advancing_to, null)
   assert.ok(offset_ms < 3_000 * 24 * HOUR_MS, String(offset_ms))
+})
+
+test('an advance that ends early wakes its partner for what it has fired', async (t) => {
+  const service = await withPlan(await startService(t))
+  const tenant = await withWebhook(service)
+  const sent: number[] = []
+  const { machine } = machineAt(T0)
+  const desk = deskOf(service.store, machine, {
+    advanceMaxMs: 0,
+    deliver: async ({ count }) => {
+      sent.push(count)
+      return ACCEPTED
+    },
+  })
+  assert.equal((await desk.advance(tenant, 20 * 24 * HOUR_MS, price('64000'))).done, false)
+  assert.equal(sent.length, 1)
+  const made = await service.store.listExecutions(
+    { slug: null, environment: null, status: null, stuck: false },
+    { after: null, limit: 100 },
+  )
+  assert.deepEqual(sent, [made.length])
 })
 
 test('an advance that takes too long ends at a step, and then others get their turn', async (t) => {

@@ -55,6 +55,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
         if (isStopping) throw new EndsEarly('the service stops')
         if (performance.now() >= endsAt) throw new EndsEarly('it has taken too long')
       },
+      onEnd: ({ wakeUpId, executionsCreated }) => wake(wakeUpId, executionsCreated),
     })
     return advancedJson(caller, advanced, await wake(advanced.wakeUpId, advanced.executionsCreated))
   }
