@@ -6,6 +6,7 @@ import { createSandboxDesk } from '../../src/cli/service/sandbox-desk.ts'
 import { price } from '../../src/core/money.ts'
 import { formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import { register } from '../../src/core/webhook.ts'
+import { Refusal } from '../../src/http/error-codes.ts'
 import { keyHash } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
@@ -140,6 +141,15 @@ const deskOf = (
   })
 const ACCEPTED = { statusCode: 204, reason: null, durationMs: 1 }
 
+/** How many executions there are. */
+const madeIn = async ({ store }: Service) =>
+  (
+    await store.listExecutions(
+      { slug: null, environment: null, status: null, stuck: false },
+      { after: null, limit: 100 },
+    )
+  ).length
+
 /** The test tenant, with a webhook. */
 async function withWebhook({ store }: Service) {
   const tenant = await store.findTenant('acme', 'test')
@@ -225,11 +235,30 @@ test('an advance that ends early wakes its partner for what it has fired', async
   })
   assert.equal((await desk.advance(tenant, 20 * 24 * HOUR_MS, price('64000'))).done, false)
   assert.equal(sent.length, 1)
-  const made = await service.store.listExecutions(
-    { slug: null, environment: null, status: null, stuck: false },
-    { after: null, limit: 100 },
+  assert.deepEqual(sent, [await madeIn(service)])
+})
+
+test('only so many tranches are fired within a minute as wake an address', async (t) => {
+  const service = await withPlan(await startService(t))
+  const { machine } = machineAt(T0)
+  const limits = { firesPerMinute: 2 }
+  const desk = deskOf(service.store, machine, limits)
+  const tenant = await service.store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  const fire = () => desk.fire(tenant, 'p1', price('64000'))
+  // Nobody is woken without a webhook.
+  for (let i = 0; i < 3; i += 1) assert.equal((await fire()).webhooks_sent, 0)
+  await withWebhook(service)
+  for (let i = 0; i < 2; i += 1) assert.equal((await fire()).webhooks_sent, 1)
+  const before = await madeIn(service)
+  await assert.rejects(
+    fire(),
+    (error) =>
+      error instanceof Refusal &&
+      error.status === 429 &&
+      /^([1-9]|[1-5]\d|60)$/.test(error.headers['retry-after'] ?? ''),
   )
-  assert.deepEqual(sent, [made.length])
+  assert.deepEqual([before, await madeIn(service)], [5, 5], 'nothing was fired')
 })
 
 test('an advance that takes too long ends at a step, and then others get their turn', async (t) => {

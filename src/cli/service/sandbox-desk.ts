@@ -6,6 +6,7 @@ import { advanceUnderWay, type Caller, type Tenant } from '../../core/partner.ts
 import { notFound, Problem } from '../../core/problem.ts'
 import { formatInstant, MINUTE_MS, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
 import { type Advanced, advanceSandbox, fireInSandbox } from '../../engine/sandbox.ts'
+import { Refusal } from '../../http/error-codes.ts'
 import type { AdvancedJson, FiredJson, SandboxDesk, SandboxJson, WipedJson } from '../../http/sandbox.ts'
 import type { Log } from '../../log.ts'
 import type { Machine } from '../../machine.ts'
@@ -17,6 +18,9 @@ const ANSWER_AFTER_MS = 5 * SECOND_MS
 /** How long an advance may go on. One sandbox moves at a time, and the others want their turn. */
 export const ADVANCE_MAX_MS = 10 * MINUTE_MS
 
+/** How often a key may have its webhook woken within a minute by firing: its address may be somebody else's. */
+export const FIRES_PER_MINUTE = 60
+
 type DeskOptions = {
   store: Store
   machine: Machine
@@ -24,6 +28,7 @@ type DeskOptions = {
   log: Log
   answerAfterMs?: number
   advanceMaxMs?: number
+  firesPerMinute?: number
 }
 
 /** `stop` ends an advance that is under way at its next step: the clock then stands where it has come. */
@@ -32,6 +37,7 @@ export type OpenDesk = SandboxDesk & { stop: () => Promise<void> }
 export function createSandboxDesk(options: DeskOptions): OpenDesk {
   const { store, machine, deliver, log } = options
   const { answerAfterMs = ANSWER_AFTER_MS, advanceMaxMs = ADVANCE_MAX_MS } = options
+  const spendFire = createFireLimit(options.firesPerMinute ?? FIRES_PER_MINUTE)
   /** By tenant, where its advance is going to. */
   const advancing = new Map<number, { to: string; ended: Promise<unknown> }>()
   let isStopping = false
@@ -99,6 +105,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
     async fire(caller, partnerPlanId, price) {
       const detail = { partner_plan_id: partnerPlanId, price_usd: price && formatPrice(price) }
       const audit = entryOf(caller, 'sandbox.fire', detail)
+      if ((await store.findWebhook(caller))?.status === 'active') spendFire(caller.tenantId)
       const made = await fireInSandbox(partnerPlanId, { store, machine, tenant: caller, price, audit }).catch(
         (error) => {
           // As every other route says it: what a call sent is not repeated to it.
@@ -128,6 +135,25 @@ function unlessEarly(error: unknown): null {
 
 const after = (ms: number): Promise<null> =>
   new Promise((resolve) => setTimeout(() => resolve(null), ms).unref())
+
+/** Counts the fires of each tenant that wake somebody. Throws a Refusal: 429. */
+function createFireLimit(perMinute: number): (tenantId: number) => void {
+  const fires = new Map<number, number[]>()
+  return (tenantId) => {
+    const now = performance.now()
+    const lately = (fires.get(tenantId) ?? []).filter((at) => at > now - MINUTE_MS)
+    const [oldest = now] = lately
+    if (lately.length >= perMinute)
+      throw new Refusal(
+        'rate_limited',
+        `At most ${perMinute} tranches a minute are fired where a webhook is active.`,
+        {
+          'retry-after': String(Math.ceil((oldest + MINUTE_MS - now) / SECOND_MS)),
+        },
+      )
+    fires.set(tenantId, [...lately, now])
+  }
+}
 
 /** In place of a user of the operating system, the log has the key that asked. */
 const entryOf = (

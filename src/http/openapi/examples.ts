@@ -440,6 +440,12 @@ export const SANDBOX_REFUSALS = {
       'The plan is paused, or has nothing left to buy with',
       'Plan plan-1 fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.',
     ),
+    refusal(
+      'rate_limited',
+      'too_many_fires',
+      'Each wakes your webhook; wait as long as Retry-After says',
+      'At most 60 tranches a minute are fired where a webhook is active.',
+    ),
   ],
   reset: [
     refusal(

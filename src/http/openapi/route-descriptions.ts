@@ -265,7 +265,7 @@ export const OPERATIONS: Record<string, Operation> = {
     operationId: 'fireSandboxTranche',
     tag: 'Sandbox',
     summary: 'Fire the next tranche of a plan of your test environment',
-    description: `The clock stays where it is. Not safe to retry: each call fires a tranche. ${SANDBOX}`,
+    description: `The clock stays where it is. Not safe to retry: each call fires a tranche. With an active webhook, 60 a minute at most. ${SANDBOX}`,
     answer: 'SandboxFired',
     body: 'SandboxFire',
     refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL, ...SANDBOX_REFUSALS.fire],
