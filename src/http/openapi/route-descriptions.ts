@@ -119,7 +119,7 @@ export const OPERATIONS: Record<string, Operation> = {
     operationId: 'getPlan',
     tag: 'Plans',
     summary: 'One plan: its window, what is spent and left, and what comes next',
-    description: READS,
+    description: `A plan called \`.\` or \`..\` cannot be named in a path: GET /plans has it. ${READS}`,
     answer: 'PlanState',
     params: { partner_plan_id: 'plan-1' },
     refusals: [...ANY_REFUSAL, ...MISSING_PLAN],
