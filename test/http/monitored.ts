@@ -20,16 +20,18 @@ import {
 export type Monitored = Service & { samples: () => Promise<Samples> }
 type MonitorOptions = Partial<Pick<OpsOptions, 'token'>> & {
   watched?: (store: Store) => Store
+  /** False for a service whose database is still being opened. */
+  isOpen?: boolean
 }
 
 /** The service with its metrics and what an operator asks it. */
 export async function startMonitored(t: TestContext, options: MonitorOptions = {}): Promise<Monitored> {
   const metrics = createMetrics()
-  const { watched = (store) => store, ...more } = options
+  const { watched = (store) => store, isOpen = true, ...more } = options
   const parts: ServiceOptions['more'] = (store, { clock }) => {
     const fixed = { clock, metrics, exposition: EXPOSITION_TYPE, token: null }
     const ops = createOps({ ...fixed, ...more })
-    ops.opened(watched(store))
+    if (isOpen) ops.opened(watched(store))
     return { ops, store: metrics.counting(store) }
   }
   const service = await startService(t, { more: parts })

@@ -289,6 +289,32 @@ test('the form takes nothing from another site, nothing huge, and after many gue
   for (const at of [url, opsUrl]) assert.equal((await signIn(at, TOKEN)).status, 303)
 })
 
+test('every refusal of the page has its code', async (t) => {
+  const { url, opsUrl } = await startMonitored(t, { token: TOKEN })
+  const bearer = { authorization: `Bearer ${TOKEN}` }
+  const asked = async (answer: Response | Promise<Response>) => {
+    const { status, headers } = await answer
+    return [status, headers.get('x-error-code')]
+  }
+  const starting = await startMonitored(t, { token: TOKEN, isOpen: false })
+  for (const [answer, expected] of [
+    [fetch(`${opsUrl}/ops`), [401, 'key_malformed']],
+    [fetch(`${opsUrl}/ops`, { headers: { authorization: 'Bearer x' } }), [401, 'key_invalid']],
+    [signIn(url, 'wrong'), [401, 'key_invalid']],
+    [signIn(url, TOKEN, { 'sec-fetch-site': 'cross-site' }), [403, 'cross_site']],
+    [signIn(url, 'x'.repeat(70_000)), [413, 'body_too_large']],
+    [fetch(`${opsUrl}/ops?partner=none`, { headers: bearer }), [404, 'route_not_found']],
+    [fetch(`${opsUrl}/ops/export?month=x`, { headers: bearer }), [404, 'route_not_found']],
+    [fetch(`${opsUrl}/ops`, { method: 'DELETE', headers: bearer }), [405, 'method_not_allowed']],
+    [fetch(`${starting.opsUrl}/ops`, { headers: bearer }), [503, 'starting']],
+    [fetch(`${opsUrl}/ops`, { headers: bearer }), [200, null]],
+    [signIn(url, TOKEN), [303, null]],
+  ] as const)
+    assert.deepEqual(await asked(answer), expected)
+  for (let i = 0; i < WRONG_TOKENS_MAX; i++) await signIn(url, `guess-${i}`)
+  assert.deepEqual(await asked(signIn(url, 'guess')), [429, 'rate_limited'])
+})
+
 test('while the database is away the page says so, and asks again by itself', async (t) => {
   const { opsUrl, store, file, advance } = await withBusiness(t)
   if (isOnServer) await store.close()
@@ -304,6 +330,7 @@ test('while the database is away the page says so, and asks again by itself', as
     const away = await fetch(opsUrl + place)
     assert.equal(away.status, 503, place)
     assert.match(away.headers.get('content-type') ?? '', /^text\/html/)
+    assert.equal(away.headers.get('x-error-code'), 'database_unavailable')
     assert.match(away.headers.get('retry-after') ?? '', /^\d+$/)
     const text = await away.text()
     assert.match(text, /The database cannot be used at present\./)

@@ -10,7 +10,8 @@ import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import type { Store } from '../../store/store.ts'
-import { PUT_OFF, Refusal } from '../error-codes.ts'
+import { ERROR_HEADER, ERROR_STATUS, type ErrorCode, PUT_OFF, Refusal } from '../error-codes.ts'
+import { errorCodeOf } from '../refusal.ts'
 import { readText } from '../request.ts'
 import { createOneAtATime } from '../turns.ts'
 import { type Access, cookieOf, type Door, isFromOwnPage, type OpsAnswer, type PagePath } from './access.ts'
@@ -51,29 +52,36 @@ export function createPages(access: Access, clock: () => Instant, pasted: Pasted
       if (!putOff) throw error
       // Only a signed-in caller reaches the database.
       const frame = { title: 'no database', signOut: access.hasToken, renews: true }
-      const { status, headers, body } = page(503, framedPage(frame, unusable((error as Problem).message)))
-      return { status, headers: { ...headers, 'retry-after': putOff.retryAfter }, body }
+      const { code, message } = error as Problem
+      return refused(errorCodeOf(code), page(framedPage(frame, unusable(message))), {
+        'retry-after': putOff.retryAfter,
+      })
     }
   }
 
   async function answerFrom({ event, door, path }: Asked, store: Store | null): Promise<OpsAnswer> {
     const { method } = event.req
     if (method === 'POST' && path === '/ops') return post(event, door)
-    if (method !== 'GET') return { ...plain(405, 'Method Not Allowed'), headers: { allow: 'GET, POST' } }
+    if (method !== 'GET')
+      return refused('method_not_allowed', plain('Method Not Allowed'), { allow: 'GET, POST' })
     const frame = { signOut: access.hasToken }
     if (!access.admitsBrowser(event, door))
-      return page(401, framedPage({ title: 'sign in', signOut: false }, signInForm(null)))
-    if (store === null) return page(503, framedPage({ title: 'starting', ...frame, renews: true }, OPENING))
+      return refused(
+        event.req.headers.has('authorization') ? 'key_invalid' : 'key_malformed',
+        signInPage(null),
+      )
+    if (store === null)
+      return refused('starting', page(framedPage({ title: 'starting', ...frame, renews: true }, OPENING)))
     const asked = event.url.searchParams
     if (path !== '/ops') return downloaded(store, path, asked)
     const [title, parts] = (await drawn({ ...inTurn, pasted }, store, asked)) ?? ['not found', null]
-    if (parts === null) return page(404, framedPage({ title, ...frame }, NOTHING))
-    return page(200, framedPage({ title, ...frame, renews: asked.size === 0 }, ...parts))
+    if (parts === null) return refused('route_not_found', page(framedPage({ title, ...frame }, NOTHING)))
+    return page(framedPage({ title, ...frame, renews: asked.size === 0 }, ...parts))
   }
 
   /** A sign-in or a sign-out. */
   async function post(event: H3Event, door: Door): Promise<OpsAnswer> {
-    if (!isFromOwnPage(event)) return plain(403, 'This form was sent by another site.')
+    if (!isFromOwnPage(event)) return refused('cross_site', plain('This form was sent by another site.'))
     const form = new URLSearchParams(await readText(event.req))
     const away = { status: 303, body: '', headers: { location: `/ops${event.url.search}` } }
     if (form.has('sign-out'))
@@ -81,17 +89,9 @@ export function createPages(access: Access, clock: () => Instant, pasted: Pasted
     const signedIn = access.signIn(event, door, form.get('token') ?? '')
     if (signedIn.outcome === 'signed in')
       return { ...away, headers: { ...away.headers, 'set-cookie': signedIn.cookie } }
-    if (signedIn.outcome === 'too many') {
-      const { headers, ...putOff } = page(
-        429,
-        framedPage({ title: 'sign in', signOut: false }, signInForm(TOO_MANY)),
-      )
-      return { ...putOff, headers: { ...headers, 'retry-after': '60' } }
-    }
-    return page(
-      401,
-      framedPage({ title: 'sign in', signOut: false }, signInForm('That is not the ops token.')),
-    )
+    return signedIn.outcome === 'too many'
+      ? refused('rate_limited', signInPage(TOO_MANY), { 'retry-after': '60' })
+      : refused('key_invalid', signInPage('That is not the ops token.'))
   }
 
   async function downloaded(store: Store, path: PagePath, asked: URLSearchParams): Promise<OpsAnswer> {
@@ -158,18 +158,23 @@ const TOO_MANY =
   'That is not the ops token, and too many wrong ones came from your network. Wait a minute before you try another.'
 const NOTHING = html`<section><p>There is no page for this address.</p></section>`
 
-const page = (status: number, body: Html): OpsAnswer => ({
-  status,
-  headers: PAGE_HEADERS,
-  body: String(body),
-})
-const plain = (status: number, words: string): OpsAnswer => ({
-  status,
+const page = (body: Html): OpsAnswer => ({ status: 200, headers: PAGE_HEADERS, body: String(body) })
+const plain = (words: string): OpsAnswer => ({
+  status: 200,
   headers: { 'content-type': 'text/plain; charset=utf-8' },
   body: words,
 })
+const signInPage = (said: string | null): OpsAnswer =>
+  page(framedPage({ title: 'sign in', signOut: false }, signInForm(said)))
 
-const NOT_FOUND = plain(404, 'Not Found')
+/** What a person reads, as a refusal that a program can tell by its code. */
+const refused = (code: ErrorCode, shown: OpsAnswer, headers: Record<string, string> = {}): OpsAnswer => ({
+  status: ERROR_STATUS[code],
+  headers: { ...shown.headers, ...headers, [ERROR_HEADER]: code },
+  body: shown.body,
+})
+
+const NOT_FOUND = refused('route_not_found', plain('Not Found'))
 
 const has = (text: string, part: string): boolean => text.toLowerCase().includes(part.toLowerCase())
 const wholeNumber = (text: string): number | null => (/^\d{1,15}$/.test(text) ? Number(text) : null)
