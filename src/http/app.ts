@@ -17,12 +17,11 @@ import {
   type Judge,
 } from './auth.ts'
 import { type CallLine, createCallLog, durationSince, openAnswer } from './call-log.ts'
-import { DOCS_PATHS, readDocs, TO_PAGE, wantsPage } from './docs/page.ts'
+import { DOCS_PATHS, readDocs, SLASHED, TO_PAGE, wantsPage } from './docs/page.ts'
 import { ERROR_HEADER, errorBody, INTERNAL_ERROR, Refusal, refusalFor } from './error-codes.ts'
 import { getDescription } from './openapi/document.ts'
 import { OPS_PATHS } from './ops/access.ts'
-import type { Ops } from './ops/endpoints.ts'
-import { sendOps } from './ops/endpoints.ts'
+import { type Ops, sendOps } from './ops/endpoints.ts'
 import {
   checkBody,
   flawOf,
@@ -108,12 +107,15 @@ function addOperations(app: H3, answer: Answer, { ops, log, machine }: AppOption
 }
 
 function addDocs(app: H3, answer: Answer, { machine }: AppOptions): void {
+  const isSlashed = writtenAs(SLASHED.path)
   for (const path of DOCS_PATHS) {
     const isWritten = writtenAs(path)
     app.all(path, async (event) => {
-      if (!isWritten(event)) return answer(event, [])
+      const isLed = isSlashed(event)
+      if (!isLed && !isWritten(event)) return answer(event, [])
       if (event.req.method !== 'GET') return answer(event, [], NOT_GET)
       openAnswer(event, machine.uuid)
+      if (isLed) return lead(event, SLASHED.to)
       const { headers, body } = await readDocs(path)
       setHeaders(event, headers)
       return body
@@ -124,10 +126,14 @@ function addDocs(app: H3, answer: Answer, { machine }: AppOptions): void {
     if (!isWritten(event) || !wantsPage(event.req.method, event.req.headers.get('accept')))
       return answer(event, [])
     openAnswer(event, machine.uuid)
-    setHeaders(event, TO_PAGE)
-    event.res.status = 302
-    return ''
+    return lead(event, TO_PAGE)
   })
+}
+
+function lead(event: H3Event, to: Record<string, string>): string {
+  setHeaders(event, to)
+  event.res.status = 302
+  return ''
 }
 
 function setHeaders(event: H3Event, headers: Record<string, string>): void {

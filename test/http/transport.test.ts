@@ -193,6 +193,15 @@ test('the bare address leads a browser to the page of the API, and nobody else',
     assert.equal((await ask('text/html', method)).status, 401, method)
   for (const path of ['//', '/x', '/partner/v1/me'])
     assert.equal((await ask('text/html', 'GET', path)).status, 401, path)
+  // The address of the page with a slash too many, as a shell completes it, is the page to everybody.
+  const slash = await ask(null, 'GET', '/docs/?x=1')
+  assert.deepEqual([slash.status, slash.headers.get('location')], [302, '../docs'])
+  assert.deepEqual(
+    [(await ask(null, 'GET', '/docs/')).url, (await ask(null, 'POST', '/docs/')).status],
+    [`${url}/docs/`, 405],
+  )
+  for (const path of ['/docs//', '/docs/x', '/docs/page.css/'])
+    assert.equal((await ask('text/html', 'GET', path)).status, 401, path)
   // With a key, it is what any unknown path is.
   const known = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
   assert.equal(known.status, 404)

@@ -99,6 +99,9 @@ export const wantsPage = (method: string, accept: string | null): boolean =>
 /** Where that person is led. Relative, like the addresses on the page. */
 export const TO_PAGE = { location: 'docs', vary: 'accept' }
 
+/** The address of the page with a slash too many: the page's own addresses would lead elsewhere from there. */
+export const SLASHED = { path: '/docs/', to: { location: '../docs' } }
+
 let last: Promise<void> = Promise.resolve()
 
 /**
