@@ -68,7 +68,11 @@ function createCsvReader(wrong: (line: number, why: string) => Problem) {
       state = 'quoted'
     } else if (character === ',') endCell()
     else if (character === '\n' || character === '\r') endRecord()
-    else if (state === 'closed') throw wrong(line, 'something follows the quote that ends a cell')
+    else if (state === 'closed')
+      throw wrong(
+        line,
+        (line === 1 && separatedBy(character)) || 'something follows the quote that ends a cell',
+      )
     else {
       state = 'plain'
       take(character)
@@ -106,6 +110,12 @@ function createCsvReader(wrong: (line: number, why: string) => Problem) {
       return complete
     },
   }
+}
+
+/** What is wrong with a header whose cells are separated by a character of this text; null if by none. */
+function separatedBy(text: string): string | null {
+  const what = text.includes(';') ? 'semicolons' : text.includes('\t') ? 'tabs' : null
+  return what && `its cells are separated by ${what}: commas separate the cells of a CSV file`
 }
 
 const QUOTED_RUN = /[^"\r\n]*/y
@@ -189,6 +199,8 @@ function rowReader(
   wrong: Wrong,
 ): (record: CsvRecord) => OrderRow | null {
   const names = header.cells.map((name, at) => (at === 0 ? name.replace(BOM, '') : name).trim())
+  const isOther = header.cells.length === 1 ? separatedBy(names[0] ?? '') : null
+  if (isOther !== null) throw wrong(header.line, isOther)
   const placeOf = (column: keyof OrderColumns): number => {
     const name = columns[column] ?? ORDER_COLUMNS[column]
     const place = names.indexOf(name)

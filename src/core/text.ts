@@ -101,6 +101,7 @@ export const noFile = (file: string): Problem => new Problem('file_not_found', `
 export function unreadable(file: string, error: unknown): Problem {
   const { code, message } = error as { code?: unknown; message: string }
   if (MISSING.includes(String(code))) return noFile(file)
+  if (code === 'EISDIR') return new Problem('bad_file', `${file} is a folder, not a file.`)
   return new Problem('bad_file', `Cannot read ${file}: ${message}`)
 }
 

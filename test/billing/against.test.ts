@@ -230,6 +230,27 @@ test('a kept report is named with the command that accepts it, and a further pur
   )
 })
 
+test('an order that was adjusted together with others says so, because its share is unknown', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  const [one = ''] = (await sendFirst(service, ['p'])).values()
+  await succeed(service, 'POST', confirmPath(one), fill('first', '10.00'))
+  await service.call('POST', confirmPath(one), fill('more', '5.00'))
+  await shell(service, ['execution', 'accept-late', one])
+  const { machine } = machineAt(service.now())
+  const remarks = async () => {
+    const words = '--json billing reconcile --partner acme --month 2026-01 --against -'.split(' ')
+    const input = `${HEAD}first,9,0.001\nmore,4,0.001\n`
+    const { out } = await runHere(['--db', service.file, ...words], { machine, input })
+    return JSON.parse(out).findings.map(({ remark }: Finding) => /adjusted.*/.exec(remark ?? '')?.[0] ?? null)
+  }
+  assert.deepEqual(await remarks(), [null, null])
+  await shell(service, ['trade', 'adjust', one, '--usd', '13', '--btc', '0.0002', '--reason', 'x'])
+  assert.deepEqual(await remarks(), [
+    'adjusted together with more: compare their sum',
+    'adjusted together with first: compare their sum',
+  ])
+})
+
 test('what cannot be read exactly is refused with its line', async (t) => {
   const office = await october(t)
   const row = (cells: string) => `${HEAD}A-1,250,0.00390625\n${cells}\n`
@@ -251,6 +272,13 @@ test('what cannot be read exactly is refused with its line', async (t) => {
     [row('A-2,1"0,1'), /line 3: a quote stands in the middle of a cell/],
     [row('A-2,"1"0,1'), /line 3: something follows the quote/],
     [row('"a\nb\r\nc",1,1\nA-2,x,1'), /line 6: usd_amount is "x"/],
+    [
+      '"partner_order_id";"usd_amount";"btc_amount"\n"A-1";"250";"0.1"\n',
+      /line 1: its cells are separated by semicolons: commas separate the cells of a CSV file/,
+    ],
+    [EQUAL.replaceAll(',', ';'), /line 1: its cells are separated by semicolons/],
+    [EQUAL.replaceAll(',', '\t'), /line 1: its cells are separated by tabs/],
+    ['"order"x,usd\n', /line 1: something follows the quote/],
     [`partner_slug,${HEAD}bolt,A-1,1,1\n`, /line 2: partner_slug is "bolt", not acme/],
     [`environment,${HEAD}test,A-1,1,1\n`, /line 2: environment is "test", not live/],
     [Buffer.from([...Buffer.from(HEAD), 0x41, 0xff, 0x0a]), /orders\.csv/],
@@ -264,6 +292,8 @@ test('what cannot be read exactly is refused with its line', async (t) => {
   }
   const missing = await office.tranche(`${MINE} --against nowhere.csv`)
   assert.deepEqual([missing.code, missing.out], [4, ''])
+  const folder = await office.tranche(`${MINE} --against ${office.folder}`)
+  assert.deepEqual([folder.code, /is a folder, not a file\.$/m.test(folder.err)], [1, true], folder.err)
   for (const wrong of ['--column-usd x', '--against x --column-usd y --env both'])
     assert.equal((await office.tranche(`${MINE} ${wrong}`)).code, 2, wrong)
   const named = await against(office, EQUAL, ' --column-fee fee')

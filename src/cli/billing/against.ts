@@ -12,8 +12,10 @@ import {
   type OrderSums,
 } from '../../billing/against.ts'
 import { type OrderColumns, orderRows } from '../../billing/partner-orders.ts'
+import { type Adjustment, ordersAdjusted } from '../../core/late-fill.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
+import type { Trade } from '../../core/partner-report.ts'
 import { executedAtOf, isFill } from '../../core/partner-report.ts'
 import { counted, unreadable } from '../../core/text.ts'
 import { formatInstant, monthOf } from '../../core/time.ts'
@@ -337,6 +339,9 @@ function placesOf(cli: Cli, record: ExecutionRecord, { found, months }: Asking):
   for (const one of adjustments)
     if (one.partnerOrderId === found.order)
       places.push({ remark: `${recorded(one.recordedAt)}, as a further purchase`, mend: null })
+  const others = trade ? adjustedWith(trade, adjustments, found.order) : []
+  if (others.length > 0)
+    places.push({ remark: `adjusted together with ${others.join(', ')}: compare their sum`, mend: null })
   for (const late of lateFills) {
     if (late.report.partnerOrderId !== found.order || late.acceptedAt !== null) continue
     const argv = ['tranche', 'execution', 'accept-late', executionId, '--report', `${late.reportId}`]
@@ -352,6 +357,13 @@ function placesOf(cli: Cli, record: ExecutionRecord, { found, months }: Asking):
       })
   }
   return places
+}
+
+/** The other orders in a sum that an operator gave for all of them: which share is whose, nobody knows. */
+function adjustedWith(trade: Trade, adjustments: readonly Adjustment[], order: string): string[] {
+  const together = adjustments.map((one, at) => ordersAdjusted(trade, adjustments.slice(0, at), one).orders)
+  const orders = together.filter((some) => some.length > 1 && some.includes(order)).flat()
+  return [...new Set(orders)].filter((one) => one !== order)
 }
 
 /** The words that an operator still has to give are in capitals. */
