@@ -1,6 +1,7 @@
 // Faults: rows that break a rule, and rows that were changed after they were recorded. Also warnings, which are not
 // wrong yet.
 
+import { RECORDED } from '../../core/execution.ts'
 import { type Finding, fillEarly, finding, findingsOf } from '../../core/findings.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Price, type Usd } from '../../core/money.ts'
 import { type Environment, tenantName } from '../../core/partner.ts'
@@ -303,12 +304,15 @@ type Row = TradeRow & TenantRow & { usd: bigint; btc: bigint; market: bigint | n
 /** By the index of tenants, because test environments have few trades compared with all. */
 const IS_TEST = `d.tenant_id in (select tenant_id from tenants where environment = 'test')`
 
+/** When it was bought, as far as that is known: an execution that an operator booked was made later. */
+const BOUGHT_AT = `case when e.trigger_kind = '${RECORDED}'
+  then coalesce(d.executed_at, d.received_at, e.created_at) else e.created_at end`
 /**
- * The price that the execution fired at. One that fired by the clock may have none: then the last price stored before
- * it.
+ * The price that the execution fired at. One that fired by the clock may have none, and one that was booked has none:
+ * then the last price stored before it.
  */
 const MARKET = `coalesce(e.price, (
-  select p.price from prices p where p.at between e.created_at - ${MARKET_PRICE_MS} and e.created_at
+  select p.price from prices p where p.at between ${BOUGHT_AT} - ${MARKET_PRICE_MS} and ${BOUGHT_AT}
   order by p.at desc limit 1))`
 
 /** A little less than what is tolerated: the floats only choose what is worth an exact look. */
