@@ -83,7 +83,7 @@ function isMispriced({ usdAmount, btcAmount, executionPrice }: Fill): boolean {
 }
 
 /** Whether a price is far from the market's; `market` is null where it is unknown. */
-function isFarOff(price: Price, market: Price | null): boolean {
+export function isFarOff(price: Price, market: Price | null): boolean {
   if (market === null) return price < PLAUSIBLE_PRICES.least || price > PLAUSIBLE_PRICES.most
   return price >= market * FAR_OFF || price * FAR_OFF <= market
 }

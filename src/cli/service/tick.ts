@@ -2,7 +2,7 @@
 
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { formatPrice, formatUsd, price } from '../../core/money.ts'
-import { BY_HAND } from '../../core/price.ts'
+import { BY_HAND, isFarOff, MARKET_PRICE_MS } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
@@ -59,6 +59,7 @@ async function rehearse(cli: Cli, store: Store, options: TickCommandOptions): Pr
   const { rehearsePass } = await import('../../engine/pass.ts')
   await lazyWebhooks(options)
   const observe = await feedOf(cli, options)
+  await warnOfPrice(cli, store, options)
   await showRehearsal(cli, await rehearsePass({ store, machine: cli.machine, observe }))
 }
 
@@ -72,6 +73,7 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
   const { machine } = cli
   const observe = await feedOf(cli, options)
   const webhooks = await lazyWebhooks(options)
+  await warnOfPrice(cli, store, options)
   const started = performance.now()
   const { report, still } = await passUnlessStill({ store, machine, observe })
   const woken = report?.whole && (await wake(cli, { store, webhooks }, report.whole))
@@ -108,6 +110,21 @@ async function feedOf(cli: Cli, options: TickCommandOptions): Promise<Feed> {
   const { createFeed, fixedPrice } = await import('../../price/feed.ts')
   if (options.price !== undefined) return fixedPrice(price(options.price), BY_HAND)
   return createFeed(options.priceFeed, { clock: cli.machine.clock, warn: (message) => warn(cli, message) })
+}
+
+/** A price that was typed has no feed that vouches for it, and fires whatever waits for one. */
+async function warnOfPrice(cli: Cli, store: Store, options: TickCommandOptions): Promise<void> {
+  if (options.price === undefined) return
+  const given = price(options.price)
+  const { price: newest, at } = await store.peekPass()
+  const market = newest !== null && at - newest.at <= MARKET_PRICE_MS ? newest.price : null
+  if (!isFarOff(given, market)) return
+  const than =
+    market === null ? 'a price that no market has had' : `far from the newest price, ${formatPrice(market)}`
+  warn(
+    cli,
+    `--price ${formatPrice(given)} is ${than}: what waits for a price goes by it. Is it the right one?`,
+  )
 }
 
 function passInWords(json: ReturnType<typeof passJson>): string {
