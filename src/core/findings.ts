@@ -408,7 +408,10 @@ function webhookFailing({ tenant, webhook }: PartnerVitals): Vital | null {
 }
 
 /** Real money may have moved, and no operator has decided yet. */
-function lateFills({ tenant, lateFills: late }: PartnerVitals): Vital | null {
+export function lateFills({
+  tenant,
+  lateFills: late,
+}: Pick<PartnerVitals, 'tenant' | 'lateFills'>): (Vital & { tenant: Tenant }) | null {
   if (!late) return null
   const { kept, oldestAt, unkept, firstUnkept } = late
   const such = firstUnkept === null ? ' (of executions that are not known)' : `, such as of ${firstUnkept}`

@@ -302,7 +302,7 @@ export function testStatusInWords(json: ReturnType<typeof testStatusJson>): stri
     'open executions': json.executions_open,
     'due now': json.due_backlog,
     ...(sandboxes.length > 0 && { sandboxes: sandboxLines(sandboxes).join(', ') }),
-    warnings: findings.length === 0 ? 'none' : counted(findings.length, 'fill'),
+    warnings: findings.length === 0 ? 'none' : findings.length,
   }
   return [renderFields(fields), ...findings.map(findingInWords)].join('\n\n')
 }

@@ -2,7 +2,7 @@
 // wrong yet.
 
 import { RECORDED } from '../../core/execution.ts'
-import { type Finding, fillEarly, finding, findingsOf } from '../../core/findings.ts'
+import { type Finding, fillEarly, finding, findingsOf, lateFills } from '../../core/findings.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Price, type Usd } from '../../core/money.ts'
 import { type Environment, tenantName } from '../../core/partner.ts'
 import {
@@ -28,7 +28,7 @@ import type { PlanAhead, WindowStore } from '../store.ts'
 import { type Digested, TABLES } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { noneIfDamaged } from './quick-looks.ts'
-import { earlyFillsReader, type OwnVitals, stockTaker, vitalsReader } from './vitals.ts'
+import { earlyFillsReader, type OwnVitals, readLateFills, stockTaker, vitalsReader } from './vitals.ts'
 
 /** The most findings of a rule: more would add nothing. */
 export const FINDINGS_PER_RULE_MAX = 100
@@ -207,7 +207,7 @@ export function warningsOf(base: Base, parts: WarningParts): CheckStore['findWar
       rolledAhead(createWindowStore(base)),
       ...parts.looks,
     ],
-    test: [earlyInTest(base), mispricedTrades(base, 'test')],
+    test: [lateInTest(base, parts.vitals), earlyInTest(base), mispricedTrades(base, 'test')],
   }
   return async (environment = 'live') => {
     const found: Finding[] = []
@@ -222,6 +222,14 @@ function glance(base: Base, parts: OwnVitals): Look {
     const now = await clock()
     return findingsOf(await readVitals(now, await takeStock(now)), now)
   }
+}
+
+function lateInTest(base: Base, { partners }: OwnVitals): Look {
+  return async () =>
+    (await readLateFills(base, partners, 'test')).flatMap((one) => {
+      const found = lateFills(one)
+      return found ? [ticket(found.kind, found.subject, found.message, found)] : []
+    })
 }
 
 function earlyInTest(base: Base): Look {

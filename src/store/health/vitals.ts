@@ -167,8 +167,7 @@ type PartnerRow = TenantRow & {
   last_failure_reason: string | null
   last_delivered_at: bigint | null
 }
-type LateRow = {
-  tenant_id: bigint
+type LateRow = TenantRow & {
   kept: bigint
   oldest_at: bigint | null
   unkept: bigint
@@ -215,17 +214,35 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
  */
 export const lateFills = (executions: string): Query<LateRow> =>
   query(
-    `select t.tenant_id, cast(sum(x.n) as bigint) as kept, min(x.since) as oldest_at,
+    `select t.tenant_id, t.partner_slug, t.environment, cast(sum(x.n) as bigint) as kept, min(x.since) as oldest_at,
        cast(sum(x.unkept) as bigint) as unkept, min(x.first_unkept) as first_unkept
      from (
        select tenant_id, count(*) as n, min(received_at) as since, 0 as unkept, null as first_unkept
        from late_reports where decided_at is null
-         and tenant_id in (select tenant_id from tenants where environment = 'live') group by tenant_id
+         and tenant_id in (select tenant_id from tenants where environment = :environment) group by tenant_id
        union all select tenant_id, 0, null, unkept_reports, execution_id
        from ${executions} where unkept_reports > 0
        union all select tenant_id, 0, null, unkept_reports, null from tenants where unkept_reports > 0) x
-     cross join tenants t where t.tenant_id = x.tenant_id and t.environment = 'live' group by t.tenant_id`,
+     cross join tenants t where t.tenant_id = x.tenant_id and t.environment = :environment group by t.tenant_id`,
   )
+
+/** The undecided late fills of each tenant of an environment that has any. */
+export async function readLateFills(
+  base: Base,
+  own: PartnerSql,
+  environment: Environment,
+): Promise<(Pick<PartnerVitals, 'tenant'> & { lateFills: NonNullable<PartnerVitals['lateFills']> })[]> {
+  const rows = await base.look((tx) => tx.all(own.lateFills, { environment }))
+  return rows.map((row) => ({
+    tenant: tenantOf(row),
+    lateFills: {
+      kept: Number(row.kept),
+      oldestAt: instantOrNull(row.oldest_at),
+      unkept: Number(row.unkept),
+      firstUnkept: row.first_unkept,
+    },
+  }))
+}
 
 const REASON = query<{ failure_reason: string | null }>(
   `select failure_reason from (
@@ -239,21 +256,6 @@ function partnersReader(
   base: Base,
   own: PartnerSql,
 ): (now: Instant, stock: Stock) => Promise<PartnerVitals[]> {
-  async function readLateFills(): Promise<Map<number, PartnerVitals['lateFills']>> {
-    const rows = await base.look((tx) => tx.all(own.lateFills))
-    return new Map(
-      rows.map(({ tenant_id, kept, oldest_at, unkept, first_unkept }) => [
-        Number(tenant_id),
-        {
-          kept: Number(kept),
-          oldestAt: instantOrNull(oldest_at),
-          unkept: Number(unkept),
-          firstUnkept: first_unkept,
-        },
-      ]),
-    )
-  }
-
   async function addReasons(partners: readonly PartnerVitals[]): Promise<void> {
     const failing = partners
       .filter(({ orders }) => orders.failed > 0)
@@ -267,7 +269,9 @@ function partnersReader(
 
   return async (now, stock) => {
     const open = openOf(await base.look((tx) => tx.all(own.open, { now })))
-    const late = await readLateFills()
+    const late = new Map(
+      (await readLateFills(base, own, 'live')).map(({ tenant, lateFills }) => [tenant.tenantId, lateFills]),
+    )
     const partners: PartnerVitals[] = []
     // As many hours as there are in the time looked at, including the current one.
     const hour = Math.floor((now - ORDERS_SEEN_MS) / HOUR_MS)
