@@ -204,6 +204,15 @@ test('a read-only disk and a full one get one sentence, and a copy elsewhere wor
     stderr,
     /The disk of \S+\/small\/db is full or has failed \(0 KiB are free\), so what was under way is not recorded: make room/,
   )
+  // Where the copy has just room, SQLite has none for its own files, and says only that the disk has failed.
+  const tight = `mkdir "$FOLDER"/tight && mount -t tmpfs -o size=$(du -k ${file} | cut -f1)k none "$FOLDER"/tight &&
+    "$PROGRAM" --db "$FOLDER"/tight/db restore ${file}`
+  const restored = mounted(file, tight)
+  assert.equal(restored.status, 1, restored.stderr)
+  assert.match(
+    restored.stderr,
+    /if the disk of \S+\/tight is full \(\d+ KiB are free\), make room there; run it again/,
+  )
 })
 
 /** Runs the program as nobody, which root alone can do. */

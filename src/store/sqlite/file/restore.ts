@@ -97,9 +97,13 @@ export async function restore(
     if (error instanceof Problem) throw error
     const { code = '', message } = error as NodeJS.ErrnoException
     const isFull = ['ENOSPC', 'EDQUOT', 'SQLITE_FULL'].includes(code)
+    const folder = dirname(file)
+    const mayBeFull = `if the disk of ${folder} is full${freeOn(folder)}, make room there; run it again`
     const then = isFull
-      ? `make room in ${dirname(file)}${freeOn(dirname(file))} and run it again`
-      : 'run it again'
+      ? `make room in ${folder}${freeOn(folder)} and run it again`
+      : code.startsWith('SQLITE_IOERR')
+        ? mayBeFull
+        : 'run it again'
     throw new Problem(
       'storage_failed',
       `The restore failed (${message}): ${then}. Until then ${file} is either the old database or all of the restored one.`,
