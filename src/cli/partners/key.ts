@@ -38,7 +38,7 @@ export function keyCommand(cli: Cli): Command {
 
   key
     .command('list')
-    .description('the keys of a partner, without their secrets')
+    .description('the keys of a partner, without their secrets; LAST USED is up to an hour behind')
     .argument('<slug>', 'the partner')
     .action((slug: string) =>
       cli.withStore(async (store) => {
