@@ -9,14 +9,16 @@ import {
   existsSync,
   fsyncSync,
   linkSync,
+  lstatSync,
   readdirSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
 } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { Problem } from './core/problem.ts'
 import { openNamed } from './plain-file.ts'
 
@@ -133,13 +135,28 @@ export function giveName(aside: string, name: string, { replace }: { replace: bo
 }
 
 /**
- * Throws bad_file for a pipe or a device, also behind a link, such as /dev/stdout: whoever names one wants to write
- * into it, and a rename would put a file in its place.
+ * Throws bad_file for a pipe or a device, also behind a link, such as /dev/stdout, wherever that leads: whoever names
+ * one wants to write into it, and a rename would put a file in its place.
  */
 export function refuseDevice(name: string, instead = 'name another'): void {
   const found = statSync(name, { throwIfNoEntry: false })
-  if (!found || found.isFile() || found.isDirectory()) return
+  const isNamed = found?.isFile() === true && !isDescriptor(name)
+  if (!found || isNamed || found.isDirectory()) return
   throw new Problem('bad_file', `${name} is a pipe or a device, and not a file: ${instead}.`)
+}
+
+/** More links in a row are a circle to the system. */
+const LINKS_MAX = 40
+
+/** Whether a name leads to a file that a process has open, as /dev/stdout does. */
+function isDescriptor(name: string): boolean {
+  let at = resolve(name)
+  for (let links = 0; links < LINKS_MAX; links++) {
+    if (/^\/(proc|dev\/fd)\//.test(at)) return true
+    if (!lstatSync(at, { throwIfNoEntry: false })?.isSymbolicLink()) return false
+    at = resolve(dirname(at), readlinkSync(at))
+  }
+  return false
 }
 
 export const nameTaken = (name: string): Problem =>

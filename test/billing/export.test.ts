@@ -1,7 +1,7 @@
 // Exports as files: RFC 4180, defused formulas, whole or not at all.
 
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { csvHeader, csvRow, SUM_COLUMNS, SUMMARY_COLUMNS } from '../../src/billing/columns.ts'
@@ -205,15 +205,19 @@ test('a place that cannot be written says so and leaves nothing behind', async (
     assert.deepEqual([code, err], [expected, `error: ${office.folder} is a folder: name a file in it.\n`])
   }
   assert.deepEqual(foreign(office), [])
-  // Of the kind of /dev/stdout.
+  // Of the kind of /dev/stdout, where stdout is a terminal, and where it is a file.
   symlinkSync('/dev/null', `${office.folder}/device`)
-  for (const more of ['', ' --force']) {
-    const { code, err } = await office.tranche(`${argv} ${office.folder}/device${more}`)
-    const why =
-      'is a pipe or a device, and not a file: name another, or leave --output out to write to stdout'
-    assert.deepEqual([code, err], [1, `error: ${office.folder}/device ${why}.\n`])
-  }
-  assert.deepEqual(foreign(office), ['device'])
+  const descriptor = openSync(`${office.folder}/stdout.txt`, 'w')
+  symlinkSync(`/proc/self/fd/${descriptor}`, `${office.folder}/descriptor`)
+  for (const name of ['device', 'descriptor'])
+    for (const more of ['', ' --force']) {
+      const { code, err } = await office.tranche(`${argv} ${office.folder}/${name}${more}`)
+      const why =
+        'is a pipe or a device, and not a file: name another, or leave --output out to write to stdout'
+      assert.deepEqual([code, err], [1, `error: ${office.folder}/${name} ${why}.\n`])
+    }
+  closeSync(descriptor)
+  assert.deepEqual(foreign(office).sort(), ['descriptor', 'device', 'stdout.txt'])
 })
 
 /** What is in the folder beside the database. */
