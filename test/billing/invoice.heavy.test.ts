@@ -82,7 +82,8 @@ test('an invoice prints on A4 and shows in any window, whatever its words are', 
       const page = await browser.open(url, look)
       assert.deepEqual([page.problems(), page.requested()], [[], [url]], slug)
       const [wide, background, scripts] = await page.evaluate<[boolean, string, number]>(
-        `[document.documentElement.scrollWidth > innerWidth, getComputedStyle(document.body).backgroundColor,
+        `[document.documentElement.scrollWidth > document.documentElement.clientWidth,
+          getComputedStyle(document.body).backgroundColor,
           document.querySelectorAll('script, img, link, b').length]`,
       )
       assert.deepEqual([wide, background, scripts], [false, 'rgb(255, 255, 255)', 0], `${slug} ${look.width}`)
