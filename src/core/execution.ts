@@ -105,8 +105,10 @@ const fromBytes = (bytes: Uint8Array): bigint => BigInt(`0x${bytes.toHex()}`)
  * Built from the plan id, the window start and the tranche index, and the same for every delivery. It is unique within
  * its environment; the other environment may have an equal one.
  */
-export const idempotencyKey = (execution: Execution, formatStart: (at: Instant) => string): string =>
-  `${execution.partnerPlanId}:${formatStart(execution.windowStart)}:${execution.trancheIndex}`
+export const idempotencyKey = (
+  execution: Pick<Execution, 'partnerPlanId' | 'windowStart' | 'trancheIndex'>,
+  formatStart: (at: Instant) => string,
+): string => `${execution.partnerPlanId}:${formatStart(execution.windowStart)}:${execution.trancheIndex}`
 
 /** What an idempotency key says of a plan: which tranche of which window. */
 export type KeyParts = { windowStart: string; trancheIndex: number }

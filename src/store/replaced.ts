@@ -2,14 +2,16 @@
 // bought, and what was issued. A stop can be carried over into the copy; a start never is. Invoices always are.
 
 import { cancelByHand } from '../core/confirmation.ts'
+import { idempotencyKey } from '../core/execution.ts'
 import type { Issued } from '../core/fees.ts'
 import { revoke } from '../core/key.ts'
+import { BOOKED_FROM } from '../core/late-fill.ts'
 import type { Usd } from '../core/money.ts'
 import type { Environment, Tenant } from '../core/partner.ts'
 import { setHeld, setPartnerStatus } from '../core/partner.ts'
 import { writePlan } from '../core/plan.ts'
 import { Problem } from '../core/problem.ts'
-import { earlier, type Frequency, type Instant } from '../core/time.ts'
+import { earlier, type Frequency, formatInstant, type Instant } from '../core/time.ts'
 import { setUserStatus } from '../core/user.ts'
 import { type Erasure, latestErasures } from './erasures.ts'
 import type { AuditEntry, Store } from './store.ts'
@@ -48,6 +50,8 @@ export type UnknownTrade = {
   partnerPlanId: string | null
   executionId: string
   partnerOrderId: string
+  /** Under which it was ordered; null where no instruction of that database was. */
+  idempotencyKey: string | null
   usd: bigint
   btc: bigint
   recordedAt: Instant
@@ -160,13 +164,14 @@ const COUNTS = {
 const NONE_LACKING = Object.fromEntries(Object.keys(COUNTS).map((what) => [what, 0])) as SinceCopy['counts']
 
 const TRADES = `select t.partner_slug, t.environment, p.partner_plan_id, o.execution_id, o.partner_order_id, o.usd_amount,
-    o.btc_amount, o.recorded_at
+    o.btc_amount, o.recorded_at, e.window_start, e.tranche_index
   from old.trades o join old.tenants t on t.tenant_id = o.tenant_id join old.plans p on p.plan_id = o.plan_id
+    join old.executions e on e.execution_id = o.execution_id
   where ${IS_PURCHASE} and not exists (select 1 from trades n where n.execution_id = o.execution_id)
   order by o.recorded_at, o.execution_id limit ${TRADES_LISTED_MAX}`
 
 const LATE_FILLS = `select t.partner_slug, t.environment, p.partner_plan_id, o.execution_id, o.partner_order_id,
-    o.usd_amount, o.btc_amount, o.received_at as recorded_at
+    o.usd_amount, o.btc_amount, o.received_at as recorded_at, e.window_start, e.tranche_index
   from old.late_reports o join old.tenants t on t.tenant_id = o.tenant_id
   left join old.executions e on e.execution_id = o.execution_id left join old.plans p on p.plan_id = e.plan_id
   where o.decided_at is null and not exists (
@@ -312,12 +317,23 @@ function stopOf(kind: StopKind, row: Record<string, unknown>): Stop {
   }
 }
 
+function keyOf({ partner_plan_id, window_start, tranche_index }: Record<string, unknown>): string | null {
+  if (window_start == null || Number(tranche_index) >= BOOKED_FROM) return null
+  const execution = {
+    partnerPlanId: String(partner_plan_id),
+    windowStart: Number(window_start) as Instant,
+    trancheIndex: Number(tranche_index),
+  }
+  return idempotencyKey(execution, formatInstant)
+}
+
 const tradeOf = (row: Record<string, unknown>): UnknownTrade => ({
   partnerSlug: String(row.partner_slug),
   environment: String(row.environment) as Environment,
   partnerPlanId: textOrNull(row.partner_plan_id),
   executionId: String(row.execution_id),
   partnerOrderId: String(row.partner_order_id),
+  idempotencyKey: keyOf(row),
   usd: BigInt(row.usd_amount as bigint),
   btc: BigInt((row.btc_amount as bigint | null) ?? 0n),
   recordedAt: Number(row.recorded_at) as Instant,

@@ -47,7 +47,7 @@ type Told = {
   since_copy: {
     stops: { stop: string; subject: string; carried: boolean }[]
     lacking: Record<string, number>
-    trades: { partner_order_id: string; usd_amount: string }[]
+    trades: { partner_order_id: string; usd_amount: string; idempotency_key: string | null }[]
     late_fills: { partner_order_id: string; usd_amount: string; partner_plan_id: string | null }[]
     done: { action: string; subject: string }[]
     issued: { invoice_number: string; kept: boolean }[]
@@ -203,8 +203,12 @@ for (const kind of ['file', 'server'] as const) {
     assert.deepEqual(kindsOf(told), Object.keys(STOPS).sort())
     assert.deepEqual(await stateOf(place), only('user_erased'))
     assert.deepEqual(
-      told.since_copy?.trades.map(({ partner_order_id, usd_amount }) => [partner_order_id, usd_amount]),
-      [['order-1', '1.00']],
+      told.since_copy?.trades.map(({ partner_order_id, usd_amount, idempotency_key }) => [
+        partner_order_id,
+        usd_amount,
+        idempotency_key,
+      ]),
+      [['order-1', '1.00', 'plan-u2:2026-01-05T00:00:00.000Z:0']],
     )
     assert.equal(told.since_copy?.lacking.trades, 1)
     assert.deepEqual(told.since_copy?.unread, [])

@@ -233,16 +233,17 @@ const tradeJson = (trade: UnknownTrade) => ({
   partner_plan_id: trade.partnerPlanId,
   execution_id: trade.executionId,
   partner_order_id: trade.partnerOrderId,
+  idempotency_key: trade.idempotencyKey,
   usd_amount: formatUsd(trade.usd as Usd),
   btc_amount: formatBtc(trade.btc as Btc),
   recorded_at: formatInstant(trade.recordedAt),
 })
 
 const tradeInWords = (trade: UnknownTrade): string => {
-  const { partner_slug, environment, partner_plan_id, partner_order_id, usd_amount, btc_amount } =
-    tradeJson(trade)
+  const { partner_slug, environment, partner_plan_id, partner_order_id, ...said } = tradeJson(trade)
+  const { usd_amount, btc_amount, idempotency_key: key } = said
   const plan = partner_plan_id === null ? 'of an unknown plan,' : `plan ${partner_plan_id}`
-  return `${partner_slug} ${environment} ${plan} order ${partner_order_id}: ${usd_amount} USD, ${btc_amount} BTC`
+  return `${partner_slug} ${environment} ${plan} order ${partner_order_id}: ${usd_amount} USD, ${btc_amount} BTC${key === null ? '' : `, key ${key}`}`
 }
 
 const termsJson = ({ partnerSlug, environment, partnerPlanId, inCopy, since }: OtherTerms) => ({
