@@ -143,7 +143,7 @@ const CALLED: Record<Exclude<CallProblem | SharedProblem, ErrorCode>, ErrorCode>
 }
 
 /** What a problem is called on the wire. One that only a command can meet would be a bug here. */
-function errorCodeOf(code: ProblemCode): ErrorCode {
+export function errorCodeOf(code: ProblemCode): ErrorCode {
   if (Object.hasOwn(ERROR_STATUS, code)) return code as ErrorCode
   return Object.hasOwn(CALLED, code) ? CALLED[code as keyof typeof CALLED] : 'internal_error'
 }

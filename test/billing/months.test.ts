@@ -384,8 +384,8 @@ test('reconcile proves a range month by month, and adds it up', async (t) => {
   // What concerns the whole file is said once, not once a month.
   assert.equal(findings.filter(({ kind }: Row) => kind === 'trade_changed').length, 1)
   assert.equal((await office.tranche('billing reconcile --from 2026-11 --to 2027-01')).code, 3)
-  for (const wrong of ['', '--month 2026-12 --from 2026-11', '--to 2026-12'])
-    assert.equal((await office.tranche(`billing reconcile ${wrong}`.trim())).code, 2, wrong)
+  for (const wrong of ['--month 2026-12 --from 2026-11', '--to 2026-12'])
+    assert.equal((await office.tranche(`billing reconcile ${wrong}`)).code, 2, wrong)
 })
 
 test('a reconciled year names no months before the first trade, and proves them all the same', async (t) => {
@@ -393,7 +393,7 @@ test('a reconciled year names no months before the first trade, and proves them 
   office.enter('acme', 'live', [{ user: 'u', at: utc(2026, 8, 20), usd: '500.00', btc: '0.008' }])
   office.setClock(utc(2026, 10, 20))
   const months = async (argv: string) =>
-    (await office.read(`billing reconcile ${argv}`)).match(
+    (await office.read(`billing reconcile ${argv}`.trim())).match(
       /^\d{4}-\d\d(?: to \d{4}-\d\d)?: (?=users|\d+ months)/gm,
     )
   assert.deepEqual(await months('--year-to-date'), [
@@ -402,6 +402,7 @@ test('a reconciled year names no months before the first trade, and proves them 
     '2026-11: ',
     '2026-09 to 2026-11: ',
   ])
+  assert.deepEqual(await months(''), ['2026-11: '], 'the present month, when none is named')
   assert.equal((await months('--from 2026-01'))?.length, 12, 'what was asked for by name is named')
   assert.deepEqual(await months('--year-to-date --to 2026-03'), ['2026-03: '])
   const json = JSON.parse(await office.read('billing reconcile --year-to-date --json'))

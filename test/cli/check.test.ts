@@ -596,6 +596,16 @@ test('odd fills of a test environment are said where somebody looks for them, an
   assert.equal((await shell.tranche(['check', '--env', 'test', '--strict'])).code, 3)
   assert.equal((await shell.tranche(['check', '--strict'])).code, before[0].findings.length === 0 ? 0 : 3)
 
+  // Nor does a report that was refused, and waits for a decision.
+  const over = { ...FILL, partner_order_id: 'o2', status: 'filled', usd_amount: '11.00' }
+  await shell.call('POST', `/partner/v1/executions/${id}/confirm`, key, JSON.stringify(over))
+  assert.deepEqual([await json(shell, 'check'), (await json(shell, 'status')).findings], before, 'no alarm')
+  for (const command of ['check', 'status'])
+    assert.deepEqual(told((await json(shell, command, '--env', 'test')).findings), [
+      ['late_fills', 'acme test'],
+      ...both,
+    ])
+
   // A sandbox that is ahead has times that no venue has: what is left is the price.
   const advance = ['sandbox', 'advance', 'acme', '1h', '--price', '60000']
   const { code, err } = await shell.tranche(advance)
@@ -620,4 +630,25 @@ test('status names the command that shows what is in test environments, once the
   assert.deepEqual([own.environment, own.plans.active, own.findings], ['test', 1, []])
   assert.match((await shell.tranche(['status', '--env', 'test'])).out, /^plans +1 active, 0 paused/m)
   assert.equal((await shell.tranche(['status', '--env', 'test', '--watch'])).code, 2)
+})
+
+test('a recorded purchase is held against the market of its own day, not of the day it was booked', async (t) => {
+  const { shell } = await withPlan(t)
+  const at = ['--at', formatInstant(shell.machine.clock())]
+  shell.advance(3 * 24 * 60 * MINUTE)
+  await ticks(shell, 1, '20000')
+  const record = async (order: string, btc: string, ...when: string[]) => {
+    const words = ['trade', 'record', '--partner', 'acme', '--plan', 'p1', '--order', order, '--reason', 'x']
+    const made = await shell.tranche(['--json', ...words, '--usd', '10', '--btc', btc, ...when])
+    assert.equal(made.code, 0, made.err)
+    return JSON.parse(made.out).execution_id
+  }
+  const ofPrice = async () => (await warningsOf(shell)).filter(({ kind }) => kind === 'trade_price')
+  await record('then', '0.00016666', ...at)
+  await record('now', '0.0005')
+  assert.deepEqual(await ofPrice(), [])
+  const wrong = await record('of another day', '0.0005', ...at)
+  const [found, ...more] = await ofPrice()
+  assert.deepEqual([found?.subject, more], [`trade ${wrong}`, []])
+  assert.match(found?.message ?? '', /while the market was at 60000\.00/)
 })

@@ -11,7 +11,7 @@ import { haveSameContent } from '../../src/cli/init/own-files.ts'
 import { syntheticPath } from '../../src/cli/trial/simulated-partner.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { PLAN, startService, USER } from '../support/service.ts'
+import { openShell, PLAN, startService, USER } from '../support/service.ts'
 
 const MIB = 1 << 20
 
@@ -62,6 +62,27 @@ for (const [frequency, amount, hours, words] of PROMISED) {
     for (const text of [said, GUIDE]) assert.match(text, words)
   })
 }
+
+// A price that was typed.
+
+test('a typed price that no market has is taken, and warned of', async (t) => {
+  const shell = openShell(t)
+  await shell.tranche(['partner', 'create', 'acme', '--name', 'Acme'])
+  const warned = async (...argv: string[]) => {
+    const { code, err } = await shell.tranche(['tick', ...argv])
+    assert.equal(code, 0)
+    return err
+  }
+  assert.match(await warned('--price', '1'), /^warning: --price 1\.00 is a price that no market has had: /)
+  assert.equal(await warned('--price', '1.9'), '', 'it is near the newest price')
+  shell.advance(24 * 3_600_000 + 1)
+  assert.equal(await warned('--price', '60000'), '', 'nobody knows how far a day takes it')
+  assert.equal(await warned('--price', '30001'), '')
+  shell.advance(24 * 3_600_000)
+  for (const more of [['--dry-run'], []])
+    assert.match(await warned('--price', '60002', ...more), /is far from the newest price, 30001\.00: /)
+  assert.equal(await warned(), '')
+})
 
 // The pieces of demo that need no process of their own: its path, its names and their quoting.
 

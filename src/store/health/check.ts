@@ -228,7 +228,7 @@ function lateInTest(base: Base, { partners }: OwnVitals): Look {
   return async () =>
     (await readLateFills(base, partners, 'test')).flatMap((one) => {
       const found = lateFills(one)
-      return found ? [ticket(found.kind, found.subject, found.message, found)] : []
+      return found ? [finding(found)] : []
     })
 }
 
