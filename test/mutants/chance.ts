@@ -25,7 +25,10 @@ const QUICKEST = 15
 /** Of tests that fail by themselves, or by chance, so many are passed over for one bug. */
 const PASSED_OVER_MAX = 5
 
-/** `near`: only the tests that run the place in one process have run. `stuck`: a run did not end in time. `stillborn`: the SQL makes no sense. */
+/**
+ * `near`: only the tests that run the place in one process have run. `stuck`: a run did not end in time. `stillborn`:
+ * the SQL makes no sense.
+ */
 type Verdict = 'killed' | 'lived' | 'near' | 'stillborn' | 'stuck'
 type Bug = { file: string; line: number; what: string; before: string; after: string }
 type Judged = Bug & { verdict: Verdict; by: string; seconds: number }
