@@ -2,7 +2,7 @@
 // that was recorded wrongly, and records a purchase that nobody confirmed.
 
 import { type ExecutionFacts, type LateFill, orderTaken, type Recorded } from './confirmation.ts'
-import { type Execution, type ExecutionId, isOpen, type KeyParts, keyParts, RECORDED } from './execution.ts'
+import { type Execution, type ExecutionId, isOpen, keyParts, RECORDED } from './execution.ts'
 import {
   averagePrice,
   type Btc,
@@ -434,6 +434,8 @@ export type PurchaseFacts = {
   schedule: Schedule | null
   /** The orders that were booked into `window` before. */
   ordersBooked: readonly string[]
+  /** The executions of `window` that wait for a confirmation. */
+  openInWindow: readonly { executionId: string; trancheIndex: number }[]
   /** The plan's window of the time at which it was made; null where the ledger has none. */
   window: Window | null
   /** The cell of the plan's grid that has that time. */
@@ -455,6 +457,8 @@ export type Booked = {
   isNewWindow: boolean
   /** Where a pass goes on, when the purchase was that of the tranche that it would deliver next; else null. */
   schedule: Schedule | null
+  /** The execution that has the key of the purchase, and waits for a confirmation that would now be refused. */
+  stillOpen: string | null
   trade: Trade
   /** What an operator should look at, who is told: it is booked all the same. */
   doubts: { odd: OddPrice | null; market: Price | null; planCreatedAt: Instant }
@@ -510,10 +514,15 @@ export function acceptUnknown(
   return { ...made, trade: { ...made.trade, receivedAt } }
 }
 
-function booked(facts: PurchaseFacts, { key, fill }: Ordered, now: Instant): Booked {
+function booked(
+  facts: PurchaseFacts,
+  { key, fill }: { key: string | null; fill: Fill },
+  now: Instant,
+): Booked {
   const { plan, executionId, trancheIndex } = facts
   const amount = upToCents(fill.usdAmount)
   const window = facts.window ?? closedOf(facts, now)
+  const tranche = trancheOf(facts, { key, fill })
   const after = adjustSpent(window, { before: ZERO_USD, after: fill.usdAmount, reservation: amount })
   const execution: Execution = {
     executionId,
@@ -540,41 +549,44 @@ function booked(facts: PurchaseFacts, { key, fill }: Ordered, now: Instant): Boo
     execution,
     window: after,
     isNewWindow: facts.window === null,
-    schedule: movedOn(facts, { key, fill, taken: (after.spent - window.spent) as Usd }, now),
+    schedule: movedOn(facts, { tranche, taken: (after.spent - window.spent) as Usd }, now),
+    stillOpen: facts.openInWindow.find((one) => one.trancheIndex === tranche)?.executionId ?? null,
     trade,
     doubts: { odd, market, planCreatedAt: plan.createdAt },
   }
 }
 
-type Ordered = { key: string | null; fill: Fill }
+type Ordered = { key: string | null; fill: Pick<Fill, 'partnerOrderId'> }
+
+/**
+ * Which tranche of the window of its time a purchase was, by its key; null where that is not known, or of another
+ * window. Throws usage for a key that is none of the plan's.
+ */
+function trancheOf({ plan, environment, window }: PurchaseFacts, { key, fill }: Ordered): number | null {
+  const parts = keyParts(key ?? fill.partnerOrderId, { environment, partnerPlanId: plan.partnerPlanId })
+  if (key !== null && parts === null)
+    throw new Problem('usage', `${key} is no idempotency key of plan ${plan.partnerPlanId}.`)
+  const isOfWindow = window !== null && parts?.windowStart === formatInstant(window.start)
+  return isOfWindow ? parts.trancheIndex : null
+}
 
 /**
  * Moves the plan's schedule past the tranche of a purchase, so that it is not delivered again under the key that has
  * its order, and past those after it whose orders were booked earlier. Only past the tranche that comes next: a key
  * that is left out is never given again, and for a purchase under it that is not booked yet, that key is all that keeps
- * the partner from buying twice. Throws usage for a key that is none of the plan's.
+ * the partner from buying twice.
  */
 function movedOn(
   facts: PurchaseFacts,
-  { key, fill, taken }: Ordered & { taken: Usd },
+  { tranche, taken }: { tranche: number | null; taken: Usd },
   now: Instant,
 ): Schedule | null {
-  const { schedule, window, ordersBooked, plan, environment } = facts
-  const partsOf = (text: string) => keyParts(text, { environment, partnerPlanId: plan.partnerPlanId })
-  const own = partsOf(key ?? fill.partnerOrderId)
-  if (key !== null && own === null)
-    throw new Problem('usage', `${key} is no idempotency key of plan ${plan.partnerPlanId}.`)
+  const { schedule, window, ordersBooked } = facts
   if (schedule === null || window === null || window.closed !== null) return null
-  if (schedule.windowId !== window.windowId) return null
-  const isOfWindow = (parts: KeyParts | null) => parts?.windowStart === formatInstant(window.start)
-  if (own?.trancheIndex !== schedule.trancheIndex || !isOfWindow(own)) return null
-  const booked = new Set(
-    ordersBooked.flatMap((order) => {
-      const parts = partsOf(order)
-      return parts !== null && isOfWindow(parts) ? [parts.trancheIndex] : []
-    }),
-  )
-  let next = schedule.trancheIndex + 1
+  if (schedule.windowId !== window.windowId || schedule.trancheIndex !== tranche) return null
+  const named = (partnerOrderId: string) => trancheOf(facts, { key: null, fill: { partnerOrderId } })
+  const booked = new Set(ordersBooked.map(named))
+  let next = tranche + 1
   while (booked.has(next)) next += 1
   return pastTranches(schedule, { next, taken }, now)
 }

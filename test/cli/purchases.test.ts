@@ -212,7 +212,7 @@ test('what is missing in the ledger is named with the command that books it, whi
 
 test('a purchase with its key moves its plan on, and says so; the same key once more, or any other, does not', async (t) => {
   const service = await startService(t, { environment: 'live' })
-  await sendFirst(service, ['p'])
+  const { p: first = '' } = Object.fromEntries(await sendFirst(service, ['p']))
   const key = (index: number) => ['--key', `live:p:2026-01-05T00:00:00.000Z:${index}`]
   const record = (order: string, ...more: string[]) =>
     command(service, [
@@ -233,6 +233,11 @@ test('a purchase with its key moves its plan on, and says so; the same key once 
     const stayed = await record(`b${more[1]?.at(-1)}`, ...more)
     assert.match(stayed.err, /is not the next one: its schedule stays as it is/)
   }
+  const open = await record('o', ...key(0))
+  assert.match(
+    open.err,
+    new RegExp(`Execution ${first} has this key, .* execution cancel ${first} --reason `),
+  )
   assert.equal((await record('c')).err, '')
   const wrong = await record('d', '--key', 'q:2026-01-05T00:00:00.000Z:2')
   assert.deepEqual([wrong.code, wrong.out], [2, ''])

@@ -476,8 +476,15 @@ export const keyOption = () =>
   )
 
 /** What a booked purchase means for the tranche that comes next. */
-export function noteSchedule(cli: Cli, { schedule, execution }: Booked, key: string | null): void {
-  if (schedule !== null)
+export function noteSchedule(cli: Cli, booked: Booked, key: string | null): void {
+  const { schedule, stillOpen, execution } = booked
+  if (stillOpen !== null) {
+    const argv = ['tranche', 'execution', 'cancel', stillOpen, '--reason', 'its order is booked']
+    note(
+      cli,
+      `Execution ${stillOpen} has this key, and its confirmation would be refused: end it with ${commandLine(cli.self(), argv)}`,
+    )
+  } else if (schedule !== null)
     note(
       cli,
       `The tranche of this order is not delivered again: tranche ${schedule.trancheIndex} of its window is the next.`,

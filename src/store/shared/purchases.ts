@@ -35,7 +35,7 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { PLAN_BY_NAME } from '../sql/fragments.ts'
+import { IS_OPEN, PLAN_BY_NAME } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
@@ -81,6 +81,10 @@ const SCHEDULE = query<ScheduleRow>('select * from schedules where plan_id = :pl
 const ORDERS_BOOKED = query<{ partner_order_id: string }>(
   `select t.partner_order_id from executions e join trades t on t.execution_id = e.execution_id
    where e.plan_id = :plan_id and e.window_start = :start and e.tranche_index >= ${BOOKED_FROM}`,
+)
+const OPEN_IN_WINDOW = query<{ execution_id: string; tranche_index: bigint }>(
+  `select e.execution_id, e.tranche_index from executions e
+   where e.plan_id = :plan_id and e.window_start = :start and ${IS_OPEN}`,
 )
 const LATEST_ID = query<{ id: string }>(
   'select execution_id as id from executions order by execution_id desc limit 1',
@@ -260,7 +264,12 @@ function* placeIn(
   tx: WriteTx,
   plan: Plan,
   at: Instant,
-): Steps<Pick<PurchaseFacts, 'window' | 'cell' | 'windowId' | 'trancheIndex' | 'schedule' | 'ordersBooked'>> {
+): Steps<
+  Pick<
+    PurchaseFacts,
+    'window' | 'cell' | 'windowId' | 'trancheIndex' | 'schedule' | 'ordersBooked' | 'openInWindow'
+  >
+> {
   const { planId } = plan
   const last = yield* tx.get(LAST_WINDOW, { plan_id: planId })
   const { startDate, frequency } = plan
@@ -272,9 +281,10 @@ function* placeIn(
   const own = row && (yield* tx.get(WINDOW, { window_id: Number(row.window_id) }))
   const window = own ? windowOf(intact('windows', own)) : null
   const inWindow = { plan_id: planId, start: window?.start ?? start }
-  const [used, orders, schedule] = yield* tx.together(
+  const [used, orders, open, schedule] = yield* tx.together(
     tx.get(LAST_INDEX, inWindow),
     tx.all(ORDERS_BOOKED, inWindow),
+    tx.all(OPEN_IN_WINDOW, inWindow),
     tx.get(SCHEDULE, { plan_id: planId }),
   )
   return {
@@ -285,6 +295,10 @@ function* placeIn(
     // A damaged one is left as it is, for `check` and the next pass to name: the purchase is booked all the same.
     schedule: schedule && isIntact('schedules', schedule) ? scheduleOf(schedule) : null,
     ordersBooked: orders.map((one) => one.partner_order_id),
+    openInWindow: open.map((one) => ({
+      executionId: one.execution_id,
+      trancheIndex: Number(one.tranche_index),
+    })),
   }
 }
 

@@ -285,8 +285,16 @@ export const CONFIRMATIONS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'A purchase that is booked with a later key passes the tranches before it. What was bought under theirs is bought again under others.',
-    find: 'own?.trancheIndex !== schedule.trancheIndex ||',
-    replace: '(own?.trancheIndex ?? -1) < schedule.trancheIndex ||',
+    find: '|| schedule.trancheIndex !== tranche)',
+    replace: '|| tranche === null || schedule.trancheIndex > tranche)',
+  },
+  {
+    name: 'booked-beside-its-instruction',
+    by: ['contract'],
+    breaks:
+      'Nobody is told that a booked purchase has an instruction that is still open. It holds money of its window until its end.',
+    find: 'one.trancheIndex === tranche)?.executionId',
+    replace: 'one.trancheIndex !== tranche)?.executionId',
   },
   {
     name: 'booked-purchase-hides-damage',

@@ -179,7 +179,7 @@ export const purchaseContract: Contract = {
   'a schedule is moved only past the tranche that comes next, and past what was booked after it': async (
     world,
   ) => {
-    await firstTranche(world)
+    const { executionId } = await firstTranche(world)
     const moved = async (told: Told) => {
       const made = await book(world, { usd: '5', ...told })
       return made.kind === 'booked' && made.schedule ? made.schedule.trancheIndex : null
@@ -194,8 +194,13 @@ export const purchaseContract: Contract = {
     assert.equal(await moved({ partnerOrderId: 'a', key: orderOf(1), executedAt: plus(T0, -DAY_MS) }), null)
     await assert.rejects(book(world, { partnerOrderId: 'b', key: 'p1:1' }), problem('usage'))
     assert.equal(await unitsOf(world), 1)
+    // The ledger has an execution of that key, which the partner cannot confirm with this order any more.
+    const open = await book(world, { partnerOrderId: 'd', key: orderOf(0), usd: '1' })
+    assert.equal(open.kind === 'booked' && open.stillOpen, executionId)
     // An order id of the venue's own, and the key beside it.
-    assert.equal(await moved({ partnerOrderId: 'c', key: orderOf(1).replace('test:', '') }), 4)
+    const made = await book(world, { partnerOrderId: 'c', key: orderOf(1).replace('test:', ''), usd: '5' })
+    assert.ok(made.kind === 'booked')
+    assert.deepEqual([made.schedule?.trancheIndex, made.stillOpen], [4, null])
     assert.equal(await unitsOf(world), 4)
     world.setClock(plus(T0, 23 * HOUR_MS + 50 * MINUTE_MS))
     await tick(world, '60000')
