@@ -6,7 +6,7 @@ import type { Dispute } from '../../core/clock.ts'
 import type { Price } from '../../core/money.ts'
 import { FIRST_VOLATILITY, observe, REACH_MS, type Volatility } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Instant } from '../../core/time.ts'
+import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import { PASS_GAPS_SEEN } from '../../core/window.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
 import {
@@ -39,7 +39,11 @@ const BEGIN = query<TickRow>(
   ({ databaseBytes }) => `${insertInto('ticks', { database_bytes: databaseBytes })} returning tick_id, at`,
 )
 const FORGET_PASSES = query('delete from ticks where tick_id <= :before')
-const FORGET_EVENTS = query('delete from webhook_events where tick_id <= :before')
+const FORGET_EVENTS = query('delete from webhook_events where tick_id between 1 and :before')
+/** Those of sandboxes have numbers below zero. One that nobody has claimed may be of an advance that is under way. */
+const FORGET_SANDBOX_EVENTS = query(
+  'delete from webhook_events where tick_id < 0 and (claimed_at is not null or created_at < :before)',
+)
 const TIMES = query<{ at: bigint }>(
   `select at from ticks where tick_id <= coalesce(cast(:tick_id as bigint), tick_id)
    order by tick_id desc limit :limit`,
@@ -97,6 +101,7 @@ export const createPassNotes = (
           passOf(tx, tick),
           tx.run(FORGET_PASSES, { before }),
           tx.run(FORGET_EVENTS, { before }),
+          tx.run(FORGET_SANDBOX_EVENTS, { before: plus(real, -DAY_MS) }),
         )
         return known
       },
