@@ -71,11 +71,17 @@ const failsAnyway = new Set<string>()
 const passes = new Set<string>()
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
-const testsThatRun = await measureTests(copyTree(), tests, program, {
-  list: join(ROOT, 'dist/mutants-tests.json'),
-  made: digestOf([...program]),
-  limitMs,
-})
+// A server takes long to start: of its tests, the contract comes first, and the others after all the rest.
+const testsThatRun = await measureTests(
+  copyTree(),
+  tests.filter((file) => !needsServer(file)),
+  program,
+  {
+    list: join(ROOT, 'dist/mutants-tests.json'),
+    made: digestOf([...program]),
+    limitMs,
+  },
+)
 const bugs = byChance()
 let number = 0
 await Promise.all(Array.from({ length: options.jobs }, work))
@@ -224,17 +230,17 @@ function restore({ file }: Planted, tree: string): void {
 }
 
 /**
- * The tests that run the place of a bug, in the order in which they are worth to be run: some quick ones with the
- * contract of its store, the others in one process, and then what starts the executable, which is built anew for it.
+ * The tests that run the place of a bug, in the order in which they are worth to be run: the contract of its store,
+ * quick ones, the others in one process, then what starts the executable, which is built anew for it, and a server.
  */
 function nearest({ file, offset }: Planted): { isQuick: boolean; tests: string[]; args: Args }[] {
   const isStore = file.startsWith('src/store/')
   const contract = CONTRACT[file.includes('/postgres/') ? 'postgres' : 'sqlite']
-  const near = testsThatRun(file, offset).filter((test) => isStore || !needsServer(test))
-  const first = near.filter((test) => isStore && test === contract)
+  const near = testsThatRun(file, offset)
+  const first = isStore && (needsServer(contract) || near.includes(contract)) ? [contract] : []
   const rest = near.filter((test) => !first.includes(test))
   const alone = rest.filter(isAlone)
-  const others = rest.filter((test) => !alone.includes(test))
+  const others = [...rest.filter((test) => !isAlone(test)), ...(isStore ? [CONTRACT.postgres] : [])]
   const stages = [first, alone.slice(0, QUICKEST), alone.slice(QUICKEST), others]
   return stages
     .map((tests) => ({ isQuick: tests !== others, tests, args: runOf(tests) }))
@@ -244,7 +250,7 @@ function nearest({ file, offset }: Planted): { isQuick: boolean; tests: string[]
 /** Tests that only need the program run in one process, which begins at once; the others as `npm test` has them. */
 function runOf(files: readonly string[]): Args {
   const isOne = files.length > 0 && files.every(isAlone)
-  return [...(isOne ? IN_ONE_PROCESS : ['test/run.ts']), '--test-reporter=tap', ...files]
+  return [...(isOne ? IN_ONE_PROCESS : ['test/run.ts', '--test-reporter=tap']), ...files]
 }
 
 function isAlone(file: string): boolean {

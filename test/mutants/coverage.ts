@@ -19,12 +19,11 @@ type Source = { text: string; importers: readonly string[] }
 
 /** What node gets before the names of tests that share one process. */
 export const IN_ONE_PROCESS = [
-  ...['untracked-promises', 'no-exit'].flatMap((name) => [
-    '--import',
-    new URL(`../support/${name}.ts`, import.meta.url).href,
-  ]),
+  '--import',
+  import.meta.resolve('../support/preload.ts'),
   '--test',
   '--test-isolation=none',
+  '--test-reporter=tap',
 ]
 
 /**
@@ -63,7 +62,9 @@ export async function measureTests(
 async function measure(tree: string, test: string, limitMs: number): Promise<Measured> {
   const folder = mkdtempSync(join(tree, '../tmp/coverage-'))
   const begun = performance.now()
-  await runNode(tree, [...IN_ONE_PROCESS, test], limitMs, undefined, { NODE_V8_COVERAGE: folder })
+  const variables = { NODE_V8_COVERAGE: folder }
+  const { output } = await runNode(tree, [...IN_ONE_PROCESS, test], limitMs, undefined, variables)
+  if (!/^ *ok \d+/m.test(output)) throw new Error(`no test of ${test} passes: ${output}`)
   const ms = Math.round(performance.now() - begun)
   const ran = new Map<string, Uint8Array>()
   for (const file of globSync('*.json', { cwd: folder }))
