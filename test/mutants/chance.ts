@@ -71,17 +71,12 @@ const failsAnyway = new Set<string>()
 const passes = new Set<string>()
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
-// A server takes long to start: of its tests, the contract comes first, and the others after all the rest.
-const testsThatRun = await measureTests(
-  copyTree(),
-  tests.filter((file) => !needsServer(file)),
-  program,
-  {
-    list: join(ROOT, 'dist/mutants-tests.json'),
-    made: digestOf([...program]),
-    limitMs,
-  },
-)
+// What a test does in other processes is not measured.
+const testsThatRun = await measureTests(copyTree(), tests.filter(isAlone), program, {
+  list: join(ROOT, 'dist/mutants-tests.json'),
+  made: digestOf([...program]),
+  limitMs,
+})
 const bugs = byChance()
 let number = 0
 await Promise.all(Array.from({ length: options.jobs }, work))
@@ -151,16 +146,14 @@ function shown(lines: string): string {
 }
 
 async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by: string }> {
-  const onServer = bug.file.includes('/postgres/')
   const near = nearest(bug)
-  // Tests without a server see nothing of what is only on one.
-  const others = tests.filter(
-    (file) => !near.some((stage) => stage.tests.includes(file)) && !needsServer(file),
-  )
-  const all = runOf(onServer ? ['--store', 'postgres'] : others)
+  const isStore = bug.file.startsWith('src/store/')
+  // Tests without a server see nothing of what is only on one; and some of what both stores share is for a server.
+  const others = tests.filter((file) => !near.flat().includes(file) && !needsServer(file))
+  const onServer = bug.file.includes('/postgres/')
+  const all = runOf(onServer ? ['--store', 'postgres'] : [...others, ...(isStore ? [CONTRACT.postgres] : [])])
   const passedOver = new Set(failsAnyway)
-  const stages = options.near ? near.filter((stage) => stage.isQuick) : [...near, { args: all }]
-  for (const { args } of stages) {
+  for (const args of [...near.map(runOf), ...(options.near ? [] : [all])]) {
     for (;;) {
       plant(bug, tree)
       const found = await failureOf(tree, args, passedOver)
@@ -229,22 +222,14 @@ function restore({ file }: Planted, tree: string): void {
   writeFileSync(join(tree, file), sources.get(file) ?? '')
 }
 
-/**
- * The tests that run the place of a bug, in the order in which they are worth to be run: the contract of its store,
- * quick ones, the others in one process, then what starts the executable, which is built anew for it, and a server.
- */
-function nearest({ file, offset }: Planted): { isQuick: boolean; tests: string[]; args: Args }[] {
-  const isStore = file.startsWith('src/store/')
-  const contract = CONTRACT[file.includes('/postgres/') ? 'postgres' : 'sqlite']
+/** What is worth to be run first: the contract of its store, then the tests that run its place, the quickest first. */
+function nearest({ file, offset }: Planted): string[][] {
   const near = testsThatRun(file, offset)
-  const first = isStore && (needsServer(contract) || near.includes(contract)) ? [contract] : []
-  const rest = near.filter((test) => !first.includes(test))
-  const alone = rest.filter(isAlone)
-  const others = [...rest.filter((test) => !isAlone(test)), ...(isStore ? [CONTRACT.postgres] : [])]
-  const stages = [first, alone.slice(0, QUICKEST), alone.slice(QUICKEST), others]
-  return stages
-    .map((tests) => ({ isQuick: tests !== others, tests, args: runOf(tests) }))
-    .filter((stage) => stage.tests.length > 0)
+  const contract = CONTRACT[file.includes('/postgres/') ? 'postgres' : 'sqlite']
+  const isItsOwn = file.startsWith('src/store/') && (needsServer(contract) || near.includes(contract))
+  const rest = near.filter((test) => test !== contract)
+  const stages = [isItsOwn ? [contract] : [], rest.slice(0, QUICKEST), rest.slice(QUICKEST)]
+  return stages.filter(({ length }) => length > 0)
 }
 
 /** Tests that only need the program run in one process, which begins at once; the others as `npm test` has them. */
