@@ -6,13 +6,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { openStore } from '../../src/store/postgres/open.ts'
-import {
-  type Connection,
-  connect,
-  lacksAcknowledged,
-  type ServerState,
-  UNKNOWN,
-} from '../../src/store/postgres/server/connection.ts'
+import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
+import { lacksAcknowledged, type ServerState, UNKNOWN } from '../../src/store/postgres/server/lost-writes.ts'
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import { query } from '../../src/store/statement.ts'
