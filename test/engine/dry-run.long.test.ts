@@ -134,31 +134,6 @@ test('a dry run says what fires and why, at a price and without one, and across 
   })
 })
 
-test('a dry run knows that it is late itself: the failsafe begins as early as for the tick', async (t) => {
-  const service = await serviceWith(t)
-  for (const hours of [0, 6]) {
-    at(service, hours)
-    await rehearseThenPass(service, '60000')
-  }
-  // The gaps are 6 and 12 hours with this pass and only 6 without it: twice the second-longest reaches back to noon.
-  at(service, 18)
-  assert.deepEqual(triggers(await rehearseThenPass(service, '60000')), ['failsafe'])
-})
-
-test('a dry run takes no lock from a tick and leaves it no trace: ticks without it end the same', async (t) => {
-  const [watched, alone] = [await serviceWith(t), await serviceWith(t)]
-  for (const [i, price] of ['60000', '59000', undefined, '58000', '62000'].entries()) {
-    for (const service of [watched, alone]) at(service, i * 5)
-    await rehearse(watched, price)
-    await rehearse(watched, '1')
-    await watched.tick(price)
-    await alone.tick(price)
-  }
-  const ofBoth = await Promise.all([watched, alone].map(async (one) => (await executions(one)).map(saidOf)))
-  assert.ok((ofBoth[0] ?? []).length > 3)
-  assert.deepEqual(ofBoth[0], ofBoth[1])
-})
-
 test('a dry run with plans of every size, at any times and prices, is what the tick then does', async (t) => {
   const step = fc.record({
     afterMs: fc.oneof(

@@ -6,6 +6,7 @@ import { MINUTE_MS } from '../../src/core/time.ts'
 import { createDriver } from '../../src/store/sqlite/driver.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { createMonitoringStore } from '../../src/store/sqlite/monitoring.ts'
+import { shell } from '../levers/steps.ts'
 import { isOnServer } from '../support/database.ts'
 import { fill, T0 } from '../support/service.ts'
 import { startMonitored } from './monitored.ts'
@@ -67,6 +68,29 @@ test('metrics: webhooks by status and by their last result', async (t) => {
   assert.equal(value('tranche_webhooks{environment="test",last_result="failed",status="paused"}'), 1)
   assert.equal(value('tranche_webhooks_paused'), 0, 'a test environment sets off no alarm')
   assert.ok(!has(series), 'what is gone is not shown')
+})
+
+test('a hold shows in status and in the metrics until it is released', async (t) => {
+  const service = await startMonitored(t)
+  await service.issueKey('bolt', 'test')
+  const seen = async () => {
+    const { partners, by_partner } = JSON.parse(await shell(service, ['status', '--json']))
+    const words = (await shell(service, ['status'])).match(/^partners +(.*)$/m)?.[1]
+    const { value } = await service.samples()
+    const held = (slug: string) => value(`tranche_partner_held{partner="${slug}"}`)
+    return [
+      partners.held,
+      by_partner.map((one: { held: boolean }) => one.held),
+      words,
+      held('acme'),
+      held('bolt'),
+    ]
+  }
+  assert.deepEqual(await seen(), [0, [false, false], '2 active, 0 disabled', 0, 0])
+  await shell(service, ['partner', 'hold', 'acme'])
+  assert.deepEqual(await seen(), [1, [true, false], '2 active, 0 disabled, 1 held (acme)', 1, 0])
+  await shell(service, ['partner', 'release', 'acme'])
+  assert.deepEqual(await seen(), [0, [false, false], '2 active, 0 disabled', 0, 0])
 })
 
 test('metrics: a database that cannot be read leaves out what it alone knows', async (t) => {

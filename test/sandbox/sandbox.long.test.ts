@@ -215,49 +215,6 @@ test('the stops of a minute are one in a large environment, and nothing fires be
 // Start dates: whatever a partner, an operator and time do to a plan, it buys nothing before the start_date that the
 // API answers.
 
-/** The restarts of a plan that one request can ask for. */
-const RESTARTS: Record<string, (bench: Bench, id: string) => Promise<unknown>> = {
-  'another amount': (bench, id) => plan(bench, id, id, { amount_usd: '90.00' }),
-  'another frequency': (bench, id) => plan(bench, id, id, { frequency: 'weekly' }),
-  'another amount, start_date null': (bench, id) =>
-    plan(bench, id, id, { amount_usd: '90.00', start_date: null }),
-  'paused and activated': async (bench, id) => {
-    await plan(bench, id, id, { status: 'paused' })
-    await plan(bench, id, id, { status: 'active' })
-  },
-  'user disabled and linked, plan activated': async (bench, id) => {
-    await setUser(bench, id, 'disabled')
-    await setUser(bench, id, 'linked')
-    await plan(bench, id, id, { status: 'active' })
-  },
-  'smart timing off and on': async (bench, id) => {
-    await plan(bench, id, id, { smart_timing_enabled: false })
-    await plan(bench, id, id, { smart_timing_enabled: true })
-  },
-}
-
-test('a plan that has not begun buys nothing, however it is restarted, and then begins on its date', async (t) => {
-  const bench = await startBench(t)
-  const acme = await bench.tenant('acme', 'test')
-  const ids = Object.keys(RESTARTS)
-  for (const [id, restart] of Object.entries(RESTARTS)) {
-    await link(bench, id)
-    const made = await plan(bench, id, id, { start_date: formatInstant(plus(T0, 3 * DAY_MS)) })
-    await restart(bench, id)
-    assert.equal((await plan(bench, id, id)).start_date, made.start_date, id)
-    await assert.rejects(bench.fire(acme, id), { code: 'sandbox_refused' }, id)
-  }
-  assert.equal((await bench.tick(LOW_PRICE)).executionsCreated, 0)
-  await bench.goAhead(acme, 3 * DAY_MS - 1, LOW_PRICE)
-  for (const id of ids) assert.deepEqual(await executionsOf(bench, id), [], id)
-  await bench.goAhead(acme, 1, LOW_PRICE)
-  for (const id of ids) {
-    assert.equal((await executionsOf(bench, id)).length, 1, id)
-    assert.equal((await windowsOf(bench, id)).at(-1)?.start, plus(T0, 3 * DAY_MS), id)
-  }
-  await assertSound(bench)
-})
-
 type StartStep =
   | { kind: 'send'; body: Record<string, unknown>; startsIn: number | null | undefined }
   | { kind: 'user'; status: string }

@@ -3,8 +3,6 @@
 import { once } from 'node:events'
 import { writeSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { price } from '../../src/core/money.ts'
-import { runPass } from '../../src/engine/pass.ts'
 import { machine } from '../../src/machine.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
@@ -23,23 +21,6 @@ const VERBS: Record<string, () => Promise<void>> = {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(argument))
     db.exec('rollback')
     db.close()
-  },
-
-  /** A pass whose price comes only when stdin ends. */
-  async slow() {
-    const store = await open()
-    const pass = await runPass({
-      store,
-      machine,
-      observe: async () => {
-        say('observing')
-        process.stdin.resume()
-        await once(process.stdin, 'end')
-        return { price: { price: price('60000'), source: 'test' }, testimony: 'none' }
-      },
-    })
-    say(JSON.stringify({ created: pass?.executionsCreated }))
-    await store.close()
   },
 
   /** A pass that stops forever inside its transaction, at the third tranche it fires. */

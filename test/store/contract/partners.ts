@@ -256,6 +256,19 @@ export const partnerContract: Contract = {
       [(await store.readPlan(acme, 'p1'))?.held, (await store.readPlan(bolt, 'p1'))?.held],
       [true, false],
     )
+    for (const more of [
+      { partnerPlanId: 'new' },
+      { status: 'paused' },
+      { status: 'active', amount: usd('60') },
+    ] as const)
+      await sendPlan(store, acme, more)
+    world.advance(60_000)
+    assert.equal(
+      (await tick(world, '1')).plansEvaluated,
+      1,
+      'nor does a plan that is new, changed or woken fire',
+    )
+    await sendPlan(store, acme, { partnerPlanId: 'new', status: 'cancelled' })
     await change({ held: false, minTranche: usd('25') })
     const [held, free] = await store.findPlans('p1')
     assert.deepEqual([held?.schedule?.floor, free?.schedule?.floor], [usd('25'), usd('5')])
