@@ -28,6 +28,12 @@ test('an operator, a number, a truth and a not are changed, one at a time', () =
   ])
 })
 
+test('what makes no difference is left alone: a fallback for the compiler, the order of two for the later one', () => {
+  assert.deepEqual(made('const a = b[c] ?? 0'), [])
+  assert.deepEqual(made('const a = later(b, c)'), [])
+  assert.deepEqual(made("const SQL = 'select 1 from plans p limit 1'", OF_STORE), [])
+})
+
 test('arguments are swapped, and statements dropped that give nothing to others', () => {
   assert.deepEqual(made('const a = f(b, c.d)'), ['const a = f(c.d, b)'])
   assert.deepEqual(made('function f() { g(); return h() }'), ['function f() { ; return h() }'])
