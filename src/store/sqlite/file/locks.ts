@@ -47,10 +47,15 @@ function ensureFile(file: string): () => void {
   return refuseOther
 }
 
+/** A release counts once: by the second one, the lock may be somebody else's. */
 function hold(file: string, free: () => void): () => void {
+  let isHeld = true
   heldHere.add(file)
   return () => {
-    if (heldHere.delete(file)) free()
+    if (!isHeld) return
+    isHeld = false
+    heldHere.delete(file)
+    free()
   }
 }
 
