@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { type Execution, idempotencyKey, LEASE_MS } from '../../../src/core/execution.ts'
-import { price, usd } from '../../../src/core/money.ts'
+import { price, type Usd, usd } from '../../../src/core/money.ts'
 import { SANDBOX_OFFSET_MAX_MS, type Tenant, WIPE_ROWS_MAX } from '../../../src/core/partner.ts'
 import {
   DAY_MS,
@@ -260,6 +260,25 @@ export const sandboxContract: Contract = {
     await sendPlan(store, acme)
     assert.equal((await tick(world, '60000')).executionsCreated, 1)
     assert.deepEqual([acmeLive.environment, bolt.environment], ['live', 'test'])
+  },
+
+  'a reset ends the count of reports that were not kept, with those that were': async ({
+    store,
+    acme,
+    bolt,
+  }) => {
+    const unknown = 'exec_0199a7d0c0007000800000000000beef' as Execution['executionId']
+    for (const tenant of [acme, bolt]) {
+      // More dollars than the ledger's integers hold: it is only counted.
+      for (const amount of [(2n ** 63n) as Usd, usd('12')])
+        await store.keepUnknownFill(tenant, unknown, filled(amount, `o${amount}`))
+    }
+    await store.resetSandbox(acme, AUDIT)
+    const warnings = await store.findWarnings('test')
+    assert.deepEqual(
+      warnings.map(({ kind, tenant }) => [kind, tenant?.partnerSlug]),
+      [['late_fills', 'bolt']],
+    )
   },
 
   'a key wipes a bounded number of rows, an operator any number': async (world) => {
