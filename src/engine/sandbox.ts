@@ -124,17 +124,19 @@ async function nextStep(
   return Math.min(byMs, reached + CADENCE_MS, stop - from)
 }
 
+/** Adds each page to `total` once it is stored: the next one may fail. */
 async function visit({ store, tenant, wakeUpId }: Walk, { due, byMs, decide }: Visit, total: PassCounts) {
   const first = { wakeUpId, planIds: due.slice(0, STOP_PAGE_PLANS), decisions: decide }
-  const pages = [await store.moveSandbox(tenant, byMs, first)]
+  add(total, await store.moveSandbox(tenant, byMs, first))
   for (let from = STOP_PAGE_PLANS; from < due.length; from += STOP_PAGE_PLANS) {
-    pages.push(await store.changeDuePlans(wakeUpId, due.slice(from, from + STOP_PAGE_PLANS), decide))
+    add(total, await store.changeDuePlans(wakeUpId, due.slice(from, from + STOP_PAGE_PLANS), decide))
   }
-  for (const page of pages) {
-    total.plansEvaluated += page.plansEvaluated
-    total.executionsCreated += page.executionsCreated
-    total.windowsRolled += page.windowsRolled
-  }
+}
+
+function add(total: PassCounts, page: PassCounts): void {
+  total.plansEvaluated += page.plansEvaluated
+  total.executionsCreated += page.executionsCreated
+  total.windowsRolled += page.windowsRolled
 }
 
 type FireOptions = Pick<AdvanceOptions, 'store' | 'machine' | 'tenant' | 'price' | 'audit'>

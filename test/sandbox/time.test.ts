@@ -86,6 +86,19 @@ test('an advance writes few plans at a time, because live calls wait for each wr
   await assertSound(bench)
 })
 
+test('an advance that fails among the plans of one instant tells what the others have fired', async (t) => {
+  const bench = await startBench(t)
+  const acme = await withPlan(bench)
+  for (let i = 0; i < STOP_PAGE_PLANS; i++) await sendPlan(bench.store, acme, { partnerPlanId: `more-${i}` })
+  const store: Store = { ...bench.store, changeDuePlans: () => Promise.reject(new Error('a damaged row')) }
+  const { machine } = machineAt(bench.now())
+  const options = { store, machine, tenant: acme, price: price(PRICE), audit: AUDIT, onProgress: () => {} }
+  const told: number[] = []
+  const onEnd = async ({ executionsCreated }: { executionsCreated: number }) => told.push(executionsCreated)
+  await assert.rejects(advanceSandbox({ ...options, byMs: HOUR_MS, onEnd }), /a damaged row/)
+  assert.deepEqual(told, [STOP_PAGE_PLANS])
+})
+
 test('the same prices at the same times fire the same tranches as the scheduler would', async (t) => {
   const [bench, ticked] = [await startBench(t), await startBench(t)]
   const acme = await withPlan(bench, { frequency: 'weekly', amount_usd: '500.00' })
