@@ -353,7 +353,9 @@ export function creditOf(
     const of = earlier.length === 0 ? 'its net amount' : 'what earlier credit notes have left of it'
     throw new Problem(
       'invoice_conflict',
-      `${invoice.number} can be credited with 0.01 to ${formatUsd(left)}, ${of}.`,
+      left === 0n
+        ? `${invoice.number} has been credited in full: nothing is left of it.`
+        : `${invoice.number} can be credited with 0.01 to ${formatUsd(left)}, ${of}.`,
     )
   }
   const after = (left - net) as Usd

@@ -5,8 +5,10 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import {
   chooseTier,
+  creditOf,
   feesOf,
   feeWeight,
+  type Issued,
   setTier,
   shareOut,
   statementOf,
@@ -271,4 +273,35 @@ test('a tier is not set for a month that is over', () => {
     code: 'month_closed',
     message: '2026-01 is over; a change can start in 2026-02 or later.',
   })
+})
+
+test('a credit beyond what is left of its invoice is refused with the limits, or with why there are none', () => {
+  const issued = (number: string, net: string, corrects: string | null = null): Issued => ({
+    number,
+    partnerSlug: 'acme',
+    month: '2026-10',
+    corrects,
+    issuedAt: 0 as Instant,
+    net: usd(net),
+    tax: usd('0'),
+    details: number,
+  })
+  const refusal = (earlier: readonly Issued[]): string => {
+    const asked = { earlier, net: usd('50.01'), tax: null, details: 'another' }
+    try {
+      creditOf(issued('R-1', '50.00'), asked)
+    } catch (error) {
+      return (error as Error).message
+    }
+    return 'credited'
+  }
+  assert.equal(refusal([]), 'R-1 can be credited with 0.01 to 50.00, its net amount.')
+  assert.equal(
+    refusal([issued('R-2', '20.00', 'R-1')]),
+    'R-1 can be credited with 0.01 to 30.00, what earlier credit notes have left of it.',
+  )
+  assert.equal(
+    refusal([issued('R-2', '20.00', 'R-1'), issued('R-3', '30.00', 'R-1')]),
+    'R-1 has been credited in full: nothing is left of it.',
+  )
 })
