@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HOUR_MS } from '../../src/core/time.ts'
+import { formatInstant, HOUR_MS } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { succeed as answered, assertSound, confirmPath, sendFirst } from '../http/steps.ts'
 import { command, shell } from '../levers/steps.ts'
@@ -205,7 +205,9 @@ test('what is missing in the ledger is named with the command that books it, whi
   const argv = words.replaceAll("'lost 1'", 'lost_1').split(' ')
   await shell(
     service,
-    argv.map((word) => word.replace('lost_1', 'lost 1').replace('WHY', 'from their books')),
+    argv.map((word) =>
+      word.replace('lost_1', 'lost 1').replace('TIME', formatInstant(T0)).replace('WHY', 'from their books'),
+    ),
   )
   assert.deepEqual((await compare()).findings, [])
 })
@@ -247,6 +249,12 @@ test('a purchase with its key moves its plan on, and says so; the same key once 
   await service.call('POST', confirmPath(unknown), fill('e', '1.00'))
   const accept = await command(service, ['execution', 'accept-late', unknown, '--plan', 'p', ...key(2)])
   assert.match(accept.err, /tranche 3 of its window is the next/)
+
+  // Two days later the ledger has no window, as after a restore: the rest of it will have other keys.
+  service.advance(50 * HOUR_MS)
+  const lost = await record('l', '--key', 'live:p:2026-01-07T00:00:00.000Z:0')
+  assert.match(lost.err, /^warning: .*had lost the window of this order.*book every order of that window/)
+  assert.equal((await record('m', '--at', '2026-01-06T12:00:00Z')).err, '', 'that one is over')
   await assertSound(service)
 })
 

@@ -313,7 +313,7 @@ function unknownOrder(cli: Cli, { found, tenant }: Asking): Explanation {
   ]
   const what = ['--order', order, '--usd', usdOf(theirs.usd), '--btc', btcOf(theirs.btc)]
   const fee = theirs.fee === null ? [] : ['--fee', usdOf(theirs.fee)]
-  const argv = ['tranche', 'trade', 'record', ...whose, ...what, ...fee, '--reason', 'WHY']
+  const argv = ['tranche', 'trade', 'record', ...whose, ...what, ...fee, '--at', 'TIME', '--reason', 'WHY']
   return { remark, mend: commandLine(cli.self(), argv) }
 }
 

@@ -61,6 +61,7 @@ import {
   printList,
   renderFields,
   renderTable,
+  warn,
 } from '../terminal.ts'
 
 type ListOptions = {
@@ -477,14 +478,19 @@ export const keyOption = () =>
 
 /** What a booked purchase means for the tranche that comes next. */
 export function noteSchedule(cli: Cli, booked: Booked, key: string | null): void {
-  const { schedule, stillOpen, execution } = booked
+  const { schedule, stillOpen, execution, window, isNewWindow, trade } = booked
   if (stillOpen !== null) {
     const argv = ['tranche', 'execution', 'cancel', stillOpen, '--reason', 'its order is booked']
     note(
       cli,
       `Execution ${stillOpen} has this key, and its confirmation would be refused: end it with ${commandLine(cli.self(), argv)}`,
     )
-  } else if (schedule !== null)
+  } else if (isNewWindow && trade.recordedAt < window.end)
+    warn(
+      cli,
+      `The ledger had lost the window of this order, and what is left of it gets other keys: book every order of that window before a tick fires the rest.`,
+    )
+  else if (schedule !== null)
     note(
       cli,
       `The tranche of this order is not delivered again: tranche ${schedule.trancheIndex} of its window is the next.`,
