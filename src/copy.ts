@@ -2,7 +2,8 @@
 // named.
 
 import { createHash } from 'node:crypto'
-import { REPORTS, textOf } from './billing/export.ts'
+import { REPORTS } from './billing/columns.ts'
+import { textOf } from './billing/export.ts'
 import { periodOf } from './core/month.ts'
 import type { Partner } from './core/partner.ts'
 import { Problem } from './core/problem.ts'

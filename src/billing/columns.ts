@@ -1,9 +1,15 @@
-// The columns of the reports, which are also the members of the billing answers; their totals; and CSV. The columns are
-// frozen, because partners file the checksums of closed months. A new column makes a new version of the report, under a
-// name of its own.
+// The reports and their columns, which are also the members of the billing answers; their totals; and CSV. The columns
+// are frozen, because partners file the checksums of closed months. A new column makes a new version of the report,
+// under a name of its own.
 
 import { btc, formatBtc, formatUsd, type Usd, usd } from '../core/money.ts'
 import type { ReportColumn } from '../core/partner-report.ts'
+
+export const REPORTS = ['summary', 'users', 'trades', 'adjustments', 'invoices'] as const
+export type ReportKind = (typeof REPORTS)[number]
+/** The partners report is of no single month: it adds all of them up. */
+export const ALL_REPORTS = [...REPORTS, 'partners'] as const
+export type AnyReport = (typeof ALL_REPORTS)[number]
 
 export const SUMMARY_COLUMNS = [
   'partner_slug',

@@ -9,6 +9,7 @@ import type { AdjustmentLine, TenantFilter, TradeLine } from '../store/store.ts'
 import {
   ADJUSTMENT_COLUMNS,
   type AdjustmentColumn,
+  type AnyReport,
   BOM,
   type CsvColumn,
   columnsOf,
@@ -19,6 +20,7 @@ import {
   type InvoiceColumn,
   PARTNER_COLUMNS,
   type PartnerColumn,
+  type ReportKind,
   type Row,
   SUMMARY_COLUMNS,
   type SummaryColumn,
@@ -37,11 +39,6 @@ import {
   sumsByTenant,
   userLineJson,
 } from './statement.ts'
-
-export const REPORTS = ['summary', 'users', 'trades', 'adjustments', 'invoices'] as const
-export type ReportKind = (typeof REPORTS)[number]
-/** The partners report is of no single month: it adds all of them up. */
-type AnyReport = ReportKind | 'partners'
 
 /** Few, because a page is in memory at once, and its read should be short. */
 const ROWS_PER_PAGE = 250

@@ -2,7 +2,7 @@
 // both must have said the same, byte for byte.
 
 import { isDeepStrictEqual } from 'node:util'
-import { REPORTS } from '../../src/billing/export.ts'
+import { REPORTS } from '../../src/billing/columns.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Deed, deedOf } from './action.ts'
 import { judge, type OpenStage, resolvable } from './life.ts'

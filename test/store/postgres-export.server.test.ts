@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { REPORTS } from '../../src/billing/export.ts'
+import { REPORTS } from '../../src/billing/columns.ts'
 import type { Execution } from '../../src/core/execution.ts'
 import { creditOf, type Issued, type Series } from '../../src/core/fees.ts'
 import { acceptLate, adjust } from '../../src/core/late-fill.ts'

@@ -1,6 +1,7 @@
 // billing: what a month costs, shown, exported, invoiced and proved.
 
 import { Command, Option } from 'commander'
+import { ALL_REPORTS } from '../../billing/columns.ts'
 import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { monthOf } from '../../core/time.ts'
@@ -94,11 +95,7 @@ function addReconcile(cli: Cli, billing: Command): void {
 function addExport(cli: Cli, billing: Command): void {
   scoped(addMonthOptions(billing.command('export')))
     .description('write one month or several as CSV, JSON or a journal, to stdout or a file')
-    .addOption(
-      new Option('--report <report>', 'what to write')
-        .choices(['summary', 'users', 'trades', 'adjustments', 'invoices', 'partners'])
-        .default('summary'),
-    )
+    .addOption(new Option('--report <report>', 'what to write').choices(ALL_REPORTS).default('summary'))
     .addOption(
       new Option('--format <format>', 'how, by default csv; with --json to stdout, json').choices([
         'csv',

@@ -2,7 +2,8 @@
 
 import { createHash } from 'node:crypto'
 import type { H3Event } from 'h3'
-import { type Reading, type ReportKind, textOf } from '../../billing/export.ts'
+import type { ReportKind } from '../../billing/columns.ts'
+import { type Reading, textOf } from '../../billing/export.ts'
 import { invoiceOf, pageOf } from '../../billing/invoice.ts'
 import { HTML } from '../../billing/invoice-print.ts'
 import { isMonth, periodOf } from '../../core/month.ts'

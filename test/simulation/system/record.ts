@@ -1,8 +1,8 @@
 // All that the program has on record, line by line, read through the store.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { csvHeader, csvRow } from '../../../src/billing/columns.ts'
-import { EXPORTS, type ReportKind } from '../../../src/billing/export.ts'
+import { csvHeader, csvRow, type ReportKind } from '../../../src/billing/columns.ts'
+import { EXPORTS } from '../../../src/billing/export.ts'
 import { idempotencyKey } from '../../../src/core/execution.ts'
 import { isUsable } from '../../../src/core/key.ts'
 import { type FixedPeriod, periodOf } from '../../../src/core/month.ts'
