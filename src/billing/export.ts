@@ -47,6 +47,8 @@ export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: Te
 
 type Report = {
   columns: readonly CsvColumn[]
+  /** Whether it has a row for each line of a month: how many there are is known before they are read. */
+  isOfLines: boolean
   /**
    * Page by page, because waiting for each row would take longer than reading it. Within a page, rows are made one by
    * one.
@@ -54,13 +56,13 @@ type Report = {
   pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
 }
 
-export const EXPORTS: Record<ReportKind, Report> & { partners: Pick<Report, 'columns'> } = {
-  summary: { columns: columnsOf(SUMMARY_COLUMNS), pages: summaryPages },
-  users: { columns: columnsOf(USER_COLUMNS), pages: userPages },
-  trades: { columns: columnsOf(TRADE_COLUMNS), pages: tradePages },
-  adjustments: { columns: columnsOf(ADJUSTMENT_COLUMNS), pages: adjustmentRowPages },
-  invoices: { columns: columnsOf(INVOICE_COLUMNS), pages: invoicePages },
-  partners: { columns: columnsOf(PARTNER_COLUMNS) },
+export const EXPORTS: Record<ReportKind, Report> & { partners: Omit<Report, 'pages'> } = {
+  summary: { columns: columnsOf(SUMMARY_COLUMNS), isOfLines: false, pages: summaryPages },
+  users: { columns: columnsOf(USER_COLUMNS), isOfLines: false, pages: userPages },
+  trades: { columns: columnsOf(TRADE_COLUMNS), isOfLines: true, pages: tradePages },
+  adjustments: { columns: columnsOf(ADJUSTMENT_COLUMNS), isOfLines: false, pages: adjustmentRowPages },
+  invoices: { columns: columnsOf(INVOICE_COLUMNS), isOfLines: false, pages: invoicePages },
+  partners: { columns: columnsOf(PARTNER_COLUMNS), isOfLines: false },
 }
 
 async function* summaryPages({

@@ -10,7 +10,7 @@ import {
   totalOf,
   withTotal,
 } from '../../billing/columns.ts'
-import { type Form, type Reading, sumsOfPartners, textOf } from '../../billing/export.ts'
+import { EXPORTS, type Form, type Reading, sumsOfPartners, textOf } from '../../billing/export.ts'
 import { type OrderLine, orderLineJson, orderPages } from '../../billing/invoice.ts'
 import { type ReconciledMonth, reconcile } from '../../billing/reconcile.ts'
 import { bill, statementJson } from '../../billing/statement.ts'
@@ -322,7 +322,7 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
   // Rows on the screen show the progress; a bar between them would spoil both.
   const screen = output === null && cli.streams.out.isTTY
   const watched = cli.streams.err.isTTY && !screen
-  const total = watched && options.report === 'trades' ? await countLines(reading) : 0
+  const total = watched && EXPORTS[options.report].isOfLines ? await countLines(reading) : 0
   const progress = watched ? createProgress(cli.streams, () => 'exporting') : null
   let rows = 0
   const chunks = (async function* () {

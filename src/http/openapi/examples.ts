@@ -6,6 +6,7 @@ import { tooMuchToWipe } from '../../core/partner.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
 import { NO_EXECUTION, TESTS_PER_MINUTE } from '../../core/webhook.ts'
 import type { ErrorCode, ValidationDetail } from '../error-codes.ts'
+import { fillBody, noFillBody } from '../executions.ts'
 import { PAGE_MAX } from '../fields.ts'
 import { BODY_BYTES_MAX } from '../request.ts'
 
@@ -111,7 +112,8 @@ const ANSWERS: Record<string, (usual: Json, whole: Json) => Examples> = {
   }),
   Trades: (usual) => {
     const [trade] = usual.trades as Json[]
-    const nothing = { usd_amount: null, btc_amount: null, execution_price: null, partner_fee_usd: null }
+    const ofFills = Object.keys(fillBody.shape).filter((name) => !(name in noFillBody.shape))
+    const nothing = Object.fromEntries(ofFills.map((name) => [name, null]))
     const failed = { ...trade, partner_order_id: 'order-2', status: 'failed', ...nothing, executed_at: null }
     return {
       page: {
