@@ -328,6 +328,8 @@ function createConnections(options: Options): Connections {
     watch(server) {
       server.maxConnections = connectionsMax
       server.timeout = stallMs
+      const stalls = setInterval(createStallCheck(connections), stallMs).unref()
+      server.on('close', () => clearInterval(stalls))
       server.on('drop', () => turnAway(`all ${connectionsMax} connections are taken`))
       server.on('connection', comeIn)
       if (isTls) server.on('secureConnection', speakHttp)
@@ -350,6 +352,25 @@ function createConnections(options: Options): Connections {
     endAll() {
       for (const socket of sockets) socket.destroy()
     },
+  }
+}
+
+type Moved = Pick<Socket, 'bytesRead' | 'bytesWritten' | 'writableLength'>
+
+/**
+ * Ends the connections that have sent something since the last check, and taken nothing of an answer: what they send
+ * puts off the timeout that ends the silent ones.
+ */
+function createStallCheck(connections: ReadonlyMap<Socket, unknown>): () => void {
+  const seen = new WeakMap<Socket, Moved>()
+  return () => {
+    for (const socket of connections.keys()) {
+      const before = seen.get(socket)
+      const { bytesRead, bytesWritten, writableLength } = socket
+      seen.set(socket, { bytesRead, bytesWritten, writableLength })
+      const tookNone = before?.bytesWritten === bytesWritten && before.writableLength === writableLength
+      if (writableLength > 0 && tookNone && before.bytesRead !== bytesRead) socket.destroy()
+    }
   }
 }
 

@@ -311,6 +311,38 @@ test('of the calls sent ahead on one connection so many are answered at a time, 
   client.socket.destroy()
 })
 
+for (const [what, start, more] of [
+  ['empty lines', '\r\n', '\r\n'],
+  ['a head by the byte', '\r\nGET / HTTP/1.1\r\nX: ', 'x'],
+  ['what is not HTTP', '\r\nNOT HTTP\r\n\r\n', 'x'],
+  ['bytes after its last call', 'Connection: close\r\n\r\n', 'x'],
+] as const)
+  test(`a client that takes nothing of its answers is ended although it goes on sending ${what}`, async (t) => {
+    const url = await answerAtLength(t, 500)
+    const client = await converse(url)
+    client.socket.pause().write(`GET / HTTP/1.1\r\nHost: x\r\n${start}`)
+    assert.ok(await isCutOff(t, client, more), 'it was cut off')
+  })
+
+/** A server whose answers are longer than what the system holds for a connection. */
+async function answerAtLength(t: TestContext, stallMs: number): Promise<string> {
+  const options = { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid, stallMs }
+  const listener = await listenOn({ fetch: () => new Response('a'.repeat(16 * MIB)) }, options)
+  t.after(() => Promise.all([listener.close(), listener.end()]))
+  return listener.url
+}
+
+/** Sends `more` again and again: only a failed write tells a client that reads nothing that it was cut off. */
+async function isCutOff(t: TestContext, { socket }: Conversation, more: string) {
+  const again = setInterval(() => socket.write(more), 100)
+  t.after(() => {
+    clearInterval(again)
+    socket.destroy()
+  })
+  const failed = new Promise<boolean>((resolve) => socket.once('error', () => resolve(true)))
+  return Promise.race([failed, wait(5_000, false)])
+}
+
 test('a client that takes nothing of its answers is ended; one that takes them slowly is not', async (t) => {
   const stallMs = 1_500
   const options = { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid, stallMs }
