@@ -285,7 +285,7 @@ function feedDown({ scheduler, feed, price }: Vitals, now: Instant): Vital | nul
   return {
     kind: 'feed_down',
     subject: `price feed ${feed.name}`,
-    message: `gives no price (${reason}) for ${spellSpan(now - since)}, since ${formatInstant(since)}; ${consequence}${byClock}`,
+    message: `has given no price for ${spellSpan(now - since)}, since ${formatInstant(since)} (${reason}); ${consequence}${byClock}`,
     next: nextOfFeed(feed),
   }
 }

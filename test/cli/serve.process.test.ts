@@ -408,6 +408,12 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     // On this machine, a health check asks whatever the certificate is for.
     const url = served.url.replace('127.0.0.1', 'localhost')
     assert.equal((await runHere(['health', '--url', url])).out, 'ok\n')
+    const env = { TRANCHE_PORT: new URL(url).port, TRANCHE_TLS_CERT: 'c.pem' }
+    assert.equal(
+      (await finish(t, ['health'], { cwd, env })).out,
+      'ok\n',
+      'with the settings of the service alone',
+    )
     const first = await shown()
     write('c.pem', 'k.pem')
     assert.equal(await shown(), first, 'not before it is told')

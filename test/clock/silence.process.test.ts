@@ -90,7 +90,7 @@ suite('silence is seen within one status', { concurrency: 2 }, () => {
     const message = messageOf(findings, 'feed_down')
     assert.match(
       message,
-      /^gives no price \(.*\) for 1 d 11 h 59 min.*the newest price is 1 d 12 h.* too old to go by/,
+      /^has given no price for 1 d 11 h 59 min.* \(.*\); the newest price is 1 d 12 h.* too old to go by/,
     )
     const { out } = await shop.run(at, 'status')
     assert.match(out, new RegExp(`^price +64,250.50 USD, 1 d 12 h .*old.*; feed ${origin} is down$`, 'm'))

@@ -196,7 +196,7 @@ test('a feed is down from the first pass without a price; what that leads to dep
   assert.deepEqual(kinds({ feed: { name: 'median', askedAt: NOW, down: null } }), [])
   assert.match(
     message(null),
-    /^gives no price \(HTTP 503\) for 1 min, since .*; there is no price at all, so tranches fire by the clock$/,
+    /^has given no price for 1 min, since \S+ \(HTTP 503\); there is no price at all, so tranches fire by the clock$/,
   )
   assert.match(message(priced(PRICE_LIVE_MS - 1)), /the newest price is 20 min old$/)
   assert.match(message(priced(PRICE_LIVE_MS)), /20 min old, too old to go by, so tranches fire by the clock$/)

@@ -172,7 +172,7 @@ export function healthCommand(cli: Cli): Command {
   return new Command('health')
     .description('ask a running serve whether it is up, or ready; exits 0 or 1')
     .option('--ready', 'ask whether it can do its work; while it waits for its database, it cannot')
-    .option('--url <url>', 'where it answers (default: this machine, plain HTTP)')
+    .option('--url <url>', 'where it answers (default: this machine; HTTPS if TRANCHE_TLS_CERT is set)')
     .addOption(
       new Option('--port <number>', 'its port on this machine')
         .env('TRANCHE_PORT')
@@ -191,7 +191,9 @@ export function healthCommand(cli: Cli): Command {
 }
 
 function addressOf({ url, port }: HealthOptions): URL {
-  const address = URL.parse(url ?? `http://127.0.0.1:${port}`)
+  // The settings are those of serve, which answers no plain HTTP where they name a certificate.
+  const scheme = process.env.TRANCHE_TLS_CERT === undefined ? 'http' : 'https'
+  const address = URL.parse(url ?? `${scheme}://127.0.0.1:${port}`)
   if (address?.protocol === 'http:' || address?.protocol === 'https:') return address
   throw new Problem('usage', `${url} is not an http or https address.`)
 }
