@@ -346,7 +346,7 @@ export function creditOf(
   if (same)
     throw new Problem(
       'invoice_conflict',
-      `${same.number} has credited ${formatUsd(net)} for the same reason already: give another reason if it is to be credited again.`,
+      `${same.number} has already credited ${formatUsd(net)} for the same reason: give another reason to credit it again.`,
     )
   const left = (invoice.net - earlier.reduce((sum, one) => sum + one.net, 0n)) as Usd
   if (net <= 0n || net > left) {

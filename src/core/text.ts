@@ -102,6 +102,8 @@ export function unreadable(file: string, error: unknown): Problem {
   const { code, message } = error as { code?: unknown; message: string }
   if (MISSING.includes(String(code))) return noFile(file)
   if (code === 'EISDIR') return new Problem('bad_file', `${file} is a folder, not a file.`)
+  if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
+    return new Problem('bad_file', `${file} is not UTF-8 text: save it as UTF-8.`)
   return new Problem('bad_file', `Cannot read ${file}: ${message}`)
 }
 

@@ -115,7 +115,12 @@ const common = {
 const outcome = { description: 'What became of it.' }
 const when = {
   executed_at: datetime()
-    .meta(describe('When it was filled; by default now.', '2026-01-05T00:00:30Z'))
+    .meta(
+      describe(
+        'When it was filled, or failed; a fill without it has the time of its report.',
+        '2026-01-05T00:00:30Z',
+      ),
+    )
     .nullish(),
 }
 export const fillBody = z.object({

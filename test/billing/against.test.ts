@@ -281,7 +281,10 @@ test('what cannot be read exactly is refused with its line', async (t) => {
     ['"order"x,usd\n', /line 1: something follows the quote/],
     [`partner_slug,${HEAD}bolt,A-1,1,1\n`, /line 2: partner_slug is "bolt", not acme/],
     [`environment,${HEAD}test,A-1,1,1\n`, /line 2: environment is "test", not live/],
-    [Buffer.from([...Buffer.from(HEAD), 0x41, 0xff, 0x0a]), /orders\.csv/],
+    [
+      Buffer.from([...Buffer.from(HEAD), 0x41, 0xff, 0x0a]),
+      /orders\.csv is not UTF-8 text: save it as UTF-8\.$/,
+    ],
   ]
   for (const [text, message] of cases) {
     const { code, err } = await against(office, text)

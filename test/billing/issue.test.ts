@@ -183,7 +183,7 @@ test('a credit note names the invoice that it corrects, and an index has both, b
       'R-2026-0001',
       '1000.01',
       5,
-      /R-2027-01 has credited 1000\.01 for the same reason already: give another reason if it is to be/,
+      /R-2027-01 has already credited 1000\.01 for the same reason: give another reason to credit it again/,
     ],
     ['R-2027-01', '1.00', 5, /R-2027-01 is a credit note/],
     ['R-2026-0009', '1.00', 4, /Invoice R-2026-0009 not found/],

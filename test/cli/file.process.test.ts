@@ -283,7 +283,7 @@ if (canBeOthers()) {
       assert.equal(status, 1, stderr)
       assert.match(
         stderr,
-        /^error: \S+made\.db cannot be written: the folder \S+ belongs to root \(mode 755\), and this user may not write in it; run .*\n$/,
+        /^error: \S+made\.db cannot be written: the folder \S+ belongs to root \(mode 755\), and this user may not write in it; name another file, or run .*\n$/,
       )
     }
   })

@@ -418,7 +418,7 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     write('c.pem', 'k.pem')
     assert.equal(await shown(), first, 'not before it is told')
     served.child.kill('SIGHUP')
-    const renewed = JSON.parse(await served.line('new connections get another one'))
+    const renewed = JSON.parse(await served.line('new connections get the new one'))
     const second = await shown()
     assert.notEqual(second, first)
     const { sha256, names, serial, not_after: until, changed } = renewed

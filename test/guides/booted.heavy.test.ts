@@ -161,10 +161,10 @@ test('the hook of the guide has a renewed certificate shown, and a pair that doe
     'no finding',
     '0',
     'info SIGHUP: there is no certificate to read again',
-    'warn SIGHUP: the certificate was read again, and new connections get another one; it ends soon',
+    'warn SIGHUP: the certificate was read again, and new connections get the new one; it ends soon',
     'error SIGHUP: the certificate stays as it was',
-    'warn SIGHUP: the certificate was read again, and new connections get another one; it ends soon',
-    'info SIGHUP: the certificate was read again, and new connections get another one',
+    'warn SIGHUP: the certificate was read again, and new connections get the new one; it ends soon',
+    'info SIGHUP: the certificate was read again, and new connections get the new one',
   ])
 })
 

@@ -194,7 +194,7 @@ const SETTINGS = [
 function addIssue(cli: Cli, billing: Command): void {
   billing
     .command('issue')
-    .description('give the invoices of a month that is final their numbers, once and for all')
+    .description('number the invoices of a month that is final, once and for all')
     .addOption(monthOption().makeOptionMandatory())
     .option('--partner <slug>', 'only of this partner', slug)
     .requiredOption(...SETTINGS)

@@ -229,7 +229,7 @@ export async function issueInvoices(cli: Cli, store: Store, options: IssueOption
   if (!period.final)
     throw new Problem(
       'invoice_conflict',
-      `${month} can still change: an invoice is of a month that is final.`,
+      `${month} can still change: only a month that is final can be invoiced.`,
     )
   const drawn: ToIssue[] = []
   const unbilled: string[] = []

@@ -361,7 +361,7 @@ async function textsOf(
   if (running)
     throw new Problem(
       'usage',
-      `${running.month} can still change, and what is booked should not: a journal is of months that are final.`,
+      `${running.month} can still change, and what is booked should not: only months that are final have a journal.`,
     )
   const noTaxAccount = (): never => {
     throw wrong('accounts.tax is missing, and there is tax')

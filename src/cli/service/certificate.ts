@@ -154,7 +154,7 @@ export function showCertificate({ log, listener, options, clock, host, onShown }
         const now = show(certificate.cert)
         const changed = before?.sha256 !== now.sha256
         const what = changed
-          ? 'SIGHUP: the certificate was read again, and new connections get another one'
+          ? 'SIGHUP: the certificate was read again, and new connections get the new one'
           : 'SIGHUP: the certificate was read again, and is the one that was shown before'
         noteShown(log, now, clock(), what, { changed })
       } catch (err) {

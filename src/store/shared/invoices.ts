@@ -87,7 +87,7 @@ export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
       if (closed?.closed !== 1n)
         throw new Problem(
           'invoice_conflict',
-          `${month} can still change: an invoice is of a month that is final.`,
+          `${month} can still change: only a month that is final can be invoiced.`,
         )
       const of = { partnerSlug: slug, month, corrects: null, issuedAt: real, ...drawn }
       return { issued: yield* add(tx, of, { series, entryOf }), isNew: true }

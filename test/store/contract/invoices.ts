@@ -148,7 +148,7 @@ export const invoiceContract: Contract = {
       const first = await credit(store, 'R-007', '1.00')
       const refusal = (of: Issued, amount: string) => ({
         code: 'invoice_conflict',
-        message: `${of.number} has credited ${amount} for the same reason already: give another reason if it is to be credited again.`,
+        message: `${of.number} has already credited ${amount} for the same reason: give another reason to credit it again.`,
       })
       await assert.rejects(credit(store, 'R-007', '1.00'), refusal(first, '1.00'))
       for (const [number, amount, reason] of [

@@ -75,7 +75,7 @@ export function refuseClosedFolder(file: string): void {
   if (!isDenied(folder, constants.W_OK | constants.X_OK)) return
   throw new Problem(
     'bad_file',
-    `${file} cannot be written: the folder ${folder} belongs to ${ownerOf(folder)}, and this user may not write in it; ${runAs(folder)}${orAsRoot(folder)}.`,
+    `${file} cannot be written: the folder ${folder} belongs to ${ownerOf(folder)}, and this user may not write in it; name another file, or ${runAs(folder)}${orAsRoot(folder)}.`,
   )
 }
 
