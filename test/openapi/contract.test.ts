@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import createClient, { type Middleware } from 'openapi-fetch'
-import { FIRES_PER_MINUTE } from '../../src/cli/service/sandbox-desk.ts'
+import { WAKE_UPS_PER_MINUTE } from '../../src/cli/service/sandbox-desk.ts'
 import { WIPE_ROWS_MAX } from '../../src/core/partner.ts'
 import { register, TESTS_PER_MINUTE } from '../../src/core/webhook.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'
@@ -206,9 +206,10 @@ suite('the contract', () => {
     await refuse(service, 409, 'POST', at('/advance'), { by: '1d' })
     await end()
     await service.store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', 's', now))
-    for (let n = 0; n < FIRES_PER_MINUTE; n++)
+    for (let n = 0; n < WAKE_UPS_PER_MINUTE; n++)
       await service.call('POST', at('/fire'), { partner_plan_id: 'x' })
     await refuse(service, 429, 'POST', at('/fire'), { partner_plan_id: 'x' })
+    await refuse(service, 429, 'POST', at('/advance'), { by: '1d' })
   })
 
   test('confirmations', async (t) => {

@@ -1,7 +1,7 @@
 // The sandbox over HTTP: what a test key may do with the time and the data of its own environment, and nobody else.
 
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { createSandboxDesk } from '../../src/cli/service/sandbox-desk.ts'
 import { price } from '../../src/core/money.ts'
 import { formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
@@ -238,27 +238,60 @@ test('an advance that ends early wakes its partner for what it has fired', async
   assert.deepEqual(sent, [await madeIn(service)])
 })
 
-test('only so many tranches are fired within a minute as wake an address', async (t) => {
+/** A desk of which a tenant may have its webhook woken twice a minute. */
+async function withFewWakeUps(t: TestContext) {
   const service = await withPlan(await startService(t))
-  const { machine } = machineAt(T0)
-  const limits = { firesPerMinute: 2 }
-  const desk = deskOf(service.store, machine, limits)
   const tenant = await service.store.findTenant('acme', 'test')
   assert.ok(tenant)
-  const fire = () => desk.fire(tenant, 'p1', price('64000'))
+  const desk = deskOf(service.store, machineAt(T0).machine, { wakeUpsPerMinute: 2 })
+  return {
+    service,
+    tenant,
+    fire: () => desk.fire(tenant, 'p1', price('64000')),
+    advance: (byMs: number) => desk.advance(tenant, byMs, price('64000')),
+  }
+}
+
+const isTooMany = (error: unknown): boolean =>
+  error instanceof Refusal &&
+  error.status === 429 &&
+  /^([1-9]|[1-5]\d|60)$/.test(error.headers['retry-after'] ?? '')
+
+test('only so many tranches are fired within a minute as wake an address', async (t) => {
+  const { service, fire } = await withFewWakeUps(t)
   // Nobody is woken without a webhook.
   for (let i = 0; i < 3; i += 1) assert.equal((await fire()).webhooks_sent, 0)
   await withWebhook(service)
   for (let i = 0; i < 2; i += 1) assert.equal((await fire()).webhooks_sent, 1)
   const before = await madeIn(service)
-  await assert.rejects(
-    fire(),
-    (error) =>
-      error instanceof Refusal &&
-      error.status === 429 &&
-      /^([1-9]|[1-5]\d|60)$/.test(error.headers['retry-after'] ?? ''),
-  )
+  await assert.rejects(fire(), isTooMany)
   assert.deepEqual([before, await madeIn(service)], [5, 5], 'nothing was fired')
+})
+
+test('only so many advances within a minute wake an address, and the fires count with them', async (t) => {
+  const { service, advance, fire } = await withFewWakeUps(t)
+  await withWebhook(service)
+  assert.equal((await advance(24 * HOUR_MS)).webhooks_sent, 1)
+  // Those that fire nothing wake nobody.
+  for (let i = 0; i < 3; i += 1) assert.equal((await advance(1)).executions_created, 0)
+  assert.equal((await fire()).webhooks_sent, 1)
+  const before = await lookAt(service)
+  await assert.rejects(advance(24 * HOUR_MS), isTooMany)
+  await assert.rejects(fire(), isTooMany)
+  assert.deepEqual(await lookAt(service), before, 'the clock has not moved')
+})
+
+test('a webhook that is registered during the calls does not get round the limit', async (t) => {
+  const { service, tenant, advance, fire } = await withFewWakeUps(t)
+  const { store } = service
+  const meanwhile = async <T>(work: () => Promise<T>): Promise<T> => {
+    const [done] = await Promise.all([work(), withWebhook(service)])
+    await store.deleteWebhook(tenant)
+    return done
+  }
+  const fired = await meanwhile(() => Promise.all([fire(), fire(), fire(), fire()]))
+  assert.deepEqual(new Set(fired.map(({ webhooks_sent }) => webhooks_sent)), new Set([0]))
+  for (let i = 0; i < 2; i += 1) assert.equal((await meanwhile(() => advance(24 * HOUR_MS))).webhooks_sent, 0)
 })
 
 test('an advance that takes too long ends at a step, and then others get their turn', async (t) => {

@@ -18,8 +18,8 @@ const ANSWER_AFTER_MS = 5 * SECOND_MS
 /** How long an advance may go on. One sandbox moves at a time, and the others want their turn. */
 export const ADVANCE_MAX_MS = 10 * MINUTE_MS
 
-/** How often a key may have its webhook woken within a minute by firing: its address may be somebody else's. */
-export const FIRES_PER_MINUTE = 60
+/** How often a partner may have its webhook woken within a minute: its address may be somebody else's. */
+export const WAKE_UPS_PER_MINUTE = 60
 
 type DeskOptions = {
   store: Store
@@ -28,42 +28,42 @@ type DeskOptions = {
   log: Log
   answerAfterMs?: number
   advanceMaxMs?: number
-  firesPerMinute?: number
+  wakeUpsPerMinute?: number
 }
 
 /** `stop` ends an advance that is under way at its next step: the clock then stands where it has come. */
 export type OpenDesk = SandboxDesk & { stop: () => Promise<void> }
 
 export function createSandboxDesk(options: DeskOptions): OpenDesk {
-  const { store, machine, deliver, log } = options
+  const { store, machine, log } = options
   const { answerAfterMs = ANSWER_AFTER_MS, advanceMaxMs = ADVANCE_MAX_MS } = options
-  const spendFire = createFireLimit(options.firesPerMinute ?? FIRES_PER_MINUTE)
+  const startWaking = createWaking(options)
   /** By tenant, where its advance is going to. */
   const advancing = new Map<number, { to: string; ended: Promise<unknown> }>()
   let isStopping = false
 
-  const wake = (passId: number, executionsCreated: number): Promise<Woken> =>
-    wakePartners(
-      { passId, executionsCreated },
-      { store, deliver: async () => deliver, warn: (message, fields) => log.warn(fields, message) },
-    )
-
   async function advance(caller: Caller, byMs: number, price: Price | null): Promise<AdvancedJson> {
     const endsAt = performance.now() + advanceMaxMs
-    const advanced = await advanceSandbox({
-      store,
-      machine,
-      tenant: caller,
-      byMs,
-      price,
-      audit: entryOf(caller, 'sandbox.advance', { by_ms: byMs, price_usd: price && formatPrice(price) }),
-      onProgress: () => {
-        if (isStopping) throw new EndsEarly('the service stops')
-        if (performance.now() >= endsAt) throw new EndsEarly('it has taken too long')
-      },
-      onEnd: ({ wakeUpId, executionsCreated }) => wake(wakeUpId, executionsCreated),
-    })
-    return advancedJson(caller, advanced, await wake(advanced.wakeUpId, advanced.executionsCreated))
+    const waking = await startWaking(caller)
+    try {
+      const advanced = await advanceSandbox({
+        store,
+        machine,
+        tenant: caller,
+        byMs,
+        price,
+        audit: entryOf(caller, 'sandbox.advance', { by_ms: byMs, price_usd: price && formatPrice(price) }),
+        onProgress: () => {
+          if (isStopping) throw new EndsEarly('the service stops')
+          if (performance.now() >= endsAt) throw new EndsEarly('it has taken too long')
+        },
+        onEnd: ({ wakeUpId, executionsCreated }) => waking.send(wakeUpId, executionsCreated),
+      })
+      const woken = await waking.send(advanced.wakeUpId, advanced.executionsCreated)
+      return advancedJson(caller, advanced, woken)
+    } finally {
+      waking.end()
+    }
   }
 
   return {
@@ -105,14 +105,14 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
     async fire(caller, partnerPlanId, price) {
       const detail = { partner_plan_id: partnerPlanId, price_usd: price && formatPrice(price) }
       const audit = entryOf(caller, 'sandbox.fire', detail)
-      if ((await store.findWebhook(caller))?.status === 'active') spendFire(caller.tenantId)
+      const waking = await startWaking(caller)
       const made = await fireInSandbox(partnerPlanId, { store, machine, tenant: caller, price, audit }).catch(
         (error) => {
           // As every other route says it: what a call sent is not repeated to it.
           throw error instanceof Problem && error.code === 'plan_not_found' ? notFound('plan') : error
         },
       )
-      return firedJson(caller, partnerPlanId, made.fired, await wake(made.wakeUpId, 1))
+      return firedJson(caller, partnerPlanId, made.fired, await waking.send(made.wakeUpId, 1))
     },
 
     reset: async (caller) =>
@@ -136,22 +136,56 @@ function unlessEarly(error: unknown): null {
 const after = (ms: number): Promise<null> =>
   new Promise((resolve) => setTimeout(() => resolve(null), ms).unref())
 
-/** Counts the fires of each tenant that wake somebody. Throws a Refusal: 429. */
-function createFireLimit(perMinute: number): (tenantId: number) => void {
-  const fires = new Map<number, number[]>()
+/** The wake-ups of one call. */
+type Waking = {
+  send: (passId: number, executionsCreated: number) => Promise<Woken>
+  /** If nothing was sent, the call does not count. */
+  end: () => void
+}
+
+/** Lets a call wake its partner. Throws a Refusal: 429, when others did so too often. */
+function createWaking({ store, deliver, log, wakeUpsPerMinute = WAKE_UPS_PER_MINUTE }: DeskOptions) {
+  const take = createWakeUpLimit(wakeUpsPerMinute)
+  return async (caller: Caller): Promise<Waking> => {
+    // A webhook that is registered from here on is not woken by this call: that would be a way round the limit.
+    const isActive = (await store.findWebhook(caller))?.status === 'active'
+    const giveBack = isActive ? take(caller.tenantId) : null
+    let hasWoken = false
+    return {
+      async send(passId, executionsCreated) {
+        if (giveBack === null || executionsCreated === 0) return { sent: 0, failed: 0 }
+        hasWoken = true
+        const warn = (message: string, fields: object): void => log.warn(fields, message)
+        return wakePartners({ passId, executionsCreated }, { store, deliver: async () => deliver, warn })
+      },
+      end() {
+        if (!hasWoken) giveBack?.()
+      },
+    }
+  }
+}
+
+/** Counts the calls of each tenant that wake somebody. What it returns takes one back. Throws a Refusal: 429. */
+function createWakeUpLimit(perMinute: number): (tenantId: number) => () => void {
+  const taken = new Map<number, number[]>()
   return (tenantId) => {
     const now = performance.now()
-    const lately = (fires.get(tenantId) ?? []).filter((at) => at > now - MINUTE_MS)
+    const lately = (taken.get(tenantId) ?? []).filter((at) => at > now - MINUTE_MS)
     const [oldest = now] = lately
     if (lately.length >= perMinute)
       throw new Refusal(
         'rate_limited',
-        `At most ${perMinute} tranches a minute are fired where a webhook is active.`,
+        `At most ${perMinute} calls a minute fire tranches where a webhook is active.`,
         {
           'retry-after': String(Math.ceil((oldest + MINUTE_MS - now) / SECOND_MS)),
         },
       )
-    fires.set(tenantId, [...lately, now])
+    taken.set(tenantId, [...lately, now])
+    return () => {
+      const counted = taken.get(tenantId) ?? []
+      const mine = counted.indexOf(now)
+      if (mine >= 0) counted.splice(mine, 1)
+    }
   }
 }
 

@@ -416,6 +416,13 @@ export const SANDBOX_REFUSAL: readonly RefusalExample[] = [
   refusal('route_not_found', 'switched_off', 'The operator has switched these routes off', 'Not Found'),
 ]
 
+const TOO_MANY_WAKE_UPS = refusal(
+  'rate_limited',
+  'too_many_wake_ups',
+  'Each wakes your webhook; wait as long as Retry-After says',
+  'At most 60 calls a minute fire tranches where a webhook is active.',
+)
+
 export const SANDBOX_REFUSALS = {
   advance: [
     refusal(
@@ -433,6 +440,7 @@ export const SANDBOX_REFUSALS = {
     refusal('validation_failed', 'bad_span', 'Not a whole number and a unit', [
       wrong('value_error', ['body', 'by'], 'Value error, by must be written as in 12h or 30d'),
     ]),
+    TOO_MANY_WAKE_UPS,
   ],
   fire: [
     refusal('plan_not_found', 'unknown_plan', 'No such plan in this environment', 'Plan not found.'),
@@ -442,12 +450,7 @@ export const SANDBOX_REFUSALS = {
       'The plan is paused, or has nothing left to buy with',
       'Plan plan-1 fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.',
     ),
-    refusal(
-      'rate_limited',
-      'too_many_fires',
-      'Each wakes your webhook; wait as long as Retry-After says',
-      'At most 60 tranches a minute are fired where a webhook is active.',
-    ),
+    TOO_MANY_WAKE_UPS,
   ],
   reset: [
     refusal(

@@ -38,6 +38,8 @@ export type Operation = {
 const SAFE = 'Safe to retry.'
 const READS = `It only reads: nothing is delivered, and no lease begins. ${SAFE}`
 
+const WAKING =
+  'With an active webhook, at most 60 calls a minute may fire tranches, by an advance or directly.'
 const SANDBOX = 'Only for test keys. An operator may have switched it off, and the answer is then 404.'
 
 /** Keyed by method and path, as the route table has them. */
@@ -255,7 +257,8 @@ export const OPERATIONS: Record<string, Operation> = {
     description:
       'Everything fires that falls due on the way. What takes longer than a call should is answered with done false ' +
       'and goes on; the clock then shows how far it is. It ends early when the service is stopped, and after ten ' +
-      `minutes, because one sandbox moves at a time. Not safe to retry: each call moves the clock. ${SANDBOX}`,
+      `minutes, because one sandbox moves at a time. Not safe to retry: each call moves the clock. ` +
+      `${WAKING} ${SANDBOX}`,
     answer: 'SandboxAdvanced',
     body: 'SandboxAdvance',
     refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL, ...SANDBOX_REFUSALS.advance],
@@ -265,7 +268,7 @@ export const OPERATIONS: Record<string, Operation> = {
     operationId: 'fireSandboxTranche',
     tag: 'Sandbox',
     summary: 'Fire the next tranche of a plan of your test environment',
-    description: `The clock stays where it is. Not safe to retry: each call fires a tranche. With an active webhook, 60 a minute at most. ${SANDBOX}`,
+    description: `The clock stays where it is. Not safe to retry: each call fires a tranche. ${WAKING} ${SANDBOX}`,
     answer: 'SandboxFired',
     body: 'SandboxFire',
     refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL, ...SANDBOX_REFUSALS.fire],
