@@ -323,3 +323,12 @@ test('thousands of orders are compared each with its own, and none is larger tha
   assert.equal(refused.code, 1)
   assert.match(refused.err, /The amounts of one order add up to more than any purchase/)
 })
+
+test('coins for no dollars, or dollars for no coins, are an order that is missing', async (t) => {
+  const office = await october(t)
+  const told = await against(office, `${EQUAL}Z-8,0,0.001\nZ-9,5,0\n`)
+  assert.deepEqual(brief(told), [
+    ['missing_here', 'Z-8', 6],
+    ['missing_here', 'Z-9', 7],
+  ])
+})

@@ -238,6 +238,20 @@ export const deliveryContract: Contract = {
     assert.deepEqual([idsOf(rest.executions), rest.remaining], [ids.slice(4), 0])
   },
 
+  'a poll is handed the oldest, though one of them was delivered after those around it': async (world) => {
+    const { store, acme } = world
+    const [first = '', second = '', third = ''] = await tranches(world, 3)
+    await poll(store, acme, 1)
+    world.advance(MINUTE_MS)
+    assert.deepEqual(idsOf(await poll(store, acme, 1)), [second])
+    world.advance(LEASE_MS - MINUTE_MS)
+    assert.deepEqual(idsOf(await poll(store, acme)), [first, third])
+    world.advance(2 * MINUTE_MS)
+    assert.deepEqual(idsOf(await poll(store, acme)), [second])
+    world.advance(LEASE_MS)
+    assert.deepEqual(idsOf(await poll(store, acme, 2)), [first, second])
+  },
+
   'what a poll leaves is counted through all that begins and ends an execution': async (world) => {
     const { store, acme } = world
     const ids = await tranches(world, 7)
