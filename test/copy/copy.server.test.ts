@@ -465,9 +465,9 @@ test('a database on a server that somebody uses is not replaced, and a sealed on
 
   await on(url, 'copy', '--to', beside('moved.db'), '--seal')
   await on(url, 'backup', beside('sealed.db'))
-  assert.equal((await refused(beside('sealed.db'), 'tick', '--price', '1')).code, 'database_sealed')
+  assert.equal((await refused(beside('sealed.db'), 'tick', '--price', '60000')).code, 'database_sealed')
   await on(url, 'restore', beside('sealed.db'), '--force')
-  assert.equal((await refused(url, 'tick', '--price', '1')).code, 'database_sealed')
+  assert.equal((await refused(url, 'tick', '--price', '60000')).code, 'database_sealed')
   await on(url, 'restore', beside('before.db'), '--force')
   assert.match(await on(url, 'tick', '--price', '60000', '--json'), /"stands_still":true/)
   await on(url, 'restore', '--resume')

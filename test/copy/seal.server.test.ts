@@ -248,7 +248,7 @@ suite('seal', { concurrency: 2 }, () => {
     assert.deepEqual([exit, code], [5, 'database_sealed'])
     assert.match(message, /--force/)
     await on(file, 'restore', beside('sealed.db'), '--force')
-    assert.equal((await refused(file, 'tick', '--price', '1')).code, 'database_sealed')
+    assert.equal((await refused(file, 'tick', '--price', '60000')).code, 'database_sealed')
     assert.match(await on(file, 'audit'), /database\.restore/)
     await on(file, 'restore', beside('before.db'), '--force')
     assert.match(await on(file, 'tick', '--price', '60000', '--json'), /"stands_still":true/)
