@@ -417,7 +417,8 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
         .replace('PLAN', '"$PLAN"')
         .replace('ORDER', '"$ORDER"')
         .replace('USD', '"$USD"')
-        .replace('BTC', '"$(btc "$USD")"')} >> /var/tmp/noise 2>&1
+        .replace('BTC', '"$(btc "$USD")"')
+        .replace('TIME', '"$(date -u +%FT%TZ)"')} >> /var/tmp/noise 2>&1
     done < <(tail -n 2 /var/tmp/venue)
     ${compare} >> /var/tmp/noise 2>&1 && say 'the books agree'
     { ${goOn.join('\n')}
