@@ -124,7 +124,7 @@ const HELP: Record<string, Help> = {
     examples: [
       'trade record --partner acme --plan plan-1 --order A-17 --usd 9.50 --btc 0.00014785 --reason "lost with the disk"',
       'trade record --partner acme --plan plan-1 --order A-17 --usd 9.50 --btc 0.00014785 --at 2026-01-31T08:00:00Z --reason "lost"',
-      'trade record --partner acme --plan plan-1 --order A-17 --usd 9.50 --btc 0.00014785 --key live:plan-1:2026-01-05T00:00:00.000Z:2 --reason "lost"',
+      'trade record --partner acme --plan plan-1 --order A-17 --usd 9.50 --btc 0.00014785 --idempotency-key live:plan-1:2026-01-05T00:00:00.000Z:2 --reason "lost"',
     ],
     exits:
       '4 there is no such plan, 5 the order is on record with other figures, or waits among the late fills.',

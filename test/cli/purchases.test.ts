@@ -215,7 +215,7 @@ test('what is missing in the ledger is named with the command that books it, whi
 test('a purchase with its key moves its plan on, and says so; the same key once more, or any other, does not', async (t) => {
   const service = await startService(t, { environment: 'live' })
   const { p: first = '' } = Object.fromEntries(await sendFirst(service, ['p']))
-  const key = (index: number) => ['--key', `live:p:2026-01-05T00:00:00.000Z:${index}`]
+  const key = (index: number) => ['--idempotency-key', `live:p:2026-01-05T00:00:00.000Z:${index}`]
   const record = (order: string, ...more: string[]) =>
     command(service, [
       'trade',
@@ -241,7 +241,7 @@ test('a purchase with its key moves its plan on, and says so; the same key once 
     new RegExp(`Execution ${first} has this key, .* execution cancel ${first} --reason `),
   )
   assert.equal((await record('c')).err, '')
-  const wrong = await record('d', '--key', 'q:2026-01-05T00:00:00.000Z:2')
+  const wrong = await record('d', '--idempotency-key', 'q:2026-01-05T00:00:00.000Z:2')
   assert.deepEqual([wrong.code, wrong.out], [2, ''])
 
   // A report that was kept has no key either.
@@ -252,7 +252,7 @@ test('a purchase with its key moves its plan on, and says so; the same key once 
 
   // Two days later the ledger has no window, as after a restore: the rest of it will have other keys.
   service.advance(50 * HOUR_MS)
-  const lost = await record('l', '--key', 'live:p:2026-01-07T00:00:00.000Z:0')
+  const lost = await record('l', '--idempotency-key', 'live:p:2026-01-07T00:00:00.000Z:0')
   assert.match(lost.err, /^warning: .*had lost the window of this order.*book every order of that window/)
   assert.equal((await record('m', '--at', '2026-01-06T12:00:00Z')).err, '', 'that one is over')
   await assertSound(service)

@@ -44,6 +44,8 @@ const SECRET = /key|secret|token|password|credential|bearer/
 /** Words of that kind that take no secret, and what the help says of them. */
 const HARMLESS: Record<string, RegExp> = {
   '--calls-per-key': /calls of one key/,
+  // Of an order: the partner has it from the instruction.
+  '--idempotency-key': /the idempotency key it was ordered under/,
   '--key-file': /<file>/,
   '--ops-token-file': /<file>/,
   '--secret-file': /<file>/,

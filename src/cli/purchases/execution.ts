@@ -422,14 +422,17 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     )
     .addOption(keyOption())
     .addOption(optionalReason('why, for anyone who looks at it later'))
-    .action(async (executionId: string, { report, plan, key, reason }: AcceptOptions) => {
+    .action(async (executionId: string, { report, plan, idempotencyKey: key, reason }: AcceptOptions) => {
       await confirmOnTerminal(cli, `Record the late fill of ${executionId}? It will be billed.`)
       await cli.withStore(async (store) => {
         const ids = { executionId, reportId: report ?? null, reason }
         const [tenant] = await store.findUnknown(executionId)
         if (tenant) return acceptOfUnknown(cli, store, tenant, { ...ids, plan, key: key ?? null })
         if (plan !== undefined || key !== undefined)
-          throw new Problem('usage', '--plan and --key are for an execution that the ledger does not know.')
+          throw new Problem(
+            'usage',
+            '--plan and --idempotency-key are for an execution that the ledger does not know.',
+          )
         const made = await store.acceptLateFill(ids, acceptLate, (_, { reportId }) =>
           auditEntry(cli, 'execution.accept-late', executionId, { report_id: reportId, reason }),
         )
@@ -467,12 +470,12 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     })
 }
 
-type AcceptOptions = { report?: number; plan?: string; key?: string; reason?: string }
+type AcceptOptions = { report?: number; plan?: string; idempotencyKey?: string; reason?: string }
 
 /** Of a purchase that the ledger does not know. */
 export const keyOption = () =>
   new Option(
-    '--key <key>',
+    '--idempotency-key <key>',
     'the idempotency key it was ordered under, if that is not the order id: its tranche is not delivered again',
   )
 

@@ -83,7 +83,7 @@ type RecordOptions = {
   usd: string
   btc: string
   fee?: string
-  key?: string
+  idempotencyKey?: string
   at?: Instant
   reason: string
 }
@@ -117,7 +117,7 @@ function addRecord(cli: Cli, trade: Command): void {
 }
 
 async function record(cli: Cli, options: RecordOptions): Promise<void> {
-  const { partner, env, plan, order, key = null, reason, at = null } = options
+  const { partner, env, plan, order, idempotencyKey: key = null, reason, at = null } = options
   const partnerFee = options.fee === undefined ? null : usd(options.fee)
   const fill = purchaseFill({
     partnerOrderId: order,
