@@ -62,7 +62,7 @@ import {
   type WriteTx,
 } from '../transaction.ts'
 import { addAudit } from './audit.ts'
-import { lockExecutions, writeWindow } from './ledger.ts'
+import { countNoUnknown, lockExecutions, writeWindow } from './ledger.ts'
 import { timeOf } from './sandboxes.ts'
 
 export const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
@@ -191,17 +191,10 @@ const UNKNOWN_TO = query<TenantRow>(
      and not exists (select 1 from executions e where e.execution_id = :execution_id)
    order by t.tenant_id`,
 )
-const COUNT_NO_UNKNOWN = query(
-  'update tenants set unkept_reports = 0 where tenant_id = :tenant and unkept_reports > 0',
-)
 
 export function* unknownTo(tx: Tx, executionId: string): Steps<Tenant[]> {
   return (yield* tx.all(UNKNOWN_TO, { execution_id: executionId })).map(tenantOf)
 }
-
-/** There is room again, and an operator has looked. */
-export const countNoUnknown = (tx: Tx, { tenantId }: Tenant): Step<unknown> =>
-  tx.run(COUNT_NO_UNKNOWN, { tenant: tenantId })
 
 function dismissUnknown(
   base: Base,

@@ -1,7 +1,8 @@
 // Parts of the transactions that write the ledger: the locks that they take, windows and the schedules that depend on
-// them, and cancelling the open executions of many plans.
+// them, cancelling the open executions of many plans, and the count of reports for which there was no room.
 
 import type { Usd } from '../../core/money.ts'
+import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
 import {
   type CloseReason,
@@ -261,3 +262,11 @@ export const lockPlanByName = (tx: Tx, named: NamedPlan): Step<unknown> =>
   tx.together(
     ...[LOCK_USER, LOCK_PLAN, LOCK_ITS_SCHEDULE, LOCK_ITS_WINDOWS].map((which) => tx.lock(which, named)),
   )
+
+const COUNT_NO_UNKNOWN = query(
+  'update tenants set unkept_reports = 0 where tenant_id = :tenant and unkept_reports > 0',
+)
+
+/** There is room again for reports of executions that are not known. */
+export const countNoUnknown = (tx: Tx, { tenantId }: Tenant): Step<unknown> =>
+  tx.run(COUNT_NO_UNKNOWN, { tenant: tenantId })

@@ -43,7 +43,6 @@ import { type Base, callOf, ofTenant, type Steps, type Times, type Tx, type Writ
 import { addAudit } from './audit.ts'
 import {
   accept,
-  countNoUnknown,
   lateFillsOf,
   latestRecordedAt,
   OF_ORDER,
@@ -52,7 +51,7 @@ import {
   TRADE,
   unknownTo,
 } from './executions.ts'
-import { lockPlans, WINDOWS, wake, writeWindow } from './ledger.ts'
+import { countNoUnknown, lockPlans, WINDOWS, wake, writeWindow } from './ledger.ts'
 
 const PLAN = query<PlanRow & { digest: bigint }>(PLAN_BY_NAME)
 const WAITING = query<{ execution_id: string; report_id: bigint }>(

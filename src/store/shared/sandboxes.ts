@@ -34,6 +34,7 @@ import {
   type WriteTx,
 } from '../transaction.ts'
 import { addAudit } from './audit.ts'
+import { countNoUnknown } from './ledger.ts'
 import type { RunPage } from './passes.ts'
 
 type Shift = { offset_ms: bigint; reported_until: bigint }
@@ -315,8 +316,6 @@ function* refuseTooMuch(tx: Tx, { tenantId, partnerSlug }: Tenant): Steps<void> 
 
 const MARK = query('update sandboxes set resetting = :resetting where tenant_id = :tenant')
 const WIPE = wipedRows(WIPED)
-/** Of its reports of executions that are not known, none is left to decide on. */
-const COUNT_NO_UNKNOWN = query('update tenants set unkept_reports = 0 where tenant_id = :tenant')
 /**
  * What a reset keeps of the executions that it removes, in this order: of each plan's name the latest start of a window
  * that had any. One that is older than every window of today, which the name's next window starts after anyway, is kept
@@ -345,11 +344,13 @@ const KEEP_USED_STARTS = [
  */
 function* wipe(
   tx: Tx,
-  { tenantId: tenant }: Tenant,
+  whose: Tenant,
   { real, also }: { real: Instant; also: readonly WipedRows[] },
 ): Steps<Wiped> {
+  const tenant = whose.tenantId
   if ((yield* tx.run(MARK, { tenant, resetting: 1 })) !== 1) throw notToWipe()
-  yield* tx.run(COUNT_NO_UNKNOWN, { tenant })
+  // Of its reports of executions that are not known, none is left to decide on.
+  yield* countNoUnknown(tx, whose)
   for (const statement of KEEP_USED_STARTS) yield* tx.run(statement, { tenant, real })
   const counts = yield* tx.together(...[...WIPE, ...also].map(({ all }) => tx.run(all, { tenant })))
   yield* tx.run(MARK, { tenant, resetting: 0 })
