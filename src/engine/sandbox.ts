@@ -56,7 +56,7 @@ export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced>
   const togetherMs = plans > EXACT_PLANS_MAX ? MINUTE_MS : 0
   const walk: Walk = { ...options, pass, from: before.now, wakeUpId, leadMs: failsafeLead([]), togetherMs }
   const total = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0, passes: 0 }
-  try {
+  const arrive = async (): Promise<Advanced> => {
     await takeThrough(walk, total)
     const to = plus(before.now, byMs)
     return {
@@ -67,13 +67,13 @@ export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced>
       price: pass.price?.price ?? null,
       leasesExpired: await store.countExpiredLeases(tenant, before.now, to),
     }
+  }
+  try {
+    return await arrive().finally(end)
   } catch (error) {
-    // First the next advance may begin: a partner may take seconds to answer.
-    await end()
+    // The next advance may begin by now: a partner may take seconds to answer.
     await options.onEnd?.({ ...total, wakeUpId })
     throw error
-  } finally {
-    await end()
   }
 }
 
