@@ -96,22 +96,23 @@ export async function restore(
   } catch (error) {
     if (error instanceof Problem) throw error
     const { code = '', message } = error as NodeJS.ErrnoException
-    const isFull = ['ENOSPC', 'EDQUOT', 'SQLITE_FULL'].includes(code)
-    const folder = dirname(file)
-    const mayBeFull = `if the disk of ${folder} is full${freeOn(folder)}, make room there; run it again`
-    const then = isFull
-      ? `make room in ${folder}${freeOn(folder)} and run it again`
-      : code.startsWith('SQLITE_IOERR')
-        ? mayBeFull
-        : 'run it again'
     throw new Problem(
       'storage_failed',
-      `The restore failed (${message}): ${then}. Until then ${file} is either the old database or all of the restored one.`,
+      `The restore failed (${message}): ${adviceFor(code, dirname(file))}. Until then ${file} is either the old database or all of the restored one.`,
     )
   } finally {
     for (const name of [aside, `${aside}-old`])
       for (const suffix of ['', ...BESIDE, '-owner', '.erasures']) rmSync(name + suffix, { force: true })
   }
+}
+
+/** What to do about a restore that failed. SQLite may call a full disk an error of the disk. */
+function adviceFor(code: string, folder: string): string {
+  if (['ENOSPC', 'EDQUOT', 'SQLITE_FULL'].includes(code))
+    return `make room in ${folder}${freeOn(folder)} and run it again`
+  if (code.startsWith('SQLITE_IOERR'))
+    return `if the disk of ${folder} is full${freeOn(folder)}, make room there; run it again`
+  return 'run it again'
 }
 
 type Names = { aside: string; kept: string }
