@@ -565,7 +565,7 @@ type Ordered = { key: string | null; fill: Pick<Fill, 'partnerOrderId'> }
 function trancheOf({ plan, environment, window }: PurchaseFacts, { key, fill }: Ordered): number | null {
   const parts = keyParts(key ?? fill.partnerOrderId, { environment, partnerPlanId: plan.partnerPlanId })
   if (key !== null && parts === null)
-    throw new Problem('usage', `${key} is no idempotency key of plan ${plan.partnerPlanId}.`)
+    throw new Problem('usage', `${key} is not an idempotency key of plan ${plan.partnerPlanId}.`)
   const isOfWindow = window !== null && parts?.windowStart === formatInstant(window.start)
   return isOfWindow ? parts.trancheIndex : null
 }

@@ -53,7 +53,7 @@ const SETTINGS = {
   tcp_keepalives_interval: SILENCE.interval,
   tcp_keepalives_count: SILENCE.count,
   default_transaction_isolation: 'read committed',
-  // A commit that somebody has cancelled says so in a warning, which a higher level would suppress (month-gate.ts).
+  // A commit that somebody has cancelled says so in a warning, which a higher level would suppress (commit.ts).
   client_min_messages: 'warning',
   // With a lower value, some numbers are read back as different ones.
   extra_float_digits: 1,
