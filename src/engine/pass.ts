@@ -1,8 +1,7 @@
 // One scheduler pass: takes the lock, reads the price, visits the plans that are due, and stores what fires.
 
 import { clockDisputed, judgeClock, type Testimony } from '../core/clock.ts'
-import type { ExecutionId } from '../core/execution.ts'
-import { nextExecutionId } from '../core/execution.ts'
+import { type ExecutionId, nextExecutionId } from '../core/execution.ts'
 import type { Price } from '../core/money.ts'
 import { livePriceOf, observe as observePrice, sigma } from '../core/price.ts'
 import { DamagedRow, Problem } from '../core/problem.ts'

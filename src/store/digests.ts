@@ -4,8 +4,7 @@
 
 import { hash } from 'node:crypto'
 import { type Adjustment, adjustmentContent } from '../core/late-fill.ts'
-import type { Report, Trade } from '../core/partner-report.ts'
-import { reportFingerprint } from '../core/partner-report.ts'
+import { type Report, reportFingerprint, type Trade } from '../core/partner-report.ts'
 import { DamagedRow } from '../core/problem.ts'
 import { type Digested, type NewRow, TABLES, type Table } from './tables.ts'
 

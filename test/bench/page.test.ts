@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { capacityOf, capacityOfServer, drawGrowth, withFigures } from './page.ts'
-import type { Report } from './report.ts'
-import { tableOf } from './report.ts'
+import { type Report, tableOf } from './report.ts'
 import type { Result } from './row.ts'
 
 const ROW: Result = {

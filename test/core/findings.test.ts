@@ -3,14 +3,17 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import type { ExecutionId } from '../../src/core/execution.ts'
-import type { DiskVitals, JobResult, PartnerVitals, Vitals } from '../../src/core/findings.ts'
 import {
+  type DiskVitals,
   DUE_LATE_MS,
   FAILED_ORDERS_MIN,
   type Finding,
   findingsOf,
+  type JobResult,
+  type PartnerVitals,
   SILENT_MAX_MS,
   VITAL_FINDINGS,
+  type Vitals,
 } from '../../src/core/findings.ts'
 import { type Price, usd } from '../../src/core/money.ts'
 import { PRICE_LIVE_MS } from '../../src/core/price.ts'

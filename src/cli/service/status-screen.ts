@@ -2,8 +2,13 @@
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { isOverdue, latenessInWords, schedulerLateness } from '../../core/clock.ts'
-import type { PartnerVitals, Vitals } from '../../core/findings.ts'
-import { type Finding, UNSPENT_DAYS, WAL_LARGE_BYTES } from '../../core/findings.ts'
+import {
+  type Finding,
+  type PartnerVitals,
+  UNSPENT_DAYS,
+  type Vitals,
+  WAL_LARGE_BYTES,
+} from '../../core/findings.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import { tenantName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'

@@ -1,8 +1,16 @@
 // A status as JSON for a script, and in words for a person.
 
 import { latenessInWords, type SchedulerFacts, schedulerLateness } from '../../core/clock.ts'
-import type { DiskVitals, FeedVitals, JobResult, PartnerVitals, Vitals } from '../../core/findings.ts'
-import { type Finding, findingsOf, UNSPENT_DAYS } from '../../core/findings.ts'
+import {
+  type DiskVitals,
+  type FeedVitals,
+  type Finding,
+  findingsOf,
+  type JobResult,
+  type PartnerVitals,
+  UNSPENT_DAYS,
+  type Vitals,
+} from '../../core/findings.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import { lostInWords, RESUME, restoredInWords } from '../../core/standstill.ts'

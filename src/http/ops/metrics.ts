@@ -3,8 +3,13 @@
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { GAPS_ALLOWED, GRACE_MS, schedulerLateness } from '../../core/clock.ts'
-import type { PartnerVitals, Vitals } from '../../core/findings.ts'
-import { type Finding, findingsOf, VITAL_FINDINGS } from '../../core/findings.ts'
+import {
+  type Finding,
+  findingsOf,
+  type PartnerVitals,
+  VITAL_FINDINGS,
+  type Vitals,
+} from '../../core/findings.ts'
 import { ENVIRONMENTS } from '../../core/partner.ts'
 import { type Instant, MINUTE_MS, SECOND_MS } from '../../core/time.ts'
 import { FAILURES_TO_PAUSE } from '../../core/webhook.ts'

@@ -2,15 +2,19 @@
 
 import { LATENESS_PASSES } from '../../core/clock.ts'
 import { type ExecutionId, RECORDED } from '../../core/execution.ts'
-import type { DiskVitals, EarlyFill, FeedVitals, PartnerVitals, UnspentWindows } from '../../core/findings.ts'
 import {
+  type DiskVitals,
   EARLY_FILL_DAYS,
   EARLY_FILL_MS,
   EARLY_FILLS_MAX,
+  type EarlyFill,
   FAILED_ORDERS_MIN,
   FEED_PASSES_SEEN,
+  type FeedVitals,
   ORDERS_SEEN_MS,
+  type PartnerVitals,
   UNSPENT_DAYS,
+  type UnspentWindows,
 } from '../../core/findings.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Environment, PartnerStatus } from '../../core/partner.ts'

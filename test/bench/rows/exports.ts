@@ -5,8 +5,7 @@ import { join } from 'node:path'
 import { isMonth, periodOf } from '../../../src/core/month.ts'
 import { formatInstant, type Instant } from '../../../src/core/time.ts'
 import { machine } from '../../../src/machine.ts'
-import type { Backend } from '../backend.ts'
-import { ours } from '../backend.ts'
+import { type Backend, ours } from '../backend.ts'
 import { type Server, startBare, startLoad, TRADES_BY_HAND } from '../helper.ts'
 import {
   cpuUsOf,
@@ -21,8 +20,7 @@ import {
   serve,
 } from '../program.ts'
 import { counted } from '../report.ts'
-import type { Figures, Row, Stage } from '../row.ts'
-import { cpuOf, median, rateTo } from '../row.ts'
+import { cpuOf, type Figures, median, type Row, rateTo, type Stage } from '../row.ts'
 import { confirmations, writeIds } from './calls.ts'
 
 const USERS = 10_000

@@ -6,8 +6,7 @@ import { join } from 'node:path'
 import { syntheticPath } from '../../../src/cli/trial/simulated-partner.ts'
 import { formatPrice, type Price } from '../../../src/core/money.ts'
 import type { Layout } from '../../support/large-database.ts'
-import type { Backend, Raw } from '../backend.ts'
-import { ours, withWal } from '../backend.ts'
+import { type Backend, ours, type Raw, withWal } from '../backend.ts'
 import { pollAll, startHelper, startLoad } from '../helper.ts'
 import type { InsideDone, InsideJob } from '../inside.ts'
 import {
@@ -22,8 +21,18 @@ import {
   tick,
 } from '../program.ts'
 import { counted } from '../report.ts'
-import type { Contestant, Figure, Figures, Row, Scale, Seen, Stage } from '../row.ts'
-import { cpuOf, percentile, rateTo } from '../row.ts'
+import {
+  type Contestant,
+  cpuOf,
+  type Figure,
+  type Figures,
+  percentile,
+  type Row,
+  rateTo,
+  type Scale,
+  type Seen,
+  type Stage,
+} from '../row.ts'
 import { confirmations, PER_COMMIT } from './calls.ts'
 
 /** Below every limit. */

@@ -9,8 +9,7 @@ import type { Store } from '../../../src/store/store.ts'
 import type { ApiRequest, Deed } from '../action.ts'
 import { type Answered, type Lines, NO_NEWS, type Seen } from '../observed.ts'
 import { createNewsReader, pull, rehearse, runOnePass } from './deeds.ts'
-import type { Access } from './place.ts'
-import { backUp, restore, resume, unseenFlip } from './place.ts'
+import { type Access, backUp, restore, resume, unseenFlip } from './place.ts'
 import { createStrands, exportText, readRecord } from './record.ts'
 
 type System = {
