@@ -29,8 +29,9 @@ import {
   type Ignored,
   ignoredMembers,
   ignoredParameters,
-  readObject,
+  objectIn,
   readQuery,
+  readText,
   tellIgnored,
   writtenAs,
 } from './request.ts'
@@ -223,7 +224,7 @@ async function answerCall(
   return outcome.text
 }
 
-/** Authenticates the caller, waits for its turn, reads the request, and calls the route's handler. */
+/** Authenticates the caller, reads the request, waits for its turn, and calls the route's handler. */
 async function handleCall(
   desk: Desk,
   event: H3Event,
@@ -238,21 +239,23 @@ async function handleCall(
   const now = desk.machine.clock()
   const authorization = event.req.headers.get('authorization')
   const caller =
-    desk.door?.facts(event.req.runtime?.node?.req) ?? (await authenticate(store, authorization, desk.judge))
+    desk.door?.facts(event.req.runtime?.node?.req) ??
+    (await authenticate(authorization, { store, judge: desk.judge }))
   const turn = admitInTurn(desk, caller, now, trail)
-  // Awaited only where it must be: a call whose turn has come must go on at once, because its time is measured
-  // (turns.ts).
-  if (turn.ready) await turn.ready
   if (isUseStale(caller, now)) desk.noteUse(store, caller)
   const route = routeFor(event.req.method, routes)
   if (route.keys === 'test' && caller.key.tenant.environment !== 'test')
     throw new Refusal('test_key_required', 'Only a test environment has a sandbox; send a test key.')
   if (event.url.search !== '') trail.ignored = ignoredParameters(route, event.url.searchParams)
   const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
+  const isOnItsWay = route.body !== null && !hasArrived(event.req)
+  const text = route.body === null ? null : await readText(event.req)
+  const ready = turn.come()
+  const hasWaited = ready !== null && (await ready)
+  // Where the database is a file, nothing is awaited from here on but what has come already: it is measured as one.
+  const body = text === null ? undefined : bodyOf(event, route, text, trail)
   // A sender may take any time for a body, and the key may have ended meanwhile.
-  const mustWait = turn.ready !== null || (route.body !== null && !hasArrived(event.req))
-  const body = await readBody(event, route, trail)
-  if (mustWait) await authenticate(store, authorization, desk.judge)
+  if (hasWaited || isOnItsWay) await authenticate(authorization, { store, judge: desk.judge, atOnce: true })
   const { machine, guard, deliver, listings } = desk
   const checked: Call<unknown> = {
     store,
@@ -302,10 +305,10 @@ function routeFor(method: string, routes: readonly Route[]): Route {
   })
 }
 
-/** Reads and checks the body of a call, and notes which members are ignored, even when the rest is refused. */
-async function readBody(event: H3Event, route: Route, trail: Trail): Promise<unknown> {
+/** Checks the body of a call, and notes which members are ignored, even when the rest is refused. */
+function bodyOf(event: H3Event, route: Route, text: string, trail: Trail): unknown {
   if (!route.body) return undefined
-  const json = await readObject(event.req)
+  const json = objectIn(text, event.req)
   trail.ignored = [...trail.ignored, ...ignoredMembers(route, json)]
   return checkBody(json, route.body)
 }

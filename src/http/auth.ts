@@ -32,15 +32,16 @@ const INVALID_KEY = new Refusal('key_invalid', 'Invalid API key.')
 /** The key in a header, well formed or not; null when the header has none. */
 const keyIn = (header: string | null): string | null => HEADER.exec(header ?? '')?.[1] ?? null
 
+type Finding = { store: Pick<KeyStore, 'findKey'>; judge: Judge; atOnce?: boolean }
+
 /** Resolves a key to its partner and environment. Throws a Refusal with 401, and what `judge` throws. */
 export async function authenticate(
-  store: Pick<KeyStore, 'findKey'>,
   header: string | null,
-  judge: Judge,
+  { store, judge, atOnce = false }: Finding,
 ): Promise<KeyFacts> {
   const key = keyIn(header)
   if (key === null) throw NO_KEY
-  const facts = isWellFormedKey(key) ? await store.findKey(keyHash(key)) : null
+  const facts = isWellFormedKey(key) ? await store.findKey(keyHash(key), { atOnce }) : null
   if (facts === null) throw INVALID_KEY
   judge(facts)
   return facts

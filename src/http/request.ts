@@ -88,9 +88,8 @@ export async function readText(request: H3Event['req']): Promise<string> {
   return decode(await readBytes(request))
 }
 
-/** Reads a JSON object. Throws a Refusal: 413, 415, 400 (not UTF-8), 422. */
-export async function readObject(request: H3Event['req']): Promise<object> {
-  const text = await readText(request)
+/** The JSON object that a body holds. Throws a Refusal: 422. */
+export function objectIn(text: string, request: H3Event['req']): object {
   if (text.trim() === '') throw invalid([{ type: 'missing', loc: ['body'], msg: 'Field required' }])
   const json = parseJson(text, request)
   if (json === null || typeof json !== 'object' || Array.isArray(json)) {

@@ -177,7 +177,11 @@ export interface ExecutionStore {
 export type NewKey = KeyTerms & { keyId: string; sha256: string; prefix: string; lastFour: string }
 
 export interface KeyStore {
-  findKey(sha256: string): Promise<KeyFacts | null>
+  /**
+   * Look-ups that arrive in one turn of the event loop are made together, in the next one. `atOnce` makes one at once,
+   * where the database is a file.
+   */
+  findKey(sha256: string, how?: { atOnce: boolean }): Promise<KeyFacts | null>
   markKeyUsed(tenant: Tenant, keyId: string): Promise<void>
   addKey(key: NewKey, audit: AuditEntry): Promise<ApiKey>
   /** Changes a key, and adds another in the same transaction when a rotation asks for it. Throws key_not_found. */

@@ -35,6 +35,7 @@ type Ask = { method: string; path: string; body?: unknown }
 const FLOODS: Record<string, Ask> = {
   'GET /me': { method: 'GET', path: '/partner/v1/me' },
   'GET /executions/due': { method: 'GET', path: '/partner/v1/executions/due' },
+  'GET /executions': { method: 'GET', path: '/partner/v1/executions?limit=500' },
   'GET /billing/monthly': { method: 'GET', path: '/partner/v1/billing/monthly?month=2026-01' },
   'POST /users': { method: 'POST', path: '/partner/v1/users', body: USER },
   'PATCH /users': { method: 'PATCH', path: '/partner/v1/users/crowd', body: { status: 'disabled' } },

@@ -5,6 +5,10 @@ import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { CALLS_PER_TURN, createGates, createTurns } from '../../src/http/turns.ts'
 import { halfSent, startService } from '../support/service.ts'
+import { type Conversation, converse, head, statuses } from './raw.ts'
+import { USERS } from './steps.ts'
+
+const ME = '/partner/v1/me'
 
 test('a turn begins so many calls and no more, and leaves none behind', async () => {
   const gate = createGates()()
@@ -61,8 +65,8 @@ test('calls that take long wait for later turns, in which the keys take turns', 
     timers += 1
   }, 1)
   const call = async (key: string): Promise<void> => {
-    const { ready, leave } = takeTurn(key)
-    if (ready) await ready
+    const { come, leave } = takeTurn(key)
+    await come()
     busyFor(6)
     order.push(key)
     leave()
@@ -75,9 +79,57 @@ test('calls that take long wait for later turns, in which the keys take turns', 
   assert.ok(timers > 3, `timers ran ${timers} times in between`)
 })
 
-test('calls that are quick are handled as they come', () => {
+test('calls that begin at once are measured, wherever in them the long work is', async () => {
   const takeTurn = createTurns(1_000)
-  assert.ok(Array.from({ length: 64 }, () => takeTurn('key')).every(({ ready }) => ready === null))
+  const order: string[] = []
+  const call = async (key: string): Promise<void> => {
+    const { come, leave } = takeTurn(key)
+    await come()
+    // Somewhere below, one function awaits another.
+    for (let depth = 0; depth < 20; depth += 1) await null
+    busyFor(6)
+    order.push(key)
+    leave()
+  }
+  const crowd = Array.from({ length: 20 }, () => call('crowd'))
+  await Promise.all([...crowd, turn().then(() => call('other'))])
+  assert.ok(order.indexOf('other') <= 6, order.join(' '))
+})
+
+test('calls that are quick are handled as they come, in one turn of the event loop', async () => {
+  const takeTurn = createTurns(1_000)
+  assert.equal(takeTurn('key').come(), null)
+  let isOver = false
+  setImmediate(() => {
+    isOver = true
+  })
+  await Promise.all(Array.from({ length: 64 }, () => takeTurn('key').come()))
+  assert.equal(isOver, false)
+})
+
+test('bodies that take long to read delay the calls of their own key alone', async (t) => {
+  const { url, key, issueKey } = await startService(t)
+  const otherKey = await issueKey('bolt', 'test')
+  const open = async (theirs: string): Promise<Conversation> => {
+    const client = await converse(url)
+    t.after(() => client.socket.destroy())
+    client.socket.write(head('GET', ME, theirs))
+    await client.until(/\}$/)
+    return client
+  }
+  const crowd = await Promise.all(Array.from({ length: 48 }, () => open(key)))
+  const other = await open(otherKey)
+  // As costly as 64 kB can be: nested, and broken at the end.
+  const costly = '['.repeat(60_000)
+  const post = head('POST', USERS, key, [`Content-Length: ${costly.length}`]) + costly
+  for (const { socket } of crowd) socket.write(post)
+  await Promise.race(crowd.map(({ until }) => until(/HTTP\/1\.1 422 [\s\S]*\}$/)))
+  const answered = () => crowd.filter(({ received }) => statuses(received()).length === 2).length
+  const before = answered()
+  other.socket.write(head('GET', ME, otherKey))
+  await other.until(/HTTP\/1\.1 200 [\s\S]*HTTP\/1\.1 200 [\s\S]*\}$/)
+  t.diagnostic(`${before} and ${answered() - before} of ${crowd.length} calls of the crowd came first`)
+  assert.ok(answered() - before <= 16, `${answered() - before} calls of the crowd came first`)
 })
 
 test('a key with its full number of calls under way is put off, and no other one is', async (t) => {

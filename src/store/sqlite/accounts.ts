@@ -52,13 +52,15 @@ export function createKeyFinder({ db, present, look }: Connection, memory: KeyMe
     const row = bySecret.get(sha256)
     return row ? seenKeyOf(row) : null
   }
-  return askTogether((hashes) =>
+  const findAll = (hashes: readonly string[]): Promise<(KeyFacts | null)[]> =>
     look(() => {
       const known = memory.recall(hashes, find)
       const now = present()
       return known.map((one) => one && { ...one, now })
-    }),
-  )
+    })
+  const findTogether = askTogether(findAll)
+  return async (sha256, { atOnce } = { atOnce: false }) =>
+    atOnce ? ((await findAll([sha256]))[0] ?? null) : findTogether(sha256)
 }
 
 // The bytes that an erased e-mail leaves in the file.
