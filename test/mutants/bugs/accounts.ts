@@ -205,9 +205,9 @@ export const ACCOUNTS: readonly Row[] = [
         replace: ['const HEADER = /^Bearer (\\S+)$/', 'const known = new Map<string, KeyFacts>()'],
       },
       {
-        find: 'const facts = isWellFormedKey(key) ? await store.findKey(keyHash(key)) : null',
+        find: 'const facts = isWellFormedKey(key) ? await store.findKey(keyHash(key), { atOnce }) : null',
         replace:
-          'const facts = isWellFormedKey(key) ? (known.get(key) ?? (await store.findKey(keyHash(key)))) : null',
+          'const facts = isWellFormedKey(key) ? (known.get(key) ?? (await store.findKey(keyHash(key), { atOnce }))) : null',
       },
       {
         find: 'if (facts === null) throw INVALID_KEY',

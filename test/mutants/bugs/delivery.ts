@@ -141,9 +141,8 @@ export const DELIVERY: readonly Row[] = [
     by: ['contract'],
     breaks:
       'An advance does not count a lease that ends with it. A developer believes that nothing will be delivered again.',
-    find: "where tenant_id = :tenant and status = 'sent' and lease_expires_at > :from and lease_expires_at <= :to",
-    replace:
-      "where tenant_id = :tenant and status = 'sent' and lease_expires_at > :from and lease_expires_at < :to",
+    find: 'and e.lease_expires_at > :from and e.lease_expires_at <= :to',
+    replace: 'and e.lease_expires_at > :from and e.lease_expires_at < :to',
   },
   {
     name: 'webhook-of-both-environments',
