@@ -1,8 +1,9 @@
 // Plants bugs by chance, from a seed, and says which test notices each: `npm run mutants -- --seed 1 --count 200`.
 //
 // For each, one token of code or of SQL is changed in a copy of the tree, so that it still compiles. The tests that run
-// the changed place come first, the quickest of them at the head, then all others of `npm test`. What lives is printed
-// with its change. The list is kept as JSON, and the same command goes on where it was ended.
+// the changed place come first: those of one process, then those that start the program or need a server, the quickest
+// of each at the head. Last come all others of `npm test`. What lives is printed with its change. The list is kept as
+// JSON, and the same command goes on where it was ended.
 
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -12,40 +13,41 @@ import { importsOf } from '../support/house.ts'
 import { isHeavy, isQuick, needsServer } from '../support/kinds.ts'
 import { minutes, optionsOrExit, runner, wholeFrom } from '../support/runner.ts'
 import { type Change, changesOf, compilerOf } from './changes.ts'
-import { IN_ONE_PROCESS, measureTests } from './coverage.ts'
+import { type Failure, failuresIn, IN_ONE_PROCESS, measureTests } from './coverage.ts'
 import { CONTRACT, STILLBORN } from './finders.ts'
 import { ROOT } from './rows.ts'
-import { copyTree, runNode } from './tree.ts'
+import { copyTree, putSourceForExecutable, removeExecutable, runNode } from './tree.ts'
 
 const ROOMS = ['billing', 'core', 'engine', 'http', 'price', 'store', 'webhook']
 /** What only reads the program as text would notice any change. */
 const READ_AS_TEXT = /^test\/(?:tidy|mutants\/)/
-/** How many of the tests that run a place come before all others. */
-const QUICKEST = 40
 /** Of tests that fail by themselves, or by chance, so many are passed over for one bug. */
 const PASSED_OVER_MAX = 5
 
 /**
- * `near`: only the tests that run the place in one process have run. `stuck`: a run did not end in time. `stillborn`:
+ * `near`: only the tests that run the place have run. `stuck`: a run did not end in time. `stillborn`:
  * the SQL makes no sense.
  */
 type Verdict = 'killed' | 'lived' | 'near' | 'stillborn' | 'stuck'
 type Bug = { file: string; line: number; what: string; before: string; after: string }
 type Judged = Bug & { verdict: Verdict; by: string; seconds: number }
 type Planted = Bug & { text: string; offset: number }
-type Failure = { test: string; file: string | null; details: string }
-/** The arguments of node for a run of tests. */
+/** The arguments of node before the names of tests, and these. */
 type Args = readonly string[]
+type TestRun = { how: Args; files: readonly string[] }
+
+/** As `npm test` runs them. */
+const WHOLE: Args = ['test/run.ts', '--test-reporter=tap']
+/** What tests that share a process may take before they count as stuck: other bugs are judged beside this one. */
+const START_MS = 30_000
+const SLOWER = 5
 
 const options = optionsOrExit((args) =>
   runner('mutants', 'Plants bugs by chance, and says which test notices each.')
     .requiredOption('--seed <n>', 'the same bugs for the same seed', wholeFrom(0))
     .requiredOption('--count <n>', 'how many', wholeFrom(1))
     .option('--only <path>', `only in what begins so: ${ROOMS.join(', ')}, store/sqlite`, '')
-    .option(
-      '--near',
-      'run only the tests that run the place in one process; without it later, all run on what lived',
-    )
+    .option('--near', 'run only the tests that run the place; without it later, all others run on what lived')
     .option('--jobs <n>', 'how many at once', wholeFrom(1), 1)
     .option('--minutes <n>', 'how long one run of tests may take', minutes, 20)
     .option('--list <file>', 'where the list is kept (default: dist/mutants-SEED.json)')
@@ -66,17 +68,17 @@ const tests = globSync('test/**/*.test.ts', { cwd: ROOT })
 const listFile = options.list ?? join(ROOT, `dist/mutants-${options.seed}.json`)
 const made = digestOf([...sources])
 const judged = readList()
-/** Tests that fail without a bug too, and files of tests that pass. */
-const failsAnyway = new Set<string>()
+/** Files of tests that pass without a bug. */
 const passes = new Set<string>()
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
-// What a test does in other processes is not measured.
-const testsThatRun = await measureTests(copyTree(), tests.filter(isAlone), program, {
+const { runners, msOf, fails } = await measureTests(treeForTests(), tests, program, {
   list: join(ROOT, 'dist/mutants-tests.json'),
   made: digestOf([...program]),
   limitMs,
 })
+/** Tests that fail without a bug too. */
+const failsAnyway = new Set<string>(fails)
 const bugs = byChance()
 let number = 0
 await Promise.all(Array.from({ length: options.jobs }, work))
@@ -86,7 +88,7 @@ say(`The list is in ${relative(process.cwd(), listFile)}.`)
 
 /** Judges one bug after the other, in a tree of its own, until all are. */
 async function work(): Promise<void> {
-  const tree = copyTree()
+  const tree = treeForTests()
   for (const bug of bugs) {
     number += 1
     const label = `${String(number).padStart(4)} ${bug.file}:${bug.line}  ${bug.what}`
@@ -103,6 +105,12 @@ async function work(): Promise<void> {
     say(`${label}  ${verdict}  ${seconds} s  ${by}`)
     if (isAlive) say(`     - ${bug.before}\n     + ${bug.after}`)
   }
+}
+
+function treeForTests(): string {
+  const tree = copyTree()
+  putSourceForExecutable(tree)
+  return tree
 }
 
 function* byChance(): Generator<Planted> {
@@ -146,23 +154,20 @@ function shown(lines: string): string {
 }
 
 async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by: string }> {
-  const near = nearest(bug)
-  const isStore = bug.file.startsWith('src/store/')
-  // Tests without a server see nothing of what is only on one; and some of what both stores share is for a server.
-  const others = tests.filter((file) => !near.flat().includes(file) && !needsServer(file))
-  const onServer = bug.file.includes('/postgres/')
-  const all = runOf(onServer ? ['--store', 'postgres'] : [...others, ...(isStore ? [CONTRACT.postgres] : [])])
+  const near = nearest(bug).map((files) => runOf(IN_ONE_PROCESS, files))
   const passedOver = new Set(failsAnyway)
-  for (const args of [...near.map(runOf), ...(options.near ? [] : [all])]) {
+  putSourceForExecutable(tree)
+  for (const run of [...near, ...(options.near ? [] : [othersThan(near, bug)])]) {
+    if (run.how === WHOLE) removeExecutable(tree)
     for (;;) {
       plant(bug, tree)
-      const found = await failureOf(tree, args, passedOver)
+      const found = await failureOf(tree, run, passedOver)
       restore(bug, tree)
       if (found === null) break
       if (typeof found === 'string') return { verdict: found, by: '' }
       // The contract's tests are in files that it imports. To run all tests again takes too long.
-      const again = found.file === null ? args : runOf([found.file])
-      const isSure = found.file === null && args === all
+      const again = found.file === null ? run : runOf(run.how, [found.file])
+      const isSure = found.file === null && run.how === WHOLE
       if (isSure || (await isTheBugs(found.test, again, bug, tree)))
         return { verdict: 'killed', by: found.test }
       passedOver.add(found.test)
@@ -173,15 +178,15 @@ async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by
   return { verdict: options.near ? 'near' : 'lived', by: '' }
 }
 
-/** Whether a run of few tests, `args`, fails once more with the bug, and does not without it. */
-async function isTheBugs(test: string, args: Args, bug: Planted, tree: string): Promise<boolean> {
+/** Whether a run of few tests fails once more with the bug, and does not without it. */
+async function isTheBugs(test: string, run: TestRun, bug: Planted, tree: string): Promise<boolean> {
   plant(bug, tree)
-  const again = await failureOf(tree, args, failsAnyway)
+  const again = await failureOf(tree, run, failsAnyway)
   restore(bug, tree)
   if (again === null) return false
-  const which = args.join()
+  const which = run.files.join()
   if (passes.has(which)) return true
-  const without = await failureOf(tree, args, failsAnyway)
+  const without = await failureOf(tree, run, failsAnyway)
   if (without === null) passes.add(which)
   else failsAnyway.add(test)
   return without === null
@@ -190,28 +195,17 @@ async function isTheBugs(test: string, args: Args, bug: Planted, tree: string): 
 /** The first test that fails, or why no test can tell; null when all pass. */
 async function failureOf(
   tree: string,
-  args: Args,
+  { how, files }: TestRun,
   passedOver: ReadonlySet<string>,
 ): Promise<Failure | 'stillborn' | 'stuck' | null> {
   const first = (output: string) => failuresIn(output, tree).find(({ test }) => !passedOver.has(test))
-  const run = await runNode(tree, args, limitMs, (output) => first(output) !== undefined)
+  const mayTakeMs = how === WHOLE ? limitMs : Math.min(limitMs, START_MS + SLOWER * msOf(files))
+  const run = await runNode(tree, [...how, ...files], mayTakeMs, (output) => first(output) !== undefined)
   const found = first(run.output)
   if (found !== undefined) return STILLBORN.test(found.details) ? 'stillborn' : found
   if (run.timedOut) return 'stuck'
   const isNamed = failuresIn(run.output, tree).length > 0
   return run.code === 0 || isNamed ? null : { test: 'the tests did not load', file: null, details: '' }
-}
-
-/** A test that only failed because one inside it did is not among them. */
-function failuresIn(output: string, tree: string): Failure[] {
-  return [...output.matchAll(/^( *)not ok \d+ - (.*)\n\1 {2}---\n([\s\S]*?)\n\1 {2}\.\.\.$/gm)]
-    .filter(([, , , details = '']) => !details.includes("failureType: 'subtestsFailed'"))
-    .map(([, , name = '', details = '']) => {
-      const path = /location: '(.*?\.ts):/.exec(details)?.[1]
-      if (path === undefined) return { test: name, file: null, details }
-      const file = relative(tree, path)
-      return { test: `${file}: ${name}`, file: file.endsWith('.test.ts') ? file : null, details }
-    })
 }
 
 function plant({ file, text }: Planted, tree: string): void {
@@ -222,20 +216,28 @@ function restore({ file }: Planted, tree: string): void {
   writeFileSync(join(tree, file), sources.get(file) ?? '')
 }
 
-/** What is worth to be run first: the contract of its store, then the tests that run its place, the quickest first. */
+/** The contract of its store, then the tests that run its place: those that begin at once, then the others. */
 function nearest({ file, offset }: Planted): string[][] {
-  const near = testsThatRun(file, offset)
+  const near = runners(file, offset)
   const contract = CONTRACT[file.includes('/postgres/') ? 'postgres' : 'sqlite']
   const isItsOwn = file.startsWith('src/store/') && (needsServer(contract) || near.includes(contract))
-  const rest = near.filter((test) => test !== contract).slice(0, QUICKEST)
-  return [isItsOwn ? [contract] : [], rest].filter(({ length }) => length > 0)
+  const [quick, slow] = [true, false].map((wanted) =>
+    near.filter((test) => test !== contract && isAlone(test) === wanted),
+  )
+  return [isItsOwn ? [contract] : [], quick ?? [], slow ?? []].filter(({ length }) => length > 0)
 }
 
-/** Tests that only need the program run in one process, which begins at once; the others as `npm test` has them. */
-function runOf(files: readonly string[]): Args {
-  const isOne = files.length > 0 && files.every(isAlone)
-  return [...(isOne ? IN_ONE_PROCESS : ['test/run.ts', '--test-reporter=tap']), ...files]
+/** The other tests of `npm test`, with an executable. */
+function othersThan(near: readonly TestRun[], { file }: Planted): TestRun {
+  if (file.includes('/postgres/')) return runOf(WHOLE, ['--store', 'postgres'])
+  // Tests without a server see nothing of what is only on one; and some of what both stores share is for a server.
+  const had = near.flatMap(({ files }) => files)
+  const others = tests.filter((test) => !had.includes(test) && !needsServer(test))
+  const onServer = file.startsWith('src/store/') && !had.includes(CONTRACT.postgres)
+  return runOf(WHOLE, [...others, ...(onServer ? [CONTRACT.postgres] : [])])
 }
+
+const runOf = (how: Args, files: readonly string[]): TestRun => ({ how, files })
 
 function isAlone(file: string): boolean {
   return isQuick(file) || file.endsWith('.long.test.ts')

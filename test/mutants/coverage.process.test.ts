@@ -22,7 +22,15 @@ export const double = (n: number): number => n * 2
 const testOf = (body: string): string =>
   `import { test } from 'node:test'\nimport { double, sizeOf } from '../src/a.ts'\ntest('one', () => void ${body})\n`
 
+const ELSEWHERE = `import { execFileSync } from 'node:child_process'
+import { test } from 'node:test'
+const words = "import('./src/a.ts').then(({ double }) => double(2))"
+test('in another process', () => void execFileSync(process.execPath, ['-e', words], { env: process.env }))
+test('without a bug too', () => { throw new Error('always') })
+`
+
 const TESTS = {
+  'test/elsewhere.test.ts': ELSEWHERE,
   'test/small.test.ts': testOf('sizeOf(1)'),
   'test/large.test.ts': testOf('sizeOf(11)'),
   'test/double.test.ts': testOf('double(2)'),
@@ -42,15 +50,17 @@ test('a place is run by the tests that come there, a constant by those that use 
   mkdirSync(join(tree, '../tmp'))
   const list = join(tree, 'tests.json')
   const options = { list, made: 'one', limitMs: 60_000 }
-  const found = await measureTests(tree, Object.keys(TESTS), sources, options)
-  const runners = (file: keyof typeof PROGRAM, word: string): string[] =>
-    found(file, PROGRAM[file].indexOf(word)).toSorted()
+  const { runners, msOf, fails } = await measureTests(tree, Object.keys(TESTS), sources, options)
+  const runnersOf = (file: keyof typeof PROGRAM, word: string): string[] =>
+    runners(file, PROGRAM[file].indexOf(word)).toSorted()
 
-  assert.deepEqual(runners('src/a.ts', "'small'\n"), ['test/small.test.ts'])
-  assert.deepEqual(runners('src/a.ts', "'large'\n}"), ['test/large.test.ts'])
-  assert.deepEqual(runners('src/a.ts', '* 2'), ['test/double.test.ts'])
-  assert.deepEqual(runners('src/b.ts', '5\n'), ['test/large.test.ts', 'test/small.test.ts'])
-  assert.equal(runners('src/b.ts', '3').length, 3)
+  assert.deepEqual(runnersOf('src/a.ts', "'small'\n"), ['test/small.test.ts'])
+  assert.deepEqual(runnersOf('src/a.ts', "'large'\n}"), ['test/large.test.ts'])
+  assert.deepEqual(runnersOf('src/a.ts', '* 2'), ['test/double.test.ts', 'test/elsewhere.test.ts'])
+  assert.deepEqual(runnersOf('src/b.ts', '5\n'), ['test/large.test.ts', 'test/small.test.ts'])
+  assert.equal(runnersOf('src/b.ts', '3').length, 4)
+  assert.deepEqual(fails, ['test/elsewhere.test.ts: without a bug too'])
+  assert.ok(msOf(Object.keys(TESTS)) > msOf(['test/small.test.ts']))
 
   const kept = readFileSync(list, 'utf8')
   await measureTests(tree, Object.keys(TESTS), sources, options)

@@ -4,16 +4,24 @@
 
 import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import ts from 'typescript-5'
 import { runNode } from './tree.ts'
 
-/** `ms` with loading. `idle` has, for each file of the program that was loaded, from and to of what did not run. */
-type Measured = { ms: number; idle: Record<string, number[]> }
+/**
+ * `ms` with loading. `idle` has, for each file of the program that was loaded, from and to of what did not run. `fails`
+ * names the tests that fail without a bug, some because there is no executable.
+ */
+type Measured = { ms: number; idle: Record<string, number[]>; fails: string[] }
 
-/** The files of tests that run a place, quickest first. */
-export type Tests = (file: string, offset: number) => string[]
+export type Tests = {
+  /** The files of tests that run a place, quickest first. */
+  runners: (file: string, offset: number) => string[]
+  /** How long they take one after the other. */
+  msOf: (tests: readonly string[]) => number
+  fails: string[]
+}
 
 type Source = { text: string; importers: readonly string[] }
 
@@ -51,12 +59,14 @@ export async function measureTests(
     const idle = measured[test]?.idle[file]
     return idle?.every((from, at) => at % 2 === 1 || offset < from || offset >= (idle[at + 1] ?? 0)) ?? false
   }
-  return (file, offset) => {
+  const msOf = (files: readonly string[]) => files.reduce((sum, file) => sum + (measured[file]?.ms ?? 0), 0)
+  const runners = (file: string, offset: number): string[] => {
     const places = usesOf(sources, { file, offset })
     return tests
       .filter((test) => places.some((place) => runs(test, place)))
-      .sort((a, b) => (measured[a]?.ms ?? 0) - (measured[b]?.ms ?? 0))
+      .sort((a, b) => msOf([a]) - msOf([b]))
   }
+  return { runners, msOf, fails: tests.flatMap((test) => measured[test]?.fails ?? []) }
 }
 
 async function measure(tree: string, test: string, limitMs: number): Promise<Measured> {
@@ -65,13 +75,28 @@ async function measure(tree: string, test: string, limitMs: number): Promise<Mea
   // Node would take a process that a test starts for one of its own.
   const variables = { NODE_V8_COVERAGE: folder, NODE_TEST_CONTEXT: undefined }
   const { output } = await runNode(tree, [...IN_ONE_PROCESS, test], limitMs, undefined, variables)
-  if (!/^ *ok \d+/m.test(output)) throw new Error(`no test of ${test} passes:\n${output}`)
   const ms = Math.round(performance.now() - begun)
+  const fails = failuresIn(output, tree).map((failure) => failure.test)
+  if (!/^ *ok \d+/m.test(output)) process.stderr.write(`no test of ${test} passes here\n`)
   const ran = new Map<string, Uint8Array>()
   for (const file of globSync('*.json', { cwd: folder }))
     addRun(ran, tree, JSON.parse(readFileSync(join(folder, file), 'utf8')))
   rmSync(folder, { recursive: true })
-  return { ms, idle: Object.fromEntries([...ran].map(([file, bytes]) => [file, idleIn(bytes)])) }
+  return { ms, fails, idle: Object.fromEntries([...ran].map(([file, bytes]) => [file, idleIn(bytes)])) }
+}
+
+export type Failure = { test: string; file: string | null; details: string }
+
+/** The tests that failed. One that only failed because one inside it did is not among them. */
+export function failuresIn(output: string, tree: string): Failure[] {
+  return [...output.matchAll(/^( *)not ok \d+ - (.*)\n\1 {2}---\n([\s\S]*?)\n\1 {2}\.\.\.$/gm)]
+    .filter(([, , , details = '']) => !details.includes("failureType: 'subtestsFailed'"))
+    .map(([, , name = '', details = '']) => {
+      const path = /location: '(.*?\.ts):/.exec(details)?.[1]
+      if (path === undefined) return { test: name, file: null, details }
+      const file = relative(tree, path)
+      return { test: `${file}: ${name}`, file: file.endsWith('.test.ts') ? file : null, details }
+    })
 }
 
 type Report = {

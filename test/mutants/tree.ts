@@ -1,7 +1,16 @@
 // A copy of the tree to plant bugs in, and processes that run there; gone when this process ends, however it ends.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { scratch } from '../support/samples.ts'
 import type { Run } from './finders.ts'
@@ -28,6 +37,27 @@ export function copyTree(): string {
   symlinkSync(join(ROOT, 'node_modules'), join(tree, 'node_modules'))
   return tree
 }
+
+/**
+ * Puts a script in the place of the executable, which would have to be built for every bug: it runs the source of the
+ * tree.
+ */
+export function putSourceForExecutable(tree: string): void {
+  const program = executableIn(tree)
+  mkdirSync(dirname(program), { recursive: true })
+  const lines = ['#!/bin/sh', `exec '${process.execPath}' '${join(tree, 'bin/tranche.mjs')}' "$@"`, '']
+  writeFileSync(program, lines.join('\n'), { mode: 0o755 })
+  // Newer than anything it would be made of.
+  utimesSync(program, FAR, FAR)
+}
+
+/** The executable is built anew by the first test that needs it. */
+export function removeExecutable(tree: string): void {
+  rmSync(executableIn(tree), { force: true })
+}
+
+const executableIn = (tree: string): string => join(tree, 'dist/tranche')
+const FAR = new Date('2100-01-01')
 
 /** Runs node in the tree for so long at most, and not beyond what is enough. What the process starts ends with it. */
 export async function runNode(
