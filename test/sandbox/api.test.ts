@@ -284,14 +284,19 @@ test('only so many advances within a minute wake an address, and the fires count
 test('a webhook that is registered during the calls does not get round the limit', async (t) => {
   const { service, tenant, advance, fire } = await withFewWakeUps(t)
   const { store } = service
-  const meanwhile = async <T>(work: () => Promise<T>): Promise<T> => {
-    const [done] = await Promise.all([work(), withWebhook(service)])
+  /** How often an address was woken. A call that finds the webhook at once counts, and may be one too many. */
+  const wokenBy = async (works: (() => Promise<{ webhooks_sent: number }>)[]): Promise<number> => {
+    const [settled] = await Promise.all([
+      Promise.allSettled(works.map((work) => work())),
+      withWebhook(service),
+    ])
     await store.deleteWebhook(tenant)
-    return done
+    for (const one of settled) assert.ok(one.status === 'fulfilled' || isTooMany(one.reason))
+    return settled.reduce((sum, one) => sum + (one.status === 'fulfilled' ? one.value.webhooks_sent : 0), 0)
   }
-  const fired = await meanwhile(() => Promise.all([fire(), fire(), fire(), fire()]))
-  assert.deepEqual(new Set(fired.map(({ webhooks_sent }) => webhooks_sent)), new Set([0]))
-  for (let i = 0; i < 2; i += 1) assert.equal((await meanwhile(() => advance(24 * HOUR_MS))).webhooks_sent, 0)
+  let woken = await wokenBy([fire, fire, fire, fire])
+  for (let i = 0; i < 2; i += 1) woken += await wokenBy([() => advance(24 * HOUR_MS)])
+  assert.ok(woken <= 2, `woken ${woken} times`)
 })
 
 test('an advance that takes too long ends at a step, and then others get their turn', async (t) => {
