@@ -79,8 +79,10 @@ async function measure(tree: string, test: string, limitMs: number): Promise<Mea
   const fails = failuresIn(output, tree).map((failure) => failure.test)
   if (!/^ *ok \d+/m.test(output)) process.stderr.write(`no test of ${test} passes here\n`)
   const ran = new Map<string, Uint8Array>()
-  for (const file of globSync('*.json', { cwd: folder }))
-    addRun(ran, tree, JSON.parse(readFileSync(join(folder, file), 'utf8')))
+  for (const file of globSync('*.json', { cwd: folder })) {
+    const report = reportIn(readFileSync(join(folder, file), 'utf8'))
+    if (report) addRun(ran, tree, report)
+  }
   rmSync(folder, { recursive: true })
   return { ms, fails, idle: Object.fromEntries([...ran].map(([file, bytes]) => [file, idleIn(bytes)])) }
 }
@@ -105,6 +107,15 @@ type Report = {
     functions: { ranges: { startOffset: number; endOffset: number; count: number }[] }[]
   }[]
   'source-map-cache'?: Record<string, unknown>
+}
+
+/** Null for what a process left that was killed while it wrote. */
+function reportIn(text: string): Report | null {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
 }
 
 /** Adds what a process ran: a byte for each character of a file, 1 where it ran. */
