@@ -285,7 +285,9 @@ test('a webhook that is registered during the calls does not get round the limit
   const { service, tenant, advance, fire } = await withFewWakeUps(t)
   const { store } = service
   /** How often an address was woken. A call that finds the webhook at once counts, and may be one too many. */
-  const wokenBy = async (works: (() => Promise<{ webhooks_sent?: number }>)[]): Promise<number> => {
+  const wokenBy = async (
+    works: (() => Promise<{ webhooks_sent?: number | undefined }>)[],
+  ): Promise<number> => {
     const [settled] = await Promise.all([
       Promise.allSettled(works.map((work) => work())),
       withWebhook(service),
