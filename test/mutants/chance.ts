@@ -25,7 +25,7 @@ const READ_AS_TEXT = /^test\/(?:tidy|mutants\/)/
 const PASSED_OVER_MAX = 5
 
 /**
- * `near`: only the tests that run the place have run. `stuck`: a run did not end in time. `stillborn`:
+ * `near`: only tests that run the place have run. `stuck`: a run did not end in time. `stillborn`:
  * the SQL makes no sense.
  */
 type Verdict = 'killed' | 'lived' | 'near' | 'stillborn' | 'stuck'
@@ -38,6 +38,8 @@ type TestRun = { how: Args; files: readonly string[] }
 
 /** As `npm test` runs them. */
 const WHOLE: Args = ['test/run.ts', '--test-reporter=tap']
+/** Of the tests that start the program or a server, so many come before all others. */
+const SLOW_MAX_MS = 5 * 60_000
 /** What tests that share a process may take before they count as stuck: other bugs are judged beside this one. */
 const START_MS = 30_000
 const SLOWER = 5
@@ -221,10 +223,11 @@ function nearest({ file, offset }: Planted): string[][] {
   const near = runners(file, offset)
   const contract = CONTRACT[file.includes('/postgres/') ? 'postgres' : 'sqlite']
   const isItsOwn = file.startsWith('src/store/') && (needsServer(contract) || near.includes(contract))
-  const [quick, slow] = [true, false].map((wanted) =>
-    near.filter((test) => test !== contract && isAlone(test) === wanted),
-  )
-  return [isItsOwn ? [contract] : [], quick ?? [], slow ?? []].filter(({ length }) => length > 0)
+  const rest = near.filter((test) => test !== contract)
+  const isOfServer = file.includes('/postgres/')
+  const slow = rest.filter((test) => !isAlone(test) && (isOfServer || !needsServer(test)))
+  const first = slow.filter((_, at) => msOf(slow.slice(0, at + 1)) < SLOW_MAX_MS)
+  return [isItsOwn ? [contract] : [], rest.filter(isAlone), first].filter(({ length }) => length > 0)
 }
 
 /** The other tests of `npm test`, with an executable. */
