@@ -240,7 +240,9 @@ function othersThan(near: readonly TestRun[], { file }: Planted): TestRun {
   return runOf(WHOLE, [...others, ...(onServer ? [CONTRACT.postgres] : [])])
 }
 
-const runOf = (how: Args, files: readonly string[]): TestRun => ({ how, files })
+function runOf(how: Args, files: readonly string[]): TestRun {
+  return { how, files }
+}
 
 function isAlone(file: string): boolean {
   return isQuick(file) || file.endsWith('.long.test.ts')
