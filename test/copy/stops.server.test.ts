@@ -471,6 +471,29 @@ for (const kind of ['file', 'server'] as const) {
     assert.equal(await email(), 'new@example.org')
   })
 
+  test(`on a ${kind} an erasure that was refused is not done by a later restore`, async (t) => {
+    const place = await placeOf(t, kind)
+    await copied(place)
+    const moved = join(dirname(place.shell.file), 'moved.db')
+    await place.on('copy', '--to', moved, '--seal')
+    const { code, err } = await place.shell.tranche([
+      '--db',
+      place.db,
+      'user',
+      'erase',
+      'acme',
+      'u6',
+      '--env',
+      'live',
+      '--yes',
+      '--json',
+    ])
+    assert.deepEqual([code, errorOf(err).code], [5, 'database_sealed'])
+    assert.equal((await place.restore()).erased_again, 0)
+    const found = await place.within((store, live) => store.findUser(live, 'u6'))
+    assert.equal(found?.email, 'ann@example.org')
+  })
+
   test(`on a ${kind} a provider that was given after the erasure stays, though no e-mail was`, async (t) => {
     const place = await placeOf(t, kind)
     await copied(place)

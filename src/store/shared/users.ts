@@ -177,11 +177,12 @@ export function createUserStore(base: Base, { overwrite, remember }: OwnErasing)
       if (!row) throw notFound('user', partnerUserId)
       const [{ real }, before] = [times, userOf(row)]
       const at = later(times.of(tenant.tenantId), before.updatedAt)
+      yield* tx.together(tx.run(ERASE, erasedParams(row, real)), addAudit(tx, entry, real))
+      // Last: a database that refuses the erasure must not have it done by a later restore.
       yield* keep(
         tx,
         hashes.map((sha256) => ({ sha256, at })),
       )
-      yield* tx.together(tx.run(ERASE, erasedParams(row, real)), addAudit(tx, entry, real))
       return { before, now: real }
     }, ofTenant(tenant))
     const text = before.email
