@@ -6,7 +6,9 @@ import { existsSync, readdirSync } from 'node:fs'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
+import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
+import { DAY_MS } from '../../src/core/time.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -183,6 +185,23 @@ suite('seal', { concurrency: 2 }, () => {
       await on(source, 'check')
       assert.equal((await refused(source, 'copy', '--unseal', '--yes')).exit, 2)
       await before.addPartner({ partnerSlug: 'third', name: 'Third' }, AUDIT)
+    })
+
+    test(`a month that nobody asked for before ${kind} was sealed is answered there, as not final`, async (t) => {
+      const { shell, source, target, on, open } = await moving(t, kind)
+      shell.advance(60 * DAY_MS)
+      await on(source, 'tick', '--price', '60000')
+      await on(source, 'copy', '--to', target, '--seal')
+      for (const command of ['show', 'export', 'reconcile']) {
+        const said = await shell.tranche(['--db', source, 'billing', command, '--month', '2026-03'])
+        assert.equal(said.code, 0, said.err)
+        assert.match(said.err, /2026-03 was not closed when this database moved/)
+      }
+      const store = await open(source)
+      const tenant = await store.findTenant('acme', 'live')
+      assert.ok(tenant)
+      const march = periodOf('2026-03')
+      assert.deepEqual(await store.fixTenantPeriod(tenant, march), { ...march, final: false })
     })
 
     test(`what ${kind} has answered before its seal is in the copy, whatever goes on meanwhile`, async (t) => {

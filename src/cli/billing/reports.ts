@@ -429,4 +429,4 @@ const notFinal = (month: string): string =>
   'since its end. Run tranche tick, then ask again.'
 
 const notFinalHere = (month: string): string =>
-  `${month} was not over when this database moved, so its figures here are not final: ask the database that it moved to.`
+  `${month} was not closed when this database moved, so its figures here are not final: ask the database that it moved to.`

@@ -422,8 +422,14 @@ function createFixing({ read, write }: Base): Pick<MonthStore, 'fixPeriod' | 'fi
     const kind = await glance(period, tenant, call)
     if (kind === 'closed') return { ...period, final: true }
     if (kind === 'unconfirmed') return { ...period, final: false }
-    // A partner that asks for its running month, as it may at any time, holds up no other partner's writes.
-    return (kind === 'own' && tenant && (await fixAlone(period, tenant, call))) || forAll()
+    try {
+      // A partner that asks for its running month, as it may at any time, holds up no other partner's writes.
+      return (kind === 'own' && tenant && (await fixAlone(period, tenant, call))) || (await forAll())
+    } catch (error) {
+      // A database that has moved can be read, but closes no month.
+      if (error instanceof Problem && error.code === 'database_sealed') return { ...period, final: false }
+      throw error
+    }
   }
 
   return {
