@@ -57,7 +57,8 @@ export function removeExecutable(tree: string): void {
 }
 
 const executableIn = (tree: string): string => join(tree, 'dist/tranche')
-const FAR = new Date('2100-01-01')
+/** In seconds. */
+const FAR = Date.UTC(2100, 0, 1) / 1000
 
 /** Runs node in the tree for so long at most, and not beyond what is enough. What the process starts ends with it. */
 export async function runNode(
