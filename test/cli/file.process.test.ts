@@ -143,12 +143,14 @@ test('a file that is not a database of ours is refused and left alone', async (t
 
 test('a folder, and a file that is something else, are named', async (t) => {
   const folder = temporaryFolder(t)
-  const asFolder = await trancheHere(folder, 'status')
-  assert.equal(asFolder.code, 1)
-  assert.equal(
-    asFolder.err,
-    `error: ${folder} is a folder: --db takes the file in it, such as ${folder}/tranche.db.\n`,
-  )
+  for (const argv of [['status'], ['copy', '--unseal', '--yes']]) {
+    const { code, err } = await trancheHere(folder, ...argv)
+    assert.equal(code, 1)
+    assert.equal(
+      err,
+      `error: ${folder} is a folder: --db takes the file in it, such as ${folder}/tranche.db.\n`,
+    )
+  }
   const letter = join(folder, 'letter.txt')
   writeFileSync(letter, 'this is a letter '.repeat(100))
   for (const argv of [['status'], ['tick', '--price', '60000'], ['check'], ['migrate']]) {

@@ -248,6 +248,7 @@ function refuseTaken(file: string): void {
  * The seal of whatever is there; also null for a file that cannot be read, or that would be read wrongly with its log.
  */
 export function seenSeal(file: string): Seal | null {
+  refuseUnreachable(file)
   if (isMissing(file) || hasForeignLog(file) || damagedLog(file) !== null) return null
   let db: Database | undefined
   try {
