@@ -3,7 +3,7 @@
 
 import { z } from 'zod'
 import type { SumColumn, SummaryColumn, TradeColumn } from '../billing/columns.ts'
-import { EXECUTION_STATUSES } from '../core/execution.ts'
+import { EXECUTION_STATUSES, TRIGGERS } from '../core/execution.ts'
 import { TIER_NAME_MAX, TIER_NAME_PATTERN } from '../core/fees.ts'
 import type { PartnerStatus } from '../core/partner.ts'
 import { REPORT_STATUSES } from '../core/partner-report.ts'
@@ -287,6 +287,74 @@ export const deliveriesAnswer = z.object({
 
 export const testedAnswer = z.object({ partner_slug: partnerSlug, environment, ...deliveryAnswer.shape })
 
+// The shapes of what is answered of a test environment.
+
+export const sandboxAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  now: instant('The time of your test environment.', '2026-01-12T09:30:00.000Z'),
+  offset_ms: count('How far it is ahead of real time, in milliseconds.', 604_800_000),
+  offset: z.string().meta({
+    pattern: '^[0-9a-z ]+$',
+    maxLength: 64,
+    ...describeAnswer('The same, for a person to read.', '7 d'),
+  }),
+  advancing_to: instant(
+    'Where an advance that is under way is going; null when there is none.',
+    '2026-02-04T09:30:00.000Z',
+  ).nullable(),
+})
+
+const wokenFields = {
+  webhooks_sent: count('Wake-ups that were delivered.', 0),
+  webhooks_failed: count('Wake-ups that were not.', 0),
+}
+
+export const advancedAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  done: z
+    .boolean()
+    .meta(
+      describeAnswer(
+        'False when it takes longer than a call should: it goes on, and GET /sandbox shows how far it is. The counts ' +
+          'are then absent.',
+        true,
+      ),
+    ),
+  from: instant('The time before it.', '2026-01-05T09:30:00.000Z'),
+  to: instant('The time after it.', '2026-01-12T09:30:00.000Z'),
+  offset_ms: count('How far the clock is then ahead of real time, in milliseconds.', 604_800_000),
+  price_usd: dollars('The price meanwhile; null when none is known.', '64000.00').nullable().optional(),
+  passes: count('How often the scheduler looked at the plans.', 169).optional(),
+  executions_created: count('Tranches that fired.', 42).optional(),
+  windows_rolled: count('Windows that ended and were followed by the next.', 7).optional(),
+  leases_expired: count('Leases of unconfirmed executions that ended on the way.', 0).optional(),
+  webhooks_sent: wokenFields.webhooks_sent.optional(),
+  webhooks_failed: wokenFields.webhooks_failed.optional(),
+})
+
+export const firedAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  partner_plan_id: partnerPlanId,
+  execution_id: executionId,
+  amount_usd: dollars('The most to spend on the tranche.'),
+  trigger: z.enum(TRIGGERS).meta(describeAnswer('Why it fired.', 'slot_start')),
+  tranche_index: count('Its number in the window, from 0 on.', 0),
+  ...wokenFields,
+})
+
+export const wipedAnswer = z.object({
+  partner_slug: partnerSlug,
+  environment,
+  users: count('Users that are gone.'),
+  plans: count('Plans that are gone.'),
+  windows: count('Windows that are gone.', 7),
+  executions: count('Executions that are gone.', 42),
+  trades: count('Trades that are gone.', 40),
+})
+
 export type ConsentJson = z.output<typeof consentAnswer>
 export type DeliveryJson = z.output<typeof deliveryAnswer>
 export type UserJson = z.output<typeof userAnswer>
@@ -296,6 +364,10 @@ export type ExecutionJson = z.output<typeof executionAnswer>
 export type DueJson = z.output<typeof dueAnswer>
 export type ConfirmedJson = z.output<typeof confirmedAnswer>
 export type WebhookJson = z.output<typeof webhookAnswer>
+export type SandboxJson = z.output<typeof sandboxAnswer>
+export type AdvancedJson = z.output<typeof advancedAnswer>
+export type FiredJson = z.output<typeof firedAnswer>
+export type WipedJson = z.output<typeof wipedAnswer>
 
 // The shapes of what billing answers, and of the trades behind it.
 

@@ -2,9 +2,9 @@
 
 import { z } from 'zod'
 import { confirm } from '../core/confirmation.ts'
-import { deliver, type Execution, idempotencyKey, isExecutionId } from '../core/execution.ts'
-import { type Btc, btc, formatUsd, type Price, price, usd, ZERO_USD } from '../core/money.ts'
-import type { Caller, Tenant } from '../core/partner.ts'
+import { deliver, isExecutionId } from '../core/execution.ts'
+import { type Btc, btc, type Price, price, usd, ZERO_USD } from '../core/money.ts'
+import type { Caller } from '../core/partner.ts'
 import {
   FILL_BTC_MAX,
   FILL_FEE_MAX,
@@ -18,18 +18,12 @@ import {
   type Report,
   type ReportColumn,
 } from '../core/partner-report.ts'
-import { assert, Problem } from '../core/problem.ts'
+import { Problem } from '../core/problem.ts'
 import { REASON_MAX } from '../core/text.ts'
 import { EARLIEST, formatInstant, type Instant } from '../core/time.ts'
 import type { ExecutionPlace } from '../store/store.ts'
-import {
-  type ConfirmedJson,
-  confirmedAnswer,
-  type DueJson,
-  duePageAnswer,
-  type ExecutionJson,
-  executionsAnswer,
-} from './answer-schemas.ts'
+import { dueJson, executionJson } from './answer-json.ts'
+import { type ConfirmedJson, confirmedAnswer, duePageAnswer, executionsAnswer } from './answer-schemas.ts'
 import {
   DUE_PAGE_MAX,
   datetime,
@@ -87,24 +81,6 @@ export const getExecutions = route({
     }
   },
 })
-
-function executionJson(tenant: Tenant, execution: Execution): Omit<ExecutionJson, 'status'> {
-  return {
-    execution_id: execution.executionId,
-    partner_slug: tenant.partnerSlug,
-    partner_user_id: execution.partnerUserId,
-    partner_plan_id: execution.partnerPlanId,
-    side: 'buy',
-    asset: 'BTC',
-    spend_currency: 'USD',
-    amount_usd: formatUsd(execution.amount),
-    reason: 'smart_timing',
-    idempotency_key: idempotencyKey(execution, formatInstant),
-    created_at: formatInstant(execution.createdAt),
-    lease_expires_at: execution.leaseExpiresAt === null ? null : formatInstant(execution.leaseExpiresAt),
-    delivered_count: execution.deliveredCount,
-  }
-}
 
 // The confirmation of an execution over HTTP: the fields of a report, and its answer.
 
@@ -255,9 +231,3 @@ export const getDue = route({
     return executions.map((execution) => dueJson(tenant, execution))
   },
 })
-
-function dueJson(tenant: Tenant, execution: Execution): DueJson {
-  const json = executionJson(tenant, execution)
-  assert(json.lease_expires_at !== null, 'what is delivered is leased')
-  return { ...json, lease_expires_at: json.lease_expires_at }
-}

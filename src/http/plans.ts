@@ -12,6 +12,7 @@ import {
 } from '../core/plan.ts'
 import { notFound } from '../core/problem.ts'
 import { DAY_MS, FREQUENCIES, WINDOW_MS } from '../core/time.ts'
+import { planJson, planStateJson } from './answer-json.ts'
 import { planAnswer, planStateAnswer, plansAnswer } from './answer-schemas.ts'
 import {
   bool,
@@ -26,7 +27,6 @@ import {
   pageOf,
   pathId,
 } from './fields.ts'
-import { planJson, planStateJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { notFound } from '../core/problem.ts'
 import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
+import { consentJson, userJson } from './answer-json.ts'
 import { meAnswer, userAnswer, userChangedAnswer, userStateAnswer, usersAnswer } from './answer-schemas.ts'
 import {
   bool,
@@ -17,7 +18,6 @@ import {
   pathId,
   text,
 } from './fields.ts'
-import { consentJson, userJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 /** In the order the contract's endpoint names them, which is the order of the error message. */

@@ -13,6 +13,7 @@ import {
   WEBHOOK_URL_MAX,
   waitForTest,
 } from '../core/webhook.ts'
+import { deliveryJson, webhookJson } from './answer-json.ts'
 import {
   deliveriesAnswer,
   testedAnswer,
@@ -31,7 +32,6 @@ import {
   notText,
   partnerSlug,
 } from './fields.ts'
-import { deliveryJson, webhookJson } from './resource-json.ts'
 import { route } from './route.ts'
 
 const webhookBody = z.object({

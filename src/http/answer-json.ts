@@ -1,9 +1,12 @@
-// Users, plans and webhooks as JSON, for the API and the shell. They are apart from the routes, so that a command that
-// only prints one does not load the code that checks requests.
+// What the API answers of users, plans, executions and webhooks, as JSON; commands print some of it. It is apart from
+// the routes and the shapes, so that a command does not load what checks requests. Billing answers rows of its reports
+// (src/billing/), and the desk of the sandbox what it has done (src/cli/service/sandbox-desk.ts).
 
+import { type Execution, idempotencyKey } from '../core/execution.ts'
 import { formatUsd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import { nextStep, type PlanState, type PlanTerms } from '../core/plan.ts'
+import { assert } from '../core/problem.ts'
 import { formatInstant } from '../core/time.ts'
 import type { User } from '../core/user.ts'
 import { type Delivered, EVENT_NAME, isTest, type Webhook } from '../core/webhook.ts'
@@ -12,6 +15,8 @@ import type { Consent } from '../store/store.ts'
 import type {
   ConsentJson,
   DeliveryJson,
+  DueJson,
+  ExecutionJson,
   PlanJson,
   PlanStateJson,
   UserJson,
@@ -68,6 +73,32 @@ export const windowJson = (window: Window): NonNullable<PlanStateJson['window']>
   excess_usd: formatUsd(window.excess),
   left_usd: formatUsd(leftOf(window)),
 })
+
+/** Without its status, which a poll does not say. */
+export function executionJson(tenant: Tenant, execution: Execution): Omit<ExecutionJson, 'status'> {
+  return {
+    execution_id: execution.executionId,
+    partner_slug: tenant.partnerSlug,
+    partner_user_id: execution.partnerUserId,
+    partner_plan_id: execution.partnerPlanId,
+    side: 'buy',
+    asset: 'BTC',
+    spend_currency: 'USD',
+    amount_usd: formatUsd(execution.amount),
+    reason: 'smart_timing',
+    idempotency_key: idempotencyKey(execution, formatInstant),
+    created_at: formatInstant(execution.createdAt),
+    lease_expires_at: execution.leaseExpiresAt === null ? null : formatInstant(execution.leaseExpiresAt),
+    delivered_count: execution.deliveredCount,
+  }
+}
+
+/** Of an execution that a poll has just delivered. */
+export function dueJson(tenant: Tenant, execution: Execution): DueJson {
+  const json = executionJson(tenant, execution)
+  assert(json.lease_expires_at !== null, 'what is delivered is leased')
+  return { ...json, lease_expires_at: json.lease_expires_at }
+}
 
 export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJson => ({
   partner_slug: tenant.partnerSlug,
