@@ -1,11 +1,11 @@
-// Users over HTTP: linking one, disabling or re-linking it, and the owner of a key.
+// Users over HTTP: linking one, disabling or re-linking it.
 
 import { z } from 'zod'
 import { notFound } from '../core/problem.ts'
 import { EMAIL_MAX } from '../core/text.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../core/user.ts'
 import { consentJson, userJson } from './answer-json.ts'
-import { meAnswer, userAnswer, userChangedAnswer, userStateAnswer, usersAnswer } from './answer-schemas.ts'
+import { userAnswer, userChangedAnswer, userStateAnswer, usersAnswer } from './answer-schemas.ts'
 import {
   bool,
   datetime,
@@ -106,18 +106,4 @@ export const getUser = route({
     if (!user) throw notFound('partnerUser')
     return { ...userJson(user), consents: user.consents.map(consentJson) }
   },
-})
-
-// GET /me: the partner and environment of a key.
-
-export const getMe = route({
-  method: 'GET',
-  path: '/partner/v1/me',
-  answer: meAnswer,
-  handle: async ({ caller }) => ({
-    partner_slug: caller.key.tenant.partnerSlug,
-    partner_name: caller.partnerName,
-    status: caller.partnerStatus,
-    environment: caller.key.tenant.environment,
-  }),
 })
