@@ -15,11 +15,10 @@ import { ERROR_HEADER, ERROR_STATUS, type ErrorCode, errorCodeOf, PUT_OFF, Refus
 import { readText } from '../request.ts'
 import { createOneAtATime } from '../turns.ts'
 import { type Access, cookieOf, type Door, isFromOwnPage, type OpsAnswer, type PagePath } from './access.ts'
-import { type Html, html, PAGE_HEADERS, type Part, policyFor } from './html.ts'
+import { type Html, html, type Part } from './html.ts'
 import {
   AS_IT_IS,
   createReader,
-  framedPage,
   monthParts,
   overviewParts,
   type Pasted,
@@ -28,6 +27,7 @@ import {
   ROWS_SHOWN,
   signInForm,
 } from './page.ts'
+import { framedPage, PAGE_HEADERS, policyFor } from './page-style.ts'
 
 type Asked = { event: H3Event; door: Door; path: PagePath }
 

@@ -1,65 +1,42 @@
-// The operator's page and its data, put together from its parts: the overview, a partner, a plan, a month, and the
-// sign-in form.
+// The views of the operator's page and their data: the overview, a partner, a plan, a month, and the sign-in form.
 
 import { type Billed, bill } from '../../billing/statement.ts'
+import type { Statement } from '../../core/fees.ts'
 import { type Finding, findingsOf, type PartnerVitals, type Vitals } from '../../core/findings.ts'
-import { averagePrice, type Btc, formatBtc, type Price, type Usd, ZERO_USD } from '../../core/money.ts'
+import {
+  averagePrice,
+  type Btc,
+  CENT,
+  formatBtc,
+  formatPrice,
+  formatUsd,
+  type Price,
+  priceAsNumber,
+  type Usd,
+  ZERO_USD,
+} from '../../core/money.ts'
 import { type FixedPeriod, periodOf } from '../../core/month.ts'
 import type { Partner, Tenant } from '../../core/partner.ts'
 import { quoted } from '../../core/text.ts'
-import { DAY_MS, type Instant, monthOf, plus, spellInstant, spellSpan } from '../../core/time.ts'
+import {
+  DAY_MS,
+  formatInstant,
+  type Instant,
+  monthOf,
+  plus,
+  spellInstant,
+  spellSpan,
+} from '../../core/time.ts'
 import { awaitedPrice, type Schedule } from '../../core/window.ts'
 import type { FiredTranche, OpenWindow, OpsPageStore, TradePlace, TradeSum } from '../../store/monitoring.ts'
 import type { ListedPlan, Store } from '../../store/store.ts'
-import {
-  ago,
-  billingRow,
-  drawPrices,
-  type Html,
-  html,
-  link,
-  type Part,
-  partnerLink,
-  planLink,
-  STYLE,
-  shownPrice,
-  shownUsd,
-  tableOf,
-  trancheRow,
-} from './html.ts'
+import { ago, type Html, html, link, type Part, tableOf } from './html.ts'
 import { createStockTaker, keptFor, shared } from './readiness.ts'
 
 /** How many findings are shown at once; the others can be unfolded. */
 const FINDINGS_SHOWN = 8
 const FINDINGS_MAX = 200
 const TRANCHES_LISTED = 12
-/** How often an open overview reloads itself. */
-const RENEWED_S = 60
-
-type Frame = { title: string; signOut: boolean; renews?: boolean }
-
-export function framedPage({ title, signOut, renews = false }: Frame, ...parts: Part[]): Html {
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-${renews && html`<meta http-equiv="refresh" content="${RENEWED_S}">\n`}<title>${title} - tranche</title>
-${STYLE}
-</head>
-<body>
-<header><h1><a href="/ops">tranche</a></h1><span class="quiet">${title}</span>${signOut && SIGN_OUT}</header>
-<main>
-${parts}
-</main>
-<footer><p>Times are UTC. This page changes nothing: the commands on it are for a shell. Only live business is counted.</p></footer>
-</body>
-</html>
-`
-}
-
-const SIGN_OUT = html`<form method="post" action="/ops"><button name="sign-out" value="yes">Sign out</button></form>`
 
 export const signInForm = (complaint: string | null): Html => html`<section>
 <h2>Sign in</h2>
@@ -252,6 +229,18 @@ ${pageLinks({ page, pages, of: (at) => link('/ops', { month: period.month, page:
   ]
 }
 
+const billingRow = ({ tenant, period, activity, tier, tierSource, fees }: Statement): Part[] => [
+  partnerLink(tenant.partnerSlug),
+  activity.executionsFilled + activity.executionsPartial,
+  activity.activeUsers,
+  shownUsd(activity.volume),
+  formatBtc(activity.btc),
+  `${tier.name} (${tierSource})`,
+  tier.rateBps,
+  shownUsd(fees.total),
+  html`<a href="${link('/ops/export', { month: period.month, report: 'trades', partner: tenant.partnerSlug })}">trades.csv</a> <a href="${link('/ops/invoice', { month: period.month, partner: tenant.partnerSlug })}">invoice</a>`,
+]
+
 /** A price, or while there is none the instant at which it goes by the clock. */
 function waitsFor(schedule: Schedule): string {
   const price = awaitedPrice(schedule)
@@ -264,7 +253,90 @@ const pageLinks = ({ page, pages, of }: Pages): Html | false =>
   pages > 1 &&
   html`<nav>${page > 1 && html`<a href="${of(String(page - 1))}">Before</a>`}<span>${page} of ${pages}</span>${page < pages && html`<a href="${of(String(page + 1))}">After</a>`}</nav>`
 
-// Its data, read from the store, as `status`, `check`, `plan show` and `billing show` compute it.
+// What several views show: a tranche, links to partners and plans, prices and dollars.
+
+const partnerLink = (slug: string): Html => html`<a href="${link('/ops', { partner: slug })}">${slug}</a>`
+
+const planLink = ({ partnerSlug, environment }: Tenant, plan: string): Html =>
+  html`<a class="name" href="${link('/ops', { partner: partnerSlug, env: environment, plan })}">${plan}</a>`
+
+const trancheRow = ({ createdAt, tenant, partnerPlanId, amount, status }: FiredTranche): Part[] => [
+  spellInstant(createdAt),
+  partnerLink(tenant.partnerSlug),
+  planLink(tenant, partnerPlanId),
+  shownUsd(amount),
+  html`<span class="${status}">${status}</span>`,
+]
+
+/** A price to the cent, where a cent is little of it. */
+export const shownPrice = (price: Price): string =>
+  formatPrice(price < 100n * CENT ? price : ((((price + CENT / 2n) / CENT) * CENT) as Price))
+
+/** Dollars to the cent; the exact amount is beside it for who points at it. */
+export function shownUsd(amount: Usd): Part {
+  const cents = (((amount + (amount < 0n ? -CENT : CENT) / 2n) / CENT) * CENT) as Usd
+  if (cents === amount || cents === 0n) return formatUsd(amount)
+  return html`<span title="${formatUsd(amount)}">${formatUsd(cents)}</span>`
+}
+
+// Prices as a line, with the tranches on it where they fired. The drawing stretches to any width, so its text is beside
+// it.
+
+const [WIDTH, HEIGHT] = [1_000, 190]
+
+type Point = { at: Instant; price: Price }
+type Drawing = { points: readonly Point[]; tranches: readonly FiredTranche[]; from: Instant; to: Instant }
+
+export function drawPrices({ points, tranches, from, to }: Drawing): Html {
+  const [first] = points
+  if (!first) return html`<p class="quiet">There are no prices of this time: the schedule is a clock.</p>`
+  const shown = tranches
+    .filter(({ createdAt }) => createdAt >= from && createdAt <= to)
+    .map((tranche) => ({ tranche, price: tranche.price ?? priceAt(points, tranche.createdAt) }))
+  // A young service has a few hours of prices: they fill the width, and one alone is a line.
+  const begin = [first, ...shown.map(({ tranche }) => ({ at: tranche.createdAt }))].reduce(
+    (earliest, { at }) => (at < earliest ? at : earliest),
+    first.at,
+  )
+  const prices = [...points, ...shown].map(({ price }) => price)
+  const [low, high] = [least(prices), -least(prices.map((price) => -price))]
+  const [bottom, top] = [priceAsNumber(low as Price), priceAsNumber(high as Price)]
+  const x = (at: Instant): string => ((WIDTH * (at - begin)) / Math.max(1, to - begin)).toFixed(1)
+  const y = (price: Price): string =>
+    (top === bottom
+      ? HEIGHT / 2
+      : 8 + ((HEIGHT - 16) * (top - priceAsNumber(price))) / (top - bottom)
+    ).toFixed(1)
+  const end = points.at(-1) ?? first
+  const line = [...points, { at: to, price: end.price }]
+    .map(({ at, price }) => `${x(at)} ${y(price)}`)
+    .join('L')
+  return html`<figure>
+<figcaption><span>${shownPrice(high as Price)} USD</span><span>${shown.length} ${shown.length === 1 ? 'tranche' : 'tranches'} on the line</span></figcaption>
+<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Prices and tranches">
+<path class="grid" d="M0 8H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT - 8}H${WIDTH}"/>
+<path class="line" d="M${line}"/>
+${shown.map(({ tranche, price }) => dot(tranche, `M${x(tranche.createdAt)} ${y(price)}h0`))}
+</svg>
+<figcaption><span>${shownPrice(low as Price)} USD</span></figcaption>
+<figcaption><span>${clock(begin)}</span><span>${clock(to)}</span></figcaption>
+</figure>`
+}
+
+/** A line of no length with round ends: a dot that does not become an ellipse when stretched. */
+const dot = ({ status, createdAt, amount, partnerPlanId, tenant }: FiredTranche, place: string): Html =>
+  html`<path class="dot ${status}" d="${place}"><title>${formatInstant(createdAt)} ${tenant.partnerSlug} ${partnerPlanId}: ${formatUsd(amount)} USD, ${status}</title></path>
+`
+
+/** The price that held at an instant. */
+const priceAt = (points: readonly Point[], at: Instant): Price =>
+  (points.findLast((point) => point.at <= at) ?? points[0])?.price ?? (0n as Price)
+
+const least = (values: readonly bigint[]): bigint => values.reduce((a, b) => (b < a ? b : a))
+
+const clock = (at: Instant): string => `${formatInstant(at).slice(0, 16).replace('T', ' ')} UTC`
+
+// Their data, read from the store, as `status`, `check`, `plan show` and `billing show` compute it.
 
 export const ROWS_SHOWN = 50
 const MONTHS_SHOWN = 24
