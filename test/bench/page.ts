@@ -17,7 +17,7 @@ import {
   scale,
   TITLE,
   text,
-} from '../../src/cli/trial/svg.ts'
+} from '../../src/cli/trial/chart-style.ts'
 import { FREQUENCIES, WINDOW_MS } from '../../src/core/time.ts'
 import { slotMsOf } from '../../src/engine/slot-reserve.ts'
 import {

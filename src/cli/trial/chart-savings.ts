@@ -27,7 +27,7 @@ import {
   TITLE,
   text,
   ticks,
-} from './svg.ts'
+} from './chart-style.ts'
 import { hasFewBlocks } from './verdict.ts'
 
 // The saving panel: what each way of buying cost against the time-weighted average price, as mean and interval, with

@@ -50,7 +50,7 @@ import {
   TITLE,
   text,
   ticks,
-} from './svg.ts'
+} from './chart-style.ts'
 import { finding, findings, foundByStart } from './verdict.ts'
 
 const WIDTH_PX = 960

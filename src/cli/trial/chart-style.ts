@@ -1,5 +1,5 @@
-// A small SVG writer, elements with escaped text, linear scales and round ticks, and the style of the chart drawn with
-// it.
+// How the chart of a backtest looks and is written: elements of SVG with escaped text, scales with round ticks,
+// colours, sizes, and a mark for each trigger.
 
 import type { Trigger } from '../../core/execution.ts'
 import { assert } from '../../core/problem.ts'
