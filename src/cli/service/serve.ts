@@ -27,17 +27,15 @@ import {
   wholeNumber,
 } from '../options.ts'
 import type { ShownCertificate, TlsOptions } from './certificate.ts'
-import type { OpenDesk } from './sandbox-desk.ts'
 import {
-  CONNECTIONS_MAX,
-  type ConnectionOptions,
-  connectionLimitsOf,
+  OPS_CONNECTIONS_MAX,
   type OpsOptions,
   type OpsPlace,
   opsListenOption,
   opsOf,
   opsTokenOption,
-} from './serve-options.ts'
+} from './ops-options.ts'
+import type { OpenDesk } from './sandbox-desk.ts'
 import type { Listeners } from './serving.ts'
 import { createPing, type Ping, pingOption } from './tick.ts'
 
@@ -351,6 +349,40 @@ const NO_PARTNER =
   'this database has no partner yet, so every call is answered 401: add one with `tranche partner create SLUG --name NAME`, or name another database with --db'
 
 const addressesOf = ({ api, ops }: Listeners) => ({ url: api.url, ...(ops && { ops_url: ops.url }) })
+
+// How many connections serve accepts: by default, as many as leave room for the files of the database.
+
+/**
+ * Descriptors that connections must leave alone: the database and its log, fifty deliveries at once with the sockets of
+ * their look-ups, one look-up for each tenant, whatever Node opens.
+ */
+export const DESCRIPTORS_KEPT = 160
+/** More than any partner needs; allowing more would only offer memory to somebody who wants to use it up. */
+export const CONNECTIONS_MAX = 10_000
+const CONNECTIONS_MIN = 16
+/** The share of all connections that one address may have by default. */
+const ADDRESS_SHARE = 4
+
+type ConnectionOptions = { maxConnections?: number; maxConnectionsPerAddress?: number }
+type Beside = { opsListen?: object | null }
+
+export function connectionLimitsOf(options: ConnectionOptions & Beside): ConnectionLimits {
+  const kept = DESCRIPTORS_KEPT + (options.opsListen ? OPS_CONNECTIONS_MAX : 0)
+  const connectionsMax =
+    options.maxConnections ?? Math.min(CONNECTIONS_MAX, Math.max(CONNECTIONS_MIN, descriptorsMax() - kept))
+  const share = Math.max(1, Math.floor(connectionsMax / ADDRESS_SHARE))
+  return { connectionsMax, connectionsPerAddressMax: options.maxConnectionsPerAddress ?? share }
+}
+
+/** The soft limit of open files, which Node raises to the hard one; infinite where no limit can be read. */
+function descriptorsMax(): number {
+  const { report } = process
+  // The rest of the report asks the network for names, which takes time.
+  Object.assign(report, { excludeNetwork: true })
+  const { userLimits } = report.getReport() as { userLimits?: { open_files?: { soft: number | string } } }
+  const soft = Number(userLimits?.open_files?.soft)
+  return Number.isFinite(soft) ? soft : Number.POSITIVE_INFINITY
+}
 
 // How serve stops: what is in flight is finished, for a while.
 

@@ -16,7 +16,7 @@ import { type Deliver, wakePartners } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { stopGently } from '../terminal.ts'
-import { OPS_CONNECTIONS_MAX, type OpsPlace } from './serve-options.ts'
+import { OPS_CONNECTIONS_MAX, type OpsPlace } from './ops-options.ts'
 import { nameFailures, type Ping, passJson } from './tick.ts'
 
 // What systemd is told of a service that it started: that it is up, and then, again and again, that it is alive. Node
