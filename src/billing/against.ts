@@ -1,9 +1,9 @@
 // The orders of a month against the partner's own list of them: which ones one side lacks, and which ones differ.
 
+import { isFill } from '../core/confirmation.ts'
 import { LEDGER_MAX } from '../core/money.ts'
 import type { FixedPeriod } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
-import { isFill } from '../core/partner-report.ts'
 import { Problem } from '../core/problem.ts'
 import { LATEST } from '../core/time.ts'
 import type { AdjustmentLine, MonthStore, TradeLine } from '../store/store.ts'

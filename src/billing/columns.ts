@@ -2,8 +2,8 @@
 // are frozen, because partners file the checksums of closed months. A new column makes a new version of the report,
 // under a name of its own.
 
+import type { ReportColumn } from '../core/confirmation.ts'
 import { btc, formatBtc, formatUsd, type Usd, usd } from '../core/money.ts'
-import type { ReportColumn } from '../core/partner-report.ts'
 
 export const REPORTS = ['summary', 'users', 'trades', 'adjustments', 'invoices'] as const
 export type ReportKind = (typeof REPORTS)[number]

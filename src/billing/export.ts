@@ -1,9 +1,9 @@
 // Exports: the rows of the reports, read a few at a time, and their text.
 
+import { executedAtOf } from '../core/confirmation.ts'
 import { type Issued, type Statement, signed } from '../core/fees.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../core/money.ts'
 import { type FixedPeriod, periodOf } from '../core/month.ts'
-import { executedAtOf } from '../core/partner-report.ts'
 import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
 import type { AdjustmentLine, TenantFilter, TradeLine } from '../store/store.ts'
 import {

@@ -1,6 +1,7 @@
 // Invoices: made from the statement of a month, its adjustments and the checksum of its trades, and put into words.
 
 import { createHash } from 'node:crypto'
+import { isFill, type Trade } from '../core/confirmation.ts'
 import { BPS_ONE, creditOf, type Issued, percentOf, type Statement, type Tax, taxOf } from '../core/fees.ts'
 import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/late-fill.ts'
 import {
@@ -16,7 +17,6 @@ import {
 } from '../core/money.ts'
 import type { FixedPeriod } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
-import { isFill, type Trade } from '../core/partner-report.ts'
 import { Problem } from '../core/problem.ts'
 import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
 import type { AdjustmentLine, ExecutionStore } from '../store/store.ts'

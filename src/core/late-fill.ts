@@ -1,7 +1,21 @@
 // Late fills, adjustments and purchases booked by hand: how an operator accepts a fill that was refused, corrects one
 // that was recorded wrongly, and records a purchase that nobody confirmed.
 
-import { type ExecutionFacts, type LateFill, orderTaken, type Recorded } from './confirmation.ts'
+import {
+  type ExecutionFacts,
+  FILL_BTC_MAX,
+  FILL_PRICE_MAX,
+  FILL_USD_MAX,
+  type Fill,
+  isFill,
+  type LateFill,
+  orderTaken,
+  type Recorded,
+  recordedAtOf,
+  sameReport,
+  type Trade,
+  tradeOf,
+} from './confirmation.ts'
 import { type Execution, type ExecutionId, isOpen, keyParts, RECORDED } from './execution.ts'
 import {
   averagePrice,
@@ -18,17 +32,6 @@ import {
   ZERO_USD,
 } from './money.ts'
 import type { Environment } from './partner.ts'
-import {
-  FILL_BTC_MAX,
-  FILL_PRICE_MAX,
-  FILL_USD_MAX,
-  type Fill,
-  isFill,
-  recordedAtOf,
-  sameReport,
-  type Trade,
-  tradeOf,
-} from './partner-report.ts'
 import type { Plan } from './plan.ts'
 import { type OddPrice, oddPrice } from './price.ts'
 import { notFound, Problem } from './problem.ts'

@@ -1,7 +1,7 @@
 // Prices: whether one is live, how much they moved lately, and which fills do not fit them.
 
+import { type Fill, isFill, type Trade } from './confirmation.ts'
 import { averagePrice, type Btc, type Price, priceAsNumber, UNITS, type Usd } from './money.ts'
-import { type Fill, isFill, type Trade } from './partner-report.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from './time.ts'
 
 /** How old a price may be and still count as live. */

@@ -3,10 +3,10 @@
 
 import { z } from 'zod'
 import type { SumColumn, SummaryColumn, TradeColumn } from '../billing/columns.ts'
+import { REPORT_STATUSES } from '../core/confirmation.ts'
 import { EXECUTION_STATUSES, TRIGGERS } from '../core/execution.ts'
 import { TIER_NAME_MAX, TIER_NAME_PATTERN } from '../core/fees.ts'
 import type { PartnerStatus } from '../core/partner.ts'
-import { REPORT_STATUSES } from '../core/partner-report.ts'
 import { NEXT_STEPS, PLAN_STATUSES } from '../core/plan.ts'
 import { EMAIL_MAX, FAILURE_REASON_MAX, ID_MAX, REASON_MAX, TEXT_MAX } from '../core/text.ts'
 import { FREQUENCIES, MONTH_PATTERN } from '../core/time.ts'

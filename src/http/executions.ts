@@ -1,11 +1,8 @@
 // Executions over HTTP: listed, polled and confirmed.
 
 import { z } from 'zod'
-import { confirm } from '../core/confirmation.ts'
-import { deliver, isExecutionId } from '../core/execution.ts'
-import { type Btc, btc, type Price, price, usd, ZERO_USD } from '../core/money.ts'
-import type { Caller } from '../core/partner.ts'
 import {
+  confirm,
   FILL_BTC_MAX,
   FILL_FEE_MAX,
   FILL_PRICE_MAX,
@@ -17,7 +14,10 @@ import {
   REPORT_STATUSES,
   type Report,
   type ReportColumn,
-} from '../core/partner-report.ts'
+} from '../core/confirmation.ts'
+import { deliver, isExecutionId } from '../core/execution.ts'
+import { type Btc, btc, type Price, price, usd, ZERO_USD } from '../core/money.ts'
+import type { Caller } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { REASON_MAX } from '../core/text.ts'
 import { EARLIEST, formatInstant, type Instant } from '../core/time.ts'

@@ -2,9 +2,9 @@
 // No live key gets this far: each route says that it is for test keys, which is asked before its body is read.
 
 import { z } from 'zod'
+import { FILL_PRICE_MAX } from '../core/confirmation.ts'
 import { type Price, price } from '../core/money.ts'
 import type { Caller } from '../core/partner.ts'
-import { FILL_PRICE_MAX } from '../core/partner-report.ts'
 import { parseSpan } from '../core/time.ts'
 import {
   type AdvancedJson,

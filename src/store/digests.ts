@@ -3,8 +3,8 @@
 // (docs/decisions/file.md#row-digests).
 
 import { hash } from 'node:crypto'
+import { type Report, reportFingerprint, type Trade } from '../core/confirmation.ts'
 import { type Adjustment, adjustmentContent } from '../core/late-fill.ts'
-import { type Report, reportFingerprint, type Trade } from '../core/partner-report.ts'
 import { DamagedRow } from '../core/problem.ts'
 import { type Digested, type NewRow, TABLES, type Table } from './tables.ts'
 

@@ -3,7 +3,7 @@
 // nor another process can make it stale.
 
 import type { Dispute } from '../core/clock.ts'
-import type { Confirmation, ExecutionFacts, LateFill } from '../core/confirmation.ts'
+import type { Confirmation, ExecutionFacts, Fill, LateFill, Report, Trade } from '../core/confirmation.ts'
 import type { Execution, ExecutionId, ExecutionStatus, Tranche } from '../core/execution.ts'
 import type { Activity, Issued, Series, Tier } from '../core/fees.ts'
 import type { JobResult } from '../core/findings.ts'
@@ -22,7 +22,6 @@ import type {
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { FixedPeriod, Period } from '../core/month.ts'
 import type { Caller, Environment, Partner, PartnerChange, Tenant } from '../core/partner.ts'
-import type { Fill, Report, Trade } from '../core/partner-report.ts'
 import type { Plan, PlanChange, PlanFacts, PlanState } from '../core/plan.ts'
 import type { Volatility } from '../core/price.ts'
 import type { LostWrites, Restored } from '../core/standstill.ts'

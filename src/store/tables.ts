@@ -2,12 +2,12 @@
 // description follow the type of a row, the columns of an insert and of a copy, what a digest covers, and the arrays in
 // which a server takes many rows. test/copy/tables.server.test.ts compares it with both schemas.
 
+import type { Report, ReportColumn } from '../core/confirmation.ts'
 import type { ExecutionId, ExecutionStatus, RECORDED, Trigger } from '../core/execution.ts'
 import type { Tier } from '../core/fees.ts'
 import type { JobResult } from '../core/findings.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { Environment, PartnerStatus } from '../core/partner.ts'
-import type { Report, ReportColumn } from '../core/partner-report.ts'
 import type { PlanStatus } from '../core/plan.ts'
 import type { Frequency, Instant } from '../core/time.ts'
 import type { UserStatus } from '../core/user.ts'

@@ -11,9 +11,15 @@ import {
   cancelByHand,
   confirm,
   type ExecutionFacts,
+  type Fill,
+  isFill,
   type KeptFor,
   LATE_FILLS_MAX,
   type LateFill,
+  type NoFill,
+  type Report,
+  reportFingerprint,
+  sameReport,
 } from '../../src/core/confirmation.ts'
 import {
   deliver,
@@ -25,14 +31,6 @@ import {
   nextExecutionId,
 } from '../../src/core/execution.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
-import {
-  type Fill,
-  isFill,
-  type NoFill,
-  type Report,
-  reportFingerprint,
-  sameReport,
-} from '../../src/core/partner-report.ts'
 import { Problem, type ProblemCode } from '../../src/core/problem.ts'
 import { type Instant, plus } from '../../src/core/time.ts'
 import type { Window } from '../../src/core/window.ts'

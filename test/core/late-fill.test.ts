@@ -3,7 +3,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Confirmation, confirm, type LateFill } from '../../src/core/confirmation.ts'
+import {
+  type Confirmation,
+  confirm,
+  type Fill,
+  type LateFill,
+  type Report,
+  spentBy,
+  type Trade,
+} from '../../src/core/confirmation.ts'
 import { type Execution, type ExecutionId, isOpen } from '../../src/core/execution.ts'
 import {
   type Adjustment,
@@ -15,7 +23,6 @@ import {
   undecided,
 } from '../../src/core/late-fill.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
-import { type Fill, type Report, spentBy, type Trade } from '../../src/core/partner-report.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { close, opening, reserve, settle, type Window } from '../../src/core/window.ts'

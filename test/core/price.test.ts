@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import type { Trade } from '../../src/core/confirmation.ts'
 import { btc, type Price, price, UNITS, usd } from '../../src/core/money.ts'
-import type { Trade } from '../../src/core/partner-report.ts'
 import {
   FIRST_VOLATILITY,
   type OddPrice,

@@ -3,8 +3,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { REPORT_STATUSES } from '../../src/core/confirmation.ts'
 import { revoke } from '../../src/core/key.ts'
-import { REPORT_STATUSES } from '../../src/core/partner-report.ts'
 import { formatInstant, plus } from '../../src/core/time.ts'
 import { type CallLine, createCallLog, KEYLESS_LINES_MAX } from '../../src/http/call-log.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'

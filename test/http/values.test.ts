@@ -3,9 +3,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { confirm } from '../../src/core/confirmation.ts'
+import { confirm, type Fill, type Report } from '../../src/core/confirmation.ts'
 import { formatBtc, formatPrice, formatUsd } from '../../src/core/money.ts'
-import type { Fill, Report } from '../../src/core/partner-report.ts'
 import { ID_MAX } from '../../src/core/text.ts'
 import { DAY_MS } from '../../src/core/time.ts'
 import { CURSOR_MAX, wrap } from '../../src/http/fields.ts'

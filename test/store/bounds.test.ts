@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
-import { KEPT_FOR } from '../../src/core/confirmation.ts'
+import { KEPT_FOR, REPORT_STATUSES } from '../../src/core/confirmation.ts'
 import { EXECUTION_STATUSES, RECORDED, TRIGGERS } from '../../src/core/execution.ts'
 import { RATE_BPS_MAX } from '../../src/core/fees.ts'
 import { CENT } from '../../src/core/money.ts'
@@ -16,7 +16,6 @@ import {
   PARTNER_SLUG_MAX,
   SANDBOX_OFFSET_MAX_MS,
 } from '../../src/core/partner.ts'
-import { REPORT_STATUSES } from '../../src/core/partner-report.ts'
 import { PLAN_AMOUNT_MAX, PLAN_AMOUNT_MIN, PLAN_STATUSES } from '../../src/core/plan.ts'
 import { FAILURE_REASON_MAX, REASON_MAX, TEXT_MAX } from '../../src/core/text.ts'
 import { FREQUENCIES } from '../../src/core/time.ts'

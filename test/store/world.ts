@@ -2,12 +2,11 @@
 
 import { randomUUID } from 'node:crypto'
 import type { TestContext } from 'node:test'
-import { type Confirmation, confirm } from '../../src/core/confirmation.ts'
+import { type Confirmation, confirm, type Fill, type Report } from '../../src/core/confirmation.ts'
 import { deliver, type Execution } from '../../src/core/execution.ts'
 import { acceptLate, adjust } from '../../src/core/late-fill.ts'
 import { btc, CENT, type Price, price, type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'
-import type { Fill, Report } from '../../src/core/partner-report.ts'
 import { type Plan, type PlanRequest, writePlan } from '../../src/core/plan.ts'
 import { type Instant, plus } from '../../src/core/time.ts'
 import { linkUser, setUserStatus, type UserStatus } from '../../src/core/user.ts'

@@ -12,10 +12,10 @@ import {
   type OrderSums,
 } from '../../billing/against.ts'
 import { type OrderColumns, orderRows } from '../../billing/partner-orders.ts'
+import { executedAtOf, isFill, type Trade } from '../../core/confirmation.ts'
 import { type Adjustment, ordersAdjusted } from '../../core/late-fill.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
-import { executedAtOf, isFill, type Trade } from '../../core/partner-report.ts'
 import { counted, unreadable } from '../../core/text.ts'
 import { formatInstant, monthOf } from '../../core/time.ts'
 import type { ExecutionRecord, Store } from '../../store/store.ts'

@@ -1,6 +1,7 @@
 // Plays the demonstration: weeks of scheduler passes against the real service, a partner at the other end of HTTP, and
 // the records in the store afterwards.
 
+import type { Trade } from '../../core/confirmation.ts'
 import { type Execution, RECORDED } from '../../core/execution.ts'
 import {
   type Btc,
@@ -12,7 +13,6 @@ import {
   ZERO_USD,
 } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
-import type { Trade } from '../../core/partner-report.ts'
 import { assert } from '../../core/problem.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
 import { leastInstruction, leftOf, type Window } from '../../core/window.ts'

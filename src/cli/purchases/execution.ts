@@ -1,7 +1,15 @@
 // execution: the instructions of the scheduler, listed, shown and cancelled, and their late fills decided.
 
 import { Command, Option } from 'commander'
-import { cancelByHand, type LateFill } from '../../core/confirmation.ts'
+import {
+  cancelByHand,
+  executedAtOf,
+  isFill,
+  type LateFill,
+  type Report,
+  type ReportColumn,
+  type Trade,
+} from '../../core/confirmation.ts'
 import {
   EXECUTION_STATUSES,
   type Execution,
@@ -24,13 +32,6 @@ import {
 } from '../../core/late-fill.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment, Tenant } from '../../core/partner.ts'
-import {
-  executedAtOf,
-  isFill,
-  type Report,
-  type ReportColumn,
-  type Trade,
-} from '../../core/partner-report.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant, type Instant, MINUTE_MS } from '../../core/time.ts'

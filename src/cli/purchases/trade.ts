@@ -1,6 +1,7 @@
 // trade: what partners confirmed, set right by hand, and purchases that the ledger does not know, booked.
 
 import { Command, Option } from 'commander'
+import { type Fill, isFill } from '../../core/confirmation.ts'
 import { nextExecutionId } from '../../core/execution.ts'
 import {
   type Amounts,
@@ -12,7 +13,6 @@ import {
 } from '../../core/late-fill.ts'
 import { btc, formatBtc, formatPrice, formatUsd, type Price, usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
-import { type Fill, isFill } from '../../core/partner-report.ts'
 import type { OddPrice } from '../../core/price.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
 import { auditEntry, tenantNamed } from '../command.ts'

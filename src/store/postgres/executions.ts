@@ -8,10 +8,10 @@ import {
   RECORDED_SINCE,
   type Recorded,
   type Refused,
+  type Trade,
 } from '../../core/confirmation.ts'
 import { type Execution, type ExecutionId, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Caller, Tenant } from '../../core/partner.ts'
-import type { Trade } from '../../core/partner-report.ts'
 import { DamagedRow } from '../../core/problem.ts'
 import { standsStill, writesLost } from '../../core/standstill.ts'
 import { type Instant, later, MINUTE_MS, plus } from '../../core/time.ts'

@@ -1,12 +1,19 @@
 // Rows and values of plans, windows, schedules, executions, trades, adjustments, late fills and prices. First the plan.
 
 import type { Dispute } from '../../core/clock.ts'
-import type { KeptFor, LateFill, Refused } from '../../core/confirmation.ts'
+import {
+  type Fill,
+  isFill,
+  type KeptFor,
+  type LateFill,
+  type Refused,
+  type Report,
+  type Trade,
+} from '../../core/confirmation.ts'
 import type { Execution, ExecutionId, ExecutionStatus } from '../../core/execution.ts'
 import type { Adjustment } from '../../core/late-fill.ts'
 import type { Btc, Price, Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
-import { type Fill, isFill, type Report, type Trade } from '../../core/partner-report.ts'
 import type { Plan, PlanState, PlanStatus, PlanTerms } from '../../core/plan.ts'
 import { FIRST_VOLATILITY, type Volatility } from '../../core/price.ts'
 import { DamagedRow } from '../../core/problem.ts'

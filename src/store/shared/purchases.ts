@@ -1,5 +1,6 @@
 // Purchases that an operator books because the ledger does not know them.
 
+import type { Fill } from '../../core/confirmation.ts'
 import type { ExecutionId } from '../../core/execution.ts'
 import {
   BOOKED_FROM,
@@ -10,7 +11,6 @@ import {
 } from '../../core/late-fill.ts'
 import { LEDGER_MAX, type Price } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
-import type { Fill } from '../../core/partner-report.ts'
 import type { Plan } from '../../core/plan.ts'
 import { MARKET_PRICE_MS } from '../../core/price.ts'
 import { notFound, Problem } from '../../core/problem.ts'

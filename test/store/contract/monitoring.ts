@@ -6,13 +6,13 @@ import {
   cancelByHand,
   confirm,
   type ExecutionFacts,
+  type Report,
 } from '../../../src/core/confirmation.ts'
 import { LEASE_MS } from '../../../src/core/execution.ts'
 import { EARLY_FILL_DAYS, EARLY_FILL_MS, FEED_PASSES_SEEN } from '../../../src/core/findings.ts'
 import { adjust } from '../../../src/core/late-fill.ts'
 import { btc, price, type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import type { Report } from '../../../src/core/partner-report.ts'
 import { writePlan } from '../../../src/core/plan.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { setUserStatus } from '../../../src/core/user.ts'

@@ -1,11 +1,11 @@
 // Billing months: half-open, closed for good with all before them, and the same to the line as in sum.
 
 import assert from 'node:assert/strict'
+import type { NoFill, Report } from '../../../src/core/confirmation.ts'
 import { isUsable } from '../../../src/core/key.ts'
 import { btc, usd } from '../../../src/core/money.ts'
 import { type FixedPeriod, type Period, periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import type { NoFill, Report } from '../../../src/core/partner-report.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { advanceSandbox } from '../../../src/engine/sandbox.ts'
 import type { TenantFilter, TradeLine } from '../../../src/store/store.ts'
