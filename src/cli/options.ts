@@ -3,13 +3,9 @@
 
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { isMonth } from '../core/month.ts'
-import {
-  ENVIRONMENTS,
-  PARTNER_SLUG_MAX,
-  PARTNER_SLUG_PATTERN,
-  SANDBOX_OFFSET_MAX_MS,
-} from '../core/partner.ts'
+import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
+import { SANDBOX_OFFSET_MAX_MS } from '../core/sandbox.ts'
 import { ID_MAX, REASON_MAX } from '../core/text.ts'
 import { DAY_MS, type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'

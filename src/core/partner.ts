@@ -4,7 +4,7 @@ import { CENT, formatUsd, type Usd, usd } from './money.ts'
 import { monthBefore } from './month.ts'
 import { Problem } from './problem.ts'
 import { TEXT_MAX } from './text.ts'
-import { DAY_MS, type Instant, monthOf } from './time.ts'
+import { type Instant, monthOf } from './time.ts'
 
 export const ENVIRONMENTS = ['test', 'live'] as const
 export type Environment = (typeof ENVIRONMENTS)[number]
@@ -124,47 +124,3 @@ export const ofTenant = ({ partnerSlug, environment }: TenantName): string[] => 
   '--env',
   environment,
 ]
-
-// How far a sandbox may be advanced, and what it refuses.
-
-/** The most that a sandbox may be ahead of real time in total. */
-export const SANDBOX_OFFSET_MAX_MS = 3_650 * DAY_MS
-
-/** Throws sandbox_refused for a live tenant. */
-export function refuseLive({ environment, partnerSlug }: Tenant): void {
-  if (environment === 'test') return
-  throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
-}
-
-/** Throws sandbox_refused for an advance beyond that limit. `offsetMs` is how far the sandbox is ahead already. */
-export function refuseTooFar({ offsetMs }: { offsetMs: number }, byMs: number): void {
-  if (offsetMs + byMs <= SANDBOX_OFFSET_MAX_MS) return
-  throw new Problem(
-    'sandbox_refused',
-    `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / DAY_MS} days ahead; this one is ${Math.floor(offsetMs / DAY_MS)} ahead already.`,
-  )
-}
-
-export const asleep = (partnerPlanId: string): Problem =>
-  new Problem(
-    'sandbox_refused',
-    `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
-  )
-
-/**
- * How many rows a partner may wipe at once: some tenths of a second. On a file, a wipe is one turn of the event loop,
- * and every other partner of the service waits for it.
- */
-export const WIPE_ROWS_MAX = 50_000
-
-export const tooMuchToWipe = (partnerSlug: string): Problem =>
-  new Problem(
-    'sandbox_refused',
-    `This environment has grown too large to be wiped by a call: ask the operator for \`tranche sandbox reset ${partnerSlug}\`.`,
-  )
-
-export const notToWipe = (): Problem =>
-  new Problem('sandbox_refused', 'Only a test environment can be wiped.')
-
-export const advanceUnderWay = (): Problem =>
-  new Problem('database_in_use', 'Another advance is running: wait until it ends.')

@@ -4,6 +4,7 @@ import type { Price } from '../core/money.ts'
 import type { Caller } from '../core/partner.ts'
 import { sigma } from '../core/price.ts'
 import { Problem } from '../core/problem.ts'
+import { EXACT_PLANS_MAX } from '../core/sandbox.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from '../core/time.ts'
 import { failsafeLead } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
@@ -18,8 +19,6 @@ const CADENCE_MS = HOUR_MS
  * wish, and most of the plans at a stop fire.
  */
 export const STOP_PAGE_PLANS = 100
-/** In an environment with more plans than this, the stops of a minute are taken together, as by a tick every minute. */
-export const EXACT_PLANS_MAX = 1_000
 
 type AdvanceOptions = {
   store: Store

@@ -5,7 +5,6 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { WEEKS } from '../../src/cli/demo/storyline.ts'
-import { ADVANCE_MAX_MS } from '../../src/cli/service/sandbox-desk.ts'
 import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/service/serve.ts'
 import { PLAN_USD_A_YEAR } from '../../src/cli/trial/verdict.ts'
 import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/clock.ts'
@@ -24,7 +23,7 @@ import {
   WAL_LARGE_BYTES,
 } from '../../src/core/findings.ts'
 import { formatUsd, price, priceAsNumber, usd } from '../../src/core/money.ts'
-import { MIN_TRANCHE_DEFAULT, WIPE_ROWS_MAX } from '../../src/core/partner.ts'
+import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
 import {
   GAP_MAX_MS,
   HALF_LIFE_HOURS,
@@ -32,6 +31,7 @@ import {
   SIGMA_DEFAULT,
   SPACING_MIN_MS,
 } from '../../src/core/price.ts'
+import { ADVANCE_MAX_MS, EXACT_PLANS_MAX, WIPE_ROWS_MAX } from '../../src/core/sandbox.ts'
 import { FREQUENCIES, HOUR_MS, type Instant, MINUTE_MS, SECOND_MS, WINDOW_MS } from '../../src/core/time.ts'
 import { FAILURES_TO_PAUSE, WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
 import {
@@ -40,7 +40,6 @@ import {
   FAILSAFE_LEAD_MIN_MS,
   PASS_GAPS_SEEN,
 } from '../../src/core/window.ts'
-import { EXACT_PLANS_MAX } from '../../src/engine/sandbox.ts'
 import { layout, reservationPrice, slotMsOf } from '../../src/engine/slot-reserve.ts'
 import { DUE_PAGE_MAX } from '../../src/http/fields.ts'
 import { PARTNERS_NAMED } from '../../src/http/ops/metrics.ts'

@@ -4,8 +4,7 @@
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import createClient, { type Middleware } from 'openapi-fetch'
-import { WAKE_UPS_PER_MINUTE } from '../../src/cli/service/sandbox-desk.ts'
-import { WIPE_ROWS_MAX } from '../../src/core/partner.ts'
+import { WAKE_UPS_PER_MINUTE, WIPE_ROWS_MAX } from '../../src/core/sandbox.ts'
 import { register, TESTS_PER_MINUTE } from '../../src/core/webhook.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import {

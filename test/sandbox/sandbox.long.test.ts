@@ -6,8 +6,8 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import type { Tenant } from '../../src/core/partner.ts'
 import { Problem } from '../../src/core/problem.ts'
+import { EXACT_PLANS_MAX } from '../../src/core/sandbox.ts'
 import { DAY_MS, formatInstant, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
-import { EXACT_PLANS_MAX } from '../../src/engine/sandbox.ts'
 import {
   assertSound,
   executionsOf,

@@ -2,8 +2,9 @@
 // the same bounds, with the same results and in the same audit log.
 
 import { formatPrice, formatUsd, type Price } from '../../core/money.ts'
-import { advanceUnderWay, type Caller, type Tenant } from '../../core/partner.ts'
+import type { Caller, Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import { ADVANCE_MAX_MS, ANSWER_AFTER_MS, advanceUnderWay, WAKE_UPS_PER_MINUTE } from '../../core/sandbox.ts'
 import { formatInstant, MINUTE_MS, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
 import { type Advanced, advanceSandbox, fireInSandbox } from '../../engine/sandbox.ts'
 import type { AdvancedJson, FiredJson, SandboxJson, WipedJson } from '../../http/answer-schemas.ts'
@@ -13,14 +14,6 @@ import type { Log } from '../../log.ts'
 import type { Machine } from '../../machine.ts'
 import type { AuditEntry, Fired, Store, Wiped } from '../../store/store.ts'
 import { type Deliver, type Woken, wakePartners } from '../../webhook/wake-partners.ts'
-
-/** How long a call waits for its advance, which then goes on by itself. Clients give up after some ten seconds. */
-const ANSWER_AFTER_MS = 5 * SECOND_MS
-/** How long an advance may go on. One sandbox moves at a time, and the others want their turn. */
-export const ADVANCE_MAX_MS = 10 * MINUTE_MS
-
-/** How often a partner may have its webhook woken within a minute: its address may be somebody else's. */
-export const WAKE_UPS_PER_MINUTE = 60
 
 type DeskOptions = {
   store: Store

@@ -2,8 +2,8 @@
 // and of every refusal.
 
 import { formatUsd } from '../../core/money.ts'
-import { tooMuchToWipe } from '../../core/partner.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
+import { tooMuchToWipe } from '../../core/sandbox.ts'
 import { NO_EXECUTION, TESTS_PER_MINUTE } from '../../core/webhook.ts'
 import type { ErrorCode, ValidationDetail } from '../error-codes.ts'
 import { fillBody, noFillBody } from '../executions.ts'

@@ -1,17 +1,16 @@
 // Test environments: what time it is in one, their clocks moved on, a tranche fired by hand, everything wiped.
 
+import type { Caller, Tenant } from '../../core/partner.ts'
+import { notFound } from '../../core/problem.ts'
 import {
   advanceUnderWay,
   asleep,
-  type Caller,
   notToWipe,
   refuseLive,
   refuseTooFar,
-  type Tenant,
   tooMuchToWipe,
   WIPE_ROWS_MAX,
-} from '../../core/partner.ts'
-import { notFound } from '../../core/problem.ts'
+} from '../../core/sandbox.ts'
 import { type Instant, later, plus, WINDOW_MS } from '../../core/time.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { IS_OPEN } from '../sql/fragments.ts'

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict'
 import { type Execution, idempotencyKey, LEASE_MS } from '../../../src/core/execution.ts'
 import { price, type Usd, usd } from '../../../src/core/money.ts'
-import { SANDBOX_OFFSET_MAX_MS, type Tenant, WIPE_ROWS_MAX } from '../../../src/core/partner.ts'
+import type { Tenant } from '../../../src/core/partner.ts'
+import { SANDBOX_OFFSET_MAX_MS, WIPE_ROWS_MAX } from '../../../src/core/sandbox.ts'
 import {
   DAY_MS,
   formatInstant,

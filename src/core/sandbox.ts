@@ -1,0 +1,62 @@
+// Sandboxes: the limits of what is done in a test environment, by an operator or over the API, and what is refused.
+
+import type { Tenant } from './partner.ts'
+import { Problem } from './problem.ts'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from './time.ts'
+
+/** The most that a sandbox may be ahead of real time in total. */
+export const SANDBOX_OFFSET_MAX_MS = 3_650 * DAY_MS
+
+/** In an environment with more plans than this, the stops of a minute are taken together, as by a tick every minute. */
+export const EXACT_PLANS_MAX = 1_000
+
+/** How long an advance may go on. One sandbox moves at a time, and the others want their turn. */
+export const ADVANCE_MAX_MS = 10 * MINUTE_MS
+
+/** How long a call waits for its advance, which then goes on by itself. Clients give up after some ten seconds. */
+export const ANSWER_AFTER_MS = 5 * SECOND_MS
+
+/** How often a partner may have its webhook woken within a minute: its address may be somebody else's. */
+export const WAKE_UPS_PER_MINUTE = 60
+
+/**
+ * How many rows a partner may wipe at once: some tenths of a second. On a file, a wipe is one turn of the event loop,
+ * and every other partner of the service waits for it.
+ */
+export const WIPE_ROWS_MAX = 50_000
+
+/** Throws sandbox_refused for a live tenant. */
+export function refuseLive({ environment, partnerSlug }: Tenant): void {
+  if (environment === 'test') return
+  throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
+}
+
+/**
+ * Throws sandbox_refused for an advance beyond SANDBOX_OFFSET_MAX_MS. `offsetMs` is how far the sandbox is ahead
+ * already.
+ */
+export function refuseTooFar({ offsetMs }: { offsetMs: number }, byMs: number): void {
+  if (offsetMs + byMs <= SANDBOX_OFFSET_MAX_MS) return
+  throw new Problem(
+    'sandbox_refused',
+    `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / DAY_MS} days ahead; this one is ${Math.floor(offsetMs / DAY_MS)} ahead already.`,
+  )
+}
+
+export const asleep = (partnerPlanId: string): Problem =>
+  new Problem(
+    'sandbox_refused',
+    `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
+  )
+
+export const tooMuchToWipe = (partnerSlug: string): Problem =>
+  new Problem(
+    'sandbox_refused',
+    `This environment has grown too large to be wiped by a call: ask the operator for \`tranche sandbox reset ${partnerSlug}\`.`,
+  )
+
+export const notToWipe = (): Problem =>
+  new Problem('sandbox_refused', 'Only a test environment can be wiped.')
+
+export const advanceUnderWay = (): Problem =>
+  new Problem('database_in_use', 'Another advance is running: wait until it ends.')
