@@ -2,8 +2,8 @@
 
 import { createHash } from 'node:crypto'
 import { isFill, type Trade } from '../core/confirmation.ts'
+import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/corrections/adjustment.ts'
 import { BPS_ONE, creditOf, type Issued, percentOf, type Statement, type Tax, taxOf } from '../core/fees.ts'
-import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/late-fill.ts'
 import {
   floorToCents,
   formatBtc,

@@ -4,7 +4,7 @@
 
 import { hash } from 'node:crypto'
 import { type Report, reportFingerprint, type Trade } from '../core/confirmation.ts'
-import { type Adjustment, adjustmentContent } from '../core/late-fill.ts'
+import { type Adjustment, adjustmentContent } from '../core/corrections/adjustment.ts'
 import { DamagedRow } from '../core/problem.ts'
 import { type Digested, type NewRow, TABLES, type Table } from './tables.ts'
 

@@ -2,10 +2,10 @@
 // bought, and what was issued. A stop can be carried over into the copy; a start never is. Invoices always are.
 
 import { cancelByHand } from '../core/confirmation.ts'
+import { BOOKED_FROM } from '../core/corrections/purchase.ts'
 import { idempotencyKey } from '../core/execution.ts'
 import type { Issued } from '../core/fees.ts'
 import { revoke } from '../core/key.ts'
-import { BOOKED_FROM } from '../core/late-fill.ts'
 import type { Usd } from '../core/money.ts'
 import { type Environment, setHeld, setPartnerStatus, type Tenant } from '../core/partner.ts'
 import { writePlan } from '../core/plan.ts'

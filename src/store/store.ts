@@ -4,21 +4,13 @@
 
 import type { Dispute } from '../core/clock.ts'
 import type { Confirmation, ExecutionFacts, Fill, LateFill, Report, Trade } from '../core/confirmation.ts'
+import type { Adjustment, Correction, TradeFacts } from '../core/corrections/adjustment.ts'
+import type { Acceptance, LateFillDecision, LateFillFacts } from '../core/corrections/late-fill.ts'
+import type { Booked, Booking, PurchaseFacts } from '../core/corrections/purchase.ts'
 import type { Execution, ExecutionId, ExecutionStatus, Tranche } from '../core/execution.ts'
 import type { Activity, Issued, Series, Tier } from '../core/fees.ts'
 import type { JobResult } from '../core/findings.ts'
 import type { ApiKey, KeyFacts, KeyTerms, KeyTime } from '../core/key.ts'
-import type {
-  Acceptance,
-  Adjustment,
-  Booked,
-  Booking,
-  Correction,
-  LateFillDecision,
-  LateFillFacts,
-  PurchaseFacts,
-  TradeFacts,
-} from '../core/late-fill.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { FixedPeriod, Period } from '../core/month.ts'
 import type { Caller, Environment, Partner, PartnerChange, Tenant } from '../core/partner.ts'

@@ -12,16 +12,9 @@ import {
   spentBy,
   type Trade,
 } from '../../src/core/confirmation.ts'
+import { type Adjustment, adjust, amountsOf, feeOf } from '../../src/core/corrections/adjustment.ts'
+import { acceptLate, chosen, undecided } from '../../src/core/corrections/late-fill.ts'
 import { type Execution, type ExecutionId, isOpen } from '../../src/core/execution.ts'
-import {
-  type Adjustment,
-  acceptLate,
-  adjust,
-  amountsOf,
-  chosen,
-  feeOf,
-  undecided,
-} from '../../src/core/late-fill.ts'
 import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'

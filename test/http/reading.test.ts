@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import { adjust } from '../../src/core/corrections/adjustment.ts'
 import { LEASE_MS } from '../../src/core/execution.ts'
-import { adjust } from '../../src/core/late-fill.ts'
 import { btc, usd } from '../../src/core/money.ts'
 import { DAY_MS, formatInstant, HOUR_MS } from '../../src/core/time.ts'
 import { wrap } from '../../src/http/fields.ts'

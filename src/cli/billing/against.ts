@@ -13,7 +13,7 @@ import {
 } from '../../billing/against.ts'
 import { type OrderColumns, orderRows } from '../../billing/partner-orders.ts'
 import { executedAtOf, isFill, type Trade } from '../../core/confirmation.ts'
-import { type Adjustment, ordersAdjusted } from '../../core/late-fill.ts'
+import { type Adjustment, ordersAdjusted } from '../../core/corrections/adjustment.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { counted, unreadable } from '../../core/text.ts'

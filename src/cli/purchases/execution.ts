@@ -11,25 +11,26 @@ import {
   type Trade,
 } from '../../core/confirmation.ts'
 import {
+  type Adjustment,
+  type AdjustmentFill,
+  amountsOf,
+  type Correction,
+  feeOf,
+} from '../../core/corrections/adjustment.ts'
+import {
+  type Acceptance,
+  acceptLate,
+  type LateFillDecision,
+  severalWait,
+} from '../../core/corrections/late-fill.ts'
+import { acceptUnknown, type Booked } from '../../core/corrections/purchase.ts'
+import {
   EXECUTION_STATUSES,
   type Execution,
   type ExecutionStatus,
   idempotencyKey,
 } from '../../core/execution.ts'
 import { DUE_LATE_MS, STUCK_DELIVERIES } from '../../core/findings.ts'
-import {
-  type Acceptance,
-  type Adjustment,
-  type AdjustmentFill,
-  acceptLate,
-  acceptUnknown,
-  amountsOf,
-  type Booked,
-  type Correction,
-  feeOf,
-  type LateFillDecision,
-  severalWait,
-} from '../../core/late-fill.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment, Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'

@@ -2,15 +2,9 @@
 
 import { Command, Option } from 'commander'
 import { type Fill, isFill } from '../../core/confirmation.ts'
+import { type Amounts, adjust, type Correction } from '../../core/corrections/adjustment.ts'
+import { type Booking, bookPurchase, purchaseFill } from '../../core/corrections/purchase.ts'
 import { nextExecutionId } from '../../core/execution.ts'
-import {
-  type Amounts,
-  adjust,
-  type Booking,
-  bookPurchase,
-  type Correction,
-  purchaseFill,
-} from '../../core/late-fill.ts'
 import { btc, formatBtc, formatPrice, formatUsd, type Price, usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import type { OddPrice } from '../../core/price.ts'

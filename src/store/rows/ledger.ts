@@ -10,8 +10,8 @@ import {
   type Report,
   type Trade,
 } from '../../core/confirmation.ts'
+import type { Adjustment } from '../../core/corrections/adjustment.ts'
 import type { Execution, ExecutionId, ExecutionStatus } from '../../core/execution.ts'
-import type { Adjustment } from '../../core/late-fill.ts'
 import type { Btc, Price, Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Plan, PlanState, PlanStatus, PlanTerms } from '../../core/plan.ts'

@@ -3,8 +3,9 @@
 // (sqlite/executions.ts, postgres/executions.ts), because every purchase goes that way.
 
 import type { ExecutionFacts, LateFill, Recorded } from '../../core/confirmation.ts'
+import type { Adjustment } from '../../core/corrections/adjustment.ts'
+import { chosen, type LateFillDecision, undecided, waiting } from '../../core/corrections/late-fill.ts'
 import type { ExecutionId } from '../../core/execution.ts'
-import { type Adjustment, chosen, type LateFillDecision, undecided, waiting } from '../../core/late-fill.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'

@@ -1,14 +1,14 @@
 // Purchases that an operator books because the ledger does not know them.
 
 import type { Fill } from '../../core/confirmation.ts'
-import type { ExecutionId } from '../../core/execution.ts'
+import { chosen } from '../../core/corrections/late-fill.ts'
 import {
   BOOKED_FROM,
   type Booked,
-  chosen,
   KEPT_UNKNOWN_MAX,
   type PurchaseFacts,
-} from '../../core/late-fill.ts'
+} from '../../core/corrections/purchase.ts'
+import type { ExecutionId } from '../../core/execution.ts'
 import { LEDGER_MAX, type Price } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Plan } from '../../core/plan.ts'

@@ -1,8 +1,8 @@
 // A row that is not what was stored: nothing is done on its word, the others go on, and the check names it.
 
 import assert from 'node:assert/strict'
+import { bookPurchase } from '../../../src/core/corrections/purchase.ts'
 import { nextExecutionId } from '../../../src/core/execution.ts'
-import { bookPurchase } from '../../../src/core/late-fill.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import { DAY_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { damage } from '../damage.ts'

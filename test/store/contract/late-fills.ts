@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { LATE_FILLS_MAX } from '../../../src/core/confirmation.ts'
-import { acceptLate } from '../../../src/core/late-fill.ts'
+import { acceptLate } from '../../../src/core/corrections/late-fill.ts'
 import { btc, price, type Usd, usd } from '../../../src/core/money.ts'
 import { type FixedPeriod, periodOf } from '../../../src/core/month.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/time.ts'

@@ -2,7 +2,7 @@
 // future.
 
 import assert from 'node:assert/strict'
-import { acceptLate } from '../../../src/core/late-fill.ts'
+import { acceptLate } from '../../../src/core/corrections/late-fill.ts'
 import { price, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'

@@ -1,16 +1,16 @@
 // Purchases that the ledger did not know: booked once for an order, out of what the window of their time has left.
 
 import assert from 'node:assert/strict'
-import { type ExecutionId, nextExecutionId, RECORDED } from '../../../src/core/execution.ts'
+import { acceptLate } from '../../../src/core/corrections/late-fill.ts'
 import {
-  acceptLate,
   acceptUnknown,
   BOOKED_FROM,
   type Booking,
   bookPurchase,
   type Purchase,
   purchaseFill,
-} from '../../../src/core/late-fill.ts'
+} from '../../../src/core/corrections/purchase.ts'
+import { type ExecutionId, nextExecutionId, RECORDED } from '../../../src/core/execution.ts'
 import { btc, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'

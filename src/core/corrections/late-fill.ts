@@ -1,0 +1,193 @@
+// Late fills: how an operator accepts a fill that was refused, and which one is meant.
+
+import {
+  type ExecutionFacts,
+  type Fill,
+  type LateFill,
+  orderTaken,
+  type Recorded,
+  sameReport,
+  type Trade,
+  tradeOf,
+} from '../confirmation.ts'
+import { isOpen } from '../execution.ts'
+import { type Btc, formatBtc, formatUsd, lesser, type Usd, ZERO_USD } from '../money.ts'
+import { notFound, Problem } from '../problem.ts'
+import type { Instant } from '../time.ts'
+import { adjustSpent, settle, type Window } from '../window.ts'
+import {
+  type Adjustment,
+  type AdjustmentFill,
+  amountsOf,
+  type Correction,
+  correct,
+  feeOf,
+  refuseImpossible,
+} from './adjustment.ts'
+
+export type LateFillFacts = ExecutionFacts & { adjustments: readonly Adjustment[]; latestId: number }
+
+/** An execution without an outcome gets its trade; one that has a trade, which never changes, gets an adjustment. */
+export type Acceptance = Recorded | ({ kind: 'adjusted' } & Correction)
+
+/** An execution and the number of a late fill; null stands for the only undecided one, or for all of them. */
+type LateFillIds = { executionId: string; reportId: number | null }
+
+/** The late fill that an operator decides on, and the reason, if one was given. */
+export type LateFillDecision = LateFillIds & { reason?: string | undefined }
+
+/** Records a late fill. Throws execution_not_found, late_fill_conflict, order_id_taken, adjustment_conflict. */
+export function acceptLate(facts: LateFillFacts, late: LateFill, now: Instant): Acceptance {
+  const { execution, window, trade } = facts
+  const { report, reportId } = late
+  if (!execution || !window) throw notFound('execution')
+  // An adjustment never changes, so it shows an acceptance even where the row of the late fill was damaged and does
+  // not.
+  const isAdjusted = facts.adjustments.some((one) => one.reportId === reportId)
+  if (late.acceptedAt !== null || isAdjusted)
+    throw lateFillConflict(`Report ${reportId} has been accepted already.`)
+  if (trade && sameReport(trade.report, report)) {
+    throw lateFillConflict(
+      `Report ${reportId} is on record: the partner sent it again, and it was confirmed.`,
+    )
+  }
+  const taken = orderTaken(facts.orderHeldBy, report)
+  if (taken) throw taken
+  if (trade) return { kind: 'adjusted', ...acceptBeside({ ...facts, execution, window, trade }, late, now) }
+  refuseImpossible({ usd: report.usdAmount, btc: report.btcAmount })
+  return {
+    kind: 'recorded',
+    execution: { ...execution, status: report.status },
+    window: entered(window, { reservation: execution.amount, isReserved: isOpen(execution) }, report),
+    trade: { ...tradeOf(facts, execution, report, now), receivedAt: late.receivedAt },
+    settles: null,
+  }
+}
+
+/** The window with the whole fill in it, taken from the reservation as far as that is still open. */
+function entered(
+  window: Window,
+  { reservation, isReserved }: { reservation: Usd; isReserved: boolean },
+  { usdAmount }: Fill,
+): Window {
+  if (!isReserved) return adjustSpent(window, { before: ZERO_USD, after: usdAmount, reservation })
+  const within = lesser(usdAmount, reservation)
+  return adjustSpent(settle(window, reservation, within), { before: within, after: usdAmount, reservation })
+}
+
+type Recording = LateFillFacts & {
+  execution: NonNullable<ExecutionFacts['execution']>
+  window: Window
+  trade: Trade
+}
+
+/**
+ * A late fill of an execution that already has its trade. With the order id of the trade, it restates that order; with
+ * another one, it is a further purchase. An operator who adjusted after it arrived may have included it in the sum, so
+ * adding it could bill it twice.
+ */
+function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correction {
+  const { trade, adjustments } = facts
+  const { report, reportId } = late
+  const reported = { usd: report.usdAmount, btc: report.btcAmount }
+  const reason = `late fill accepted: report ${reportId}`
+  if (report.partnerOrderId !== trade.report.partnerOrderId) {
+    if (adjustments.some(({ partnerOrderId }) => partnerOrderId === report.partnerOrderId)) {
+      throw undecidable(late, 'is recorded already as a further purchase')
+    }
+    if (adjustments.some((one) => one.reportId === null && one.recordedAt >= late.receivedAt)) {
+      throw undecidable(late, 'was reported before the execution was adjusted')
+    }
+    const after = plus(amountsOf(trade, adjustments), reported)
+    const { partnerOrderId } = report
+    return correct(facts, { ...after, reason, reportId, partnerOrderId, fill: fillOf(late, null) }, now)
+  }
+  const isFurther = (one: Adjustment) => one.partnerOrderId !== null
+  const further = adjustments.filter(isFurther)
+  // An operator who adjusted after a further purchase gave one sum for all orders: the share of each is unknown.
+  const since = further[0]?.adjustmentId ?? Number.POSITIVE_INFINITY
+  if (adjustments.some((one) => one.reportId === null && one.adjustmentId > since)) {
+    throw undecidable(late, 'was adjusted together with others')
+  }
+  const own = adjustments.filter((one) => !isFurther(one))
+  const [soFar, fill] = [amountsOf(trade, own), fillOf(late, feeOf(trade, own))]
+  if (soFar.usd === reported.usd && soFar.btc === reported.btc && !fill.partnerFee) {
+    const amounts = `${formatUsd(soFar.usd)} USD for ${formatBtc(soFar.btc)} BTC`
+    throw new Problem(
+      'adjustment_conflict',
+      `Order ${report.partnerOrderId} is on record with ${amounts}, so nothing is left to record: end report ${reportId} with "execution dismiss-late".`,
+    )
+  }
+  const right = { ...further.reduce(plus, reported), reason, reportId, partnerOrderId: null }
+  return correct(facts, { ...right, fill }, now)
+}
+
+/** The report without its amounts. One without a fee leaves the order's fee so far unchanged. */
+const fillOf = ({ report, receivedAt }: LateFill, feeSoFar: Usd | null): AdjustmentFill => ({
+  partnerFee: report.partnerFee === null ? null : ((report.partnerFee - (feeSoFar ?? 0n)) as Usd),
+  executionPrice: report.executionPrice,
+  executedAt: report.executedAt ?? receivedAt,
+})
+
+const plus = (a: { usd: Usd; btc: Btc }, b: { usd: Usd; btc: Btc }) => ({
+  usd: (a.usd + b.usd) as Usd,
+  btc: (a.btc + b.btc) as Btc,
+})
+
+const lateFillConflict = (message: string): Problem => new Problem('late_fill_conflict', message)
+
+const undecidable = ({ report, reportId }: LateFill, why: string): Problem =>
+  lateFillConflict(
+    `Order ${report.partnerOrderId} ${why}: say with "trade adjust" what the execution comes to in all. If that is on record already, or only a fee differs, end report ${reportId} with "execution dismiss-late".`,
+  )
+
+/** The numbers of the undecided late fills. */
+export const waiting = (late: readonly LateFill[]): number[] =>
+  late.filter((one) => one.decidedAt === null).map(({ reportId }) => reportId)
+
+/** The named late fill, or the only undecided one. Throws late_fill_not_found, late_fill_conflict. */
+export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {
+  const { executionId, reportId } = ids
+  if (reportId !== null) {
+    const named = late.find((one) => one.reportId === reportId)
+    if (!named) throw nothingToDecide(ids)
+    return named
+  }
+  const undecided = late.filter((one) => one.decidedAt === null)
+  const [only, another] = undecided
+  if (only && !another) return only
+  if (late.length === 0) throw nothingToDecide(ids)
+  if (another) throw severalWait(executionId, undecided, 'name one with --report.')
+  throw lateFillConflict(
+    `Execution ${executionId} has no late fill left to decide on. Decided already: ${numbersOf(late)}.`,
+  )
+}
+
+/** Several late fills are undecided and none was named; `remedy` says how to name one. */
+export const severalWait = (executionId: string, late: readonly LateFill[], remedy: string): Problem =>
+  lateFillConflict(
+    `Execution ${executionId} has several late fills to decide on (${numbersOf(late)}): ${remedy}`,
+  )
+
+const numbersOf = (late: readonly LateFill[]): string => late.map(({ reportId }) => reportId).join(', ')
+
+/**
+ * The named undecided late fill, or all of them; the list may be empty where some were only `counted`. Throws
+ * late_fill_not_found.
+ */
+export function undecided(ids: LateFillIds, late: readonly LateFill[], counted: boolean): LateFill[] {
+  const { reportId } = ids
+  const found = late.filter(
+    (one) => one.decidedAt === null && (reportId === null || one.reportId === reportId),
+  )
+  if (found.length === 0 && !(counted && reportId === null)) throw nothingToDecide(ids)
+  return found
+}
+
+const nothingToDecide = ({ executionId, reportId }: LateFillIds): Problem =>
+  new Problem(
+    'late_fill_not_found',
+    reportId === null
+      ? `Execution ${executionId} has no late fill to decide on.`
+      : `Execution ${executionId} has no late fill ${reportId} to decide on.`,
+  )
