@@ -1,7 +1,8 @@
 // Exports: the rows of the reports, read a few at a time, and their text.
 
 import { executedAtOf } from '../core/confirmation.ts'
-import { type Issued, type Statement, signed } from '../core/fees.ts'
+import type { Statement } from '../core/fees.ts'
+import { type Issued, signed } from '../core/invoice.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../core/money.ts'
 import { type FixedPeriod, periodOf } from '../core/month.ts'
 import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'

@@ -1,6 +1,6 @@
 // The layouts of an invoice: HTML for printing, Markdown, and JSON.
 
-import type { Tax } from '../core/fees.ts'
+import type { Tax } from '../core/invoice.ts'
 import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import { htmlText, visibleCell } from '../core/text.ts'
 import { formatInstant } from '../core/time.ts'

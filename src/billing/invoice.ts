@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto'
 import { isFill, type Trade } from '../core/confirmation.ts'
 import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/corrections/adjustment.ts'
-import { BPS_ONE, creditOf, type Issued, percentOf, type Statement, type Tax, taxOf } from '../core/fees.ts'
+import { BPS_ONE, type Statement } from '../core/fees.ts'
+import { creditOf, type Issued, percentOf, type Tax, taxOf } from '../core/invoice.ts'
 import {
   floorToCents,
   formatBtc,

@@ -1,6 +1,7 @@
 // A month as a journal for plain text accounting, as hledger reads it: what each partner owes, and for what.
 
-import { type Issued, type Statement, type Tax, taxOf } from '../core/fees.ts'
+import type { Statement } from '../core/fees.ts'
+import { type Issued, type Tax, taxOf } from '../core/invoice.ts'
 import { formatUsd, type Usd, ZERO_USD } from '../core/money.ts'
 import { type FixedPeriod, periodOf } from '../core/month.ts'
 import { plus, utcDate } from '../core/time.ts'

@@ -4,7 +4,7 @@
 import { cancelByHand } from '../core/confirmation.ts'
 import { BOOKED_FROM } from '../core/corrections/purchase.ts'
 import { idempotencyKey } from '../core/execution.ts'
-import type { Issued } from '../core/fees.ts'
+import type { Issued } from '../core/invoice.ts'
 import { revoke } from '../core/key.ts'
 import type { Usd } from '../core/money.ts'
 import { type Environment, setHeld, setPartnerStatus, type Tenant } from '../core/partner.ts'

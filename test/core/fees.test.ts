@@ -5,10 +5,8 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import {
   chooseTier,
-  creditOf,
   feesOf,
   feeWeight,
-  type Issued,
   setTier,
   shareOut,
   statementOf,
@@ -16,6 +14,7 @@ import {
   type TierTerms,
   tiersInForce,
 } from '../../src/core/fees.ts'
+import { creditOf, type Issued } from '../../src/core/invoice.ts'
 import { CENT, formatUsd, type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import type { Instant } from '../../src/core/time.ts'

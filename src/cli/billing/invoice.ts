@@ -21,7 +21,7 @@ import {
 } from '../../billing/invoice.ts'
 import { HTML, invoiceJson, MARKDOWN } from '../../billing/invoice-print.ts'
 import { bill } from '../../billing/statement.ts'
-import { type Issued, lacksOf, type Series, taxOf } from '../../core/fees.ts'
+import { type Issued, lacksOf, type Series, taxOf } from '../../core/invoice.ts'
 import { formatUsd, type Usd, usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'

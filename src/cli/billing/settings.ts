@@ -4,7 +4,7 @@
 import { z } from 'zod'
 import type { Parties, Party } from '../../billing/invoice.ts'
 import type { Accounts } from '../../billing/journal.ts'
-import { COUNTRY_PATTERN, rateBpsOf, type Series, TAX_RATE_PATTERN, type Tax } from '../../core/fees.ts'
+import { COUNTRY_PATTERN, rateBpsOf, type Series, TAX_RATE_PATTERN, type Tax } from '../../core/invoice.ts'
 import { isMonth } from '../../core/month.ts'
 import { PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'

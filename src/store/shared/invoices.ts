@@ -1,6 +1,6 @@
 // Invoices and credit notes: each gets the next number of its series, once, and is never changed.
 
-import { type Issued, nextPosition, numberAt, type Series } from '../../core/fees.ts'
+import { type Issued, nextPosition, numberAt, type Series } from '../../core/invoice.ts'
 import type { Usd } from '../../core/money.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'

@@ -1,7 +1,7 @@
 // Invoices and credit notes: numbers without a gap, each given once, whoever asks how often, and kept as they were.
 
 import assert from 'node:assert/strict'
-import { creditOf, type Issued, type Series } from '../../../src/core/fees.ts'
+import { creditOf, type Issued, type Series } from '../../../src/core/invoice.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import { DAY_MS, type Instant } from '../../../src/core/time.ts'

@@ -1,0 +1,142 @@
+// Invoices for what a month costs: their tax, their numbers, the credit notes that correct them, and what the law asks.
+// Integers throughout; a tax is rounded once.
+
+import { BPS_ONE } from './fees.ts'
+import { CENT, formatUsd, type Usd, ZERO_USD } from './money.ts'
+import { Problem } from './problem.ts'
+import type { Instant } from './time.ts'
+
+// Tax: a rate, or the reason why there is none.
+
+export type Tax =
+  | { kind: 'rate'; rateBps: number }
+  /** The customer owes it: within the EU, between two countries. */
+  | { kind: 'reverse-charge' }
+  /** The sentence that says why there is none. */
+  | { kind: 'exempt'; why: string }
+
+/** A rate in percent, with at most two places. */
+export const TAX_RATE_PATTERN = /^\d{1,2}(\.\d{1,2})?$/
+
+/** A rate of `TAX_RATE_PATTERN`, in hundredths of a percent. */
+export function rateBpsOf(percent: string): number {
+  const [whole = '', places = ''] = percent.split('.')
+  return Number(whole) * 100 + Number(places.padEnd(2, '0'))
+}
+
+/** A rate as it is printed: 19 %, 5.5 %. */
+export const percentOf = (rateBps: number): string => `${rateBps / 100} %`
+
+/**
+ * The tax on a net amount: net x rate, rounded once to the cent, a half up, as tax offices reckon. It is rounded on the
+ * whole amount and never on its parts.
+ */
+export function taxOf(net: Usd, tax: Tax | null): Usd {
+  if (tax?.kind !== 'rate') return ZERO_USD
+  const per = BPS_ONE * CENT
+  return (((net * BigInt(tax.rateBps) * 2n + per) / (per * 2n)) * CENT) as Usd
+}
+
+// Numbers: consecutive within a series, given once and kept.
+
+/** A series of numbers: a prefix, and the position as digits. */
+export type Series = { prefix: string; first: number; digits: number }
+
+export const numberAt = ({ prefix, digits }: Series, position: number): string =>
+  `${prefix}${String(position).padStart(digits, '0')}`
+
+/** The position after the last one. A `first` above it begins further on, as other books may have gone on. */
+export const nextPosition = ({ first }: Series, last: number | null): number =>
+  last === null || last < first ? first : last + 1
+
+// What was issued: an invoice of a partner's month, or a credit note that corrects one.
+
+/** An invoice, or a credit note, as it was issued: nothing of it ever changes. */
+export type Issued = {
+  number: string
+  partnerSlug: string
+  /** The month that is charged, or whose invoice is corrected. */
+  month: string
+  /** The number of the invoice that a credit note corrects; null for an invoice. */
+  corrects: string | null
+  issuedAt: Instant
+  net: Usd
+  tax: Usd
+  /** What is printed of the settings, and of a credit note its reason: JSON. */
+  details: string
+}
+
+/** Its sign in a sum: a credit note gives back. */
+export const signed = ({ corrects }: Pick<Issued, 'corrects'>, amount: Usd): Usd =>
+  corrects === null ? amount : (-amount as Usd)
+
+/**
+ * What a credit note gives back, and the tax in it. The tax is that of what was left before less that of what is left
+ * after, so that what is left of an invoice always has the tax of its own net amount. Throws invoice_conflict, also for
+ * the same credit again: somebody whom the answer did not reach asks twice.
+ */
+export function creditOf(
+  invoice: Issued,
+  {
+    earlier,
+    net,
+    tax,
+    details,
+  }: { earlier: readonly Issued[]; tax: Tax | null } & Pick<Issued, 'net' | 'details'>,
+): Pick<Issued, 'net' | 'tax' | 'details'> {
+  if (invoice.corrects !== null)
+    throw new Problem(
+      'invoice_conflict',
+      `${invoice.number} is a credit note; a credit note corrects an invoice.`,
+    )
+  // The details of all credit notes of one invoice differ only in their reasons.
+  const same = earlier.find((one) => one.net === net && one.details === details)
+  if (same)
+    throw new Problem(
+      'invoice_conflict',
+      `${same.number} has already credited ${formatUsd(net)} for the same reason: give another reason to credit it again.`,
+    )
+  const left = (invoice.net - earlier.reduce((sum, one) => sum + one.net, 0n)) as Usd
+  if (net <= 0n || net > left) {
+    const of = earlier.length === 0 ? 'its net amount' : 'what earlier credit notes have left of it'
+    throw new Problem(
+      'invoice_conflict',
+      left === 0n
+        ? `${invoice.number} has been credited in full: nothing is left of it.`
+        : `${invoice.number} can be credited with 0.01 to ${formatUsd(left)}, ${of}.`,
+    )
+  }
+  const after = (left - net) as Usd
+  return { net, tax: (taxOf(left, tax) - taxOf(after, tax)) as Usd, details }
+}
+
+// What the law of the issuer asks of an invoice, where it is known: that of the member states of the EU.
+
+const EU = 'AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IT LT LU LV MT NL PL PT RO SE SI SK'.split(' ')
+
+export const COUNTRY_PATTERN = /^[A-Z]{2}$/
+/** Greece writes EL in front of its tax numbers. */
+const vatPrefix = (country: string): string => (country === 'GR' ? 'EL' : country)
+
+type TaxParty = { country: string | null; taxId: string | null }
+
+/** What is missing for an invoice, each as a setting and a reason; empty where nothing is. */
+export function lacksOf(issuer: TaxParty, customer: TaxParty & { tax: Tax | null }): string[] {
+  if (issuer.country === null) return ['issuer.country is missing: it says which law the invoice has to meet']
+  if (!EU.includes(issuer.country)) return []
+  const lacks: string[] = []
+  if (issuer.taxId === null) lacks.push('issuer.tax_id is missing: an invoice from the EU has it')
+  if (customer.country === null)
+    lacks.push('country is missing: where the customer is decides whether there is VAT')
+  if (customer.tax === null)
+    lacks.push('tax is missing: an invoice from the EU has a rate of VAT, or says why there is none')
+  if (customer.tax?.kind !== 'reverse-charge' || customer.country === null) return lacks
+  if (!EU.includes(customer.country) || customer.country === issuer.country)
+    lacks.push(`tax is "reverse-charge", which is for a customer in another country of the EU`)
+  const prefix = vatPrefix(customer.country)
+  if (customer.taxId === null)
+    lacks.push('tax_id is missing: a reverse charge names the VAT number of the customer')
+  else if (!new RegExp(`^${prefix}[0-9A-Z+*]{2,12}$`).test(customer.taxId.replaceAll(/[ .-]/g, '')))
+    lacks.push(`tax_id must be a VAT number of ${customer.country}, which begins with ${prefix}`)
+  return lacks
+}
