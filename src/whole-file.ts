@@ -29,7 +29,7 @@ import { openNamed } from './plain-file.ts'
  */
 export async function writeFileWhole(
   file: string,
-  chunks: AsyncIterable<string>,
+  chunks: AsyncIterable<string> | readonly string[],
   { replace }: { replace: boolean },
 ): Promise<void> {
   const aside = nameAside(file)
@@ -63,7 +63,10 @@ export async function writeFileWhole(
 }
 
 /** Writes each piece while the next one is made. */
-async function writeAll(handle: FileHandle, chunks: AsyncIterable<string>): Promise<void> {
+async function writeAll(
+  handle: FileHandle,
+  chunks: AsyncIterable<string> | readonly string[],
+): Promise<void> {
   let written = Promise.resolve()
   try {
     for await (const chunk of chunks) {

@@ -10,7 +10,6 @@ import {
   formatBtc,
   formatExact,
   formatUsd,
-  grouped,
   printUsd,
   roundToCents,
   type Usd,
@@ -19,6 +18,7 @@ import {
 import type { FixedPeriod } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
+import { grouped } from '../core/text.ts'
 import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
 import type { AdjustmentLine, ExecutionStore } from '../store/store.ts'
 import { adjustmentLineJson, adjustmentPages, type ExportScope, textOf } from './export.ts'
@@ -213,7 +213,7 @@ function volumeArithmetic(volume: Usd, bps: number, fee: Usd): string {
   const charged = roundToCents(cut * BigInt(bps), BPS_ONE) === fee ? cut : volume
   const exact = formatExact(charged * BigInt(bps), PRODUCT_PLACES)
   const rounded = exact === formatUsd(fee) ? '' : ', rounded half-even to the cent'
-  return `${printUsd(charged)} x ${grouped(String(bps))} / 10,000 = ${grouped(exact)}${rounded}`
+  return `${printUsd(charged)} x ${grouped(bps)} / 10,000 = ${grouped(exact)}${rounded}`
 }
 
 /** Why the month is charged by this tier. */

@@ -1,6 +1,7 @@
 // Money, coins and prices as exact integers of 1e-8, each with its own type so that none is taken for another.
 
 import { Decimal } from 'decimal.js'
+import { grouped } from './text.ts'
 
 /** US dollars in units of 1e-8. */
 export type Usd = bigint & { readonly unit: 'usd' }
@@ -45,8 +46,6 @@ export const price = (text: string): Price => units(text) as Price
 export const formatUsd = (amount: Usd): string => format(amount, 2)
 /** Dollars as they are printed for people: with commas between thousands. */
 export const printUsd = (amount: Usd): string => grouped(formatUsd(amount))
-export const grouped = (amount: string): string =>
-  amount.replace(/^-?\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ','))
 /** Bitcoin as text: always eight places. */
 export const formatBtc = (amount: Btc): string => format(amount, 8)
 /** A price as text: at least two places. */

@@ -66,8 +66,8 @@ export function fileStep(file: string, text: string, access: Access): Step {
     what: isOther ? `${file}; the old one is kept as ${kept}` : file,
     isDone: () => seen === text && hasAccess(lstatSync(file), access),
     async perform() {
-      if (isOther) await writeFileWhole(kept, toChunks(seen), { replace: true })
-      if (seen !== text) await writeFileWhole(file, toChunks(text), { replace: true })
+      if (isOther) await writeFileWhole(kept, [seen], { replace: true })
+      if (seen !== text) await writeFileWhole(file, [text], { replace: true })
       giveAccess(file, access)
     },
   }
@@ -132,10 +132,6 @@ function onPlace<T>(path: string, work: (place: number) => T): T {
 
 const notPlain = (path: string): Problem =>
   new Problem('bad_file', `${path} is a link or not a plain file: move it away, then run init again.`)
-
-export async function* toChunks(text: string): AsyncIterable<string> {
-  yield text
-}
 
 // Whether two files are equal, without holding either in memory: an executable has more than 150 MB.
 

@@ -30,7 +30,6 @@ import {
   readOwn,
   type Step,
   statOf,
-  toChunks,
 } from './own-files.ts'
 import { isOnPath, type Place, type Scheduler, SYSTEM, schedulerOfMachine } from './places.ts'
 
@@ -423,7 +422,7 @@ function cronTableSteps({ program }: Place): UndoStep[] {
     {
       what: `the jobs in ${CRON_TABLE} removed; its other lines stay`,
       async perform() {
-        await writeFileWhole(CRON_TABLE, toChunks(others.join('\n')), { replace: true })
+        await writeFileWhole(CRON_TABLE, [others.join('\n')], { replace: true })
         // Cron reads no table that only root may read.
         chmodSync(CRON_TABLE, 0o644)
       },

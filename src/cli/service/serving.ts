@@ -11,7 +11,7 @@ import { type Answering, type ConnectionLimits, type Listener, listenOn } from '
 import { createOpsApp, type Ops } from '../../http/ops/endpoints.ts'
 import type { Tls } from '../../http/tls.ts'
 import type { Log } from '../../log.ts'
-import type { Database } from '../../store/database.ts'
+import { type Database, isPending } from '../../store/database.ts'
 import { type Deliver, wakePartners } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -169,7 +169,7 @@ type Aside = { stopped: Promise<unknown>; note: (message: string) => void }
  */
 export async function migrateAside(database: Database, db: string, { stopped, note }: Aside): Promise<void> {
   const program = ownProgram()
-  if (program === null || !database.migratesAside || !(await isPending(database))) return
+  if (program === null || !database.migratesAside || !(await isBehind(database))) return
   note('migrating the database')
   const child = spawn(process.execPath, [...program, 'migrate', '--db', db, '--json'], { stdio: 'ignore' })
   const ended = once(child, 'close').catch(() => {})
@@ -183,11 +183,10 @@ function ownProgram(): string[] | null {
   return script?.endsWith('tranche.mjs') ? [script] : null
 }
 
-async function isPending(database: Database): Promise<boolean> {
+/** Whether it exists, with the schema of an earlier version. */
+async function isBehind(database: Database): Promise<boolean> {
   const states = await database.migrationStates().catch(() => [])
-  return (
-    states.some(({ appliedAt }) => appliedAt === null) && states.some(({ appliedAt }) => appliedAt !== null)
-  )
+  return states.some(isPending) && !states.every(isPending)
 }
 
 // How V8 is to collect what the calls of a service leave behind.

@@ -92,17 +92,13 @@ async function writeChart(chart: string, svg: string): Promise<void> {
     const isThere = existsSync(chart)
     if (isThere) withPlain(chart, {}, (descriptor) => readSync(descriptor, head))
     if (isThere && head.toString('latin1') !== CHART_HEAD) throw new Error('it exists and is not a chart')
-    await writeFileWhole(chart, once(svg), { replace: isThere })
+    await writeFileWhole(chart, [svg], { replace: isThere })
   } catch (error) {
     throw new Problem('bad_file', `Cannot write the chart ${chart}: ${(error as Error).message}`)
   }
 }
 
 const CHART_HEAD = '<svg'
-
-async function* once(text: string): AsyncIterable<string> {
-  yield text
-}
 
 async function readHistory(cli: Cli, file: string): Promise<History> {
   const { gatherHistory } = await import('../../engine/backtest.ts')

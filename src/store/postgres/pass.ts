@@ -42,7 +42,7 @@ import {
   tenantsOf,
 } from '../shared/passes.ts'
 import { allSandboxDue, type OwnSandboxes } from '../shared/sandboxes.ts'
-import { cellUse, leastInstructionOf, UNDER_WAY } from '../sql/fragments.ts'
+import { cellUse, LATEST_EXECUTION, leastInstructionOf, UNDER_WAY } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
 import {
   type DueRanges,
@@ -427,10 +427,7 @@ const PLANS_OF_PAGE = query<PageRow>(
      and not exists (select 1 from stops where stops.user_id = p.user_id and ${UNDER_WAY})
    order by s.plan_id`,
 )
-// With max(execution_id), it would keep the query plan that was best when there were no executions: to read them all.
-const LATEST_ID = query<{ id: string }>(
-  'select execution_id as id from executions order by execution_id desc limit 1',
-)
+const LATEST_ID = query<{ id: string }>(LATEST_EXECUTION)
 
 const SCHEDULES = arraysFor('schedules', columnsToAdd('schedules', 'awake'))
 const PUT_SCHEDULES = query(

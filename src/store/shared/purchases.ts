@@ -35,7 +35,7 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { IS_OPEN, PLAN_BY_NAME } from '../sql/fragments.ts'
+import { IS_OPEN, LATEST_EXECUTION, PLAN_BY_NAME } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
@@ -85,9 +85,7 @@ const OPEN_IN_WINDOW = query<{ execution_id: string; tranche_index: bigint }>(
   `select e.execution_id, e.tranche_index from executions e
    where e.plan_id = :plan_id and e.window_start = :start and ${IS_OPEN}`,
 )
-const LATEST_ID = query<{ id: string }>(
-  'select execution_id as id from executions order by execution_id desc limit 1',
-)
+const LATEST_ID = query<{ id: string }>(LATEST_EXECUTION)
 /** Closed as it is added: its plan may have another one that is open. */
 const ADD_CLOSED = query(
   `insert into windows (${[...columnsToAdd('windows'), 'released', 'closed_at', 'close_reason'].join(', ')})

@@ -171,6 +171,9 @@ export const NEWEST_EXECUTION = `
   select e.execution_id from executions e ${JOIN_SANDBOX}
   where ${IS_LISTED} order by e.execution_id desc limit 1 offset :skipped`
 
+/** With max(execution_id), PostgreSQL would keep the plan that was best without any executions: to read them all. */
+export const LATEST_EXECUTION = 'select execution_id as id from executions order by execution_id desc limit 1'
+
 export const EXECUTIONS_OF_TENANT = `
   ${SELECT_EXECUTION} where e.tenant_id = :tenant and (e.created_at, e.execution_id) > (:at, :id)
   order by e.created_at, e.execution_id limit :limit`
