@@ -10,7 +10,7 @@ import type { Cli } from '../context.ts'
 import { serviceBooted } from '../installed.ts'
 import { environmentOption, interval } from '../options.ts'
 import { print } from '../terminal.ts'
-import { ask, isUp } from './check.ts'
+import { ask, isUp } from './health.ts'
 import { type Health, statusInWords, statusJson, testStatusInWords, testStatusJson } from './status-text.ts'
 
 export function statusCommand(cli: Cli): Command {

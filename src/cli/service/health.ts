@@ -1,0 +1,77 @@
+// health: whether a service answers. It is asked by the executable itself: a container has no curl to ask with.
+
+import { Command, Option } from 'commander'
+import { Problem } from '../../core/problem.ts'
+import { isLoopback } from '../../price/fetch.ts'
+import type { Cli } from '../context.ts'
+import { EXIT } from '../exit-codes.ts'
+import { wholeNumber } from '../options.ts'
+import { print } from '../terminal.ts'
+
+const ANSWER_WAIT_MS = 3_000
+
+type HealthOptions = { url?: string; port: number; ready?: true }
+
+export function healthCommand(cli: Cli): Command {
+  return new Command('health')
+    .description('ask a running serve whether it is up, or ready; exits 0 or 1')
+    .option('--ready', 'ask whether it can do its work; while it waits for its database, it cannot')
+    .option('--url <url>', 'where it answers (default: this machine; HTTPS if TRANCHE_TLS_CERT is set)')
+    .addOption(
+      new Option('--port <number>', 'its port on this machine')
+        .env('TRANCHE_PORT')
+        .argParser(wholeNumber(1, 65_535))
+        .default(8080),
+    )
+    .action(async (options: HealthOptions) => {
+      const [path, isWell] = options.ready ? (['/readyz', isReady] as const) : (['/healthz', isUp] as const)
+      const url = new URL(path, addressOf(options))
+      const answer = await ask(url, isWell)
+      print(cli, { ok: answer.ok, url: url.href, answer: answer.text }, () =>
+        answer.ok ? 'ok' : `${url.href}: ${answer.text}`,
+      )
+      if (!answer.ok) cli.exitWith(EXIT.failed)
+    })
+}
+
+function addressOf({ url, port }: HealthOptions): URL {
+  // The settings are those of serve, which answers no plain HTTP where they name a certificate.
+  const scheme = process.env.TRANCHE_TLS_CERT === undefined ? 'http' : 'https'
+  const address = URL.parse(url ?? `${scheme}://127.0.0.1:${port}`)
+  if (address?.protocol === 'http:' || address?.protocol === 'https:') return address
+  throw new Problem('usage', `${url} is not an http or https address.`)
+}
+
+/** What a service answers, or why there is no answer, and whether that is good. Nothing secret is sent. */
+export async function ask(
+  url: URL,
+  isWell: (status: number) => boolean,
+): Promise<{ ok: boolean; text: string }> {
+  const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
+  const options = {
+    signal: AbortSignal.timeout(ANSWER_WAIT_MS),
+    // Its certificate has its public name, but on this machine it is called by another.
+    rejectUnauthorized: !isLoopback(url.hostname),
+  }
+  return new Promise((resolve) => {
+    const asked = request(url, options, (response) => {
+      const status = response.statusCode ?? 0
+      resolve({ ok: isWell(status), text: `HTTP ${status}` })
+      // The rest of the answer is not needed, and waiting for its end could take forever.
+      asked.destroy()
+    })
+    asked.on('error', (error: NodeJS.ErrnoException) => {
+      const late = options.signal.aborted
+      resolve({ ok: false, text: late ? `no answer within ${ANSWER_WAIT_MS / 1000} s` : reasonOf(error) })
+    })
+    asked.end()
+  })
+}
+
+/** A refusal is an answer too: from a process that is up, and wants a token for more. */
+export const isUp = (status: number): boolean => status >= 200 && status < 500
+
+const isReady = (status: number): boolean => status >= 200 && status < 300
+
+/** An address with an IPv4 and an IPv6 side fails with an error that has a code and no message. */
+const reasonOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message
