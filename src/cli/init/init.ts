@@ -9,7 +9,7 @@ import { environmentOption, priceFeedOption, slug } from '../options.ts'
 import { pingOption } from '../service/tick.ts'
 import { confirmForGood, confirmOnTerminal, mayAsk, note, print, warn } from '../terminal.ts'
 import type { Outcome } from './dialogue.ts'
-import type { Step, Taken } from './own-files.ts'
+import type { Step, Taken } from './file-steps.ts'
 import type { InitOptions, Place } from './places.ts'
 import type { FirstPartner } from './steps.ts'
 

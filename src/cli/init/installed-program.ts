@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { Problem } from '../../core/problem.ts'
 import { EXIT } from '../exit-codes.ts'
 import { serviceUrl, settingsIn } from '../installed.ts'
-import { type Ids, readOwn } from './own-files.ts'
+import { type Ids, readOwn } from './file-steps.ts'
 import type { Place } from './places.ts'
 
 /** Runs another program. Throws when it is not there or fails, with what it said. */

@@ -20,7 +20,6 @@ import { isServer, shownAddress } from '../../store/address.ts'
 import { giveName, nameAside, writeFileWhole } from '../../whole-file.ts'
 import { EXIT } from '../exit-codes.ts'
 import { UNITS } from '../installed.ts'
-import { idsOf, readSetting, run, runInstalled, runWriting } from './installed-program.ts'
 import {
   fileStep,
   folderStep,
@@ -30,7 +29,8 @@ import {
   readOwn,
   type Step,
   statOf,
-} from './own-files.ts'
+} from './file-steps.ts'
+import { idsOf, readSetting, run, runInstalled, runWriting } from './installed-program.ts'
 import { isOnPath, type Place, type Scheduler, SYSTEM, schedulerOfMachine } from './places.ts'
 
 /** All steps, in their order. When the jobs start there is a first partner, so serve has nothing to warn of. */
