@@ -14,7 +14,7 @@ import { visible } from './core/text.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
 import { withoutSecrets } from './store/address.ts'
 
-export type World = Pick<Cli, 'streams' | 'machine' | 'endSoon'> & {
+type World = Pick<Cli, 'streams' | 'machine' | 'endSoon'> & {
   env: NodeJS.ProcessEnv
   /** Finds the service that is installed on this machine, for a command line that names no database. */
   installed?: typeof useInstalled

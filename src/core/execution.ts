@@ -111,7 +111,7 @@ export const idempotencyKey = (
 ): string => `${execution.partnerPlanId}:${formatStart(execution.windowStart)}:${execution.trancheIndex}`
 
 /** What an idempotency key says of a plan: which tranche of which window. */
-export type KeyParts = { windowStart: string; trancheIndex: number }
+type KeyParts = { windowStart: string; trancheIndex: number }
 
 /**
  * What a key of a plan says, with its environment in front, as orders are placed, or without; null for any other text.

@@ -164,10 +164,3 @@ export function intact<Row extends object>(name: Digested, row: Row, digest?: bi
     throw new DamagedRow(name, placeOf(name, row as DigestedRow))
   return row
 }
-
-/** The text from which a digest is made, in SQL for both stores. */
-export const digestText = (name: Digested): string => {
-  const value = (column: string) =>
-    column === REAL ? `cast(floor(${REAL} * ${REAL_STEPS}) as bigint)` : column
-  return `concat(${DIGESTED[name].columns.map(value).join(", '|', ")})`
-}

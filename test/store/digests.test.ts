@@ -5,17 +5,11 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/time.ts'
-import {
-  DIGESTED,
-  type DigestedRow,
-  digestText,
-  isIntact,
-  rowDigest,
-  textDigest,
-} from '../../src/store/digests.ts'
+import { DIGESTED, type DigestedRow, isIntact, rowDigest, textDigest } from '../../src/store/digests.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Digested } from '../../src/store/tables.ts'
+import { digestText } from '../support/database.ts'
 import { allExecutions, link, openWorld, sendPlan, tick } from './world.ts'
 
 /** The tables whose digests are mixed, each with a row and its digest. */

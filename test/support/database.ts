@@ -9,7 +9,7 @@ import SQLite from 'better-sqlite3'
 import pg from 'pg'
 import { databaseOf } from '../../src/cli/context.ts'
 import type { Instant } from '../../src/core/time.ts'
-import { DIGESTED, digestText, rowDigest } from '../../src/store/digests.ts'
+import { DIGESTED, rowDigest } from '../../src/store/digests.ts'
 import type { Database } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -145,6 +145,13 @@ export async function refuse(
 // Digests for rows that a test has written past the program, so that they count as stored.
 
 const NAMES = Object.keys(DIGESTED) as Digested[]
+
+/** The text that is hashed for a row from before, in SQL for both stores. */
+export const digestText = (name: Digested): string => {
+  const value = (column: string) =>
+    column === 'half_width' ? `cast(floor(half_width * ${2 ** 40}) as bigint)` : column
+  return `concat(${DIGESTED[name].columns.map(value).join(", '|', ")})`
+}
 
 /** Gives their digest to all rows of a file that have none. */
 export function giveDigests(db: Pick<Database, 'function' | 'exec'>): void {

@@ -52,7 +52,7 @@ import {
   USERS,
 } from './storyline.ts'
 
-export const PARTNER = { partnerSlug: 'demo', name: 'Demo partner' }
+const PARTNER = { partnerSlug: 'demo', name: 'Demo partner' }
 
 export type DemoOptions = {
   file: string

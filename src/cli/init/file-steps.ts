@@ -30,7 +30,7 @@ export type Taken = { state: 'already' | 'done' | 'would'; what: string }
 export type Ids = { uid: number; gid: number }
 
 /** `owner` may not exist yet: an earlier step creates the user. */
-export type Access = { mode: number; owner: () => Ids | null }
+type Access = { mode: number; owner: () => Ids | null }
 
 export function folderStep(folder: string, access: Access): Step {
   const seen = statOf(folder)

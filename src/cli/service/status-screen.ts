@@ -275,7 +275,7 @@ const since = (now: Instant, then: Instant): string => spellSpan(now - then)
 type Input = Streams['in'] & { setRawMode?: (raw: boolean) => unknown }
 type Output = Streams['out'] & { columns?: number; rows?: number }
 
-export type Watched<T> = {
+type Watched<T> = {
   everyMs: number
   /** Looks once. */
   look: () => Promise<T>

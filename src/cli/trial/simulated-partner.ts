@@ -233,7 +233,7 @@ const emptyTally = (): Tally => ({
 // A synthetic price path: made up, repeatable, and not a forecast of anything.
 
 /** The same numbers for the same seed and stream, each in [0, 1). Never for anything secret. */
-export type Chance = () => number
+type Chance = () => number
 
 /** A generator of its own for each stream, so that drawing from one does not affect the others. */
 export const createChance = (seed: number, stream: string): Chance =>

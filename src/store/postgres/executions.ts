@@ -307,7 +307,7 @@ type Decide = (facts: ExecutionFacts, now: Instant) => Confirmation
 type Job = { ids: Asked; decide: Decide; keyId: string | undefined }
 type Confirmed = Outcome<Confirmation>
 
-export function createConfirm(connection: Connection) {
+function createConfirm(connection: Connection) {
   const lanes = new Map<number, (job: Job) => Promise<Confirmation>>()
 
   const together = ({ tenantId }: Tenant, jobs: readonly Job[]): Promise<Confirmed[]> => {

@@ -53,7 +53,7 @@ async function inspect<T>(url: string, look: (pool: Pool) => Promise<T>): Promis
   }
 }
 
-export type OpenOptions = {
+type OpenOptions = {
   /** Null for the clock of the server, which all hosts share. */
   clock: (() => Instant) | null
   /** Makes the schema where there is none; otherwise that is database_not_found. */

@@ -392,7 +392,7 @@ export const createStaging = (connection: Connection): Staging => ({
  * How many plans one transaction takes: enough to spread the cost of a commit, few enough that nobody waits long for a
  * row.
  */
-export const PAGE_PLANS = 250
+const PAGE_PLANS = 250
 
 // Every change of a plan that has a schedule, or of its windows or executions, locks the schedule first. The reading is
 // done by a later statement, which sees what was committed meanwhile.

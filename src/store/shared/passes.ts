@@ -226,7 +226,7 @@ const lockVolatility = (tx: Tx): Step<unknown> =>
   tx.together(tx.run(FIRST, volatilityParams(FIRST_VOLATILITY)), tx.lock(LOCK_VOLATILITY))
 
 /** Keeps a price. Answers the volatility after it. */
-export function* addPrice(tx: Tx, at: Instant, { price, source }: ObservedPrice): Steps<Volatility> {
+function* addPrice(tx: Tx, at: Instant, { price, source }: ObservedPrice): Steps<Volatility> {
   const [, current] = yield* tx.together(lockVolatility(tx), volatilityNow(tx))
   const volatility = observe(current, price, at)
   yield* tx.together(tx.run(ADD, { at, price, source }), tx.run(PUT_VOLATILITY, volatilityParams(volatility)))

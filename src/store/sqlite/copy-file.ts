@@ -109,7 +109,7 @@ function refuseOlder(db: Database, file: string): void {
 }
 
 /** Reading gives the event loop a turn between two blocks, and nothing else may use `db` meanwhile. */
-export const rowsIn = (db: Database): Rows => ({
+const rowsIn = (db: Database): Rows => ({
   count: async ({ name }) => Number(db.prepare<[], bigint>(`select count(*) from ${name}`).pluck().get()),
   blocks: (table) => blocksOf(db, table),
 })

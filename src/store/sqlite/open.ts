@@ -55,7 +55,7 @@ import {
 import { createLedger, createPlanWriter, createStops } from './plans.ts'
 import { createTenantTime, reportedUntil } from './tenant-time.ts'
 
-export type OpenOptions = {
+type OpenOptions = {
   clock: () => Instant
   create: boolean
   cacheKib?: number

@@ -64,7 +64,7 @@ export const valuesOf = ({ text, params: names }: Statement, params: Params): un
 
 // Many rows as parameters of one statement: an array for each of their columns.
 
-export type Columns<Name extends string = string> = Readonly<Record<Name, 'bigint' | 'text' | 'float8'>>
+type Columns<Name extends string = string> = Readonly<Record<Name, 'bigint' | 'text' | 'float8'>>
 
 const ARRAYS = { integer: 'bigint', text: 'text', real: 'float8' } as const satisfies Record<
   ColumnKind,
