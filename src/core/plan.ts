@@ -2,10 +2,11 @@
 
 import { type Usd, usd } from './money.ts'
 import { Problem } from './problem.ts'
-import { type Frequency, type Instant, LATEST, later, plus, WINDOW_MS } from './time.ts'
+import { type Instant, LATEST, later, plus } from './time.ts'
 import type { User, UserStatus } from './user.ts'
 import {
   type CloseReason,
+  type Frequency,
   firstWindow,
   type Opening,
   opening,
@@ -13,6 +14,7 @@ import {
   resetsWindow,
   type Schedule,
   type UsedStarts,
+  WINDOW_MS,
   type Window,
 } from './window.ts'
 

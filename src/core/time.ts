@@ -1,5 +1,5 @@
-// Time: instants, which are whole milliseconds since 1970-01-01T00:00:00Z, the calendar, spans, and how often a plan
-// buys. Everything is UTC, so no day has 23 or 25 hours.
+// Time: instants, which are whole milliseconds since 1970-01-01T00:00:00Z, the calendar, and spans. Everything is UTC,
+// so no day has 23 or 25 hours.
 
 import { assert } from './problem.ts'
 
@@ -225,15 +225,4 @@ export function spellBriefSpan(ms: number): string {
   if (ms < SECOND_MS) return `${Math.max(0, Math.round(ms))} ms`
   // From 59.95 s on, one decimal place would say 60.
   return ms < MINUTE_MS - 50 ? `${(ms / SECOND_MS).toFixed(1)} s` : spellSpan(ms)
-}
-
-// How often a plan buys, and how long its windows are.
-
-export const FREQUENCIES = ['daily', 'weekly', 'bi-weekly'] as const
-export type Frequency = (typeof FREQUENCIES)[number]
-
-export const WINDOW_MS: Record<Frequency, number> = {
-  daily: DAY_MS,
-  weekly: 7 * DAY_MS,
-  'bi-weekly': 14 * DAY_MS,
 }

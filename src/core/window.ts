@@ -4,7 +4,17 @@
 
 import { lesser, type Price, type Usd, ZERO_USD } from './money.ts'
 import { assert } from './problem.ts'
-import { type Frequency, type Instant, later, MINUTE_MS, plus, WINDOW_MS } from './time.ts'
+import { DAY_MS, type Instant, later, MINUTE_MS, plus } from './time.ts'
+
+/** How often a plan buys: once in each window. */
+export const FREQUENCIES = ['daily', 'weekly', 'bi-weekly'] as const
+export type Frequency = (typeof FREQUENCIES)[number]
+
+export const WINDOW_MS: Record<Frequency, number> = {
+  daily: DAY_MS,
+  weekly: 7 * DAY_MS,
+  'bi-weekly': 14 * DAY_MS,
+}
 
 export type CloseReason = 'ended' | 'reset' | 'cancelled'
 

@@ -4,13 +4,15 @@
 import type { Trigger } from '../core/execution.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../core/money.ts'
 import { FIRST_VOLATILITY, observe, sigma } from '../core/price.ts'
-import { DAY_MS, earlier, type Frequency, type Instant, MINUTE_MS, plus, WINDOW_MS } from '../core/time.ts'
+import { DAY_MS, earlier, type Instant, MINUTE_MS, plus } from '../core/time.ts'
 import {
+  type Frequency,
   failsafeLead,
   failsafeStart,
   freshSchedule,
   type Layout,
   type Schedule,
+  WINDOW_MS,
   type Window,
 } from '../core/window.ts'
 import { decide, layout as layoutOf, slotStart } from './slot-reserve.ts'

@@ -3,7 +3,6 @@
 
 import {
   DAY_MS,
-  type Frequency,
   formatInstant,
   HOUR_MS,
   type Instant,
@@ -11,8 +10,8 @@ import {
   midnightOf,
   plus,
   utcDate,
-  WINDOW_MS,
 } from '../core/time.ts'
+import { type Frequency, WINDOW_MS } from '../core/window.ts'
 import { type History, PROFILE_STEPS, seededRandom, type Windows } from './backtest.ts'
 
 /** Savings against the time-weighted average, in basis points; positive is cheaper. */

@@ -4,7 +4,7 @@
 import type { Firing, Tranche, Trigger } from '../core/execution.ts'
 import { floorToCents, lesser, type Price, type Usd, ZERO_USD } from '../core/money.ts'
 import { assert } from '../core/problem.ts'
-import { DAY_MS, HOUR_MS, type Instant, plus, WINDOW_MS } from '../core/time.ts'
+import { DAY_MS, HOUR_MS, type Instant, plus } from '../core/time.ts'
 import {
   ANY_PRICE,
   EXTRA_SPACING_MS,
@@ -12,6 +12,7 @@ import {
   type Layout,
   type Reference,
   type Schedule,
+  WINDOW_MS,
 } from '../core/window.ts'
 
 /** What one pass knows: its instant, a live price or none, the volatility and how early the failsafe begins. */

@@ -9,7 +9,7 @@ import { TIER_NAME_MAX, TIER_NAME_PATTERN } from '../core/fees.ts'
 import type { PartnerStatus } from '../core/partner.ts'
 import { NEXT_STEPS, PLAN_STATUSES } from '../core/plan.ts'
 import { EMAIL_MAX, FAILURE_REASON_MAX, ID_MAX, REASON_MAX, TEXT_MAX } from '../core/text.ts'
-import { FREQUENCIES, MONTH_PATTERN } from '../core/time.ts'
+import { MONTH_PATTERN } from '../core/time.ts'
 import { CONSENTS_SHOWN, type UserStatus } from '../core/user.ts'
 import {
   DELIVERIES_KEPT,
@@ -18,6 +18,7 @@ import {
   WEBHOOK_URL_MAX,
   type Webhook,
 } from '../core/webhook.ts'
+import { FREQUENCIES } from '../core/window.ts'
 import {
   checkedText,
   coinSum,

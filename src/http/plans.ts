@@ -11,7 +11,8 @@ import {
   writePlan,
 } from '../core/plan.ts'
 import { notFound } from '../core/problem.ts'
-import { DAY_MS, FREQUENCIES, WINDOW_MS } from '../core/time.ts'
+import { DAY_MS } from '../core/time.ts'
+import { FREQUENCIES, WINDOW_MS } from '../core/window.ts'
 import { planJson, planStateJson } from './answer-json.ts'
 import { planAnswer, planStateAnswer, plansAnswer } from './answer-schemas.ts'
 import {

@@ -9,10 +9,10 @@ import type { JobResult } from '../core/findings.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { Environment, PartnerStatus } from '../core/partner.ts'
 import type { PlanStatus } from '../core/plan.ts'
-import type { Frequency, Instant } from '../core/time.ts'
+import type { Instant } from '../core/time.ts'
 import type { UserStatus } from '../core/user.ts'
 import type { Webhook } from '../core/webhook.ts'
-import type { CloseReason } from '../core/window.ts'
+import type { CloseReason, Frequency } from '../core/window.ts'
 
 export type ColumnKind = 'integer' | 'text' | 'real'
 

@@ -18,7 +18,7 @@ import {
   TITLE,
   text,
 } from '../../src/cli/trial/chart-style.ts'
-import { FREQUENCIES, WINDOW_MS } from '../../src/core/time.ts'
+import { FREQUENCIES, WINDOW_MS } from '../../src/core/window.ts'
 import { slotMsOf } from '../../src/engine/slot-reserve.ts'
 import {
   counted,

@@ -15,17 +15,9 @@ import {
   writePlan,
 } from '../../src/core/plan.ts'
 import { Problem } from '../../src/core/problem.ts'
-import {
-  DAY_MS,
-  FREQUENCIES,
-  formatInstant,
-  HOUR_MS,
-  type Instant,
-  plus,
-  WINDOW_MS,
-} from '../../src/core/time.ts'
+import { DAY_MS, formatInstant, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import type { User, UserStatus } from '../../src/core/user.ts'
-import type { Window } from '../../src/core/window.ts'
+import { FREQUENCIES, WINDOW_MS, type Window } from '../../src/core/window.ts'
 
 /** A millisecond, in hours. */
 const MS = 1 / HOUR_MS

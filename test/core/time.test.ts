@@ -6,7 +6,6 @@ import fc from 'fast-check'
 import { monthsFrom, periodOf } from '../../src/core/month.ts'
 import {
   DAY_MS,
-  FREQUENCIES,
   formatInstant,
   HOUR_MS,
   type Instant,
@@ -15,9 +14,8 @@ import {
   monthOf,
   parseInstant,
   plus,
-  WINDOW_MS,
 } from '../../src/core/time.ts'
-import { opening, roll } from '../../src/core/window.ts'
+import { FREQUENCIES, opening, roll, WINDOW_MS } from '../../src/core/window.ts'
 
 const at = (...parts: Parameters<typeof Date.UTC>): Instant => Date.UTC(...parts) as Instant
 

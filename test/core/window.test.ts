@@ -4,19 +4,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Usd, usd } from '../../src/core/money.ts'
-import {
-  DAY_MS,
-  FREQUENCIES,
-  type Frequency,
-  HOUR_MS,
-  type Instant,
-  later,
-  plus,
-  WINDOW_MS,
-} from '../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, type Instant, later, plus } from '../../src/core/time.ts'
 import {
   adjustSpent,
   close,
+  FREQUENCIES,
+  type Frequency,
   firstWindow,
   gridStart,
   openCell,
@@ -25,6 +18,7 @@ import {
   roll,
   settle,
   unreserved,
+  WINDOW_MS,
   type Window,
 } from '../../src/core/window.ts'
 

@@ -6,17 +6,16 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type Price, price, priceAsNumber, usd, ZERO_USD } from '../../src/core/money.ts'
 import { FIRST_VOLATILITY, observe, sigma } from '../../src/core/price.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 import {
-  DAY_MS,
   FREQUENCIES,
   type Frequency,
-  HOUR_MS,
-  type Instant,
-  MINUTE_MS,
-  plus,
+  failsafeLead,
+  freshSchedule,
+  type Layout,
+  type Schedule,
   WINDOW_MS,
-} from '../../src/core/time.ts'
-import { failsafeLead, freshSchedule, type Layout, type Schedule } from '../../src/core/window.ts'
+} from '../../src/core/window.ts'
 import { backtest, type Fire, seededRandom, tranchesOf } from '../../src/engine/backtest.ts'
 import { decide } from '../../src/engine/slot-reserve.ts'
 import { type Point, walk } from '../price/histories.ts'

@@ -5,15 +5,8 @@ import { describe, test } from 'node:test'
 import { finding, findings, foundByStart, foundInMoney } from '../../src/cli/trial/verdict.ts'
 import { price, usd } from '../../src/core/money.ts'
 import { MIN_TRANCHE_DEFAULT } from '../../src/core/partner.ts'
-import {
-  DAY_MS,
-  FREQUENCIES,
-  HOUR_MS,
-  type Instant,
-  MINUTE_MS,
-  plus,
-  WINDOW_MS,
-} from '../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { FREQUENCIES, WINDOW_MS } from '../../src/core/window.ts'
 import { backtest, type History, seededRandom, tranchesOf, type Windows } from '../../src/engine/backtest.ts'
 import {
   type BacktestReport,

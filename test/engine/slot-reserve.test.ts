@@ -4,7 +4,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Trigger } from '../../src/core/execution.ts'
 import { CENT, formatUsd, type Price, priceAsNumber, type Usd, usd } from '../../src/core/money.ts'
-import { DAY_MS, type Frequency, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
+import type { Frequency } from '../../src/core/window.ts'
 import { decide, fireNext, layout, reservationPrice } from '../../src/engine/slot-reserve.ts'
 import {
   at,

@@ -32,13 +32,15 @@ import {
   SPACING_MIN_MS,
 } from '../../src/core/price.ts'
 import { ADVANCE_MAX_MS, EXACT_PLANS_MAX, WIPE_ROWS_MAX } from '../../src/core/sandbox.ts'
-import { FREQUENCIES, HOUR_MS, type Instant, MINUTE_MS, SECOND_MS, WINDOW_MS } from '../../src/core/time.ts'
+import { HOUR_MS, type Instant, MINUTE_MS, SECOND_MS } from '../../src/core/time.ts'
 import { FAILURES_TO_PAUSE, WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
 import {
   EXTRA_SPACING_MS,
   EXTRA_TRANCHES_MAX,
   FAILSAFE_LEAD_MIN_MS,
+  FREQUENCIES,
   PASS_GAPS_SEEN,
+  WINDOW_MS,
 } from '../../src/core/window.ts'
 import { layout, reservationPrice, slotMsOf } from '../../src/engine/slot-reserve.ts'
 import { DUE_PAGE_MAX } from '../../src/http/fields.ts'

@@ -10,14 +10,12 @@ import { KEPT_FOR, REPORT_STATUSES } from '../../src/core/confirmation.ts'
 import { EXECUTION_STATUSES, RECORDED, TRIGGERS } from '../../src/core/execution.ts'
 import { RATE_BPS_MAX } from '../../src/core/fees.ts'
 import { CENT } from '../../src/core/money.ts'
-
 import { ENVIRONMENTS, MIN_TRANCHE_LEAST, PARTNER_SLUG_MAX } from '../../src/core/partner.ts'
-
 import { PLAN_AMOUNT_MAX, PLAN_AMOUNT_MIN, PLAN_STATUSES } from '../../src/core/plan.ts'
 import { SANDBOX_OFFSET_MAX_MS } from '../../src/core/sandbox.ts'
 import { FAILURE_REASON_MAX, REASON_MAX, TEXT_MAX } from '../../src/core/text.ts'
-import { FREQUENCIES } from '../../src/core/time.ts'
 import { WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
+import { FREQUENCIES } from '../../src/core/window.ts'
 import { startService } from '../support/service.ts'
 
 /** The check as the tables have it, and the bounds it has to carry. */

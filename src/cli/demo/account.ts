@@ -15,7 +15,8 @@ import {
   ZERO_USD,
 } from '../../core/money.ts'
 import { assert } from '../../core/problem.ts'
-import { FREQUENCIES, type Frequency, formatInstant } from '../../core/time.ts'
+import { formatInstant } from '../../core/time.ts'
+import { FREQUENCIES, type Frequency } from '../../core/window.ts'
 import type { Fault } from '../../store/monitoring.ts'
 import type { Store } from '../../store/store.ts'
 import { chooseTimelines, type ReadPlan, type ReadWindow, readPlans, type Story } from './play.ts'

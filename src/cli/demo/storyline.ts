@@ -2,7 +2,6 @@
 
 import {
   DAY_MS,
-  type Frequency,
   HOUR_MS,
   type Instant,
   MINUTE_MS,
@@ -11,6 +10,7 @@ import {
   plus,
   utcDate,
 } from '../../core/time.ts'
+import type { Frequency } from '../../core/window.ts'
 import type { Manners } from '../trial/simulated-partner.ts'
 
 /** A fixed Monday, so that the same seed gives the same story on every day. */

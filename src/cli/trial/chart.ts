@@ -3,15 +3,8 @@
 
 import { TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { counted } from '../../core/text.ts'
-import {
-  DAY_MS,
-  type Frequency,
-  formatInstant,
-  HOUR_MS,
-  type Instant,
-  utcDate,
-  WINDOW_MS,
-} from '../../core/time.ts'
+import { DAY_MS, formatInstant, HOUR_MS, type Instant, utcDate } from '../../core/time.ts'
+import { type Frequency, WINDOW_MS } from '../../core/window.ts'
 import { type Fire, type History, tranchesOf, type Windows } from '../../engine/backtest.ts'
 import {
   type BacktestReport,

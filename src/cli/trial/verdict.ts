@@ -2,7 +2,8 @@
 // plan begins. A mean never stands without its interval, or without a word that there is too little for one.
 
 import { counted, grouped } from '../../core/text.ts'
-import { DAY_MS, type Frequency, WINDOW_MS } from '../../core/time.ts'
+import { DAY_MS } from '../../core/time.ts'
+import { type Frequency, WINDOW_MS } from '../../core/window.ts'
 import { type BacktestReport, BLOCKS_MIN, type Costs, markup } from '../../engine/savings.ts'
 
 export const hasFewBlocks = ({ blocks }: Pick<BacktestReport, 'blocks'>): boolean => blocks < BLOCKS_MIN

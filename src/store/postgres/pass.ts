@@ -5,10 +5,11 @@
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
-import type { Frequency, Instant } from '../../core/time.ts'
+import type { Instant } from '../../core/time.ts'
 import {
   cellAfter,
   close,
+  type Frequency,
   freshSchedule,
   leastInstruction,
   type OnGrid,

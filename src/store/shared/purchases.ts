@@ -14,8 +14,8 @@ import type { Tenant } from '../../core/partner.ts'
 import type { Plan } from '../../core/plan.ts'
 import { MARKET_PRICE_MS } from '../../core/price.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { earlier, type Instant, plus, WINDOW_MS } from '../../core/time.ts'
-import { type Schedule, windowCellAt } from '../../core/window.ts'
+import { earlier, type Instant, plus } from '../../core/time.ts'
+import { type Schedule, WINDOW_MS, windowCellAt } from '../../core/window.ts'
 import { intact, isIntact } from '../digests.ts'
 import {
   bookedParams,

@@ -11,7 +11,8 @@ import {
   tooMuchToWipe,
   WIPE_ROWS_MAX,
 } from '../../core/sandbox.ts'
-import { type Instant, later, plus, WINDOW_MS } from '../../core/time.ts'
+import { type Instant, later, plus } from '../../core/time.ts'
+import { WINDOW_MS } from '../../core/window.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { IS_OPEN } from '../sql/fragments.ts'
 import { instantOrNull, type Query, query } from '../statement.ts'
