@@ -2,7 +2,7 @@
 
 import { closeSync, fstatSync, readFileSync, readSync, writeSync } from 'node:fs'
 import { Writable } from 'node:stream'
-import { unreadable } from '../core/text.ts'
+import { unreadable } from '../core/problem.ts'
 import { openNamed } from '../plain-file.ts'
 
 // A file named on the command line for its text: a key, a secret, a certificate.

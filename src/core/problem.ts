@@ -101,6 +101,23 @@ export class DamagedRow extends Problem {
   }
 }
 
+// Why a file cannot be read: a missing one is file_not_found, and any other is bad_file.
+
+const MISSING = ['ENOENT', 'ENOTDIR']
+
+/** No file has this name. */
+export const noFile = (file: string): Problem => new Problem('file_not_found', `There is no file ${file}.`)
+
+/** The problem to throw for an error that occurred while reading `file`. */
+export function unreadable(file: string, error: unknown): Problem {
+  const { code, message } = error as { code?: unknown; message: string }
+  if (MISSING.includes(String(code))) return noFile(file)
+  if (code === 'EISDIR') return new Problem('bad_file', `${file} is a folder, not a file.`)
+  if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
+    return new Problem('bad_file', `${file} is not UTF-8 text: save it as UTF-8.`)
+  return new Problem('bad_file', `Cannot read ${file}: ${message}`)
+}
+
 // Assertions: what holds unless there is a bug, checked where money depends on it.
 
 /** Stops on what only a bug could cause. It stays in production: a wrong ledger is worse than a failed request. */

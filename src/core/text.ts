@@ -1,7 +1,5 @@
 // Text: how long it may be, how text from outside is made safe to show, and how numbers are written.
 
-import { Problem } from './problem.ts'
-
 // How long a text may be, in characters, and how a longer one is cut.
 
 /** An id that a partner chooses: of a user, a plan, an order. */
@@ -89,23 +87,6 @@ export function quoted(word: string): string {
 
 /** Always in single quotes, for zsh too. */
 export const singleQuoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
-
-// Why a file cannot be read: a missing one is file_not_found, and any other is bad_file.
-
-const MISSING = ['ENOENT', 'ENOTDIR']
-
-/** No file has this name. */
-export const noFile = (file: string): Problem => new Problem('file_not_found', `There is no file ${file}.`)
-
-/** The problem to throw for an error that occurred while reading `file`. */
-export function unreadable(file: string, error: unknown): Problem {
-  const { code, message } = error as { code?: unknown; message: string }
-  if (MISSING.includes(String(code))) return noFile(file)
-  if (code === 'EISDIR') return new Problem('bad_file', `${file} is a folder, not a file.`)
-  if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
-    return new Problem('bad_file', `${file} is not UTF-8 text: save it as UTF-8.`)
-  return new Problem('bad_file', `Cannot read ${file}: ${message}`)
-}
 
 // Numbers as people read them, and a number with its noun.
 

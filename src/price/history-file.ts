@@ -2,8 +2,7 @@
 
 import { closeSync, createReadStream, fstatSync } from 'node:fs'
 import type { Price } from '../core/money.ts'
-import { Problem } from '../core/problem.ts'
-import { unreadable } from '../core/text.ts'
+import { Problem, unreadable } from '../core/problem.ts'
 import { type Instant, parseInstant } from '../core/time.ts'
 import { openNamed } from '../plain-file.ts'
 import { positive } from './feed.ts'

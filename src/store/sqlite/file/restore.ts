@@ -2,9 +2,8 @@
 
 import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { Problem } from '../../../core/problem.ts'
+import { noFile, Problem } from '../../../core/problem.ts'
 import type { Restored } from '../../../core/standstill.ts'
-import { noFile } from '../../../core/text.ts'
 import { formatInstant, type Instant } from '../../../core/time.ts'
 import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
