@@ -7,8 +7,9 @@ import type { Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { LATEST } from '../core/time.ts'
 import type { AdjustmentLine, MonthStore, TradeLine } from '../store/store.ts'
+import { unguarded } from './csv.ts'
 import { adjustmentPages } from './export.ts'
-import { type OrderRow, unguarded } from './partner-orders.ts'
+import type { OrderRow } from './partner-orders.ts'
 import { pagesAfter } from './statement.ts'
 
 const LINES_PER_READ = 2_000

@@ -1,9 +1,10 @@
-// The reports and their columns, which are also the members of the billing answers; their totals; and CSV. The columns
-// are frozen, because partners file the checksums of closed months. A new column makes a new version of the report,
-// under a name of its own.
+// The reports and their columns, which are also the members of the billing answers, and their totals. The columns are
+// frozen, because partners file the checksums of closed months. A new column makes a new version of the report, under a
+// name of its own.
 
 import type { ReportColumn } from '../core/confirmation.ts'
 import { btc, formatBtc, formatUsd, type Usd, usd } from '../core/money.ts'
+import type { Cell, CsvColumn, Row } from './csv.ts'
 
 export const REPORTS = ['summary', 'users', 'trades', 'adjustments', 'invoices'] as const
 export type ReportKind = (typeof REPORTS)[number]
@@ -261,61 +262,3 @@ export function totalOf<C extends string>(columns: readonly C[], rows: readonly 
 /** For a table: a single row is its own total. */
 export const withTotal = <C extends string>(columns: readonly C[], rows: readonly Row<C>[]): Row<C>[] =>
   rows.length < 2 ? [...rows] : [...rows, totalOf(columns, rows)]
-
-// CSV by RFC 4180: CRLF, quotes where they are needed, always a header.
-
-export type Cell = string | number | boolean | null
-/** A row by the names of its columns. */
-export type Row<C extends string = string> = Readonly<Record<C, Cell>>
-export type CsvColumn<C extends string = string> = {
-  name: C
-  /** Text from outside: a spreadsheet must not take it for a formula. */
-  foreign?: true
-  /** Every text is in quotes, whatever is in it. */
-  inQuotes?: true
-  /** Figures, instants and our own words, without a character that has a meaning in CSV. */
-  plain?: true
-}
-
-/** `raw` has no guard against formulas, for programs; `quoted` has all texts in quotes, for spreadsheets. */
-export type Texts = 'guarded' | 'raw' | 'quoted'
-
-/** Columns whose texts are written in another way. */
-export const writtenAs = (columns: readonly CsvColumn[], texts: Texts = 'guarded'): readonly CsvColumn[] =>
-  texts === 'guarded'
-    ? columns
-    : columns.map((column) =>
-        !column.foreign ? column : texts === 'raw' ? { name: column.name } : { ...column, inQuotes: true },
-      )
-
-/** The byte order mark by which spreadsheets recognise UTF-8. */
-export const BOM = '\uFEFF'
-
-export const csvHeader = (columns: readonly CsvColumn[]): string =>
-  `${columns.map(({ name }) => quoted(name)).join(',')}\r\n`
-
-export function csvRow<C extends string>(columns: readonly CsvColumn<C>[], row: Row<C>): string {
-  let line = ''
-  let separator = ''
-  for (const { name, foreign, plain, inQuotes } of columns) {
-    const value = row[name] ?? ''
-    if (inQuotes && value !== '') line += separator + inQuotesAlways(defused(String(value)))
-    else if (plain || isHarmless(value)) line += separator + value
-    else line += separator + guarded(value, foreign === true)
-    separator = ','
-  }
-  return `${line}\r\n`
-}
-
-/** Whether a cell needs no escaping, which is true of nearly every one. */
-const isHarmless = (value: Cell): boolean => typeof value === 'string' && !/^[=+\-@\t\r]|[",\r\n]/.test(value)
-
-const guarded = (value: Cell, isForeign: boolean): string =>
-  quoted(isForeign && typeof value === 'string' ? defused(value) : String(value))
-
-const inQuotesAlways = (cell: string): string => `"${cell.replaceAll('"', '""')}"`
-
-const quoted = (cell: string): string => (/[",\r\n]/.test(cell) ? inQuotesAlways(cell) : cell)
-
-/** A quote in front of what a spreadsheet would otherwise compute. */
-const defused = (cell: string): string => (/^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell)

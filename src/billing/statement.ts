@@ -25,7 +25,8 @@ import type {
   TierStore,
   UserLine,
 } from '../store/store.ts'
-import type { Cell, PartnerColumn, Row, SumColumn, SummaryColumn } from './columns.ts'
+import type { PartnerColumn, SumColumn, SummaryColumn } from './columns.ts'
+import type { Cell, Row } from './csv.ts'
 
 /** A listing page by page, each read after the last row of the one before. */
 export async function* pagesAfter<T>(

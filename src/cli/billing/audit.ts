@@ -55,7 +55,7 @@ type CsvVersion = keyof typeof CSV_COLUMNS
 
 /** Every cell except the first may contain text from outside, so it is guarded as in an export. */
 async function writeCsv(cli: Cli, listing: Listing<ListedAuditEntry>, version: CsvVersion): Promise<void> {
-  const { csvHeader, csvRow } = await import('../../billing/columns.ts')
+  const { csvHeader, csvRow } = await import('../../billing/csv.ts')
   const columns = CSV_COLUMNS[version].map((name) =>
     name === 'at' ? { name } : { name, foreign: true as const },
   )

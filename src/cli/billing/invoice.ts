@@ -3,7 +3,8 @@
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { INVOICE_COLUMNS, type InvoiceColumn, type Row, withTotal } from '../../billing/columns.ts'
+import { INVOICE_COLUMNS, type InvoiceColumn, withTotal } from '../../billing/columns.ts'
+import type { Row } from '../../billing/csv.ts'
 import { issuedJson, issuedPages } from '../../billing/export.ts'
 import {
   creditPage,

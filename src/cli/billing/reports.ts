@@ -2,14 +2,8 @@
 
 import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
-import {
-  PARTNER_COLUMNS,
-  type PartnerColumn,
-  type Row,
-  TOTAL,
-  totalOf,
-  withTotal,
-} from '../../billing/columns.ts'
+import { PARTNER_COLUMNS, type PartnerColumn, TOTAL, totalOf, withTotal } from '../../billing/columns.ts'
+import type { Row } from '../../billing/csv.ts'
 import { EXPORTS, type Form, type Reading, sumsOfPartners, textOf } from '../../billing/export.ts'
 import { type OrderLine, orderLineJson, orderPages } from '../../billing/invoice.ts'
 import { type ReconciledMonth, reconcile } from '../../billing/reconcile.ts'

@@ -1,7 +1,8 @@
 // All that the program has on record, line by line, read through the store.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { csvHeader, csvRow, type ReportKind } from '../../../src/billing/columns.ts'
+import type { ReportKind } from '../../../src/billing/columns.ts'
+import { csvHeader, csvRow } from '../../../src/billing/csv.ts'
 import { EXPORTS } from '../../../src/billing/export.ts'
 import { isFill, type Report } from '../../../src/core/confirmation.ts'
 import { idempotencyKey } from '../../../src/core/execution.ts'
