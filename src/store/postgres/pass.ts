@@ -34,14 +34,8 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import {
-  createPassNotes,
-  passOf,
-  type RunPage,
-  type Staging,
-  type TickRow,
-  tenantsOf,
-} from '../shared/passes.ts'
+import { createPassNotes, passOf, type RunPage, type TickRow, tenantsOf } from '../shared/passes.ts'
+import type { Staging } from '../shared/prices.ts'
 import { allSandboxDue, type OwnSandboxes } from '../shared/sandboxes.ts'
 import { cellUse, LATEST_EXECUTION, leastInstructionOf, UNDER_WAY } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'

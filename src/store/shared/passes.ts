@@ -1,37 +1,16 @@
-// Passes as they are noted, and what one knows: its price, the volatility, the gaps between passes, and whether the
-// clock is in doubt. And what a page of one would do. A page itself is written for each store (sqlite/pass.ts,
-// postgres/pass.ts), because it fires everything that is bought.
+// Passes as they are noted, what one knows, and what a page of one would do; and whether the clock is in doubt. A page
+// itself is written for each store (sqlite/pass.ts, postgres/pass.ts), because it fires everything that is bought.
 
 import type { Dispute } from '../../core/clock.ts'
-import type { Price } from '../../core/money.ts'
-import { FIRST_VOLATILITY, observe, REACH_MS, type Volatility } from '../../core/price.ts'
-import { Problem } from '../../core/problem.ts'
-import { DAY_MS, type Instant, plus } from '../../core/time.ts'
+import { DAY_MS, plus } from '../../core/time.ts'
 import { PASS_GAPS_SEEN } from '../../core/window.ts'
 import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
-import {
-  type DisputeRow,
-  disputeOf,
-  type PriceRow,
-  priceOf,
-  type VolatilityRow,
-  volatilityOf,
-  volatilityParams,
-} from '../rows/ledger.ts'
+import { type DisputeRow, disputeOf } from '../rows/ledger.ts'
 import { instant, query } from '../statement.ts'
-import type {
-  ClockStore,
-  Fired,
-  ObservedPrice,
-  PassCounts,
-  PassStart,
-  PassStore,
-  Preview,
-  PriceStore,
-  SandboxPage,
-} from '../store.ts'
-import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
+import type { ClockStore, Fired, PassCounts, PassStart, PassStore, Preview, SandboxPage } from '../store.ts'
+import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import type { Base, Step, Steps, Times, Tx, WriteTx } from '../transaction.ts'
+import { addPrice, newestPrice, volatilityNow } from './prices.ts'
 
 export type TickRow = { tick_id: bigint; at: bigint }
 
@@ -151,96 +130,6 @@ export async function tenantsOf({ look }: Base, planIds: readonly number[]): Pro
 
 class Undo<T> extends Error {
   value: T | undefined
-}
-
-// Prices, the volatility that follows them, imports of prices, and whether the clock is in doubt.
-
-const LIST = query<PriceRow>('select * from prices where at > :after order by at limit :limit')
-const MERGE = query(
-  `insert into prices (at, price, source) select at, price, cast(:source as text) from price_imports where true
-   order by at on conflict do nothing`,
-)
-
-/** How a store stages the rows of an import, which concern nobody before they are merged. */
-export type Staging = {
-  /** Null while another import is running; else what lets the next one begin. */
-  begin: () => Promise<(() => void | Promise<void>) | null>
-  add: (batch: readonly { at: Instant; price: Price }[]) => Promise<unknown>
-  clear: () => Promise<unknown>
-}
-
-export const createPriceStore = ({ look, write }: Base, staging: Staging): PriceStore => ({
-  addPrice: (observed) =>
-    write(function* (tx) {
-      const { real } = yield* tx.times
-      yield* addPrice(tx, real, observed)
-      return real
-    }),
-
-  async listPrices({ after, limit }) {
-    return (await look((tx) => tx.all(LIST, { after: after ?? -1, limit }))).map(priceOf)
-  },
-
-  async importPrices(batches, source) {
-    const release = await staging.begin()
-    if (!release) throw new Problem('import_running', 'Another import is running.')
-    try {
-      await staging.clear()
-      for await (const batch of batches) await staging.add(batch)
-      return await write(function* (tx) {
-        yield* lockVolatility(tx)
-        const added = yield* tx.run(MERGE, { source })
-        yield* rebuildVolatility(tx)
-        return added
-      })
-    } finally {
-      await staging.clear().finally(release)
-    }
-  },
-})
-
-const ADD = query(
-  `${insertInto('prices')} on conflict (at) do update set ${overwritten(['price', 'source'])}`,
-)
-const NEWEST = query<PriceRow>('select * from prices where at <= :now order by at desc limit 1')
-const VOLATILITY = query<VolatilityRow>('select * from volatility')
-// The row is created before it is locked, so that there is always something to wait for.
-const FIRST = query(`${insertInto('volatility')} on conflict do nothing`)
-const LOCK_VOLATILITY = query('select from volatility for no key update')
-const PUT_VOLATILITY = query(`update volatility set ${assigned(columnsToAdd('volatility', 'one'))}`)
-const RECENT = query<PriceRow>(
-  'select * from prices where at > (select max(at) from prices) - cast(:reach as bigint) order by at',
-)
-
-function* volatilityNow(tx: Tx): Steps<Volatility> {
-  return volatilityOf(yield* tx.get(VOLATILITY))
-}
-
-function* newestPrice(tx: Tx, now: Instant): Steps<{ price: Price; at: Instant } | null> {
-  const row = yield* tx.get(NEWEST, { now })
-  return row ? { price: row.price as Price, at: instant(row.at) } : null
-}
-
-/** Every write that changes the volatility locks it first, and adds prices only then. */
-const lockVolatility = (tx: Tx): Step<unknown> =>
-  tx.together(tx.run(FIRST, volatilityParams(FIRST_VOLATILITY)), tx.lock(LOCK_VOLATILITY))
-
-/** Keeps a price. Answers the volatility after it. */
-function* addPrice(tx: Tx, at: Instant, { price, source }: ObservedPrice): Steps<Volatility> {
-  const [, current] = yield* tx.together(lockVolatility(tx), volatilityNow(tx))
-  const volatility = observe(current, price, at)
-  yield* tx.together(tx.run(ADD, { at, price, source }), tx.run(PUT_VOLATILITY, volatilityParams(volatility)))
-  return volatility
-}
-
-/** Recomputes the volatility after prices older than the newest one have been added. */
-function* rebuildVolatility(tx: Tx): Steps<void> {
-  const prices = yield* tx.all(RECENT, { reach: REACH_MS })
-  const volatility = prices.reduce(
-    (state, row) => observe(state, row.price as Price, instant(row.at)),
-    FIRST_VOLATILITY,
-  )
-  yield* tx.run(PUT_VOLATILITY, volatilityParams(volatility))
 }
 
 // The single row that says the clock is in doubt, so that every process knows what one pass has found out.

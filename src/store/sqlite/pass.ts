@@ -10,7 +10,8 @@ import { type Frequency, leastInstruction, type Schedule } from '../../core/wind
 import { DIGESTED, intact } from '../digests.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
 import { type FiredRow, firedParams, type ScheduleRow, scheduleOf, scheduleParams } from '../rows/ledger.ts'
-import { createPassNotes, type Staging } from '../shared/passes.ts'
+import { createPassNotes } from '../shared/passes.ts'
+import type { Staging } from '../shared/prices.ts'
 import { allSandboxDue, type OwnSandboxes, type Rows, wipedRows } from '../shared/sandboxes.ts'
 import { breathe } from '../statement.ts'
 import {

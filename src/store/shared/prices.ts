@@ -1,0 +1,99 @@
+// Prices, the volatility that follows them, and imports of prices.
+
+import type { Price } from '../../core/money.ts'
+import { FIRST_VOLATILITY, observe, REACH_MS, type Volatility } from '../../core/price.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
+import { type PriceRow, priceOf, type VolatilityRow, volatilityOf, volatilityParams } from '../rows/ledger.ts'
+import { instant, query } from '../statement.ts'
+import type { ObservedPrice, PriceStore } from '../store.ts'
+import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
+import type { Base, Step, Steps, Tx } from '../transaction.ts'
+
+const LIST = query<PriceRow>('select * from prices where at > :after order by at limit :limit')
+const MERGE = query(
+  `insert into prices (at, price, source) select at, price, cast(:source as text) from price_imports where true
+   order by at on conflict do nothing`,
+)
+
+/** How a store stages the rows of an import, which concern nobody before they are merged. */
+export type Staging = {
+  /** Null while another import is running; else what lets the next one begin. */
+  begin: () => Promise<(() => void | Promise<void>) | null>
+  add: (batch: readonly { at: Instant; price: Price }[]) => Promise<unknown>
+  clear: () => Promise<unknown>
+}
+
+export const createPriceStore = ({ look, write }: Base, staging: Staging): PriceStore => ({
+  addPrice: (observed) =>
+    write(function* (tx) {
+      const { real } = yield* tx.times
+      yield* addPrice(tx, real, observed)
+      return real
+    }),
+
+  async listPrices({ after, limit }) {
+    return (await look((tx) => tx.all(LIST, { after: after ?? -1, limit }))).map(priceOf)
+  },
+
+  async importPrices(batches, source) {
+    const release = await staging.begin()
+    if (!release) throw new Problem('import_running', 'Another import is running.')
+    try {
+      await staging.clear()
+      for await (const batch of batches) await staging.add(batch)
+      return await write(function* (tx) {
+        yield* lockVolatility(tx)
+        const added = yield* tx.run(MERGE, { source })
+        yield* rebuildVolatility(tx)
+        return added
+      })
+    } finally {
+      await staging.clear().finally(release)
+    }
+  },
+})
+
+const ADD = query(
+  `${insertInto('prices')} on conflict (at) do update set ${overwritten(['price', 'source'])}`,
+)
+const NEWEST = query<PriceRow>('select * from prices where at <= :now order by at desc limit 1')
+const VOLATILITY = query<VolatilityRow>('select * from volatility')
+// The row is created before it is locked, so that there is always something to wait for.
+const FIRST = query(`${insertInto('volatility')} on conflict do nothing`)
+const LOCK_VOLATILITY = query('select from volatility for no key update')
+const PUT_VOLATILITY = query(`update volatility set ${assigned(columnsToAdd('volatility', 'one'))}`)
+const RECENT = query<PriceRow>(
+  'select * from prices where at > (select max(at) from prices) - cast(:reach as bigint) order by at',
+)
+
+export function* volatilityNow(tx: Tx): Steps<Volatility> {
+  return volatilityOf(yield* tx.get(VOLATILITY))
+}
+
+export function* newestPrice(tx: Tx, now: Instant): Steps<{ price: Price; at: Instant } | null> {
+  const row = yield* tx.get(NEWEST, { now })
+  return row ? { price: row.price as Price, at: instant(row.at) } : null
+}
+
+/** Every write that changes the volatility locks it first, and adds prices only then. */
+const lockVolatility = (tx: Tx): Step<unknown> =>
+  tx.together(tx.run(FIRST, volatilityParams(FIRST_VOLATILITY)), tx.lock(LOCK_VOLATILITY))
+
+/** Keeps a price. Answers the volatility after it. */
+export function* addPrice(tx: Tx, at: Instant, { price, source }: ObservedPrice): Steps<Volatility> {
+  const [, current] = yield* tx.together(lockVolatility(tx), volatilityNow(tx))
+  const volatility = observe(current, price, at)
+  yield* tx.together(tx.run(ADD, { at, price, source }), tx.run(PUT_VOLATILITY, volatilityParams(volatility)))
+  return volatility
+}
+
+/** Recomputes the volatility after prices older than the newest one have been added. */
+function* rebuildVolatility(tx: Tx): Steps<void> {
+  const prices = yield* tx.all(RECENT, { reach: REACH_MS })
+  const volatility = prices.reduce(
+    (state, row) => observe(state, row.price as Price, instant(row.at)),
+    FIRST_VOLATILITY,
+  )
+  yield* tx.run(PUT_VOLATILITY, volatilityParams(volatility))
+}
