@@ -5,7 +5,7 @@ import type { Execution, ExecutionId, ExecutionStatus } from '../core/execution.
 import type { Finding, UnspentWindows, Vitals } from '../core/findings.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { Environment, Tenant } from '../core/partner.ts'
-import { type Instant, MINUTE_MS } from '../core/time.ts'
+import type { Instant } from '../core/time.ts'
 import type { Seal } from './seal.ts'
 
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
@@ -143,61 +143,3 @@ export interface CheckStore {
 
 /** A rule of the check that looks for warnings. */
 export type Look = (clock: () => Promise<Instant>) => Promise<Finding[]>
-
-// What a store keeps about passes, and what a pass works out from earlier ones.
-
-/** Passes kept on record: a week of minutely ones. */
-export const PASSES_KEPT = 10_080
-/** How many characters of a feed's failure are stored: part of it comes from the feed itself. */
-export const FAILURE_MAX = 300
-
-/** Time between passes, oldest first; after a clock that was set back, none. */
-export function gapsMs(latestFirst: readonly (bigint | Instant)[]): number[] {
-  const at = latestFirst.map(Number).reverse()
-  return at.slice(1).map((t, i) => Math.max(0, t - (at[i] ?? t)))
-}
-
-// When each tenant last polled. Most polls find nothing and write nothing, so their marks are gathered in memory and
-// written once a minute, for all tenants in one commit, and when the database is closed.
-
-/** The marks in the database are as old as this at most while polls go on. */
-const WRITTEN_EVERY_MS = MINUTE_MS
-
-/** A tenant, and when it polled last. */
-type Polled = [tenantId: number, at: Instant]
-
-export type PollNotes = {
-  /** Notes a poll beside it: no poll waits for its mark, or fails because of it. */
-  note: (tenant: Tenant, now: Instant) => void
-  /** Writes what is noted, and resolves when that is done or has failed; null when nothing is noted. */
-  flush: () => Promise<unknown> | null
-}
-
-export function createPollNotes(write: (polls: readonly Polled[]) => Promise<unknown>): PollNotes {
-  const unwritten = new Map<number, Instant>()
-  let writtenAt: Instant | null = null
-  let underWay: Promise<unknown> | null = null
-
-  function put(): void {
-    if (unwritten.size === 0) return
-    const polls = [...unwritten]
-    unwritten.clear()
-    // The next polls note lost marks again, and a full disk has alarms of its own.
-    const written = write(polls).catch(() => {})
-    // Without the values, which would otherwise keep those of every earlier write alive.
-    underWay = Promise.all([underWay, written]).then(() => {})
-  }
-
-  return {
-    note({ tenantId }, now) {
-      unwritten.set(tenantId, now)
-      if (writtenAt !== null && Math.abs(now - writtenAt) < WRITTEN_EVERY_MS) return
-      writtenAt = now
-      put()
-    },
-    flush() {
-      put()
-      return underWay
-    },
-  }
-}

@@ -1,6 +1,8 @@
-// Shared machinery of writes: gathering writes for one commit, refusing when the disk is full, and waiting for writes
-// at a close.
+// Shared machinery of writes: gathering writes for one commit, refusing when the disk is full, noting polls beside
+// them, and waiting for writes at a close.
 
+import type { Tenant } from '../core/partner.ts'
+import { type Instant, MINUTE_MS } from '../core/time.ts'
 import { breathe } from './statement.ts'
 
 /** The most writes that share a commit: enough to spread the cost of a sync. */
@@ -114,4 +116,49 @@ export async function waitAtClose(written: Promise<unknown>): Promise<void> {
   })
   await Promise.race([written, late])
   clearTimeout(timer)
+}
+
+// When each tenant last polled. Most polls find nothing and write nothing, so their marks are gathered in memory and
+// written once a minute, for all tenants in one commit, and when the database is closed.
+
+/** The marks in the database are as old as this at most while polls go on. */
+const WRITTEN_EVERY_MS = MINUTE_MS
+
+/** A tenant, and when it polled last. */
+type Polled = [tenantId: number, at: Instant]
+
+export type PollNotes = {
+  /** Notes a poll beside it: no poll waits for its mark, or fails because of it. */
+  note: (tenant: Tenant, now: Instant) => void
+  /** Writes what is noted, and resolves when that is done or has failed; null when nothing is noted. */
+  flush: () => Promise<unknown> | null
+}
+
+export function createPollNotes(write: (polls: readonly Polled[]) => Promise<unknown>): PollNotes {
+  const unwritten = new Map<number, Instant>()
+  let writtenAt: Instant | null = null
+  let underWay: Promise<unknown> | null = null
+
+  function put(): void {
+    if (unwritten.size === 0) return
+    const polls = [...unwritten]
+    unwritten.clear()
+    // The next polls note lost marks again, and a full disk has alarms of its own.
+    const written = write(polls).catch(() => {})
+    // Without the values, which would otherwise keep those of every earlier write alive.
+    underWay = Promise.all([underWay, written]).then(() => {})
+  }
+
+  return {
+    note({ tenantId }, now) {
+      unwritten.set(tenantId, now)
+      if (writtenAt !== null && Math.abs(now - writtenAt) < WRITTEN_EVERY_MS) return
+      writtenAt = now
+      put()
+    },
+    flush() {
+      put()
+      return underWay
+    },
+  }
 }

@@ -17,7 +17,6 @@ import { standsStill, writesLost } from '../../core/standstill.ts'
 import { type Instant, later, MINUTE_MS, plus } from '../../core/time.ts'
 import { unreserved, type Window } from '../../core/window.ts'
 import { intact, isIntact } from '../digests.ts'
-import { createPollNotes, type PollNotes } from '../monitoring.ts'
 import {
   amountParams,
   type ExecutionRow,
@@ -39,7 +38,7 @@ import { instant, query } from '../statement.ts'
 import type { ExecutionStore } from '../store.ts'
 import { columnsToAdd } from '../tables.ts'
 import { type Base, callOf } from '../transaction.ts'
-import { COMMIT_SHARE_MAX, gather } from '../writes.ts'
+import { COMMIT_SHARE_MAX, createPollNotes, gather, type PollNotes } from '../writes.ts'
 import { within } from './driver.ts'
 import { lockExecutions } from './plans.ts'
 import { type Connection, onceMore, type WriteTx } from './server/connection.ts'
@@ -258,7 +257,7 @@ function createPoll(connection: Connection, { driver, notes }: { driver: Base; n
   }
 }
 
-// Writes when tenants last polled (../monitoring.ts).
+// Writes when tenants last polled (../writes.ts).
 
 const POLLED = arraysFor('polls', columnsToAdd('polls'))
 const PUT = query(

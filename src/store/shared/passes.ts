@@ -2,15 +2,25 @@
 // itself is written for each store (sqlite/pass.ts, postgres/pass.ts), because it fires everything that is bought.
 
 import type { Dispute } from '../../core/clock.ts'
-import { DAY_MS, plus } from '../../core/time.ts'
+import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import { PASS_GAPS_SEEN } from '../../core/window.ts'
-import { FAILURE_MAX, gapsMs, PASSES_KEPT } from '../monitoring.ts'
 import { type DisputeRow, disputeOf } from '../rows/ledger.ts'
 import { instant, query } from '../statement.ts'
 import type { ClockStore, Fired, PassCounts, PassStart, PassStore, Preview, SandboxPage } from '../store.ts'
 import { columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import type { Base, Step, Steps, Times, Tx, WriteTx } from '../transaction.ts'
 import { addPrice, newestPrice, volatilityNow } from './prices.ts'
+
+/** Passes kept on record: a week of minutely ones. */
+const PASSES_KEPT = 10_080
+/** How many characters of a feed's failure are stored: part of it comes from the feed itself. */
+const FAILURE_MAX = 300
+
+/** Time between passes, oldest first; after a clock that was set back, none. */
+function gapsMs(latestFirst: readonly (bigint | Instant)[]): number[] {
+  const at = latestFirst.map(Number).reverse()
+  return at.slice(1).map((t, i) => Math.max(0, t - (at[i] ?? t)))
+}
 
 export type TickRow = { tick_id: bigint; at: bigint }
 

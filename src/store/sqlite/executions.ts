@@ -6,7 +6,6 @@ import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
 import { isIntact } from '../digests.ts'
-import { createPollNotes, type PollNotes } from '../monitoring.ts'
 import { type ExecutionRow, executionOf, lateFillParams, tradeParams } from '../rows/ledger.ts'
 import { SEAL, sealedProblem, sealIn } from '../seal.ts'
 import { ASKED, createListings, type Levers, RECORDED, seenOf } from '../shared/executions.ts'
@@ -14,6 +13,7 @@ import { IS_OPEN, OF_TENANT, SELECT_EXECUTION } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { ExecutionStore } from '../store.ts'
 import { insertInto } from '../tables.ts'
+import { createPollNotes, type PollNotes } from '../writes.ts'
 import { type Driver, preparedAll } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'
 import type { Ledger, Stops } from './plans.ts'
@@ -204,7 +204,7 @@ function createKeeper(db: Database) {
   }
 }
 
-// Writes when tenants last polled (../monitoring.ts).
+// Writes when tenants last polled (../writes.ts).
 
 export function pollNotesOf({ db, write }: Connection): PollNotes {
   const insert = db.prepare(
