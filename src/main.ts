@@ -1,6 +1,8 @@
 // From argv to a command to an exit code.
 
+import { fstatSync, writeSync } from 'node:fs'
 import { isSea } from 'node:sea'
+import { Writable } from 'node:stream'
 import { CommanderError } from 'commander'
 import { onSameDatabase } from './cli/command.ts'
 import type { Cli, Loss, Streams } from './cli/context.ts'
@@ -9,7 +11,6 @@ import { askedHelp, misspelt, unknownVariables } from './cli/help.ts'
 import { type Installed, useInstalled } from './cli/installed.ts'
 import { refuseEmptyVariables } from './cli/options.ts'
 import { createProgram, VERSION_ASKED, versionJson } from './cli/program.ts'
-import { wholeOutput } from './cli/streams.ts'
 import { visible } from './core/text.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
 import { withoutSecrets } from './store/address.ts'
@@ -127,3 +128,35 @@ const unwrittenBecause = ({ message }: Error, loss: Loss | null): string =>
   loss === null
     ? `the result could not be written (${message}); what the command has changed stays changed`
     : `nobody has seen ${loss.what} (${message}): ${loss.remedy}`
+
+// Output into a file: all of it, or an error.
+
+/**
+ * The stream to print to instead of `usual`, the descriptor's own. For a file, Node's stream counts a partial write, as
+ * on a full disk, as complete.
+ */
+function wholeOutput<S extends NodeJS.WritableStream>(usual: () => S, fd: number): S | Writable {
+  return isFile(fd) ? fileOutput(fd) : usual()
+}
+
+const fileOutput = (fd: number): Writable =>
+  new Writable({
+    // A process may end right after its last output, so nothing is left for later.
+    write(chunk: Buffer, _encoding, done) {
+      try {
+        for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
+        done()
+      } catch (error) {
+        done(error as Error)
+      }
+    },
+  })
+
+function isFile(fd: number): boolean {
+  try {
+    return fstatSync(fd).isFile()
+  } catch {
+    // The parent process has closed it.
+    return false
+  }
+}

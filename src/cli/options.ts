@@ -10,7 +10,7 @@ import { ID_MAX, REASON_MAX } from '../core/text.ts'
 import { DAY_MS, type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
 import type { Deliver } from '../webhook/wake-partners.ts'
-import { readInput } from './streams.ts'
+import { readInput } from './input-file.ts'
 
 export function slug(text: string): string {
   if (PARTNER_SLUG_PATTERN.test(text)) return text

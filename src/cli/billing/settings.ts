@@ -8,7 +8,7 @@ import { COUNTRY_PATTERN, rateBpsOf, type Series, TAX_RATE_PATTERN, type Tax } f
 import { isMonth } from '../../core/month.ts'
 import { PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
-import { readInput } from '../streams.ts'
+import { readInput } from '../input-file.ts'
 
 const LINE_MAX = 200
 const LINES_MAX = 20

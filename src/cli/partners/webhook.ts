@@ -10,6 +10,7 @@ import type { DeliveryJson } from '../../http/answer-schemas.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
+import { readSecret } from '../input-file.ts'
 import {
   addWebhookOptions,
   caOption,
@@ -23,7 +24,6 @@ import {
   waitsInWords,
   webhooksOf,
 } from '../options.ts'
-import { readSecret } from '../streams.ts'
 import { type Column, print, renderFields, renderTable } from '../terminal.ts'
 import type { ListenOptions } from './webhook-listen.ts'
 

@@ -9,7 +9,7 @@ import type { Listener } from '../../http/listen.ts'
 import type { Certificate, Tls } from '../../http/tls.ts'
 import type { Log } from '../../log.ts'
 import type { ResultStore } from '../../store/store.ts'
-import { readInput, readRegular } from '../streams.ts'
+import { readInput, readRegular } from '../input-file.ts'
 
 export type TlsOptions = { host: string; tlsCert?: string; tlsKey?: string; tlsSelfSigned?: true }
 

@@ -9,8 +9,8 @@ import type { Pasted } from '../../http/ops/page.ts'
 import type { Log } from '../../log.ts'
 import { commandLine, onDatabase, onSameDatabase } from '../command.ts'
 import type { Cli } from '../context.ts'
+import { readInput } from '../input-file.ts'
 import { fromAnyShell } from '../installed.ts'
-import { readInput } from '../streams.ts'
 
 /** At the listener of operations: for a scraper, a person and other monitors. Partners never connect to it. */
 export const OPS_CONNECTIONS_MAX = 32

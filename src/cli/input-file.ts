@@ -1,11 +1,8 @@
-// Files that a command reads by name, and output that a shell sends into a file.
+// A file named on the command line for its text: a key, a secret, a certificate.
 
-import { closeSync, fstatSync, readFileSync, readSync, writeSync } from 'node:fs'
-import { Writable } from 'node:stream'
+import { closeSync, fstatSync, readFileSync, readSync } from 'node:fs'
 import { unreadable } from '../core/problem.ts'
 import { openNamed } from '../plain-file.ts'
-
-// A file named on the command line for its text: a key, a secret, a certificate.
 
 /** A secret in a file. An editor or `echo` ends it with a line break that is not part of it. */
 export const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')
@@ -74,37 +71,5 @@ function readNow(descriptor: number, into: Buffer): number | null {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return null
     throw error
-  }
-}
-
-// Output into a file: all of it, or an error.
-
-/**
- * The stream to print to instead of `usual`, the descriptor's own. For a file, Node's stream counts a partial write, as
- * on a full disk, as complete.
- */
-export function wholeOutput<S extends NodeJS.WritableStream>(usual: () => S, fd: number): S | Writable {
-  return isFile(fd) ? fileOutput(fd) : usual()
-}
-
-const fileOutput = (fd: number): Writable =>
-  new Writable({
-    // A process may end right after its last output, so nothing is left for later.
-    write(chunk: Buffer, _encoding, done) {
-      try {
-        for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
-        done()
-      } catch (error) {
-        done(error as Error)
-      }
-    },
-  })
-
-function isFile(fd: number): boolean {
-  try {
-    return fstatSync(fd).isFile()
-  } catch {
-    // The parent process has closed it.
-    return false
   }
 }
