@@ -1,11 +1,20 @@
 // A file named on the command line for its text: a key, a secret, a certificate.
 
 import { closeSync, fstatSync, readFileSync, readSync } from 'node:fs'
-import { unreadable } from '../core/problem.ts'
+import { Problem, unreadable } from '../core/problem.ts'
 import { openNamed } from '../plain-file.ts'
 
 /** A secret in a file. An editor or `echo` ends it with a line break that is not part of it. */
 export const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')
+
+const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
+
+/** The API key in a file. Throws file_not_found and bad_file. */
+export function readKeyFile(file: string): string {
+  const key = readInput(file).trim()
+  if (!KEY_PATTERN.test(key)) throw new Problem('bad_file', `${file} holds no API key.`)
+  return key
+}
 
 /**
  * The text of a file. A pipe is waited for, and after a second a remark on stderr says so. Throws file_not_found and

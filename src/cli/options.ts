@@ -10,7 +10,6 @@ import { ID_MAX, REASON_MAX } from '../core/text.ts'
 import { DAY_MS, type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
 import type { Deliver } from '../webhook/wake-partners.ts'
-import { readInput } from './input-file.ts'
 
 export function slug(text: string): string {
   if (PARTNER_SLUG_PATTERN.test(text)) return text
@@ -173,9 +172,7 @@ export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
   if (empty !== undefined) throw new Problem('usage', `${empty} must not be empty.`)
 }
 
-// Options of commands that call a service as its partner would: the service's address, and the file with the key.
-
-const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
+// The option of commands that call a service as its partner would: the service's address.
 
 export const serviceOption = () =>
   new Option('--url <url>', 'the service')
@@ -190,13 +187,6 @@ export function httpUrl(text: string, wanted: string): string {
   const url = URL.parse(text)
   if (url && (url.protocol === 'http:' || url.protocol === 'https:')) return text
   throw new InvalidArgumentError(`Give ${wanted}.`)
-}
-
-/** The API key in a file. Throws file_not_found and bad_file. */
-export function readKeyFile(file: string): string {
-  const key = readInput(file).trim()
-  if (!KEY_PATTERN.test(key)) throw new Problem('bad_file', `${file} holds no API key.`)
-  return key
 }
 
 // The flags of commands that send webhooks: which addresses they may reach, which authorities they trust, and the names

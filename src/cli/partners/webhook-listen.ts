@@ -13,8 +13,8 @@ import { createDeliver } from '../../webhook/deliver.ts'
 import type { Send } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
-import { readSecret } from '../input-file.ts'
-import { readKeyFile, WAITS_S } from '../options.ts'
+import { readKeyFile, readSecret } from '../input-file.ts'
+import { WAITS_S } from '../options.ts'
 import { note, print, renderFields, stopGently, warn } from '../terminal.ts'
 
 export type ListenOptions = {
