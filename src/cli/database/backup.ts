@@ -15,7 +15,7 @@ import { type Cli, databaseOf } from '../context.ts'
 import { failureOf } from '../exit-codes.ts'
 import { wholeNumber } from '../options.ts'
 import { DUE_AGAIN_MS, unlessSealed } from '../service/check.ts'
-import { createPing, pingUrl } from '../service/tick.ts'
+import { createPing, pingUrl } from '../service/ping.ts'
 import { note, print, warn } from '../terminal.ts'
 import { copyWatched } from './copy.ts'
 

@@ -13,8 +13,8 @@ import type { Cli } from '../context.ts'
 import { EXIT, failureOf } from '../exit-codes.ts'
 import { environmentOption } from '../options.ts'
 import { note, print, warn } from '../terminal.ts'
+import { createPing, type Ping, pingUrl } from './ping.ts'
 import { sandboxJson, sandboxLines } from './status-text.ts'
-import { createPing, type Ping, pingUrl } from './tick.ts'
 
 type CheckOptions = { strict?: true; daily?: true; ping?: URL; env: Environment }
 

@@ -35,9 +35,9 @@ import {
   opsOf,
   opsTokenOption,
 } from './ops-options.ts'
+import { createPing, type Ping, pingOption } from './ping.ts'
 import type { OpenDesk } from './sandbox-desk.ts'
 import type { Listeners } from './serving.ts'
-import { createPing, type Ping, pingOption } from './tick.ts'
 
 /** How long an opening may take before it is worth a line. */
 const OPENING_UNSAID_MS = 2_000

@@ -17,7 +17,8 @@ import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { stopGently } from '../terminal.ts'
 import { OPS_CONNECTIONS_MAX, type OpsPlace } from './ops-options.ts'
-import { nameFailures, type Ping, passJson } from './tick.ts'
+import type { Ping } from './ping.ts'
+import { nameFailures, passJson } from './tick.ts'
 
 // What systemd is told of a service that it started: that it is up, and then, again and again, that it is alive. Node
 // has no datagram sockets of Unix, so systemd's own program says it.

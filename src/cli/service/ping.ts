@@ -1,0 +1,65 @@
+// --ping: a call to somebody's heartbeat monitor after each tick, check or backup, so that silence raises an alarm too.
+
+import { InvalidArgumentError, Option } from 'commander'
+
+const PING_TIMEOUT_MS = 5_000
+const MESSAGE_CHARACTERS_MAX = 10_000
+
+export const pingOption = () =>
+  new Option('--ping <url>', 'call this address after each tick; URL/fail with the reason if it failed')
+    .env('TRANCHE_PING_URL')
+    .argParser(pingUrl)
+
+export function pingUrl(text: string): URL {
+  const url = URL.parse(text)
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
+  throw new InvalidArgumentError('Give an http or https address.')
+}
+
+/** Tells the monitor how a pass went: null if well, else why not. Never throws, and takes at most five seconds. */
+export type Ping = (failure: string | null) => Promise<void>
+
+/** `warn` is called when a call fails, with only the host of the address: the rest would let others call it. */
+export function createPing(url: URL | undefined, warn: (message: string) => void): Ping {
+  if (url === undefined) return async () => {}
+  return async (failure) => {
+    try {
+      const status = await callMonitor(failure === null ? url : failUrl(url), failure)
+      if (status < 200 || status > 299) throw new Error(`HTTP ${status}`)
+    } catch (error) {
+      warn(`ping ${url.host}: ${(error as Error).message}`)
+    }
+  }
+}
+
+/** The same address with /fail at the end of its path; what follows a question mark stays. */
+function failUrl(url: URL): URL {
+  const fail = new URL(url)
+  fail.pathname = `${url.pathname.replace(/\/+$/, '')}/fail`
+  return fail
+}
+
+/** Resolves with the status. A success is a GET; a failure is a POST of its message. */
+async function callMonitor(url: URL, message: string | null): Promise<number> {
+  const { request } = await import('undici')
+  const signal = AbortSignal.timeout(PING_TIMEOUT_MS)
+  const sent =
+    message === null
+      ? { method: 'GET' as const }
+      : { method: 'POST' as const, body: message.slice(0, MESSAGE_CHARACTERS_MAX) }
+  const { statusCode, body } = await request(url, {
+    ...sent,
+    signal,
+    headers: {
+      'user-agent': 'tranche',
+      ...(message !== null && { 'content-type': 'text/plain; charset=utf-8' }),
+    },
+  }).catch((error: Error & { code?: string }) => {
+    if (signal.aborted) throw new Error(`no answer within ${PING_TIMEOUT_MS / 1000} s`)
+    // An address with an IPv4 and an IPv6 side fails with an error that has a code and no message.
+    throw new Error(error.message || error.code)
+  })
+  // Nobody reads the answer; its end frees the connection, and waiting for that must not outlast the limit.
+  await body.dump({ limit: 1024, signal }).catch(() => {})
+  return statusCode
+}
