@@ -1,4 +1,4 @@
-// copy and migrate: a whole database brought to another file or server, or to the schema of this version.
+// copy: a whole database brought to another file or server.
 
 import { Command } from 'commander'
 import type { Copied, CopyOptions } from '../../copy.ts'
@@ -95,28 +95,6 @@ async function takeSealOff(cli: Cli, { from, to, seal, yes = false }: Options): 
   print(cli, json, () =>
     visible(`${database.shown} takes writes again; make sure that nothing uses ${broken.movedTo}`),
   )
-}
-
-// migrate: the migrations of the database, applied or listed.
-
-export function migrateCommand(cli: Cli): Command {
-  return new Command('migrate')
-    .description('bring the database to the schema of this version')
-    .option('--status', 'only show which migrations are applied')
-    .action(async ({ status }: { status?: boolean }) => {
-      const { describeMigration } = await import('../../store/database.ts')
-      const { sealedWords } = await import('../../store/seal.ts')
-      if (!status) await cli.withStore(async () => {}, { create: true, saysSeal: true })
-      const database = await cli.database()
-      const states = await database.migrationStates()
-      const seal = await database.seal()
-      if (seal) warn(cli, sealedWords(seal))
-      const json = states.map(({ name, appliedAt }) => ({
-        name,
-        applied_at: appliedAt === null ? null : formatInstant(appliedAt),
-      }))
-      print(cli, json, () => states.map(describeMigration).join('\n'))
-    })
 }
 
 // A copy that a person watches: with a bar on a terminal, and with errors that name the side they come from.

@@ -16,7 +16,7 @@ export function pingUrl(text: string): URL {
   throw new InvalidArgumentError('Give an http or https address.')
 }
 
-/** Tells the monitor how a pass went: null if well, else why not. Never throws, and takes at most five seconds. */
+/** Tells the monitor how a job went: null if well, else why not. Never throws, and takes at most five seconds. */
 export type Ping = (failure: string | null) => Promise<void>
 
 /** `warn` is called when a call fails, with only the host of the address: the rest would let others call it. */
