@@ -197,7 +197,9 @@ function createConnection(socket: Socket, handle: RequestListener, uuid: () => s
       socket.pause()
     },
     breakOff(found) {
-      if (isEnding || isLeaving(socket)) return
+      // A connection that is ending is only refused for the call whose body will not come: it would wait for ever.
+      const waitsForBody = open.some(({ request }) => !request.complete)
+      if (isLeaving(socket) || (isEnding && !waitsForBody)) return
       isEnding = true
       flaw = found
       endWhenAnswered()

@@ -85,3 +85,16 @@ test('clients that keep their connection open, idle or not, do not delay a stop'
   half?.socket.write('GET /partner/v1/me HTTP/1.1\r\nHo')
   await within(STOP_MS, door.close())
 })
+
+for (const leave of ['end', 'destroy'] as const) {
+  test(`a client that leaves in the middle of its body does not delay a stop (${leave})`, async (t) => {
+    const { service, door } = await withDoor(t)
+    const client = await converse(door.url)
+    client.socket.write(postHead(service.key))
+    await client.until(/100 Continue/)
+    client.socket.write(BODY.slice(0, 10))
+    const closed = door.close()
+    client.socket[leave]()
+    await within(STOP_MS, closed)
+  })
+}
