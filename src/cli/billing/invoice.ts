@@ -33,7 +33,7 @@ import type { Drawn, Store, TenantFilter } from '../../store/store.ts'
 import { auditEntry, commandLine, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { type Column, confirmOnTerminal, note, print, renderTable } from '../terminal.ts'
-import { presentMonth } from './months.ts'
+import { presentMonth, spellMonths } from './months.ts'
 import { collectOften, fixPeriodFor, noteStage, refuseTarget, type Target, writeTo } from './reports.ts'
 import { readSettings, type Settings } from './settings.ts'
 
@@ -346,7 +346,11 @@ export async function listIssued(
   }
   const table = await renderTable(COLUMNS, withTotal<InvoiceColumn>(INVOICE_COLUMNS, rows))
   if (rows.length > 0 || cli.globals().json) print(cli, rows, () => table)
-  else note(cli, 'none')
+  else
+    note(
+      cli,
+      `Nothing was issued${filter.slug === null ? '' : ` for ${filter.slug}`} ${spellMonths(months)}.`,
+    )
   noteForgotten(cli, forgotten)
 }
 

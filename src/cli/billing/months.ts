@@ -69,6 +69,12 @@ export async function monthsOf(
   return months
 }
 
+/** When something was, for a sentence: `in 2026-10`, or `from 2026-08 to 2026-10`. */
+export function spellMonths(months: readonly string[]): string {
+  const [first, last] = [months[0], months.at(-1)]
+  return first === last ? `in ${first}` : `from ${first} to ${last}`
+}
+
 // The time of a report: for a single environment, that environment's, which in a sandbox is not the real one; for
 // several, the real time.
 
