@@ -271,8 +271,13 @@ function lostWrites({ lost }: Vitals): Vital | null {
   return { kind: 'writes_lost', subject: 'server', message, next: RESUME }
 }
 
+/** Whether, without a price, plans wait for passes that fire by the clock: not while the database stands still. */
+const goesByClock = ({ scheduler, restored, lost }: Vitals): boolean =>
+  scheduler.waitingSince !== null && restored === null && lost === null
+
 /** A feed that nobody configured is never down. */
-function feedDown({ scheduler, feed, price }: Vitals, now: Instant): Vital | null {
+function feedDown(vitals: Vitals, now: Instant): Vital | null {
+  const { feed, price } = vitals
   if (!feed?.down) return null
   const { since, reason } = feed.down
   const age = price === null ? null : now - price.at
@@ -281,7 +286,7 @@ function feedDown({ scheduler, feed, price }: Vitals, now: Instant): Vital | nul
       ? 'there is no price at all'
       : `the newest price is ${spellSpan(age)} old${age < PRICE_LIVE_MS ? '' : ', too old to go by'}`
   const isLive = age !== null && age < PRICE_LIVE_MS
-  const byClock = isLive || scheduler.waitingSince === null ? '' : ', so tranches fire by the clock'
+  const byClock = isLive || !goesByClock(vitals) ? '' : ', so tranches fire by the clock'
   return {
     kind: 'feed_down',
     subject: `price feed ${feed.name}`,
@@ -294,9 +299,10 @@ function feedDown({ scheduler, feed, price }: Vitals, now: Instant): Vital | nul
  * A feed used to give prices, and none has come for a day although plans wait for passes: the passes no longer ask it.
  * A price given by hand does not count, as it was for one pass.
  */
-function priceOld({ scheduler, feed, price }: Vitals, now: Instant): Vital | null {
+function priceOld(vitals: Vitals, now: Instant): Vital | null {
+  const { feed, price } = vitals
   if (price === null || feed?.down || [BY_HAND, IMPORTED].includes(price.source)) return null
-  if (now - price.at <= PRICE_OLD_MS || scheduler.waitingSince === null) return null
+  if (now - price.at <= PRICE_OLD_MS || !goesByClock(vitals)) return null
   return {
     kind: 'price_old',
     subject: 'prices',

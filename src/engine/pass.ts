@@ -41,8 +41,8 @@ export type PassOptions = {
   store: Store
   machine: Machine
   /**
-   * Called once, before the pass begins. It returns a price unless there is no feed or it failed, the time given by the
-   * feed's answers, and which feed was asked, for the operator.
+   * Called before the pass begins, once, or not at all where the database stands still. It returns a price unless
+   * there is no feed or it failed, the time given by the feed's answers, and which feed was asked, for the operator.
    */
   observe: () => Promise<{ price: ObservedPrice | null; testimony: Testimony; asked?: AskedFeed }>
 }
@@ -69,6 +69,8 @@ export async function runPass({ store, machine, observe }: PassOptions): Promise
 }
 
 async function begin(store: Store, observe: PassOptions['observe']): Promise<PassStart> {
+  // A pass that will be refused needs no price. A feed that is down would warn at each of them, for days.
+  await store.refuseWhenStill()
   const { price, testimony, asked } = await observe()
   const dispute = await store.judgeClock((now, standing) => judgeClock(now, testimony, standing))
   if (dispute) throw clockDisputed(dispute)

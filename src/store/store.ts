@@ -727,6 +727,8 @@ export interface StandstillStore {
    * acknowledged to this process with what the server has. A file loses no commit, so it has none.
    */
   readLostWrites(): Promise<LostWrites | null>
+  /** Throws database_restored or writes_lost, as all that fires does, while the database stands still. */
+  refuseWhenStill(): Promise<void>
   /** Decides that the database goes on as it is. Safe to repeat. */
   resume(entry: AuditEntry): Promise<Resumed>
 }

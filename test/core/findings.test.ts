@@ -306,6 +306,10 @@ test('a price that came from a feed is old after a day, while plans wait for pas
   assert.deepEqual(kinds({ scheduler: { ...well.scheduler, waitingSince: null } }), [])
   const down = { name: 'coinbase', askedAt: NOW, down: { since: ago(HOUR_MS), reason: 'HTTP 503' } }
   assert.deepEqual(kinds({ feed: down }), ['feed_down'])
+  // The passes of a database that stands still ask no feed, and fire nothing by the clock.
+  const restored = { at: ago(HOUR_MS), copy: 'last-night.db', replaced: [] }
+  assert.deepEqual(kinds({ restored }), ['database_restored'])
+  assert.match(found({ restored, price, feed: down })[1]?.message ?? '', /^has given no .* too old to go by$/)
   const words = (waitingSince: Instant | null) =>
     found({ price, feed: down, scheduler: { ...well.scheduler, waitingSince } } as never)[0]?.message ?? ''
   assert.match(words(NOW), /too old to go by, so tranches fire by the clock$/)

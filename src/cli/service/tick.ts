@@ -1,7 +1,7 @@
 // tick: one pass of the scheduler, for cron.
 
 import { Command, Option } from 'commander'
-import { formatPrice, formatUsd, price } from '../../core/money.ts'
+import { formatPrice, formatUsd, type Price, price } from '../../core/money.ts'
 import { BY_HAND, isFarOff, MARKET_PRICE_MS } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
@@ -59,8 +59,7 @@ export function tickCommand(cli: Cli): Command {
 async function rehearse(cli: Cli, store: Store, options: TickCommandOptions): Promise<void> {
   const { rehearsePass } = await import('../../engine/pass.ts')
   await lazyWebhooks(options)
-  const observe = await feedOf(cli, options)
-  await warnOfPrice(cli, store, options)
+  const observe = await feedOf(cli, store, options)
   await showRehearsal(cli, await rehearsePass({ store, machine: cli.machine, observe }))
 }
 
@@ -72,9 +71,8 @@ type Ended = { failure: string | null }
  */
 async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promise<Ended | null> {
   const { machine } = cli
-  const observe = await feedOf(cli, options)
+  const observe = await feedOf(cli, store, options)
   const webhooks = await lazyWebhooks(options)
-  await warnOfPrice(cli, store, options)
   const started = performance.now()
   const { report, still } = await passUnlessStill({ store, machine, observe })
   const woken = report?.whole && (await wake(cli, { store, webhooks }, report.whole))
@@ -106,17 +104,22 @@ async function passUnlessStill(
   }
 }
 
-/** The price of one pass: as given, else from the feed. */
-async function feedOf(cli: Cli, options: TickCommandOptions): Promise<Feed> {
+/** The price of one pass: as given, else from the feed. It warns when it is asked. */
+async function feedOf(cli: Cli, store: Store, options: TickCommandOptions): Promise<Feed> {
   const { createFeed, fixedPrice } = await import('../../price/feed.ts')
-  if (options.price !== undefined) return fixedPrice(price(options.price), BY_HAND)
+  if (options.price !== undefined) {
+    const given = price(options.price)
+    const fixed = fixedPrice(given, BY_HAND)
+    return async () => {
+      await warnOfPrice(cli, store, given)
+      return fixed()
+    }
+  }
   return createFeed(options.priceFeed, { clock: cli.machine.clock, warn: (message) => warn(cli, message) })
 }
 
 /** A price that was typed has no feed that vouches for it, and fires whatever waits for one. */
-async function warnOfPrice(cli: Cli, store: Store, options: TickCommandOptions): Promise<void> {
-  if (options.price === undefined) return
-  const given = price(options.price)
+async function warnOfPrice(cli: Cli, store: Store, given: Price): Promise<void> {
   const { price: newest, at } = await store.peekPass()
   const market = newest !== null && at - newest.at <= MARKET_PRICE_MS ? newest.price : null
   if (!isFarOff(given, market)) return

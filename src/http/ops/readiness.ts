@@ -50,11 +50,12 @@ export function createReadiness(): (store: Probed | null) => Promise<string[]> {
  * be wrong.
  */
 async function doubtOrLateness(open: Probed): Promise<string | null> {
-  const { now, standing } = await open.readClock()
-  if (standing) return clockDisputed(standing).message
   const restored = await open.readRestored()
   if (restored) return standsStill(restored).message
   if (await open.readLostWrites()) return writesLost().message
+  // No pass judges the clock of a database that stands still, so a doubt is that of its copy.
+  const { now, standing } = await open.readClock()
+  if (standing) return clockDisputed(standing).message
   const facts = await open.readScheduler()
   const { isLate, usualGapMs } = schedulerLateness(facts, now)
   return isLate ? `The scheduler is late: ${latenessInWords(facts, now, usualGapMs)}.` : null

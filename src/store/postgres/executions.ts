@@ -13,7 +13,6 @@ import {
 import { type Execution, type ExecutionId, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Caller, Tenant } from '../../core/partner.ts'
 import { DamagedRow } from '../../core/problem.ts'
-import { standsStill, writesLost } from '../../core/standstill.ts'
 import { type Instant, later, MINUTE_MS, plus } from '../../core/time.ts'
 import { unreserved, type Window } from '../../core/window.ts'
 import { intact, isIntact } from '../digests.ts'
@@ -44,7 +43,7 @@ import { lockExecutions } from './plans.ts'
 import { type Connection, onceMore, type WriteTx } from './server/connection.ts'
 import { isRowsFault, isTaken } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
-import { type Entered, STILL_SQL, type StillState } from './server/month-gate.ts'
+import { type Entered, refuseStill, STILL_SQL, type StillState } from './server/month-gate.ts'
 import { arraysFor, arraysOf, namesOf, rowsIn, TENANT_NOW_SQL, type Tx } from './server/pipeline.ts'
 
 // Without the order and the offset, the planner may look for the least id in the whole table, and would read all of it
@@ -246,8 +245,7 @@ function createPoll(connection: Connection, { driver, notes }: { driver: Base; n
       // A poll that finds nothing writes nothing, and so would not meet the seal.
       if (state?.moved_to != null && state.sealed_at !== null)
         throw sealedProblem({ at: instant(state.sealed_at), movedTo: state.moved_to })
-      if (state?.restored) throw standsStill(state.restored)
-      if (state?.lost) throw writesLost()
+      if (state) refuseStill(state)
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
       if (isStopping) await finishStops(driver, tenant)
       else if (!state?.due) return { executions: [], remaining: 0 }

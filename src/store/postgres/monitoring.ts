@@ -41,6 +41,7 @@ import { explained } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
 import { UNKNOWN } from './server/lost-writes.ts'
 import { bringUp, SCHEMA } from './server/migrate.ts'
+import { refuseStill, STILL_SQL, type StillState } from './server/month-gate.ts'
 import { NOW_SQL } from './server/pipeline.ts'
 
 // Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
@@ -171,6 +172,7 @@ const HISTORY = query<HistoryRow>(
 )
 const UNDECIDED = query<Row>('select * from lost_writes where decided_at is null order by lost_id')
 const DECIDE = query<Row>('update lost_writes set decided_at = :now where decided_at is null returning *')
+const WHETHER_STILL = query<StillState>(`select ${STILL_SQL}`)
 
 /** The recorded losses, without examining the server. */
 const recordedLoss = async ({ look }: Connection): Promise<LostWrites | null> =>
@@ -189,6 +191,10 @@ function noteAudit({ acknowledged }: Connection): (row: HistoryRow) => void {
 export const createStandstillStore = (connection: Connection): StandstillStore => ({
   readRestored: () => connection.look((tx) => within(tx, readRestored)),
   readLostWrites: lossReader(connection),
+  async refuseWhenStill() {
+    const state = await connection.look((tx) => tx.get(WHETHER_STILL))
+    if (state) refuseStill(state)
+  },
 
   resume: (entry) =>
     connection.write(

@@ -21,7 +21,7 @@ import { createPriceStore } from '../shared/prices.ts'
 import { createPurchaseStore } from '../shared/purchases.ts'
 import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createUserStore } from '../shared/users.ts'
-import { goOn, readRestored } from '../standstill.ts'
+import { goOn, readRestored, refuseWhenStill } from '../standstill.ts'
 import type { StandstillStore, Store } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { waitAtClose } from '../writes.ts'
@@ -158,6 +158,7 @@ function assemble(
 const createStandstillStore = ({ look, write }: Base): StandstillStore => ({
   readRestored: () => look(readRestored),
   readLostWrites: async () => null,
+  refuseWhenStill: () => look(refuseWhenStill),
   resume: (entry) =>
     write(function* (tx) {
       const { real } = yield* tx.times

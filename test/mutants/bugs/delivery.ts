@@ -230,6 +230,14 @@ export const DELIVERY: readonly Row[] = [
     replace: 'const from = performance.now()',
   },
   {
+    name: 'pass-asks-a-feed-while-standing-still',
+    by: ['contract'],
+    breaks:
+      'A pass of a database that stands still asks for a price that nobody needs. A feed that is down warns at each pass, for days, and the reason why nothing fires is lost among it.',
+    find: 'await store.refuseWhenStill()',
+    replace: '',
+  },
+  {
     name: 'poll-leases-while-standing-still',
     by: ['contract'],
     breaks:
@@ -258,7 +266,7 @@ export const DELIVERY: readonly Row[] = [
     by: ['contract'],
     on: 'postgres',
     breaks: 'A database on a server that was put back fires at once: a restore needs no resume there.',
-    find: 'if (stopsWhenStill && row.restored) throw standsStill(row.restored)',
+    find: 'if (stopsWhenStill) refuseStill(row)',
     replace: '',
   },
   {
@@ -267,8 +275,8 @@ export const DELIVERY: readonly Row[] = [
     on: 'postgres',
     breaks:
       'A poll that finds nothing is told that nothing is due, though the database stands still and knows less than the partner.',
-    find: 'if (state?.restored) throw standsStill(state.restored)',
-    replace: '',
+    find: ['movedTo: state.moved_to })', 'if (state) refuseStill(state)'],
+    replace: 'movedTo: state.moved_to })',
   },
   {
     name: 'deliveries-of-every-tenant',

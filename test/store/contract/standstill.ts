@@ -7,9 +7,9 @@ import { LEASE_MS } from '../../../src/core/execution.ts'
 import { revoke } from '../../../src/core/key.ts'
 import { usd } from '../../../src/core/money.ts'
 import { setHeld, setPartnerStatus } from '../../../src/core/partner.ts'
-import { DAY_MS, HOUR_MS } from '../../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, plus } from '../../../src/core/time.ts'
 import { register } from '../../../src/core/webhook.ts'
-import { countDuePlans, decisions } from '../../../src/engine/pass.ts'
+import { countDuePlans, decisions, runPass } from '../../../src/engine/pass.ts'
 import { advanceSandbox } from '../../../src/engine/sandbox.ts'
 import { damage } from '../damage.ts'
 import {
@@ -63,6 +63,20 @@ export const standstillContract: Contract = {
     assert.equal(await countDuePlans(store), 1)
     await store.previewDuePlans(planIds, await decided(world))
     assert.deepEqual([await allExecutions(store), await allPlans(store)], before)
+  },
+
+  'a pass that is refused asks no feed for a price, and does not judge the clock by it': async (empty) => {
+    const { store, machine, now } = await standing(empty)
+    let asked = 0
+    const observe = async () => {
+      asked++
+      return { price: null, testimony: { source: 'feed', at: plus(now(), DAY_MS) } }
+    }
+    await assert.rejects(runPass({ store, machine, observe }), STILL)
+    assert.deepEqual([asked, (await store.readClock()).standing], [0, null])
+    await store.resume(AUDIT)
+    await assert.rejects(runPass({ store, machine, observe }), problem('clock_disputed'))
+    assert.equal(asked, 1)
   },
 
   'no poll is answered, whether anything is due or not, and no lease changes': async (world) => {

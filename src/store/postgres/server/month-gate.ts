@@ -85,8 +85,7 @@ export async function enter(
     },
   }
   if (key !== undefined) times.admit(key)
-  if (stopsWhenStill && row.restored) throw standsStill(row.restored)
-  if (stopsWhenStill && row.lost) throw writesLost()
+  if (stopsWhenStill) refuseStill(row)
   const { xid, position, timeline, memory } = row
   return { times, mark: { xid, position, timeline, memory } }
 }
@@ -113,6 +112,12 @@ export type StillState = { lost: boolean; restored: Pick<Restored, 'at' | 'copy'
 /** Its columns. */
 export const STILL_SQL = `exists (select from lost_writes where decided_at is null) as lost,
   (select json_build_object('at', s.at, 'copy', s.copy) from (${STANDSTILL_IN_FORCE}) s) as restored`
+
+/** Throws database_restored and writes_lost. */
+export function refuseStill({ lost, restored }: StillState): void {
+  if (restored) throw standsStill(restored)
+  if (lost) throw writesLost()
+}
 
 type GateRow = Mark & SchemaState & StillState & { real: bigint; shifts: Shift[]; life: Life | null }
 const TIMES: Query<GateRow> = query(
