@@ -189,10 +189,14 @@ export type PartnerSql = {
 const STUCK = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
 const NEWEST = `select usd_amount from trades d where d.tenant_id = t.tenant_id
   order by d.recorded_at desc, d.execution_id desc limit ${FAILED_ORDERS_MIN}`
-// Backwards along the index, past what an operator recorded, which is no sign of the partner.
+// Backwards along the index, past what an operator recorded or accepted, which is no sign of the partner.
 const CONFIRMED = `select d.recorded_at from trades d
-  where d.tenant_id = t.tenant_id and (d.received_at is not null
-    or (select e.trigger_kind from executions e where e.execution_id = d.execution_id) <> '${RECORDED}')
+  where d.tenant_id = t.tenant_id
+    and (select e.trigger_kind from executions e where e.execution_id = d.execution_id) <> '${RECORDED}'
+    and (d.received_at is null or not exists (
+      select 1 from late_reports l
+      where l.execution_id = d.execution_id and l.accepted_at is not null
+        and l.partner_order_id = d.partner_order_id and l.received_at = d.received_at))
   order by d.recorded_at desc, d.execution_id desc limit 1`
 
 /**

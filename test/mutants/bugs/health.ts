@@ -12,6 +12,15 @@ export const HEALTH: readonly Row[] = [
     replace: 'sql.probe.run()',
   },
   {
+    name: 'acceptance-counts-as-a-confirmation',
+    by: ['contract'],
+    breaks:
+      'What an operator accepts counts as a confirmation of the partner. Status says that a partner which was never taken at its word is well.',
+    find: 'l.execution_id = d.execution_id and l.accepted_at is not null and l.partner_order_id = d.partner_order_id and l.received_at',
+    replace:
+      'l.execution_id = d.execution_id and l.accepted_at < 0 and l.partner_order_id = d.partner_order_id and l.received_at',
+  },
+  {
     name: 'check-without-spent',
     by: ['contract'],
     breaks:

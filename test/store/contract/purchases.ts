@@ -18,6 +18,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import type { Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
+  accept,
   allExecutions,
   audited,
   type Contract,
@@ -346,7 +347,9 @@ export const purchaseContract: Contract = {
     assert.deepEqual([decided?.decidedAt, decided?.unkept], [T0, 0])
   },
 
-  'what an operator books is no sign of life of the partner, and what it reported is': async (world) => {
+  'only what a partner sends and is taken is a sign of its life, not what an operator makes of it': async (
+    world,
+  ) => {
     const { store, acmeLive: tenant, now } = world
     const confirmedAt = async () => {
       const { partners } = await store.readVitals(now(), await store.takeStock(now()))
@@ -357,15 +360,29 @@ export const purchaseContract: Contract = {
     await tick(world, '60000')
     await book(world, { tenant })
     assert.equal(await confirmedAt(), null)
-    const [due] = await poll(store, tenant)
-    await report(store, tenant, due?.executionId ?? '', filled(usd('10'), 'o1'))
+    const [first] = await poll(store, tenant)
+    const { executionId } = first ?? assert.fail('nothing was delivered')
+    assert.equal((await report(store, tenant, executionId, filled(usd('90'), 'above'))).kind, 'refused')
+    await accept(world, executionId)
+    assert.equal(await confirmedAt(), null)
+    // A report that was refused, and is taken when the partner sends it again, is the partner's own.
+    world.advance(DAY_MS)
+    await tick(world, '60000')
+    const [early] = (await allExecutions(store)).filter(({ status }) => status === 'pending')
+    const again = async () => report(store, tenant, early?.executionId ?? '', filled(usd('10'), 'early'))
+    assert.equal((await again()).kind, 'refused')
     world.advance(HOUR_MS)
+    await poll(store, tenant)
+    assert.equal((await again()).kind, 'recorded')
+    assert.equal(await confirmedAt(), plus(T0, DAY_MS + HOUR_MS))
+    world.advance(HOUR_MS)
+    await report(store, tenant, early?.executionId ?? '', filled(usd('5'), 'further'))
+    await accept(world, early?.executionId ?? '')
     for (const partnerOrderId of ['o2', 'o3']) await book(world, { tenant, partnerOrderId })
-    assert.equal(await confirmedAt(), T0)
     await store.keepUnknownFill(tenant, UNKNOWN, filled(usd('12'), 'gone'))
     const ids = { executionId: UNKNOWN, reportId: null, partnerPlanId: 'p1' }
     await store.acceptUnknownFill(tenant, ids, acceptUnknown, () => AUDIT)
-    assert.equal(await confirmedAt(), plus(T0, HOUR_MS))
+    assert.equal(await confirmedAt(), plus(T0, DAY_MS + HOUR_MS))
   },
 
   'amounts that no purchase can have are not booked': async (world) => {
