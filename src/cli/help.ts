@@ -106,7 +106,10 @@ const HELP: Record<string, Help> = {
     exits: '5 it is accepted already, or there are several reports to choose from.',
   },
   'execution dismiss-late': {
-    examples: ['execution dismiss-late exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --reason "sent twice"'],
+    examples: [
+      'execution dismiss-late exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d --reason "sent twice"',
+      'execution dismiss-late --partner acme --reason "an error of typing"',
+    ],
     exits: '4 there is no late fill to decide on; 5 there are several, and neither --report nor --all.',
   },
   'execution cancel': {

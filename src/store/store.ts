@@ -592,6 +592,11 @@ export interface PurchaseStore {
     decide: (facts: PurchaseFacts, late: LateFill, now: Instant) => Booked,
     audit: (made: Booked, late: LateFill) => AuditEntry,
   ): Promise<Booked>
+  /**
+   * Ends the count of a tenant's reports that could not be kept, because their executions are unknown. Returns how many
+   * there were. Throws late_fill_not_found.
+   */
+  dismissUnkept(tenant: Tenant, audit: (unkept: number) => AuditEntry): Promise<number>
 }
 
 // The users a partner has linked.

@@ -209,6 +209,53 @@ test('the answer for an unknown execution is the same byte for byte, whoever has
   assert.match((await command(service, ['status'])).out, /1 reported and refused, and not decided on/)
 })
 
+test('what is only counted of unknown executions is ended by the command that check names', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  const found = async (): Promise<Json | undefined> =>
+    JSON.parse(await shell(service, ['--json', 'check'])).findings.find(
+      ({ kind }: Json) => kind === 'late_fills',
+    )
+  // More dollars than the ledger's integers hold.
+  const vast = fill('o1', '99999999999999.00')
+  for (let time = 0; time < 2; time++)
+    assert.equal((await service.call('POST', confirmPath(UNKNOWN), vast)).status, 404)
+  const { message, mend } = ((await found()) ?? {}) as Record<string, string>
+  const next = `tranche --db ${quoted(service.file)} execution dismiss-late --partner acme --env live --reason TEXT`
+  assert.equal(mend, next)
+  assert.match(
+    `${message}`,
+    /^2 reported .* not kept \(of executions that are not known\): ask the partner, then `tr/,
+  )
+  assert.ok(`${message}`.endsWith(`\`${next}\``), `${message}`)
+  const dismiss = (...more: string[]) => command(service, ['--json', 'execution', 'dismiss-late', ...more])
+  const why = ['--reason', 'an error of typing']
+  for (const wrong of [
+    [],
+    [UNKNOWN, '--partner', 'acme'],
+    [UNKNOWN, '--env', 'live'],
+    ['--partner', 'acme', '--all'],
+  ])
+    assert.equal((await dismiss(...wrong, ...why)).code, 2, wrong.join(' '))
+  assert.equal((await dismiss('--partner', 'acme', '--env', 'test', ...why)).code, 4)
+  assert.equal((await dismiss('--partner', 'nobody', ...why)).code, 4)
+  const { code, out } = await dismiss('--partner', 'acme', ...why)
+  assert.deepEqual(
+    [code, JSON.parse(out)],
+    [0, { partner_slug: 'acme', environment: 'live', unkept_reports: 2, reason: 'an error of typing' }],
+  )
+  assert.equal(await found(), undefined)
+  assert.equal((await dismiss('--partner', 'acme', ...why)).code, 4)
+  const [audited] = JSON.parse(await shell(service, ['--json', 'audit', '--partner', 'acme'])).slice(-1)
+  assert.deepEqual(
+    [audited.action, audited.subject, audited.detail],
+    [
+      'execution.dismiss-late',
+      'acme live',
+      { partner_slug: 'acme', unkept_reports: 2, reason: 'an error of typing' },
+    ],
+  )
+})
+
 test('an operator says which plan it was for, and from then on it is an execution like any other', async (t) => {
   const service = await startService(t, { environment: 'live' })
   await sendFirst(service, ['p'])

@@ -44,7 +44,7 @@ import type {
   Store,
   TenantFilter,
 } from '../../store/store.ts'
-import { auditEntry, commandLine, partnerNamed } from '../command.ts'
+import { auditEntry, commandLine, partnerNamed, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
   environmentOption,
@@ -447,29 +447,73 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
   execution
     .command('dismiss-late')
     .description('decide that a late fill of an execution is not a purchase of its own; it stays listed')
-    .argument('<execution-id>')
-    .addOption(reportOption(execution).conflicts('all'))
-    .option('--all', 'all of its late fills that wait for a decision')
+    .argument('[execution-id]')
+    .addOption(reportOption(execution).conflicts(['all', 'partner']))
+    .addOption(new Option('--all', 'all of its late fills that wait for a decision').conflicts('partner'))
+    .addOption(
+      new Option(
+        '--partner <slug>',
+        'instead of an execution: what was only counted of executions that the ledger does not know',
+      ).argParser(slug),
+    )
+    .addOption(environmentOption())
     .addOption(reasonOption('why, for anyone who looks at it later'))
-    .action(async (executionId: string, { report, all, reason }: Dismissal) => {
-      await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
-      await cli.withStore(async (store) => {
-        const ids = { executionId, reportId: report ?? null, reason }
-        const dismissed = await store.dismissLateFills(ids, (late) => {
-          // Money may have moved in each of them. Thrown here, in the transaction, it leaves all of them waiting.
-          if (!all && late.length > 1)
-            throw severalWait(executionId, late, 'name one with --report, or dismiss them with --all.')
-          const detail = { report_ids: late.map(({ reportId }) => reportId), reason }
-          return auditEntry(cli, 'execution.dismiss-late', executionId, detail)
-        })
-        const json = {
-          execution_id: executionId,
-          report_ids: dismissed.map(({ reportId }) => reportId),
-          reason,
-        }
-        print(cli, json, () => renderFields({ ...json, report_ids: json.report_ids.join(', ') }))
-      })
+    .action(async (executionId: string | undefined, { partner, env, ...options }: Dismissal) => {
+      if ((executionId === undefined) === (partner === undefined))
+        throw new Problem('usage', 'Give the id of an execution, or --partner.')
+      if (executionId !== undefined && env !== undefined)
+        throw new Problem('usage', '--env goes with --partner: an execution is of one environment.')
+      if (executionId !== undefined) await dismissReports(cli, executionId, options)
+      else if (partner !== undefined) await dismissCounted(cli, partner, { env: env ?? 'live', ...options })
     })
+}
+
+async function dismissReports(
+  cli: Cli,
+  executionId: string,
+  { report, all, reason }: Dismissal,
+): Promise<void> {
+  await confirmOnTerminal(cli, `Dismiss what was reported of ${executionId}? It will not be billed.`)
+  await cli.withStore(async (store) => {
+    const ids = { executionId, reportId: report ?? null, reason }
+    const dismissed = await store.dismissLateFills(ids, (late) => {
+      // Money may have moved in each of them. Thrown here, in the transaction, it leaves all of them waiting.
+      if (!all && late.length > 1)
+        throw severalWait(executionId, late, 'name one with --report, or dismiss them with --all.')
+      const detail = { report_ids: late.map(({ reportId }) => reportId), reason }
+      return auditEntry(cli, 'execution.dismiss-late', executionId, detail)
+    })
+    const json = {
+      execution_id: executionId,
+      report_ids: dismissed.map(({ reportId }) => reportId),
+      reason,
+    }
+    print(cli, json, () => renderFields({ ...json, report_ids: json.report_ids.join(', ') }))
+  })
+}
+
+/** Of these reports nothing is stored but their number, so there is no id to name one by. */
+async function dismissCounted(
+  cli: Cli,
+  partnerSlug: string,
+  { env, reason }: { env: Environment; reason: string },
+): Promise<void> {
+  await confirmOnTerminal(
+    cli,
+    `Dismiss what ${partnerSlug} ${env} reported of executions that the ledger does not know, and that was only counted? It will not be billed.`,
+  )
+  await cli.withStore(async (store) => {
+    const tenant = await tenantNamed(store, partnerSlug, env)
+    const unkept = await store.dismissUnkept(tenant, (count) =>
+      auditEntry(cli, 'execution.dismiss-late', `${partnerSlug} ${env}`, {
+        partner_slug: partnerSlug,
+        unkept_reports: count,
+        reason,
+      }),
+    )
+    const json = { partner_slug: partnerSlug, environment: env, unkept_reports: unkept, reason }
+    print(cli, json, () => renderFields(json))
+  })
 }
 
 type AcceptOptions = { report?: number; plan?: string; idempotencyKey?: string; reason?: string }
@@ -537,7 +581,7 @@ async function acceptOfUnknown(
   noteSchedule(cli, made, key)
 }
 
-type Dismissal = { report?: number; all?: boolean; reason: string }
+type Dismissal = { partner?: string; env?: Environment; report?: number; all?: boolean; reason: string }
 
 const reportOption = (execution: Command) =>
   execution

@@ -167,6 +167,19 @@ export const createPurchaseStore = (base: Base): PurchaseStore => ({
       return made
     })
   },
+
+  dismissUnkept: (tenant, entryOf) =>
+    base.write(
+      function* (tx) {
+        const [{ real }, row] = yield* tx.together(tx.times, tx.get(UNKEPT, { tenant: tenant.tenantId }))
+        if (!row) throw nothingCounted(tenant)
+        const unkept = Number(row.unkept_reports)
+        yield* tx.together(countNoUnknown(tx, tenant), addAudit(tx, entryOf(unkept), real))
+        return unkept
+      },
+      // A report that comes meanwhile is counted after it.
+      { ...ofTenant(tenant), alone: 'tenants' },
+    ),
 })
 
 /** An execution is of one tenant. */
@@ -198,6 +211,9 @@ const UNDECIDED = query<{ n: bigint }>(
      select 1 from late_reports where tenant_id = :tenant and decided_at is null limit ${KEPT_UNKNOWN_MAX}) x`,
 )
 const KEEP = query(`${insertInto('late_reports')} on conflict (execution_id, fingerprint) do nothing`)
+const UNKEPT = query<{ unkept_reports: bigint }>(
+  'select unkept_reports from tenants where tenant_id = :tenant and unkept_reports > 0',
+)
 const COUNT = query('update tenants set unkept_reports = unkept_reports + 1 where tenant_id = :tenant')
 
 function* keepUnknown(
@@ -219,6 +235,12 @@ function* keepUnknown(
   if (canBeStored && Number(undecided?.n) < KEPT_UNKNOWN_MAX) yield* tx.run(KEEP, row)
   else yield* tx.run(COUNT, { tenant: tenantId })
 }
+
+const nothingCounted = ({ partnerSlug, environment }: Tenant): Problem =>
+  new Problem(
+    'late_fill_not_found',
+    `No report of ${partnerSlug} ${environment} was only counted because its execution is not known.`,
+  )
 
 const planNotFound = ({ partnerSlug, environment }: Tenant, partnerPlanId: string): Problem =>
   notFound('plan', `${partnerPlanId} of ${partnerSlug} ${environment}`)

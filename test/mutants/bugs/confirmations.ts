@@ -76,6 +76,14 @@ export const CONFIRMATIONS: readonly Row[] = [
     ],
   },
   {
+    name: 'count-of-unknown-reports-never-ends',
+    by: ['contract'],
+    breaks:
+      'An operator who has asked the partner ends nothing. Check warns of the same reports for ever, and a new one is not noticed beside them.',
+    find: 'tx.together(countNoUnknown(tx, tenant), addAudit(tx, entryOf(unkept), real))',
+    replace: 'addAudit(tx, entryOf(unkept), real)',
+  },
+  {
     name: 'unkept-reports-not-counted',
     by: ['contract'],
     breaks: 'Reports of fills beyond those kept are not counted. Nobody learns that more was bought.',

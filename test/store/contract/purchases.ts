@@ -347,6 +347,35 @@ export const purchaseContract: Contract = {
     assert.deepEqual([decided?.decidedAt, decided?.unkept], [T0, 0])
   },
 
+  'an operator ends the count of what could not be kept of unknown executions, and no other': async (
+    world,
+  ) => {
+    const { store, acme, acmeLive, bolt } = world
+    const { executionId } = await firstTranche(world)
+    const vast = filled((2n ** 63n) as ReturnType<typeof usd>, 'vast')
+    await report(store, acme, executionId, vast)
+    for (const tenant of [acme, acme, bolt]) await store.keepUnknownFill(tenant, UNKNOWN, vast)
+    const counted = async () =>
+      (await store.findWarnings('test'))
+        .filter(({ kind }) => kind === 'late_fills')
+        .map(({ tenant, message }) => `${tenant?.partnerSlug} ${Number.parseInt(message, 10)}`)
+        .sort()
+    assert.deepEqual(await counted(), ['acme 3', 'bolt 1'])
+    const before = await audited(world)
+    const dismissed: number[] = []
+    const dismiss = (tenant: Tenant) =>
+      store.dismissUnkept(tenant, (count) => {
+        dismissed.push(count)
+        return AUDIT
+      })
+    await assert.rejects(dismiss(acmeLive), problem('late_fill_not_found'))
+    assert.equal(await dismiss(acme), 2)
+    assert.deepEqual([dismissed, await audited(world)], [[2], before + 1])
+    assert.deepEqual(await counted(), ['acme 1', 'bolt 1'])
+    await assert.rejects(dismiss(acme), problem('late_fill_not_found'))
+    assert.equal(await audited(world), before + 1)
+  },
+
   'only what a partner sends and is taken is a sign of its life, not what an operator makes of it': async (
     world,
   ) => {
