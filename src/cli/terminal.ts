@@ -241,10 +241,10 @@ export function createProgress({ err }: Pick<Streams, 'err'>, label: (share: num
 export const mayAsk = ({ streams, globals }: Cli): boolean =>
   Boolean(streams.in.isTTY && streams.err.isTTY && !globals().json)
 
-/** Ctrl-C at a question: neither yes nor no. */
+/** Ctrl-C at a question, which is neither yes nor no, or in the middle of work that says how far it has come. */
 export class Interrupted extends Error {
-  constructor() {
-    super('Interrupted; nothing was changed.')
+  constructor(message = 'Interrupted; nothing was changed.') {
+    super(message)
   }
 }
 

@@ -7,8 +7,10 @@ import { counted } from '../../core/text.ts'
 import { spellSpan } from '../../core/time.ts'
 import type { Advanced } from '../../engine/sandbox.ts'
 import type { Store } from '../../store/store.ts'
+import type { Woken } from '../../webhook/wake-partners.ts'
 import { auditEntry, commandLine, findingJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
+import { EXIT } from '../exit-codes.ts'
 import {
   addWebhookOptions,
   lazyWebhooks,
@@ -17,7 +19,16 @@ import {
   type WebhookOptions,
 } from '../options.ts'
 import { wake } from '../service/tick.ts'
-import { confirmForGood, createProgress, note, print, renderFields, YES } from '../terminal.ts'
+import {
+  confirmForGood,
+  createProgress,
+  Interrupted,
+  note,
+  print,
+  renderFields,
+  stopGently,
+  YES,
+} from '../terminal.ts'
 
 type RunOptions = WebhookOptions & { price?: string }
 
@@ -67,7 +78,13 @@ async function advance(
   const tenant = await tenantNamed(store, slug, 'test')
   const webhooks = await lazyWebhooks(options)
   const progress = createProgress(cli.streams, (share) => spellSpan(Math.floor(share * byMs)))
+  const stop = stopGently(() => process.exit(EXIT.interrupted))
+  const announce = ({ wakeUpId: passId, executionsCreated }: Made): Promise<Woken> => {
+    progress.clear()
+    return wake(cli, { store, webhooks }, { passId, executionsCreated })
+  }
   let advanced: Advanced
+  let woken: Woken
   try {
     advanced = await advanceSandbox({
       store,
@@ -76,13 +93,18 @@ async function advance(
       byMs,
       price: options.price === undefined ? null : price(options.price),
       audit: auditEntry(cli, 'sandbox.advance', slug, { by_ms: byMs, price_usd: options.price ?? null }),
-      onProgress: progress.show,
+      onProgress(share) {
+        if (stop.signal.aborted) throw new Interrupted(WHERE_IT_STANDS)
+        progress.show(share)
+      },
+      onEnd: announce,
     })
+    woken = await announce(advanced)
+    if (stop.signal.aborted) cli.exitWith(EXIT.interrupted)
   } finally {
     progress.clear()
+    stop.release()
   }
-  const { wakeUpId: passId, executionsCreated } = advanced
-  const woken = await wake(cli, { store, webhooks }, { passId, executionsCreated })
   // Reports that were refused wait for an operator, however far the clock goes: `check --env test` has them.
   const findings = (await store.findWarnings('test')).filter(
     (found) => found.tenant?.tenantId === tenant.tenantId && found.kind !== 'late_fills',
@@ -100,6 +122,11 @@ async function advance(
     note(cli, `warning: ${counted(findings.length, 'fill')} of this sandbox ${verb} odd figures; run ${look}`)
   }
 }
+
+type Made = Pick<Advanced, 'wakeUpId' | 'executionsCreated'>
+
+const WHERE_IT_STANDS =
+  'Interrupted; the clock stands where it has come: `tranche status` says where, and another advance goes on from there.'
 
 async function fire(
   cli: Cli,
