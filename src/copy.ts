@@ -109,7 +109,8 @@ async function mend(target: NewTarget, restoring: Restoring, seal: Seal | null):
   const store = await target.openStore()
   try {
     const { copy, audit } = restoring
-    return { copy, audits: [audit, ...(await restoring.mend(store, sinceCopy))], sinceCopy, seal }
+    await restoring.mend(store, sinceCopy, audit)
+    return { copy, sinceCopy, seal }
   } finally {
     await store.close()
   }

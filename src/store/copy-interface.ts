@@ -53,16 +53,15 @@ export type Restoring = {
   copy: string
   audit: AuditEntry
   /**
-   * What is done to it before it has its name; `sinceCopy` is what only the replaced one has, null where there is none.
-   * Returns further entries for its audit log.
+   * What is done to it before it has its name, beginning with the entry of the restore; `sinceCopy` is what only the
+   * replaced one has, null where there is none.
    */
-  mend: (store: Store, sinceCopy: SinceCopy | null) => Promise<readonly AuditEntry[]>
+  mend: (store: Store, sinceCopy: SinceCopy | null, audit: AuditEntry) => Promise<unknown>
 }
 
 /** The same once it is mended. */
 export type Mended = {
   copy: string
-  audits: readonly AuditEntry[]
   sinceCopy: SinceCopy | null
   seal: Seal | null
 }

@@ -378,10 +378,12 @@ export type Mended = {
   carried: Stop[]
   /** The numbers of what was issued since the copy, and is in it now. */
   kept: ReadonlySet<string>
-  audits: AuditEntry[]
 }
 
-/** Safe to repeat: what has stopped already stays as it is. */
+/**
+ * Writes the entry of the restore, and then does what comes of it, each with an entry of its own. Safe to repeat: what
+ * has stopped already stays as it is.
+ */
 export async function mend(store: Store, sinceCopy: SinceCopy | null, mending: Mending): Promise<Mended> {
   const { erasures, carriesStops, audit } = mending
   const stops = sinceCopy?.stops ?? []
@@ -393,6 +395,7 @@ export async function mend(store: Store, sinceCopy: SinceCopy | null, mending: M
     subject: partnerUserId,
     detail: { partner_slug: partnerSlug, environment, again: true },
   })
+  await store.addAuditEntry(audit)
   let erasedAgain = await store.eraseAgain(latestErasures(erasures), entryOf)
   for (const stop of erased) {
     const tenant = await tenantOf(store, stop)
@@ -400,23 +403,32 @@ export async function mend(store: Store, sinceCopy: SinceCopy | null, mending: M
     await store.eraseUser(tenant, stop.subject, entryOf(stop.subject, tenant))
     erasedAgain += 1
   }
-  for (const stop of others) await carry(store, stop, entryFor(stop, sinceCopy, audit))
-  // What goes through a partner's own call leaves no entry of its own.
-  const audits = others
-    .filter(({ kind }) => !OWN_ENTRY.has(kind))
-    .map((stop) => entryFor(stop, sinceCopy, audit))
-  const kept = await keepAll(store, sinceCopy, audit)
-  const numbers = new Set(kept.map(({ detail }) => String(detail.invoice_number)))
-  return { erasedAgain, carried: others, kept: numbers, audits: [...audits, ...kept] }
+  for (const stop of others) {
+    const entry = entryFor(stop, sinceCopy, audit)
+    await carry(store, stop, entry)
+    // What goes through a partner's own call leaves no entry of its own.
+    if (!OWN_ENTRY.has(stop.kind)) await store.addAuditEntry(entry)
+  }
+  return { erasedAgain, carried: others, kept: await keepAll(store, sinceCopy, audit) }
 }
 
 /** A number that was sent stands for what it was sent with: given again, it would stand for two. */
-async function keepAll(store: Store, sinceCopy: SinceCopy | null, audit: AuditEntry): Promise<AuditEntry[]> {
-  const kept: AuditEntry[] = []
+async function keepAll(
+  store: Store,
+  sinceCopy: SinceCopy | null,
+  audit: AuditEntry,
+): Promise<ReadonlySet<string>> {
+  const kept = new Set<string>()
   for (const one of sinceCopy?.issued ?? []) {
     if (!(await store.keepIssued(one))) continue
     const detail = { invoice_number: one.number, month: one.month, from: sinceCopy?.names.at(0) ?? null }
-    kept.push({ ...audit, action: 'database.carry_invoice', subject: one.partnerSlug, detail })
+    await store.addAuditEntry({
+      ...audit,
+      action: 'database.carry_invoice',
+      subject: one.partnerSlug,
+      detail,
+    })
+    kept.add(one.number)
   }
   return kept
 }

@@ -68,6 +68,8 @@ export interface AuditStore {
    * plans, webhooks or executions. Entries about executions that a sandbox reset removed belong to no partner any more.
    */
   listAudit(page: PageRequest, filter?: AuditFilter): Promise<ListedAuditEntry[]>
+  /** Adds an entry by itself: what it tells of was done to the database as a whole, or through a partner's own call. */
+  addAuditEntry(entry: AuditEntry): Promise<void>
 }
 
 // Windows that were opened too early, by a clock that was ahead, and how they are brought back.

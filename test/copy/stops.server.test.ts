@@ -195,6 +195,7 @@ for (const kind of ['file', 'server'] as const) {
   test(`on a ${kind} all stops are carried over at once, safe to repeat, and erasures without being asked`, async (t) => {
     const place = await placeOf(t, kind)
     await copied(place)
+    const copiedEntries = JSON.parse(await place.on('audit', '--json')).length
     for (const make of Object.values(STOPS)) await place.within(make)
     await place.within(async (store, live) => {
       await report(store, live, await openOf(store, 'u2'), filled(usd('1'), 'order-1'))
@@ -218,6 +219,15 @@ for (const kind of ['file', 'server'] as const) {
     place.shell.advance(1_000)
     const again = await place.restore('--carry-stops')
     assert.deepEqual(kindsOf(again), Object.keys(STOPS).sort())
+    // The audit log begins with the restore, and tells then what that has carried over.
+    const entries = JSON.parse(await place.on('audit', '--json')) as { at: string; action: string }[]
+    const [first, ...after] = entries.slice(copiedEntries).map(({ action }) => action)
+    assert.deepEqual(
+      [first, [...new Set(after)].sort()],
+      ['database.restore', ['database.carry_stop', 'user.erase']],
+    )
+    const times = entries.map(({ at }) => at)
+    assert.deepEqual(times, times.toSorted())
     const all = only(...Object.keys(STOPS))
     assert.deepEqual(await stateOf(place), all)
     place.shell.advance(1_000)

@@ -66,15 +66,14 @@ async function putBack(
     )
   const outcome: Outcome = {
     sinceCopy: null,
-    mended: { erasedAgain: 0, carried: [], kept: new Set(), audits: [] },
+    mended: { erasedAgain: 0, carried: [], kept: new Set() },
   }
   const restoring: Restoring = {
     copy,
     audit,
-    async mend(store, sinceCopy) {
+    async mend(store, sinceCopy, entry) {
       outcome.sinceCopy = sinceCopy
-      outcome.mended = await mend(store, sinceCopy, { erasures, carriesStops: carryStops, audit })
-      return outcome.mended.audits
+      outcome.mended = await mend(store, sinceCopy, { erasures, carriesStops: carryStops, audit: entry })
     },
   }
   const old = database.asFile

@@ -291,9 +291,9 @@ async function takeName(
     await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
   }
   if (mended) {
-    const { copy, audits, seal } = mended
+    const { copy, seal } = mended
     const replaced = kept === null ? [] : [kept, ...(mended.sinceCopy?.names.slice(1) ?? [])]
-    await noteRestored(client, { copy, replaced, audits }, clock)
+    await noteRestored(client, { copy, replaced }, clock)
     if (seal) await setSeal(client, seal)
   }
   // An empty schema was made for us. One that is not empty is somebody else's, and the statement fails.

@@ -72,16 +72,15 @@ export const auditThroughSeal = (
   clock: (() => Instant) | null,
 ): Promise<void> => throughSeal(client, clock, (now) => insertRow(client, 'audit', auditParams(entry, now)))
 
-/** Makes a database that was put back from a copy stand still, sealed or not, and records the restore in it. */
+/** Makes a database that was put back from a copy stand still, sealed or not. */
 export const noteRestored = (
   client: Asking,
-  { replaced, copy, audits }: Omit<Restored, 'at'> & { audits: readonly AuditEntry[] },
+  { replaced, copy }: Omit<Restored, 'at'>,
   clock: (() => Instant) | null,
 ): Promise<void> =>
   throughSeal(client, clock, async (now) => {
     await client.query('delete from standstill')
     await insertRow(client, 'standstill', standstillParams({ at: now, copy, replaced }))
-    for (const entry of audits) await insertRow(client, 'audit', auditParams(entry, now))
   })
 
 async function insertRow(

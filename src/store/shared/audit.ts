@@ -39,7 +39,13 @@ const ALL: AuditFilter = { since: null, until: null, slug: null }
 export const addAudit = (tx: Tx, entry: AuditEntry, now: Instant): Step<unknown> =>
   tx.together(tx.turn('audit'), tx.run(INSERT, auditParams(entry, now)))
 
-export const createAuditStore = ({ look }: Base): AuditStore => ({
+export const createAuditStore = ({ look, write }: Base): AuditStore => ({
+  addAuditEntry: (entry) =>
+    write(function* (tx) {
+      const { real } = yield* tx.times
+      yield* addAudit(tx, entry, real)
+    }),
+
   async listAudit({ after, limit }, filter = ALL) {
     const rows = await look((tx) => tx.all(LIST, { ...filter, after: after ?? 0, limit }))
     return rows.map(auditEntryOf)

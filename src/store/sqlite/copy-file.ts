@@ -201,8 +201,8 @@ export async function newFile(
     readReplaced: async () => null,
     async publish(mended) {
       if (result && mended) {
-        const { copy, audits, seal } = mended
-        noteRestored(result, { at: now, copy, replaced: [] }, audits)
+        const { copy, seal } = mended
+        noteRestored(result, { at: now, copy, replaced: [] })
         const made = result
         if (seal) made.transaction(() => setSeal(made, seal))()
       }

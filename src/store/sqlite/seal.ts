@@ -44,17 +44,13 @@ export function breakSeal(db: Database): void {
   db.prepare('delete from sealed').run()
 }
 
-/**
- * Makes a database that was put back from a copy stand still and records the restore in it, even in one that is sealed
- * and stays so.
- */
-export function noteRestored(db: Database, restored: Restored, audits: readonly AuditEntry[]): void {
+/** Makes a database that was put back from a copy stand still, even one that is sealed and stays so. */
+export function noteRestored(db: Database, restored: Restored): void {
   db.transaction(() => {
     const seal = sealOf(db)
     if (seal) breakSeal(db)
     db.prepare('delete from standstill').run()
     db.prepare(insertInto('standstill')).run(standstillParams(restored))
-    for (const entry of audits) addAuditFromOutside(db, entry, restored.at)
     if (seal) setSeal(db, seal)
   })()
 }

@@ -12,7 +12,6 @@ import { isPending, type Replaced } from '../../database.ts'
 import { type AskBoth, readReplaced, type SinceCopy } from '../../replaced.ts'
 import type { Seal } from '../../seal.ts'
 import { restoredIn, SELECT_STANDSTILL, type StandstillRow } from '../../standstill.ts'
-import type { AuditEntry } from '../../store.ts'
 import { seenSeal } from '../copy-file.ts'
 import { openStore } from '../open.ts'
 import { breakSeal, noteRestored, sealOf, setSeal } from '../seal.ts'
@@ -77,15 +76,10 @@ export async function restore(
       const names = keptNames(replaced, kept)
       const sinceCopy = replaced === null ? null : await sinceCopyOf(aside, names, replaced)
       const store = await openStore(aside, { clock, create: false })
-      const more = await restoring.mend(store, sinceCopy).finally(() => store.close())
-      appendErasures(file, readErasures(aside))
       const detail = { ...audit.detail, ...(playedIn.length > 0 && { played_in: playedIn }) }
-      await leaveStanding(
-        aside,
-        { at: now, copy: copyName, replaced: names },
-        [{ ...audit, detail }, ...more],
-        seal,
-      )
+      await restoring.mend(store, sinceCopy, { ...audit, detail }).finally(() => store.close())
+      appendErasures(file, readErasures(aside))
+      await leaveStanding(aside, { at: now, copy: copyName, replaced: names }, seal)
       takeOverRights(aside, file)
       sync(aside)
     }
@@ -174,17 +168,11 @@ const bringUp = (aside: string, now: Instant): Promise<Seal | null> =>
   })
 
 /**
- * Makes it stand still, and records the restore in it, before it has its name: there is no moment at which it could
- * fire. One that was sealed is again.
+ * Makes it stand still before it has its name: there is no moment at which it could fire. One that was sealed is again.
  */
-const leaveStanding = (
-  aside: string,
-  restored: Restored,
-  audits: readonly AuditEntry[],
-  seal: Seal | null,
-): Promise<void> =>
+const leaveStanding = (aside: string, restored: Restored, seal: Seal | null): Promise<void> =>
   inOneFile(aside, (db) => {
-    noteRestored(db, restored, audits)
+    noteRestored(db, restored)
     if (seal) db.transaction(() => setSeal(db, seal))()
   })
 
