@@ -45,6 +45,7 @@ import {
   createRateLimit,
   createTurns,
   type Turn,
+  turnForLarge,
 } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
@@ -80,7 +81,7 @@ export function createApp(options: AppOptions): App {
 }
 
 /** Answers a call by one of the routes of its path. Without a route, or with a flaw, the call is refused. */
-type Answer = (event: H3Event, routes: readonly Route[], flaw?: Refusal) => Promise<string>
+type Answer = (event: H3Event, routes: readonly Route[], flaw?: Refusal) => Promise<string | Uint8Array>
 
 /** Those of the table, where the sandbox has its desk, or is not there. */
 const routesOver = (desk: SandboxDesk | null): Route[] => [
@@ -195,7 +196,7 @@ async function answerCall(
   desk: Desk,
   event: H3Event,
   { routes, flaw }: { routes: readonly Route[]; flaw: Refusal | undefined },
-): Promise<string> {
+): Promise<string | Uint8Array> {
   const started = performance.now()
   const requestId = openAnswer(event, desk.machine.uuid)
   const { headers } = event.res
@@ -231,8 +232,11 @@ async function handleCall(
   routes: readonly Route[],
   trail: Trail,
 ): Promise<Outcome> {
-  if (routes.some((candidate) => candidate.text))
-    return done(routeFor(event.req.method, routes).text?.() ?? '')
+  if (routes.some((candidate) => candidate.ready)) {
+    const { ready } = routeFor(event.req.method, routes)
+    await turnForLarge()
+    return done(ready?.() ?? '')
+  }
   const { store } = desk
   if (!store)
     throw new Refusal('starting', 'The database is being opened; try again.', { 'retry-after': '1' })
@@ -287,14 +291,14 @@ function admitInTurn(desk: Desk, caller: KeyFacts, now: Instant, trail: Trail): 
 
 type Outcome = {
   status: number
-  text: string
+  text: string | Uint8Array
   headers: Record<string, string>
   /** The error that made the call fail, where the caller did not cause it; null if there is none. */
   bug: unknown
   contentType?: string | undefined
 }
 
-const done = (text: string): Outcome => ({ status: 200, text, headers: {}, bug: null })
+const done = (text: Outcome['text']): Outcome => ({ status: 200, text, headers: {}, bug: null })
 
 function routeFor(method: string, routes: readonly Route[]): Route {
   if (routes.length === 0) throw new Refusal('route_not_found', 'Not Found')

@@ -86,8 +86,11 @@ export type Route = {
   keys: 'all' | 'test'
   /** The shape of its answer, with 200. */
   answer: z.ZodType
-  /** Its answer when that is the same for everyone, with or without a key; null when it has to be computed. */
-  text: (() => string) | null
+  /**
+   * Its answer when that is the same for everyone, with or without a key; null when it has to be computed. It is kept
+   * as bytes: a large text would be encoded at every call, which takes longer than all else of it.
+   */
+  ready: (() => Uint8Array) | null
   handle: (call: Call<never, never>) => Promise<unknown>
 }
 
@@ -117,7 +120,7 @@ export const route = <
   fields: new Set(options.fields ?? membersOf(options.body)),
   parameters: new Set(membersOf(options.query)),
   keys: options.keys ?? 'all',
-  text: null,
+  ready: null,
   handle: options.handle as Route['handle'],
 })
 

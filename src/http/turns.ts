@@ -7,6 +7,8 @@
 //   test/attack/wrong-keys.heavy.test.ts.
 // - Turns (here): 10 ms of handling in a turn of the event loop; keys take turns, with 1,024 calls each at most.
 //   Against one key at full speed, and against calls that take long. test/http/turns.test.ts, test/attack/flood.ts.
+// - Large answers (here): one in a turn of the event loop, of those for which nobody needs a key. Against a crowd that
+//   asks for the description of the API. test/http/turns.test.ts.
 // - The rate limit (here): calls a second for each key, where the operator wants one. It makes nobody wait: a call too
 //   many is refused. test/clock/comparisons.test.ts.
 // - Slow work (here): one long read or name look-up of a tenant at a time. Against a partner that asks for a year of
@@ -211,6 +213,19 @@ export function createGates(): () => (begin: () => void) => void {
       else wait(begin)
     }
   }
+}
+
+// Large answers that anybody may ask for: the description of the API, and the files of its page.
+
+let large: Promise<void> = Promise.resolve()
+
+/**
+ * Resolves once in each turn of the event loop: handing half a megabyte to a socket takes as long as all calls of a
+ * turn may take.
+ */
+export function turnForLarge(): Promise<void> {
+  large = large.then(() => new Promise((resolve) => setImmediate(resolve)))
+  return large
 }
 
 // The rate limit: how many requests a second each key may make.

@@ -3,8 +3,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { createApp } from '../../src/http/app.ts'
+import { readDocs } from '../../src/http/docs/page.ts'
+import { getDescription } from '../../src/http/openapi/document.ts'
 import { CALLS_PER_TURN, createGates, createTurns } from '../../src/http/turns.ts'
-import { halfSent, startService } from '../support/service.ts'
+import { silentLog } from '../../src/log.ts'
+import { machineAt } from '../../src/machine.ts'
+import { halfSent, notDelivered, startService, T0 } from '../support/service.ts'
 import { type Conversation, converse, head, statuses } from './raw.ts'
 import { USERS } from './steps.ts'
 
@@ -130,6 +135,46 @@ test('bodies that take long to read delay the calls of their own key alone', asy
   await other.until(/HTTP\/1\.1 200 [\s\S]*HTTP\/1\.1 200 [\s\S]*\}$/)
   t.diagnostic(`${before} and ${answered() - before} of ${crowd.length} calls of the crowd came first`)
   assert.ok(answered() - before <= 16, `${answered() - before} calls of the crowd came first`)
+})
+
+test('large answers that need no key are kept as bytes, and go out one in a turn', async (t) => {
+  assert.ok(getDescription.ready)
+  for (const read of [getDescription.ready, async () => (await readDocs('/docs/description.json')).body]) {
+    const bytes = await read()
+    assert.ok(bytes instanceof Uint8Array)
+    assert.equal(await read(), bytes)
+  }
+  let turns = 0
+  let next = setImmediate(function count() {
+    turns += 1
+    next = setImmediate(count)
+  })
+  t.after(() => clearImmediate(next))
+  const { machine } = machineAt(T0)
+  const guard = { checkUrl: async () => {} }
+  const app = createApp({
+    store: null,
+    machine,
+    guard,
+    deliver: notDelivered,
+    log: silentLog,
+    rateLimit: null,
+  })
+  const paths = [
+    '/openapi.json',
+    '/docs/description.json',
+    '/openapi.json',
+    '/docs/viewer.css',
+    '/openapi.json',
+  ]
+  const answered = await Promise.all(
+    paths.map(async (path) => {
+      const { status } = await app.fetch(new Request(`http://localhost${path}`))
+      assert.equal(status, 200)
+      return turns
+    }),
+  )
+  assert.equal(new Set(answered).size, paths.length, answered.join())
 })
 
 test('a key with its full number of calls under way is put off, and no other one is', async (t) => {

@@ -5,6 +5,7 @@ import { readBrowserFile, VERSION } from '../../resources.ts'
 import { ERROR_STATUS, type ErrorCode } from '../error-codes.ts'
 import { describeApi, INFO } from '../openapi/document.ts'
 import { ANY_REFUSAL, BODY_REFUSALS, type RefusalExample } from '../openapi/examples.ts'
+import { turnForLarge } from '../turns.ts'
 
 export const DOCS_PATHS = [
   '/docs',
@@ -69,16 +70,17 @@ export async function readDocs(path: DocsPath): Promise<DocsAnswer> {
     case '/docs':
       return answerOf('text/html', PAGE)
     case '/docs/description.json':
+      await turnForLarge()
       return answerOf('application/json', shownDescription())
     case '/docs/page.css':
       return zipped('text/css', await readBrowserFile('page.css'))
     case '/docs/start.js':
       return zipped('text/javascript', await readBrowserFile('start.js'))
     case '/docs/viewer.css':
-      await inTurn()
+      await turnForLarge()
       return zipped('text/css', await readBrowserFile('swagger-ui.css'))
     case '/docs/viewer.js':
-      await inTurn()
+      await turnForLarge()
       return zipped('text/javascript', await readBrowserFile('swagger-ui-bundle.js'))
     default:
       return path satisfies never
@@ -101,17 +103,6 @@ export const TO_PAGE = { location: 'docs', vary: 'accept' }
 
 /** The address of the page with a slash too many: the page's own addresses would lead elsewhere from there. */
 export const SLASHED = { path: '/docs/', to: { location: '../docs' } }
-
-let last: Promise<void> = Promise.resolve()
-
-/**
- * One large file per turn of the event loop: handing half a megabyte to a socket takes as long as all calls of a turn
- * may take, and anybody may ask for it.
- */
-function inTurn(): Promise<void> {
-  last = last.then(() => new Promise((resolve) => setImmediate(resolve)))
-  return last
-}
 
 const answerOf = (type: string, body: string | Uint8Array): DocsAnswer => ({
   headers: { ...HEADERS, 'content-type': `${type}; charset=utf-8` },
@@ -146,11 +137,11 @@ type Response = {
 }
 type Example = { summary: string; 'x-error-code'?: ErrorCode; value: { detail: RefusalExample['detail'] } }
 
-/** Made once, like the description itself. */
-let made: string | undefined
+/** Made once, as bytes, like the description itself. */
+let made: Uint8Array | undefined
 
-function shownDescription(): string {
-  made ??= JSON.stringify(describeShown())
+function shownDescription(): Uint8Array {
+  made ??= Buffer.from(JSON.stringify(describeShown()))
   return made
 }
 

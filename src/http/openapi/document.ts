@@ -385,11 +385,11 @@ const HEADERS = {
 
 // The API description, for anyone who asks: it says nothing about any partner.
 
-/** Made once, so that callers without a key cannot keep the service busy with it. */
-let made: string | undefined
+/** Made once, and as bytes, so that callers without a key cannot keep the service busy with it. */
+let made: Uint8Array | undefined
 
-function description(): string {
-  made ??= JSON.stringify(describeApi(VERSION))
+function description(): Uint8Array {
+  made ??= Buffer.from(JSON.stringify(describeApi(VERSION)))
   return made
 }
 
@@ -400,5 +400,5 @@ export const getDescription: Route = {
     answer: z.record(z.string(), z.unknown()),
     handle: async () => describeApi(VERSION),
   }),
-  text: description,
+  ready: description,
 }
