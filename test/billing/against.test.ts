@@ -64,6 +64,9 @@ test('equal lists agree: with our own column names, with others, from a pipe, an
   const guarded = EQUAL.replace('A-2,250.00,0.004', "A-2,'-250.00,'-0.004\nA-2, 500 ,0.008 ")
   assert.equal((await against(office, guarded)).code, 0)
   assert.equal((await against(office, `${EQUAL}\n\n`)).code, 0)
+  // Any column may be the first.
+  const turned = EQUAL.replace(/^([^,]*),([^,]*),(.*)$/gm, '$2,$1,$3')
+  assert.equal((await against(office, turned)).code, 0)
   const named = EQUAL.replace(HEAD, 'id;x,order,"paid, USD",got\n').replace(/^([A-C])/gm, '"multi\nline",$1')
   const options = ['--column-order', 'order', '--column-usd', 'paid, USD', '--column-btc', 'got']
   const { machine } = machineAt(office.clock())

@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { createApp } from '../../src/http/app.ts'
 import { readDocs } from '../../src/http/docs/page.ts'
 import { getDescription } from '../../src/http/openapi/document.ts'
-import { CALLS_PER_TURN, createGates, createTurns } from '../../src/http/turns.ts'
+import { CALLS_PER_TURN, createGates, createOneAtATime, createTurns } from '../../src/http/turns.ts'
 import { silentLog } from '../../src/log.ts'
 import { machineAt } from '../../src/machine.ts'
 import { halfSent, notDelivered, startService, T0 } from '../support/service.ts'
@@ -187,4 +187,34 @@ test('a key with its full number of calls under way is put off, and no other one
   assert.equal((await service.call('GET', '/partner/v1/me', undefined, { key: other })).status, 200)
   assert.deepEqual(await Promise.all(open.map(({ finish }) => finish())), [200, 200, 200])
   assert.equal((await service.call('GET', '/partner/v1/me')).status, 200)
+})
+
+test('slow work of a tenant is done one piece at a time, that of another meanwhile, and a failure holds up none', async () => {
+  const alone = createOneAtATime()
+  const begun: string[] = []
+  const ends = new Map<string, () => void>()
+  const work = (tenant: number, name: string): Promise<void> =>
+    alone(tenant, async () => {
+      begun.push(name)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      ends.set(name, resolve)
+      await promise
+      if (name === 'b') throw new Error('failed')
+    })
+  const [a, b] = [work(1, 'a'), work(1, 'b')]
+  work(2, 'of another')
+  await turn()
+  assert.deepEqual(begun, ['a', 'of another'])
+  ends.get('a')?.()
+  await a
+  // One waits when another has just ended.
+  const c = work(1, 'c')
+  await turn()
+  assert.deepEqual(begun, ['a', 'of another', 'b'])
+  ends.get('b')?.()
+  await assert.rejects(b, /failed/)
+  await turn()
+  assert.deepEqual(begun, ['a', 'of another', 'b', 'c'])
+  ends.get('c')?.()
+  await c
 })
