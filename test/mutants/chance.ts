@@ -218,16 +218,18 @@ function restore({ file }: Planted, tree: string): void {
   writeFileSync(join(tree, file), sources.get(file) ?? '')
 }
 
-/** The contract of its store, then the tests that run its place: those that begin at once, then the others. */
+/** The contracts of its stores, and the tests that run its place: those that begin at once, then the others. */
 function nearest({ file, offset }: Planted): string[][] {
   const near = runners(file, offset)
-  const contract = CONTRACT[file.includes('/postgres/') ? 'postgres' : 'sqlite']
-  const isItsOwn = file.startsWith('src/store/') && (needsServer(contract) || near.includes(contract))
-  const rest = near.filter((test) => test !== contract)
   const isOfServer = file.includes('/postgres/')
+  const isOfFile = file.includes('/sqlite/')
+  const isOfStore = file.startsWith('src/store/')
+  const first = isOfStore && !isOfServer && near.includes(CONTRACT.sqlite) ? [CONTRACT.sqlite] : []
+  const server = isOfStore && !isOfFile ? [CONTRACT.postgres] : []
+  const rest = near.filter((test) => ![...first, ...server].includes(test))
   const slow = rest.filter((test) => !isAlone(test) && (isOfServer || !needsServer(test)))
-  const first = slow.filter((_, at) => msOf(slow.slice(0, at + 1)) < SLOW_MAX_MS)
-  return [isItsOwn ? [contract] : [], rest.filter(isAlone), first].filter(({ length }) => length > 0)
+  const some = slow.filter((_, at) => msOf(slow.slice(0, at + 1)) < SLOW_MAX_MS)
+  return [first, rest.filter(isAlone), server, some].filter(({ length }) => length > 0)
 }
 
 /** The other tests of `npm test`, with an executable. */
