@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { isFill, type Trade } from '../core/confirmation.ts'
 import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/corrections/adjustment.ts'
 import { BPS_ONE, type Statement } from '../core/fees.ts'
-import { creditOf, type Issued, percentOf, type Tax, taxOf } from '../core/invoice.ts'
+import { creditOf, type Issued, numberWithoutSeries, percentOf, type Tax, taxOf } from '../core/invoice.ts'
 import {
   floorToCents,
   formatBtc,
@@ -140,7 +140,7 @@ export type Invoice = {
  */
 export function numberOf({ statement: { tenant, period, final }, issued, isDraft }: Invoice): string | null {
   if (issued) return issued.number
-  return final && !isDraft ? `${tenant.partnerSlug}-${period.month}` : null
+  return final && !isDraft ? numberWithoutSeries(tenant.partnerSlug, period.month) : null
 }
 
 /** The day of the issue; without one, the day after the period, on which the invoice can be final. */

@@ -129,6 +129,8 @@ export function keyParts(
 // Delivery under a lease: for how long an execution belongs to the poll that got it.
 
 export const LEASE_MS = 5 * MINUTE_MS
+/** The most executions that one poll returns. */
+export const DUE_PAGE_MAX = 500
 /** A lease that ends later than this was taken under a clock that has been set back since: it has ended. */
 export const LEASE_AHEAD_MAX_MS = HOUR_MS
 

@@ -45,6 +45,9 @@ export type Series = { prefix: string; first: number; digits: number }
 export const numberAt = ({ prefix, digits }: Series, position: number): string =>
   `${prefix}${String(position).padStart(digits, '0')}`
 
+/** The number of an issuer that gives none: unique, and the same whenever the invoice is made. */
+export const numberWithoutSeries = (partnerSlug: string, month: string): string => `${partnerSlug}-${month}`
+
 /** The position after the last one. A `first` above it begins further on, as other books may have gone on. */
 export const nextPosition = ({ first }: Series, last: number | null): number =>
   last === null || last < first ? first : last + 1

@@ -4,7 +4,7 @@
 import { z } from 'zod'
 import type { SumColumn, SummaryColumn, TradeColumn } from '../billing/columns.ts'
 import { REPORT_STATUSES } from '../core/confirmation.ts'
-import { EXECUTION_STATUSES, TRIGGERS } from '../core/execution.ts'
+import { DUE_PAGE_MAX, EXECUTION_STATUSES, TRIGGERS } from '../core/execution.ts'
 import { TIER_NAME_MAX, TIER_NAME_PATTERN } from '../core/fees.ts'
 import type { PartnerStatus } from '../core/partner.ts'
 import { NEXT_STEPS, PLAN_STATUSES } from '../core/plan.ts'
@@ -24,7 +24,6 @@ import {
   coinSum,
   count,
   createdAt,
-  DUE_PAGE_MAX,
   describeAnswer,
   dollarSum,
   dollars,

@@ -15,7 +15,7 @@ import {
   type Report,
   type ReportColumn,
 } from '../core/confirmation.ts'
-import { deliver, isExecutionId } from '../core/execution.ts'
+import { DUE_PAGE_MAX, deliver, isExecutionId } from '../core/execution.ts'
 import { type Btc, btc, type Price, price, usd, ZERO_USD } from '../core/money.ts'
 import type { Caller } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
@@ -25,7 +25,6 @@ import type { ExecutionPlace } from '../store/store.ts'
 import { dueJson, executionJson } from './answer-json.ts'
 import { type ConfirmedJson, confirmedAnswer, duePageAnswer, executionsAnswer } from './answer-schemas.ts'
 import {
-  DUE_PAGE_MAX,
   datetime,
   decimal,
   describe,

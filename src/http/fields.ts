@@ -249,8 +249,6 @@ export const nextCursor = (example: string) =>
 
 export const PAGE_DEFAULT = 100
 export const PAGE_MAX = 1_000
-/** The most executions that one poll returns. */
-export const DUE_PAGE_MAX = 500
 
 /** The longest cursor: the end of a period and an id of four-byte characters, encoded. */
 export const CURSOR_MAX = 1_400

@@ -8,7 +8,7 @@ import { WEEKS } from '../../src/cli/demo/storyline.ts'
 import { CONNECTIONS_MAX, DESCRIPTORS_KEPT } from '../../src/cli/service/serve.ts'
 import { PLAN_USD_A_YEAR } from '../../src/cli/trial/verdict.ts'
 import { GAPS_ALLOWED, GRACE_MS } from '../../src/core/clock.ts'
-import { LEASE_MS } from '../../src/core/execution.ts'
+import { DUE_PAGE_MAX, LEASE_MS } from '../../src/core/execution.ts'
 import {
   DISK_FREE_MIN,
   DUE_LATE_MS,
@@ -43,7 +43,6 @@ import {
   WINDOW_MS,
 } from '../../src/core/window.ts'
 import { layout, reservationPrice, slotMsOf } from '../../src/engine/slot-reserve.ts'
-import { DUE_PAGE_MAX } from '../../src/http/fields.ts'
 import { PARTNERS_NAMED } from '../../src/http/ops/metrics.ts'
 import { PROBE_TIMEOUT_MS } from '../../src/http/ops/readiness.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'

@@ -80,6 +80,7 @@ export const RULE = '#d5dae0'
 export const POLICY = '#12507b'
 export const PALE = '#a9c6dc'
 export const TAIL = '#b4532a'
+export const PRICE_LINE = QUIET
 /** The ground of every second slot. */
 export const BAND = '#eef1f4'
 

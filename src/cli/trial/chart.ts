@@ -32,6 +32,7 @@ import {
   PANEL_FOOT_PX,
   PANEL_HEAD_PX,
   POLICY,
+  PRICE_LINE,
   QUIET,
   RIGHT,
   RULE,
@@ -264,7 +265,7 @@ function drawExample(run: Run, history: History, box: Box): string {
     element('polyline', {
       points: path(example.points, frame),
       fill: 'none',
-      stroke: QUIET,
+      stroke: PRICE_LINE,
       'stroke-width': 1,
     }),
     ...averages(example, frame),
@@ -357,7 +358,7 @@ const AVERAGE_PRICE = { stroke: INK, 'stroke-dasharray': '6 4', 'stroke-width': 
 /** The two averages by name, above the panel: their lines are often less than a pixel apart. */
 const averageNames = ({ twap, paid }: Example, { left, y }: { left: number; y: number }): string[] => [
   text(left, y + 12, 'USD per BTC', SMALL),
-  line(left + 86, y, left + 110, y, { stroke: QUIET }),
+  line(left + 86, y, left + 110, y, { stroke: PRICE_LINE }),
   text(left + 116, y + 4, 'price', SMALL),
   line(left + 160, y, left + 184, y, AVERAGE_PRICE),
   text(left + 190, y + 4, `average ${dollars(twap)}`, { ...SMALL, fill: INK }),

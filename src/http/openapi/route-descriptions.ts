@@ -1,9 +1,8 @@
 // What the API description says about each route besides the shapes of its bodies: names, headers, and every refusal.
 
-import { LEASE_MS } from '../../core/execution.ts'
+import { DUE_PAGE_MAX, LEASE_MS } from '../../core/execution.ts'
 import { MINUTE_MS } from '../../core/time.ts'
 import { DELIVERIES_KEPT, TESTS_PER_MINUTE } from '../../core/webhook.ts'
-import { DUE_PAGE_MAX } from '../fields.ts'
 import {
   ANY_REFUSAL,
   BODY_REFUSALS,

@@ -14,7 +14,8 @@ import {
   type Tx,
   type Wait,
 } from '../transaction.ts'
-import { type Connection, onceMore } from './server/connection.ts'
+import type { Connection } from './server/connection.ts'
+import { onceMore } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
 import type { Tx as ServerTx } from './server/pipeline.ts'
 

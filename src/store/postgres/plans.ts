@@ -21,7 +21,8 @@ import { instant, instantOrNull, query } from '../statement.ts'
 import type { PlanStore } from '../store.ts'
 import { callOf } from '../transaction.ts'
 import { onPipe, within } from './driver.ts'
-import { type Connection, onceMore } from './server/connection.ts'
+import type { Connection } from './server/connection.ts'
+import { onceMore } from './server/errors.ts'
 import type { Tx } from './server/pipeline.ts'
 
 const USER = query<UserRow>(SELECT_USER)

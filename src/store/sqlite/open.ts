@@ -29,8 +29,8 @@ import { createKeyFinder, createKeyMemory, createOverwriter, FOLLOWING } from '.
 import { byHand, createDriver } from './driver.ts'
 import { createExecutionStore, pollNotesOf } from './executions.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
+import { CHECKPOINT_PAGES } from './file/checkpoints.ts'
 import {
-  CHECKPOINT_PAGES,
   type Connection,
   configure,
   connect,

@@ -7,16 +7,7 @@ import { isOtherSchema } from '../../database.ts'
 import { query } from '../../statement.ts'
 import { createRefusedWrites } from '../../writes.ts'
 import { commit, type History, type Mark, wasCommitted } from './commit.ts'
-import {
-  explained,
-  isDiskFull,
-  isLost,
-  isSilence,
-  isTaken,
-  isTransient,
-  isUndone,
-  noneFree,
-} from './errors.ts'
+import { explained, isDiskFull, isLost, isUndone, noneFree, tryAgain } from './errors.ts'
 import { type Acknowledged, HistoryChanged, rememberAcknowledged } from './lost-writes.ts'
 import { type Entered, enter, type Scope } from './month-gate.ts'
 import {
@@ -265,39 +256,6 @@ async function alone<T>(tx: Pipeline, work: (tx: Tx) => Promise<T>): Promise<T> 
     const first = await firstError(tx, error)
     client.release(tx.hasFailed() || isLost(first))
     throw first
-  }
-}
-
-// Trying a transaction again: when others made it impossible, when its server went away, when it lost a race.
-
-/** How often a transaction is tried in all, when others made it impossible or its server went away. */
-const TRIES_MAX = 3
-const PAUSE_MS = 50
-
-/** Tries again while nothing was done and a try costs little. Explains the error of the last try. */
-async function tryAgain<T>(server: string, work: () => Promise<T>): Promise<T> {
-  for (let tried = 1; ; tried++) {
-    try {
-      return await work()
-    } catch (error) {
-      if (tried === TRIES_MAX || !mayTryAgain(error)) throw explained(error, server)
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * tried))
-    }
-  }
-}
-
-const mayTryAgain = (error: unknown): boolean => isTransient(error) || (isLost(error) && !isSilence(error))
-
-/**
- * Repeats a write, once, when another transaction has just added the row that it would add: its decision then sees that
- * row.
- */
-export async function onceMore<T>(write: () => Promise<T>): Promise<T> {
-  try {
-    return await write()
-  } catch (error) {
-    if (!isTaken(error)) throw error
-    return write()
   }
 }
 

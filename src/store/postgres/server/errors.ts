@@ -1,4 +1,4 @@
-// PostgreSQL's errors as Problems that say what to do.
+// PostgreSQL's errors as Problems that say what to do, and after which of them a transaction is tried again.
 
 import pg from 'pg'
 import { Problem, type ProblemCode } from '../../../core/problem.ts'
@@ -243,7 +243,7 @@ const sqlState = (error: unknown): string | null =>
 export const isTaken = (error: unknown): boolean => sqlState(error) === '23505'
 
 /** Whether a conflict with other transactions is to blame, and nothing was done: trying again may succeed. */
-export const isTransient = (error: unknown): boolean => ['40P01', '40001'].includes(sqlState(error) ?? '')
+const isTransient = (error: unknown): boolean => ['40P01', '40001'].includes(sqlState(error) ?? '')
 
 /** The system calls with which Node reaches another process: whatever error they return, it was not reached. */
 const OF_SOCKETS = ['connect', 'getaddrinfo', 'read', 'write', 'shutdown']
@@ -261,7 +261,7 @@ export class Silence extends Error {
 }
 
 /** Whether a server has not answered in time. */
-export const isSilence = (error: unknown): boolean =>
+const isSilence = (error: unknown): boolean =>
   error instanceof Silence || (error instanceof Error && WAITED.test(error.message))
 
 /**
@@ -414,3 +414,36 @@ const UNFIT: { is: (session: SessionState) => boolean; words: (session: SessionS
       'has a schema tranche that this user may not use: connect as its owner, or let the owner GRANT USAGE ON SCHEMA tranche',
   },
 ]
+
+// Trying a transaction again: when others made it impossible, when its server went away, when it lost a race.
+
+/** How often a transaction is tried in all, when others made it impossible or its server went away. */
+const TRIES_MAX = 3
+const PAUSE_MS = 50
+
+/** Tries again while nothing was done and a try costs little. Explains the error of the last try. */
+export async function tryAgain<T>(server: string, work: () => Promise<T>): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (tried === TRIES_MAX || !mayTryAgain(error)) throw explained(error, server)
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * tried))
+    }
+  }
+}
+
+const mayTryAgain = (error: unknown): boolean => isTransient(error) || (isLost(error) && !isSilence(error))
+
+/**
+ * Repeats a write, once, when another transaction has just added the row that it would add: its decision then sees that
+ * row.
+ */
+export async function onceMore<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    if (!isTaken(error)) throw error
+    return write()
+  }
+}

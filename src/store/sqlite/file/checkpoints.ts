@@ -9,6 +9,8 @@ import { embedded } from '../../../resources.ts'
 import { identityOf } from './files.ts'
 
 export const THREAD_ASSET = 'threads/checkpoint.cjs'
+/** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
+export const CHECKPOINT_PAGES = 4_000
 /** When the log is this many times too long, the commit that made it so moves it, whatever the thread is doing. */
 const TOO_LONG = 4
 /** After somebody else kept the log from being restarted. */

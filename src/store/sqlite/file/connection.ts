@@ -11,6 +11,7 @@ import { breathe } from '../../statement.ts'
 import { COMMIT_SHARE_MAX, createRefusedWrites, gather } from '../../writes.ts'
 import { nativeBinding } from './addon.ts'
 import type { Checkpoints } from './checkpoints.ts'
+import { CHECKPOINT_PAGES } from './checkpoints.ts'
 import { explained, isBusy } from './errors.ts'
 import { hasRoom, isDiskFull, type NameWatch, refusePlantedBeside, UNWATCHED } from './files.ts'
 
@@ -362,9 +363,6 @@ function createLockShare(db: Database): LockShare {
 
 // What a SQLite file is set to when it is opened: how safe a commit is, what is erased, how much is kept in memory, and
 // when its log is folded in.
-
-/** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
-export const CHECKPOINT_PAGES = 4_000
 
 /** How much of the file SQLite may keep in memory: plenty for passes over many plans. */
 const CACHE_KIB = 32_768
