@@ -57,6 +57,13 @@ const FAULTS: Record<string, { sql: string; found: [kind: string, subject: strin
     sql: `${ADJUSTED} update adjustments set reason = 'another'`,
     found: [['adjustment_changed', ADJUSTMENT]],
   },
+  'an issue in the audit log whose detail is not JSON': {
+    sql: `drop trigger audit_keep; update audit set action = 'billing.issue', detail = '{' where audit_id = 1`,
+    found: [
+      ['integrity', 'database'],
+      ['row_changed', 'audit row 1'],
+    ],
+  },
   'an adjustment in another month': {
     sql: `${ADJUSTED} update adjustments set recorded_at = 0`,
     found: [

@@ -251,8 +251,16 @@ export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({
   osUser: row.os_user,
   action: row.action,
   subject: row.subject,
-  detail: JSON.parse(row.detail),
+  detail: detailIn(row.detail),
   partnerSlug: row.partner_slug,
 })
+/** Damage of one entry must not hide the others. */
+function detailIn(text: string): Record<string, unknown> {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return { damaged: text }
+  }
+}
 export const auditParams = ({ osUser, action, subject, detail }: AuditEntry, now: Instant) =>
   newRow('audit', { at: now, os_user: osUser, action, subject, detail: JSON.stringify(detail) })

@@ -30,14 +30,14 @@ const ADJUSTED_USD = `coalesce((select sum(a.usd_amount) from adjustments a wher
 
 /**
  * What the audit log says was issued is there: without its row, the number of the last one would be given again.
- * `details` is how the detail of an entry `a` is read.
+ * `details` is how the detail of an entry `a` is read, null where it is damaged, which others find.
  */
 export const issuedRule = (details: string): Rule => ({
   kind: 'invoice_gone',
   sql: `select 'invoice ' || x.number as place, null as start, x.subject from (
-      select a.subject, ${details} ->> 'invoice_number' as number from audit a
+      select a.subject, (${details}) ->> 'invoice_number' as number from audit a
       where a.action in ('billing.issue', 'billing.credit', 'database.carry_invoice')) x
-    where not exists (select 1 from invoices i where i.number = x.number)`,
+    where x.number is not null and not exists (select 1 from invoices i where i.number = x.number)`,
   message: (row) => `was issued to ${row.subject}, and is not there`,
 })
 

@@ -197,7 +197,8 @@ function prepare(db: Database, { text }: Query<unknown>): Prepared {
       lists.push(parameter)
       return `${column} in (select value from json_each(:${parameter}))`
     },
-    field: (json, name) => `json_extract(${json}, '$.${name}')`,
+    // Null in text that damage has made no JSON: one row must not fail a whole list.
+    field: (json, name) => `case when json_valid(${json}) then json_extract(${json}, '$.${name}') end`,
     least: (...values) => `min(${values.join(', ')})`,
     // Without its log, as this transaction leaves it.
     databaseBytes: '(select page_count * page_size from pragma_page_count(), pragma_page_size())',

@@ -224,7 +224,11 @@ const OPEN_COUNT: Rule = {
     `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
 }
 
-const RULES = checkedRules(followsRule(''), issuedRule('a.detail'), OPEN_COUNT)
+const RULES = checkedRules(
+  followsRule(''),
+  issuedRule('case when json_valid(a.detail) then a.detail end'),
+  OPEN_COUNT,
+)
 
 export const createCheckStore = (connection: Connection, base: Base): CheckStore => {
   const { db, read } = connection

@@ -151,8 +151,8 @@ export const MONTHS: readonly Row[] = [
     name: 'invoice-gone-unnoticed',
     by: ['contract'],
     breaks: 'The last invoice is deleted by hand, nobody hears of it, and its number is given again.',
-    find: 'where not exists (select 1 from invoices i where i.number = x.number)',
-    replace: 'where not exists (select 1 from invoices i where i.number <= x.number)',
+    find: 'and not exists (select 1 from invoices i where i.number = x.number)',
+    replace: 'and not exists (select 1 from invoices i where i.number <= x.number)',
   },
   {
     name: 'credited-more-than-charged',
