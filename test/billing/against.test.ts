@@ -264,6 +264,7 @@ test('what cannot be read exactly is refused with its line', async (t) => {
       /line 1: there is no column partner_order_id \(found: order, usd\); --column-order names/,
     ],
     [`${HEAD.trim()},usd_amount\n`, /line 1: two columns are called usd_amount/],
+    [`partner_order_id,${HEAD}`, /line 1: two columns are called partner_order_id/],
     [row('A-2,"1,234.50",1'), /line 3: usd_amount is "1,234\.50": an amount is a decimal/],
     [row('A-2,1e3,1'), /line 3: usd_amount is "1e3"/],
     [row('A-2,0x10,1'), /line 3: usd_amount is "0x10"/],

@@ -312,6 +312,8 @@ test('every refusal of the page has its code', async (t) => {
     [signIn(url, TOKEN), [303, null]],
   ] as const)
     assert.deepEqual(await asked(answer), expected)
+  const opening = await (await fetch(`${starting.opsUrl}/ops`, { headers: bearer })).text()
+  assert.match(opening, /<meta http-equiv="refresh"/, 'it asks again by itself')
   for (let i = 0; i < WRONG_TOKENS_MAX; i++) await signIn(url, `guess-${i}`)
   assert.deepEqual(await asked(signIn(url, 'guess')), [429, 'rate_limited'])
 })
