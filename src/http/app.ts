@@ -254,7 +254,7 @@ async function handleCall(
   const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
   const isOnItsWay = route.body !== null && !hasArrived(event.req)
   const text = route.body === null ? null : await readText(event.req)
-  const ready = turn.come()
+  const ready = turn.come(route)
   const hasWaited = ready !== null && (await ready)
   // Where the database is a file, nothing is awaited from here on but what has come already: it is measured as one.
   const body = text === null ? undefined : bodyOf(event, route, text, trail)

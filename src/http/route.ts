@@ -91,6 +91,8 @@ export type Route = {
    * as bytes: a large text would be encoded at every call, which takes longer than all else of it.
    */
   ready: (() => Uint8Array) | null
+  /** Whether it reads nothing, so that it is over where it began: it is not measured by itself (turns.ts). */
+  isLight: boolean
   handle: (call: Call<never, never>) => Promise<unknown>
 }
 
@@ -104,6 +106,7 @@ type RouteOptions<B extends z.ZodType, Q extends z.ZodType, A extends z.ZodType>
   /** All keys, unless it says test. */
   keys?: 'test'
   answer: A
+  isLight?: true
   handle: (call: Call<z.output<B>, z.output<Q>>) => Promise<z.output<A>>
 }
 
@@ -121,6 +124,7 @@ export const route = <
   parameters: new Set(membersOf(options.query)),
   keys: options.keys ?? 'all',
   ready: null,
+  isLight: options.isLight ?? false,
   handle: options.handle as Route['handle'],
 })
 

@@ -44,9 +44,10 @@ const TURN_MS = 10
 export type Turn = {
   /**
    * Asked when there is something to handle. Resolves when that may be done, with whether it is another turn of the
-   * event loop by then; null when it may be done at once.
+   * event loop by then; null when it may be done at once. Light ones go on together, and so do their answers: a client
+   * on the same machine would otherwise be woken for each.
    */
-  come: () => Promise<boolean> | null
+  come: (call: { isLight: boolean }) => Promise<boolean> | null
   /** Must be called once the call is answered. */
   leave: () => void
 }
@@ -94,10 +95,10 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
     goOn()
   }
 
-  function come(wait: (go: () => void) => void): Promise<boolean> | null {
+  function come(isLight: boolean, wait: (go: () => void) => void): Promise<boolean> | null {
     const asked = turns
     if (waiting.size > 0 || !mayGoOn()) return new Promise((go) => wait(() => go(turns !== asked)))
-    letOne()
+    if (!isLight) letOne()
     return null
   }
 
@@ -118,7 +119,7 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
     }
     key.calls += 1
     return {
-      come: () => come(key.wait),
+      come: ({ isLight }) => come(isLight, key.wait),
       leave() {
         key.calls -= 1
       },

@@ -62,6 +62,9 @@ function busyFor(ms: number): void {
   while (performance.now() < until);
 }
 
+const HEAVY = { isLight: false }
+const LIGHT = { isLight: true }
+
 test('calls that take long wait for later turns, in which the keys take turns', async () => {
   const takeTurn = createTurns(1_000)
   const order: string[] = []
@@ -71,7 +74,7 @@ test('calls that take long wait for later turns, in which the keys take turns', 
   }, 1)
   const call = async (key: string): Promise<void> => {
     const { come, leave } = takeTurn(key)
-    await come()
+    await come(HEAVY)
     busyFor(6)
     order.push(key)
     leave()
@@ -89,7 +92,7 @@ test('calls that begin at once are measured, wherever in them the long work is',
   const order: string[] = []
   const call = async (key: string): Promise<void> => {
     const { come, leave } = takeTurn(key)
-    await come()
+    await come(HEAVY)
     // Somewhere below, one function awaits another.
     for (let depth = 0; depth < 20; depth += 1) await null
     busyFor(6)
@@ -103,13 +106,22 @@ test('calls that begin at once are measured, wherever in them the long work is',
 
 test('calls that are quick are handled as they come, in one turn of the event loop', async () => {
   const takeTurn = createTurns(1_000)
-  assert.equal(takeTurn('key').come(), null)
+  assert.equal(takeTurn('key').come(HEAVY), null)
   let isOver = false
   setImmediate(() => {
     isOver = true
   })
-  await Promise.all(Array.from({ length: 64 }, () => takeTurn('key').come()))
+  await Promise.all(Array.from({ length: 64 }, () => takeTurn('key').come(HEAVY)))
   assert.equal(isOver, false)
+})
+
+test('light calls go on together, within the time of a turn and behind what waits', async () => {
+  const takeTurn = createTurns(1_000)
+  const come = (call: typeof LIGHT) => takeTurn('key').come(call)
+  assert.deepEqual([come(LIGHT), come(LIGHT), come(HEAVY)], [null, null, null])
+  assert.equal(await come(LIGHT), false, 'a heavy one is on its way')
+  busyFor(11)
+  assert.equal(await come(LIGHT), true, 'in another turn')
 })
 
 test('bodies that take long to read delay the calls of their own key alone', async (t) => {
