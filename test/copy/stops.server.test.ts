@@ -412,7 +412,14 @@ for (const kind of ['file', 'server'] as const) {
     await place.on('restore', '--resume')
     await place.on('backup', place.copy, '--force')
     place.shell.advance(1_000)
-    assert.deepEqual((await place.restore()).since_copy?.unread, [])
+    const again = await place.restore()
+    assert.deepEqual(again.since_copy?.unread, [])
+    // It knows nothing of the next one.
+    await place.on('restore', '--resume')
+    place.shell.advance(1_000)
+    assert.deepEqual((await place.restore()).since_copy?.unread, [
+      why.replace(String(replaced), String(again.replaced)),
+    ])
   })
 
   test(`on a ${kind} a plan whose terms were changed since is told, and its partner is to be held`, async (t) => {
