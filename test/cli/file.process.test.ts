@@ -7,6 +7,7 @@ import {
   chmodSync,
   constants,
   copyFileSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -253,6 +254,10 @@ if (canBeOthers()) {
         argv.join(' '),
       )
     }
+    // The outermost one is what keeps everybody else out of those inside it.
+    const below = join(dirname(file), 'below', 'tranche.db')
+    mkdirSync(dirname(below))
+    assert.equal(asNobody(below, 'status').stderr, `error: ${below} cannot be reached: ${closed}.\n`)
   })
 
   test('a folder that cannot be written says whose it is', async (t) => {
