@@ -433,6 +433,7 @@ for (const kind of ['file', 'server'] as const) {
     await send('u1', { amount: usd('12.50'), frequency: 'weekly' })
     await send('u2', { amount: usd('12.50'), status: 'cancelled' })
     await send('u3', { status: 'paused' })
+    await send('u4', { amount: usd('7.50') })
     await place.within((store, live) =>
       store.changeWebhook(live, (seen, now) => register(seen, 'https://a.example/', 'new', now)),
     )
@@ -440,18 +441,23 @@ for (const kind of ['file', 'server'] as const) {
       ...{ partner_slug: 'acme', environment: 'live', partner_plan_id: 'plan-u1' },
       ...{ amount_usd: '12.50', frequency: 'weekly', copy_amount_usd: '60.00', copy_frequency: 'daily' },
     }
+    const other = {
+      ...{ ...changed, partner_plan_id: 'plan-u4' },
+      ...{ amount_usd: '7.50', frequency: 'daily' },
+    }
     const told = await place.restore()
-    assert.deepEqual([told.since_copy?.changed_plans, told.since_copy?.unread], [[changed], []])
+    assert.deepEqual([told.since_copy?.changed_plans, told.since_copy?.unread], [[changed, other], []])
     assert.equal(told.since_copy?.lacking.webhooks, 1)
     const next = told.next.map(({ command }) => command.replace(/ --db \S+/, ''))
     const hold = next.indexOf('tranche partner hold acme')
     assert.ok(hold > 0 && hold < next.indexOf('tranche restore --resume'), next.join('\n'))
     place.shell.advance(1_000)
-    assert.deepEqual((await place.restore('--carry-stops')).since_copy?.changed_plans, [changed])
+    assert.deepEqual((await place.restore('--carry-stops')).since_copy?.changed_plans, [changed, other])
     // As the step says: held, it goes on, and the partner sends the plan again.
     await place.on('partner', 'hold', 'acme')
     await place.on('restore', '--resume')
     await send('u1', { amount: usd('12.50'), frequency: 'weekly' })
+    await send('u4', { amount: usd('7.50') })
     await place.on('partner', 'release', 'acme')
     // An older copy, and then the newer one: what only the older one does not know is no change.
     await place.on('backup', place.copy, '--force')

@@ -112,6 +112,11 @@ function windowsOf(of: Partial<Windows> & Pick<Windows, 'start'>): Windows {
   }
 }
 
+test('a history with a hole is judged by the gap that is usual in it', () => {
+  const points = [0, 1, 2, 10].map((hours) => ({ at: plus(START, hours * HOUR_MS), price: price('100') }))
+  assert.equal(historyOf(points).gapMs, HOUR_MS)
+})
+
 test('drift is what the same average spending saves, and skill is the rest', () => {
   // Two windows that spend alike, one on a rising and one on a falling market: no skill in either.
   const history = historyOf(
