@@ -332,6 +332,20 @@ async function trade(t: TestContext): Promise<Traded> {
   return { copy, filled, open, laterMs }
 }
 
+test('audit lists an entry whose detail is damaged with what is left of it, between the others', async (t) => {
+  const shell = openShell(t)
+  for (const slug of ['acme', 'beta']) await succeed(shell, 'partner', 'create', slug, '--name', slug)
+  tamper(shell, `drop trigger audit_keep; update audit set detail = '{"partner' where audit_id = 1`)
+  const listed = JSON.parse(await succeed(shell, 'audit', '--json'))
+  assert.deepEqual(
+    listed.map(({ subject, detail }: { subject: string; detail: unknown }) => [subject, detail]),
+    [
+      ['acme', { damaged: '{"partner' }],
+      ['beta', { name: 'beta' }],
+    ],
+  )
+})
+
 /** Changes rows as somebody with the file and a SQLite shell could. */
 function tamper(shell: Shell, sql: string): void {
   const db = new SQLite(shell.file)
