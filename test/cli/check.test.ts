@@ -184,7 +184,9 @@ const FAULTS: Record<string, { sql: string; found: [kind: string, subject: strin
     ],
   },
   'a user disabled by hand': {
-    sql: "update users set status = 'disabled'",
+    // An earlier stop of the user has ended: nothing is under way that would still stop the plan.
+    sql: `update users set status = 'disabled';
+      insert into stops (user_id, tenant_id, begun_at, ended_at) select user_id, tenant_id, 1, 2 from users`,
     found: [
       ['execution_open', 'execution O'],
       ['plan_user', 'acme test plan p1'],
