@@ -420,9 +420,13 @@ export function lateFills({
 }: Pick<PartnerVitals, 'tenant' | 'lateFills'>): (Vital & { tenant: Tenant }) | null {
   if (!late) return null
   const { kept, oldestAt, unkept, firstUnkept } = late
-  const dismissed =
-    firstUnkept === null ? ['--partner', tenant.partnerSlug, '--env', tenant.environment] : [firstUnkept]
+  const dismissed = firstUnkept === null ? ofTenant(tenant) : [firstUnkept]
   const dismiss = ['tranche', 'execution', 'dismiss-late', ...dismissed, '--reason', 'TEXT']
+  const look = [
+    'tranche',
+    'execution',
+    ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills']),
+  ]
   const such = firstUnkept === null ? ' (of executions that are not known)' : `, such as of ${firstUnkept}`
   const more = unkept === 0 ? '' : `; ${unkept} more were counted and not kept${such}`
   return {
@@ -433,12 +437,7 @@ export function lateFills({
       oldestAt === null
         ? `${unkept} reported and refused, counted and not kept${such}: ask the partner, then \`${dismiss.join(' ')}\``
         : `${kept} reported and refused, and not decided on, the oldest since ${formatInstant(oldestAt)}${more}`,
-    next:
-      kept > 0
-        ? ['tranche', 'execution', 'late-fills']
-        : firstUnkept === null
-          ? dismiss
-          : ['tranche', 'execution', 'show', firstUnkept],
+    next: kept === 0 && firstUnkept === null ? dismiss : look,
   }
 }
 
