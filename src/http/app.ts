@@ -253,11 +253,11 @@ async function handleCall(
   if (event.url.search !== '') trail.ignored = ignoredParameters(route, event.url.searchParams)
   const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
   const isOnItsWay = route.body !== null && !hasArrived(event.req)
-  const text = route.body === null ? null : await readText(event.req)
+  const text = route.body && (await readText(event.req))
   const ready = turn.come(route)
   const hasWaited = ready !== null && (await ready)
   // Where the database is a file, nothing is awaited from here on but what has come already: it is measured as one.
-  const body = text === null ? undefined : bodyOf(event, route, text, trail)
+  const body = bodyOf(event, route, text, trail)
   // A sender may take any time for a body, and the key may have ended meanwhile.
   if (hasWaited || isOnItsWay) await authenticate(authorization, { store, judge: desk.judge, atOnce: true })
   const { machine, guard, deliver, listings } = desk
@@ -310,8 +310,8 @@ function routeFor(method: string, routes: readonly Route[]): Route {
 }
 
 /** Checks the body of a call, and notes which members are ignored, even when the rest is refused. */
-function bodyOf(event: H3Event, route: Route, text: string, trail: Trail): unknown {
-  if (!route.body) return undefined
+function bodyOf(event: H3Event, route: Route, text: string | null, trail: Trail): unknown {
+  if (route.body === null || text === null) return undefined
   const json = objectIn(text, event.req)
   trail.ignored = [...trail.ignored, ...ignoredMembers(route, json)]
   return checkBody(json, route.body)
