@@ -32,13 +32,6 @@ export function refuseStandstill(row: StandstillRow | undefined): void {
   if (restored) throw standsStill(restored)
 }
 
-const IN_FORCE = query<StandstillRow>(STANDSTILL_IN_FORCE)
-
-/** Throws database_restored. */
-export function* refuseWhenStill(tx: Tx): Steps<void> {
-  refuseStandstill(yield* tx.get(IN_FORCE))
-}
-
 export function* readRestored(tx: Tx): Steps<Restored | null> {
   return restoredIn(yield* tx.get(STANDSTILL))
 }

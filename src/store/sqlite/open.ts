@@ -21,7 +21,7 @@ import { createPriceStore } from '../shared/prices.ts'
 import { createPurchaseStore } from '../shared/purchases.ts'
 import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createUserStore } from '../shared/users.ts'
-import { goOn, readRestored, refuseWhenStill } from '../standstill.ts'
+import { goOn, readRestored } from '../standstill.ts'
 import type { StandstillStore, Store } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { waitAtClose } from '../writes.ts'
@@ -54,6 +54,7 @@ import {
   ownSandboxes,
 } from './pass.ts'
 import { createLedger, createPlanWriter, createStops } from './plans.ts'
+import { createRefuseWhenStill } from './seal.ts'
 import { createTenantTime, reportedUntil } from './tenant-time.ts'
 
 type OpenOptions = {
@@ -142,7 +143,7 @@ function assemble(
     ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
-    ...createStandstillStore(driver),
+    ...createStandstillStore(connection, driver),
     async close() {
       const marks = polls.flush()
       if (marks) await waitAtClose(marks)
@@ -155,10 +156,10 @@ function assemble(
 }
 
 /** A file that lacks answered commits is not opened at all (file/wal.ts). */
-const createStandstillStore = ({ look, write }: Base): StandstillStore => ({
+const createStandstillStore = (connection: Connection, { look, write }: Base): StandstillStore => ({
   readRestored: () => look(readRestored),
   readLostWrites: async () => null,
-  refuseWhenStill: () => look(refuseWhenStill),
+  refuseWhenStill: () => connection.look(createRefuseWhenStill(connection.db)),
   resume: (entry) =>
     write(function* (tx) {
       const { real } = yield* tx.times
