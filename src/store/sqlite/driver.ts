@@ -185,6 +185,9 @@ const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
   windows: query('select coalesce(max(window_id), 0) + 1 as id from windows'),
 }
 
+/** Null for text that damage has made no JSON: one row must not fail a whole list. */
+export const soundJson = (text: string): string => `case when json_valid(${text}) then ${text} end`
+
 /** `lists` are the parameters with several values. */
 type Prepared = { statement: Statement; lists: readonly string[] | null }
 
@@ -197,8 +200,7 @@ function prepare(db: Database, { text }: Query<unknown>): Prepared {
       lists.push(parameter)
       return `${column} in (select value from json_each(:${parameter}))`
     },
-    // Null in text that damage has made no JSON: one row must not fail a whole list.
-    field: (json, name) => `case when json_valid(${json}) then json_extract(${json}, '$.${name}') end`,
+    field: (json, name) => `(${soundJson(json)}) ->> '${name}'`,
     least: (...values) => `min(${values.join(', ')})`,
     // Without its log, as this transaction leaves it.
     databaseBytes: '(select page_count * page_size from pragma_page_count(), pragma_page_size())',

@@ -32,6 +32,7 @@ import { followsRule, issuedRule, type Rule } from '../sql/check-rules.ts'
 import { IS_OPEN, OWN_NOW, TENANT_NAME } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
+import { soundJson } from './driver.ts'
 import { type Connection, type Database, databaseBytes } from './file/connection.ts'
 import { giveBack, inOneLine, isDenied, userName } from './file/errors.ts'
 import { lockFile, realName, walBytes, walFile } from './file/files.ts'
@@ -224,11 +225,7 @@ const OPEN_COUNT: Rule = {
     `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
 }
 
-const RULES = checkedRules(
-  followsRule(''),
-  issuedRule('case when json_valid(a.detail) then a.detail end'),
-  OPEN_COUNT,
-)
+const RULES = checkedRules(followsRule(''), issuedRule(soundJson('a.detail')), OPEN_COUNT)
 
 export const createCheckStore = (connection: Connection, base: Base): CheckStore => {
   const { db, read } = connection
