@@ -50,7 +50,8 @@ export async function* pagesOf<R>({ read, cursor, after = null, limit }: Listing
   }
 }
 
-type Shape<R, J> = { json: (row: R) => J; columns: Column<J>[] }
+/** `none` says on stderr that there are no rows. */
+type Shape<R, J> = { json: (row: R) => J; columns: Column<J>[]; none: string }
 
 /**
  * Prints a listing, row by row as it is read: one JSON array, or a table whose columns may widen from one page to the
@@ -63,7 +64,7 @@ export const printList = <R, J extends object>(cli: Cli, listing: Listing<R> & S
 export async function printPages<R, J extends object>(
   cli: Cli,
   pages: AsyncIterable<R[]>,
-  { json, columns }: Shape<R, J>,
+  { json, columns, none }: Shape<R, J>,
 ): Promise<void> {
   const { out } = cli.streams
   const table = cli.globals().json ? null : await layTable(columns)
@@ -77,7 +78,7 @@ export async function printPages<R, J extends object>(
     rows += page.length
   }
   if (!table) out.write(rows === 0 ? '[]\n' : ']\n')
-  else if (rows === 0) note(cli, 'none')
+  else if (rows === 0) note(cli, none)
 }
 
 /** Waits when the reader is slower than we are, so that a long listing does not fill up memory. */

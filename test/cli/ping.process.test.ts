@@ -85,6 +85,34 @@ test('a tick on a database that stands still is silent, exits 0, and calls /fail
   assert.equal(calls.at(-1)?.line, 'GET /ping')
 })
 
+test('serve on a database that stands still says why once, ticks, and calls /fail each time', async (t) => {
+  const cwd = temporaryFolder(t)
+  const { calls, called, origin } = await monitor(t)
+  const db = addressIn(cwd)
+  await runHere(['--db', db, 'migrate'])
+  await damageAt(db, `insert into standstill values (1, ${T0}, 'last-night.db', '[]')`)
+  const args = ['--db', db, '--tick-every', '1s', '--ping', `${origin}/ping`]
+  const served = await startServe(t, args, { cwd })
+  await called(3)
+  assert.deepEqual(new Set(calls.map(({ line }) => line)), new Set(['POST /ping/fail']))
+  assert.match(calls[0]?.body ?? '', /stands still since/)
+  await runHere(['--db', db, 'restore', '--resume'])
+  while (calls.at(-1)?.line !== 'GET /ping') await called(calls.length + 1)
+  served.child.kill('SIGTERM')
+  assert.equal(await served.ended, 0)
+  const lines = served
+    .err()
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line))
+  // What it said of the same thing once it does not say at every tick, and it is not an error.
+  assert.equal(lines.filter(({ level, msg }) => level === 'warn' && /stands still since/.test(msg)).length, 1)
+  assert.equal(lines.filter(({ level }) => level === 'error').length, 0)
+  const ticks = lines.filter(({ msg }) => msg === 'tick')
+  assert.ok(ticks.length >= 4)
+  assert.deepEqual([ticks[0]?.stands_still, ticks.at(-1)?.stands_still], [true, undefined])
+})
+
 test('a monitor that refuses, is gone or never answers is a warning, without what is secret of its address', async (t) => {
   const cwd = temporaryFolder(t)
   await runHere(['--db', addressIn(cwd), 'migrate'])

@@ -41,7 +41,7 @@ async function list(cli: Cli, store: Store, { since, until, partner, format }: A
     cursor: (row) => row.auditId,
   }
   if (format !== 'table') return writeCsv(cli, listing, format)
-  await printList(cli, { ...listing, json, columns: COLUMNS })
+  await printList(cli, { ...listing, json, columns: COLUMNS, none: 'No entries.' })
 }
 
 /**

@@ -243,7 +243,11 @@ export async function listAdjustments(
   { months, filter }: { months: readonly string[]; filter: TenantFilter },
 ): Promise<void> {
   const columns = months.length > 1 ? [ADJUSTMENT_MONTH, ...ADJUSTMENT_COLUMNS] : ADJUSTMENT_COLUMNS
-  await printPages(cli, together(linesOf(cli, store, { months, filter })), { json: orderLineJson, columns })
+  await printPages(cli, together(linesOf(cli, store, { months, filter })), {
+    json: orderLineJson,
+    columns,
+    none: 'No adjustments.',
+  })
 }
 
 async function* linesOf(

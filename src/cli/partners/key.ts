@@ -49,6 +49,7 @@ export function keyCommand(cli: Cli): Command {
           cursor: (row) => row.keyId,
           json: (row) => keyJson(row, now),
           columns: COLUMNS,
+          none: 'No keys.',
         })
       }),
     )

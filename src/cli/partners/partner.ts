@@ -68,6 +68,7 @@ export function partnerCommand(cli: Cli): Command {
           cursor: ({ row }) => row.partnerSlug,
           json: ({ row, terms }) => partnerJson(row, terms),
           columns: COLUMNS,
+          none: 'No partners.',
         })
       }),
     )

@@ -22,6 +22,7 @@ export function tierCommand(cli: Cli): Command {
           cursor: (row) => `${row.name} ${row.fromMonth}`,
           json: tierJson,
           columns: COLUMNS,
+          none: 'No tiers.',
         }),
       ),
     )

@@ -37,6 +37,7 @@ export function userCommand(cli: Cli): Command {
           cursor: (row) => row.cursor,
           json,
           columns: COLUMNS,
+          none: 'No users.',
         })
       }),
     )

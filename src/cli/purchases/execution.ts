@@ -127,6 +127,7 @@ export function executionCommand(cli: Cli): Command {
           cursor: (row) => row.executionId,
           json: executionJson,
           columns: COLUMNS,
+          none: 'No executions.',
           ...counted,
         })
       }),
@@ -187,6 +188,7 @@ async function listOfOrder(cli: Cli, store: Store, filter: TenantFilter, order: 
     cursor: ({ execution }) => execution.executionId,
     json: ofOrderJson,
     columns: [...COLUMNS, ORDER_IS] as Column<ReturnType<typeof ofOrderJson>>[],
+    none: 'No execution with this order.',
   })
 }
 
@@ -407,6 +409,7 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
           cursor: (row) => row.reportId,
           json: lateFillJson,
           columns: LATE_FILL_COLUMNS,
+          none: 'No late fills.',
         }),
       ),
     )

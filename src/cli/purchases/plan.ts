@@ -33,6 +33,7 @@ export function planCommand(cli: Cli): Command {
           cursor: (row) => row.planId,
           json: listJson,
           columns: COLUMNS,
+          none: 'No plans.',
         })
       }),
     )

@@ -42,6 +42,7 @@ export function priceCommand(cli: Cli): Command {
           cursor: (row) => row.at,
           json: rowJson,
           columns: COLUMNS,
+          none: 'No prices.',
         }),
       ),
     )

@@ -87,13 +87,13 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
   return report && { failure: failures.length > 0 ? failures.join('\n') : null }
 }
 
+/** `report` is null when another pass was running, or the database stands still; `still` says why it does. */
+export type Passed = { report: PassReport | null; still: string | null }
+
 /**
  * A database that was put back and waits for its operator fails no job: cron would mail that every minute, for days.
- * `still` says why nothing was done.
  */
-async function passUnlessStill(
-  options: PassOptions,
-): Promise<{ report: PassReport | null; still: string | null }> {
+export async function passUnlessStill(options: PassOptions): Promise<Passed> {
   const { runPass } = await import('../../engine/pass.ts')
   try {
     return { report: await runPass(options), still: null }
@@ -160,7 +160,7 @@ export async function nameFailures(store: Store, failed: readonly FailedPlan[]):
 // What a pass did, as tick prints it and serve logs it.
 
 /** What a pass did; one that found another one running, or a database that stands still, did nothing, and says so. */
-export const passJson = ({ report, still = null, woken, now, durationMs }: PassOutcome) => ({
+export const passJson = ({ report, still, woken, now, durationMs }: PassOutcome) => ({
   at: formatInstant(report?.at ?? now),
   price_usd: report?.price ? formatPrice(report.price) : null,
   plans_evaluated: report?.plansEvaluated ?? 0,
@@ -174,11 +174,7 @@ export const passJson = ({ report, still = null, woken, now, durationMs }: PassO
   ...(report && report.failed.length > 0 && { plans_failed: report.failed.length }),
 })
 
-type PassOutcome = {
-  /** Null when another pass was running, or the database stands still. */
-  report: PassReport | null
-  /** Why the database stands still, if it does. */
-  still?: string | null
+type PassOutcome = Passed & {
   /** Nothing for one whose partners another process wakes. */
   woken: { sent: number; failed: number } | null | undefined
   now: PassReport['at']
