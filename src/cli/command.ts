@@ -16,8 +16,8 @@ export const onDatabase = (program: string, db: string): string =>
   holdsSecret(db) ? `TRANCHE_DB="$TRANCHE_DB" ${program}` : `${program} --db ${quoted(db)}`
 
 /**
- * A message whose commands name the present database, with the beginning `self`: the code that words a message does not
- * know how the database was named. Commands for another database, or for none, stay unchanged.
+ * Lets the commands in a message begin with `self`, so that they name the present database: the code that words a
+ * message does not know how the database was named.
  */
 export const onSameDatabase = (message: string, self: string): string =>
   message.replace(/`tranche (?!-|docs |copy |backup)/g, () => `\`${self} `)
@@ -67,7 +67,7 @@ export type FindingJson = ReturnType<typeof findingJson>
 export const commandLine = (self: string, [program = '', ...words]: readonly string[]): string =>
   [program === 'tranche' ? self : withRights(self, program), ...words.map(wordOf)].join(' ')
 
-/** What is found of the service's files, their user or root mends. A server asks for its own user. */
+/** What is wrong with the service's files is mended by root or their user. psql logs in as a user of its own. */
 const withRights = (self: string, program: string): string =>
   self.startsWith('sudo ') && program !== 'psql' ? `sudo ${program}` : program
 

@@ -10,9 +10,9 @@ import { INSTALLED, isServer, shownAddress } from '../store/address.ts'
 import { DATABASE_DEFAULT } from './options.ts'
 
 export type Installed = {
-  /** What is said of it, once. */
+  /** A remark, printed once. */
   words: string
-  /** How a command line begins that whoever ran this one can paste. */
+  /** How this user begins a command line. */
   self: string
   /** Who is at work, for the audit log; null for the user of the process. */
   osUser: string | null
@@ -25,7 +25,7 @@ export const SERVICE = { settings: INSTALLED.settings, user: 'tranche' }
 export const UNITS = '/etc/systemd/system'
 
 /** Commands that open no database, or say themselves which. */
-const OTHERS = [
+const WITHOUT_DATABASE = new Set([
   'init',
   'demo',
   'backtest',
@@ -36,7 +36,9 @@ const OTHERS = [
   'version',
   'help',
   'partner-sim',
-]
+  'webhook listen',
+  'webhook verify',
+])
 
 /**
  * Puts the settings of the installed service into `env`, and becomes its user, if the command line is for no other
@@ -63,34 +65,31 @@ export function useInstalled(argv: readonly string[], env: NodeJS.ProcessEnv): I
   return null
 }
 
-/**
- * How a command line for a database begins that is pasted into some shell of this machine, not the one that this
- * process was started from.
- */
+/** How to begin a command line for the database `db` that will be pasted into any shell of this machine. */
 export function fromAnyShell(db: string, onDatabase: (program: string, db: string) => string): string {
   for (const [file, self] of [
     [SERVICE.settings, 'sudo tranche'],
     [ownSettings(process.env), 'tranche'],
   ] as const) {
     const named = settingsOrNull(file)?.TRANCHE_DB
-    if (named !== undefined && whole(named) === whole(db)) return self
+    if (named !== undefined && inFull(named) === inFull(db)) return self
   }
-  return onDatabase('tranche', whole(db))
+  return onDatabase('tranche', inFull(db))
 }
 
 /**
- * Where the service answers that systemd starts at each boot of this machine, if it is on this database; null where it
- * does not run one, or where its settings may not be read.
+ * The URL of the service that systemd starts at boot, if it uses this database. Null where there is none, or where its
+ * settings may not be read.
  */
 export function serviceBooted(db: string): string | null {
   if (!existsSync('/run/systemd/system') || !existsSync(`${UNITS}/multi-user.target.wants/tranche.service`))
     return null
   const settings = settingsOrNull(SERVICE.settings)
-  if (settings?.TRANCHE_DB === undefined || whole(settings.TRANCHE_DB) !== whole(db)) return null
+  if (settings?.TRANCHE_DB === undefined || inFull(settings.TRANCHE_DB) !== inFull(db)) return null
   return serviceUrl((name) => settings[name])
 }
 
-/** An address that stands for every one of this machine is asked here. */
+/** Nobody can call 0.0.0.0 or ::, so loopback stands for them. */
 export function serviceUrl(settingOf: (name: string) => string | undefined): string {
   const host = settingOf('TRANCHE_HOST') ?? '127.0.0.1'
   const asked = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
@@ -99,12 +98,15 @@ export function serviceUrl(settingOf: (name: string) => string | undefined): str
   return `${scheme}://${asked.includes(':') ? `[${asked}]` : asked}:${port}`
 }
 
-const whole = (db: string): string => (isServer(db) ? db : resolve(db))
+const inFull = (db: string): string => (isServer(db) ? db : resolve(db))
 
-function asksForDatabase(argv: readonly string[]): boolean {
+/** Whether a command line works on a database, and names none. */
+export function asksForDatabase(argv: readonly string[]): boolean {
   if (argv.some((word) => /^(--db(=.*)?|--help|-h|--version)$/.test(word))) return false
   const [command, verb] = argv.filter((word) => !word.startsWith('-'))
-  return command !== undefined && !OTHERS.includes(command) && !(command === 'webhook' && verb === 'listen')
+  return (
+    command !== undefined && !WITHOUT_DATABASE.has(command) && !WITHOUT_DATABASE.has(`${command} ${verb}`)
+  )
 }
 
 /** Where init puts what somebody else than root installs. */
@@ -150,7 +152,7 @@ const unquoted = (value: string): string =>
 /** Throws usage when the folder has a database of its own, which a command without a name has always meant. */
 function refuseTwo(database: string): void {
   const here = resolve(DATABASE_DEFAULT)
-  if (!existsSync(here) || here === whole(database)) return
+  if (!existsSync(here) || here === inFull(database)) return
   throw new Problem(
     'usage',
     `There is a ${DATABASE_DEFAULT} in this folder, and the service installed on this machine has ${shownAddress(database)}: ` +
@@ -161,7 +163,7 @@ function refuseTwo(database: string): void {
 /** Becomes the user before any file is opened: what root would leave beside a database, the service could not open. */
 function become(user: string, env: NodeJS.ProcessEnv): void {
   try {
-    // Its types do not know it.
+    // @types/node does not declare it.
     ;(process as { initgroups?: (user: string, group: string) => void }).initgroups?.(user, user)
     process.setgid?.(user)
     process.setuid?.(user)

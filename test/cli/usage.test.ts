@@ -8,11 +8,21 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import { GROUPS } from '../../src/cli/help.ts'
+import { asksForDatabase } from '../../src/cli/installed.ts'
 import { machineAt } from '../../src/machine.ts'
 import { run } from '../../src/main.ts'
 import { VERSION } from '../../src/resources.ts'
-import { isOnServer, rowsOf } from '../support/database.ts'
-import { capture, errorOf, everyPath, openShell, type Shell, T0, withPartner } from '../support/service.ts'
+import { isOnServer, rowsOf, temporaryFolder } from '../support/database.ts'
+import {
+  capture,
+  errorOf,
+  everyPath,
+  openShell,
+  runHere,
+  type Shell,
+  T0,
+  withPartner,
+} from '../support/service.ts'
 
 const SLUG = ['partner', 'create', 'acme', '--name', 'Acme']
 
@@ -299,7 +309,11 @@ test('--version with --json is one document, in either order', async (t) => {
 // stream they go to.
 
 const wordsOf = (line: string): string[] =>
-  [...line.matchAll(/"([^"]*)"|(\S+)/g)].map((m) => m[1] ?? m[2] ?? '')
+  [...line.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map((m) => m[1] ?? m[2] ?? m[3] ?? '')
+
+/** A command line of an example, without `tranche` and what the shell does with it. */
+const argvOf = (example: string): string[] =>
+  wordsOf(example.replace(/ [<>].*/, '')).map((word) => word.replace(/^\$\w+/, 'x'))
 
 test('every command has one section of examples, and every example parses', async (t) => {
   const shell = openShell(t)
@@ -313,7 +327,7 @@ test('every command has one section of examples, and every example parses', asyn
     const examples = [...out.matchAll(/^ {2}\$ tranche (.*)$/gm)].map((match) => match[1] ?? '')
     assert.notEqual(examples.length, 0, `tranche ${path.join(' ')} has an example`)
     for (const example of examples) {
-      const argv = wordsOf(example.replace(/ [<>].*/, '')).map((word) => word.replace(/^\$\w+/, 'x'))
+      const argv = argvOf(example)
       assert.ok(argv.join(' ').includes(path.join(' ')), `${example} is of ${path.join(' ')}`)
       const { code, out: help, err } = await shell.tranche([...argv, '--help'])
       assert.deepEqual([code, err], [0, ''], example)
@@ -321,6 +335,22 @@ test('every command has one section of examples, and every example parses', asyn
       const known = help + global
       for (const flag of flags) assert.ok(known.includes(`${flag} `), `${example}: ${flag}`)
     }
+  }
+})
+
+test('what opens no database does not go by the one of the installed service, and all else does', async (t) => {
+  const folder = temporaryFolder(t)
+  // These go on for long, ask first, or look at another file first.
+  const passedOver = ['serve', 'demo', 'init', 'partner-sim', 'webhook listen', 'user erase', 'restore']
+  const { tranche } = openShell(t)
+  for (const path of everyPath().map((words) => words.join(' '))) {
+    const { out: help } = await tranche([...path.split(' ').filter(Boolean), '--help'])
+    const argv = argvOf(/^ {2}\$ tranche (.*)$/m.exec(help)?.[1] ?? '')
+    if (path === '' || passedOver.includes(path) || /^Commands:$/m.test(help)) continue
+    const db = join(folder, `${path}.db`)
+    const { err } = await runHere(['--db', db, ...argv])
+    const opensOne = existsSync(db) || /There is no (?:tranche )?database/.test(err)
+    assert.equal(asksForDatabase(path.split(' ')), opensOne, `${path}: ${err}`)
   }
 })
 
