@@ -116,7 +116,7 @@ ${evidence.facts.length === 0 ? '' : facts(evidence.facts, 'code')}`
   return `<section>${proof}\n</section>\n${heading}\n<table class="small">\n<thead>${columns}</thead>\n`
 }
 
-/** The foot of every printed page. A name consists of a slug and a month, so it needs no escaping in CSS. */
+/** The foot of every printed page. Its number or its slug and month have no character that means anything in CSS. */
 const pageNumbers = ({ name }: Words): string =>
   `@page { @bottom-left { content: "${name}"; font: 8pt sans-serif; color: #5b6470; }
   @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; color: #5b6470; } }
@@ -149,11 +149,11 @@ export const MARKDOWN: Layout = {
       `# ${[words.title, words.number ?? ''].map(escaped).join(' ').trimEnd()}`,
       ...(words.warning === null ? [] : [`**${escaped(words.warning)}**`]),
       ...words.parties.map(
-        ({ heading, lines }) => `**${heading}**\\\n${lines.map(escapedLine).join('\\\n')}`,
+        ({ heading, lines }) => `**${escaped(heading)}**\\\n${lines.map(escapedLine).join('\\\n')}`,
       ),
       table(['', ''], words.facts),
       '## Fees',
-      `${table(['Item', 'Arithmetic', 'USD'], words.fees)}\n| **${words.total[0]}** |  | ${escaped(words.total[1])} |`,
+      `${table(['Item', 'Arithmetic', 'USD'], words.fees)}\n| **${escaped(words.total[0])}** |  | ${escaped(words.total[1])} |`,
       words.terms.map(escapedLine).join('\n\n'),
       ...(words.volume === null ? [''] : ['## Volume', table(['', 'USD'], words.volume)]),
       ...(words.evidence === null ? [] : evidence(words.evidence)),

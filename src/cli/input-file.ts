@@ -5,14 +5,25 @@ import { Problem, unreadable } from '../core/problem.ts'
 import { openNamed } from '../plain-file.ts'
 
 /** A secret in a file. An editor or `echo` ends it with a line break that is not part of it. */
-export const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')
+const readSecret = (file: string): string => readInput(file).replace(/\r?\n$/, '')
 
-const KEY_PATTERN = /^sse_(test|live)_[0-9A-Za-z]+$/
+/**
+ * The webhook secret in a file, by default in the variable TRANCHE_WEBHOOK_SECRET; null where neither gives one. Throws
+ * bad_file for an empty file.
+ */
+export function givenSecret(file: string | undefined): string | null {
+  const secret = file === undefined ? process.env.TRANCHE_WEBHOOK_SECRET : readSecret(file)
+  if (file !== undefined && !secret) throw new Problem('bad_file', `${file} holds no secret.`)
+  return secret || null
+}
+
+/** Its checksum is left to the service, whose answer says what is wrong with a key. */
+const LOOKS_LIKE_KEY = /^sse_(test|live)_[0-9A-Za-z]+$/
 
 /** The API key in a file. Throws file_not_found and bad_file. */
 export function readKeyFile(file: string): string {
   const key = readInput(file).trim()
-  if (!KEY_PATTERN.test(key)) throw new Problem('bad_file', `${file} holds no API key.`)
+  if (!LOOKS_LIKE_KEY.test(key)) throw new Problem('bad_file', `${file} holds no API key.`)
   return key
 }
 
@@ -24,7 +35,7 @@ export function readInput(file: string): string {
   return readOpened(file, (descriptor) => {
     const found = fstatSync(descriptor)
     if (found.isFIFO()) return readPipe(descriptor, file)
-    // Anything else, such as a terminal, is read in the usual way.
+    // Anything else, such as a terminal, is opened again by its name: this descriptor does not block.
     return readFileSync(found.isFile() ? descriptor : file, 'utf8')
   })
 }

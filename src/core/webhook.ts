@@ -20,7 +20,7 @@ export type Webhook = {
   lastFailure: { at: Instant; reason: string } | null
 }
 
-const SECRET_PREFIX = 'sse_whsec_'
+export const SECRET_PREFIX = 'sse_whsec_'
 export const SECRET_BYTES = 32
 
 /** A secret made of so many random bytes. All of it is the key of a signature, the prefix included. */

@@ -100,7 +100,7 @@ export const planAnswer = z.object({
   smart_timing_enabled: z
     .boolean()
     .meta(describeAnswer('When false, the plan produces no executions.', true)),
-  start_date: instant('No window begins before it.'),
+  start_date: instant('The earliest time at which a window may begin.'),
   status: z.enum(PLAN_STATUSES).meta(describeAnswer('A cancelled plan stays cancelled.', 'active')),
   created_at: createdAt,
   updated_at: updatedAt,

@@ -36,7 +36,7 @@ const WINDOW_DAYS = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format
 
 const planBody = z.object({
   partner_user_id: pathId().meta(describe('The owner: a linked user. It never changes.', 'user-1')),
-  partner_plan_id: id().meta(describe('Your id of the plan.', 'plan-1')),
+  partner_plan_id: id().meta(describe('Your id for the plan.', 'plan-1')),
   amount_usd: decimal(usd, {
     placesMax: PLAN_AMOUNT_PLACES,
     atLeast: PLAN_AMOUNT_MIN,
@@ -56,8 +56,8 @@ const planBody = z.object({
   start_date: datetime({ atMost: PLAN_START_MAX, beyond: 'windows must end before the year 10000' })
     .meta(
       describe(
-        'No window begins before it; a date alone is midnight UTC. By default now. On a re-send it counts only when ' +
-          'the window begins anew.',
+        'The earliest time at which a window may begin; a date alone means midnight UTC. Default: now. When a plan is ' +
+          'sent again, it is used only if that resets the window.',
         '2026-01-05T00:00:00Z',
       ),
     )

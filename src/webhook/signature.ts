@@ -1,7 +1,7 @@
 // Signatures of webhook bodies, the headers that carry them, and the mistakes that explain one that does not match.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { EVENT_NAME, PAYLOAD_FIELDS } from '../core/webhook.ts'
+import { EVENT_NAME, PAYLOAD_FIELDS, SECRET_PREFIX } from '../core/webhook.ts'
 
 const SIGNATURE_PREFIX = 'sha256='
 
@@ -22,7 +22,7 @@ export function isSignature(given: string, secret: string, body: string | Uint8A
   return received.length === expected.length && timingSafeEqual(received, expected)
 }
 
-export const hmac = (secret: string, body: string | Uint8Array): Buffer =>
+const hmac = (secret: string, body: string | Uint8Array): Buffer =>
   createHmac('sha256', secret).update(body).digest()
 
 /** The mistake that explains why a signature does not match, the likeliest first; null when no known one does. */
@@ -34,7 +34,7 @@ export function diagnose(given: string, secret: string, body: Uint8Array): strin
 function mistakes(given: string, secret: string, body: Uint8Array): [string, () => boolean][] {
   const signs = (key: string, bytes: string | Uint8Array) => isSignature(given, key, bytes)
   const text = Buffer.from(body).toString('utf8')
-  const bare = secret.replace(/^sse_whsec_/, '')
+  const bare = secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret
   return [
     ['the signature lacks its "sha256=" prefix', () => isSignature(SIGNATURE_PREFIX + given, secret, body)],
     [
@@ -56,8 +56,8 @@ function mistakes(given: string, secret: string, body: Uint8Array): [string, () 
       () => reserialised(text).some((form) => signs(secret, form)),
     ],
     [
-      'the secret lost its "sse_whsec_" prefix, or the signer used it without: the whole string is the key',
-      () => signs(bare, body) || signs(`sse_whsec_${secret}`, body),
+      `the secret lost its "${SECRET_PREFIX}" prefix, or the signer used it without: the whole string is the key`,
+      () => signs(bare, body) || signs(SECRET_PREFIX + secret, body),
     ],
     ['the secret has white space around it', () => signs(secret.trim(), body) || signs(`${secret}\n`, body)],
   ]

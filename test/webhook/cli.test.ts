@@ -63,16 +63,17 @@ test('verify: the file of the secret may end in a line break', async (t) => {
 })
 
 test('verify: without a secret or a signature it is a usage error: exit 2, an error in JSON', async (t) => {
-  const cases = [
+  for (const argv of [
     [...VERIFY, GOOD],
     ['--json', 'webhook', 'verify'],
-    [...VERIFY, GOOD, '--secret-file', secretFile(t, '\n')],
-  ]
-  for (const argv of cases) {
+  ]) {
     const { code, out, err } = await runHere(argv, { input: BODY })
     assert.deepEqual([code, out], [2, ''], err)
     assert.equal(JSON.parse(err).error.code, 'usage')
   }
+  const empty = await runHere([...VERIFY, GOOD, '--secret-file', secretFile(t, '\n')], { input: BODY })
+  assert.deepEqual([empty.code, empty.out], [1, ''])
+  assert.match(JSON.parse(empty.err).error.message, /holds no secret\.$/)
 })
 
 test('show prints the webhook and how it went', async (t) => {

@@ -110,6 +110,19 @@ test('an answer that does not end is refused, and takes no memory', async (t) =>
   assert.ok(sent < 64 << 20, `${sent} bytes were taken`)
 })
 
+test('an answer that breaks off in the middle is asked for again', async (t) => {
+  let asked = 0
+  const { reader, trouble } = await readerOf(t, (_, response) => {
+    asked += 1
+    response.writeHead(200, { 'content-length': '100' })
+    if (asked === 1) response.write('{"partner_slug":', () => response.destroy())
+    else response.end(JSON.stringify({ partner_slug: 'acme' }).padEnd(100))
+  })
+  assert.deepEqual(await reader.patiently(() => reader.once('/me')), { partner_slug: 'acme' })
+  assert.match(await trouble, /^The answer of http:\S+ broke off: .*; trying again in 1 s$/)
+  assert.equal(asked, 2)
+})
+
 test('a wait longer than a timer can hold is a long wait, not none at all', async (t) => {
   let asked = 0
   const { reader, trouble, ended } = await readerOf(t, (_, response) => {

@@ -34,7 +34,15 @@ import { auditEntry, commandLine, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { type Column, confirmOnTerminal, note, print, renderTable } from '../terminal.ts'
 import { presentMonth, spellMonths } from './months.ts'
-import { collectOften, fixPeriodFor, noteStage, refuseTarget, type Target, writeTo } from './reports.ts'
+import {
+  type Covered,
+  collectOften,
+  fixPeriodFor,
+  noteStage,
+  refuseTarget,
+  type Target,
+  writeTo,
+} from './reports.ts'
 import { readSettings, type Settings } from './settings.ts'
 
 export type InvoiceFormat = 'html' | 'md' | 'json'
@@ -60,6 +68,7 @@ export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptio
     throw new Problem('usage', 'Give --partner, or --output-dir for the invoices of all partners.')
   await refuseTarget(cli, options)
   const drawn = await drawUp(cli, store, { slug: partner, month, settings })
+  tellAbout(cli, [drawn], settings)
   await writeOne(cli, options, drawn)
 }
 
@@ -79,8 +88,10 @@ async function writeNumbered(
   const issued = await store.findInvoice(number)
   if (!issued) throw notFound('invoice', number)
   if (issued.corrects === null) {
-    const of = { slug: issued.partnerSlug, month: issued.month, settings: null }
-    await writeOne(cli, options, await drawUp(cli, store, of))
+    const asked = { slug: issued.partnerSlug, month: issued.month, settings: null }
+    const drawn = await drawUp(cli, store, asked)
+    tellAbout(cli, [drawn], null)
+    await writeOne(cli, options, drawn)
     return
   }
   const invoice = await store.findInvoice(issued.corrects)
@@ -89,13 +100,7 @@ async function writeNumbered(
     format === 'json'
       ? `${JSON.stringify({ ...issuedJson(issued), ...partiesOf(issued) })}\n`
       : creditPage(issued, invoice, LAYOUTS[format])
-  await writeTo(
-    cli,
-    options,
-    (async function* () {
-      yield text
-    })(),
-  )
+  await writeTo(cli, options, [text])
   if (options.output === null) return
   const done = { file: options.output, ...issuedJson(issued) }
   if (cli.globals().json) print(cli, done, () => '')
@@ -111,40 +116,30 @@ async function writeAll(
   const { partner, month, outputDir, format, settings } = asked
   const filter = { slug: partner ?? null, environment: 'live' } as const
   const drawn: Printable[] = []
-  const unbilled: string[] = []
-  for (const { partnerSlug: slug } of await store.listTenants(filter, periodOf(month).end)) {
-    const one = await drawUp(cli, store, {
-      slug,
-      month,
-      settings,
-      isQuiet: drawn.length + unbilled.length > 0,
-    })
-    if (one.invoice.statement.fees.total > 0n) drawn.push(one)
-    else unbilled.push(slug)
-  }
-  const targets = drawn.map(({ tenant }) => ({
-    ...asked,
-    output: join(outputDir, `${tenant.partnerSlug}-${month}.${format}`),
+  for (const { partnerSlug: slug } of await store.listTenants(filter, periodOf(month).end))
+    drawn.push(await drawUp(cli, store, { slug, month, settings }))
+  const owed = drawn.filter(({ invoice }) => invoice.statement.fees.total > 0n)
+  const unbilled = drawn.filter((one) => !owed.includes(one)).map(({ tenant }) => tenant.partnerSlug)
+  tellAbout(cli, owed.length > 0 ? owed : drawn, settings)
+  const pages = owed.map((one) => ({
+    one,
+    target: { ...asked, output: join(outputDir, `${one.tenant.partnerSlug}-${month}.${format}`) },
   }))
-  mkdirSync(outputDir, { recursive: true })
-  for (const target of targets) await refuseTarget(cli, target)
-  const done = []
-  for (const [at, one] of drawn.entries()) {
-    const target = targets[at]
-    if (!target) throw new Error('each has a file')
-    await writePage(cli, target, one)
-    done.push(doneJson(target.output, one))
-  }
+  if (pages.length > 0) mkdirSync(outputDir, { recursive: true })
+  for (const { target } of pages) await refuseTarget(cli, target)
+  for (const { one, target } of pages) await writePage(cli, target, one)
   if (unbilled.length > 0) note(cli, `Nothing is owed by ${unbilled.join(', ')}.`)
+  const done = pages.map(({ one, target }) => doneJson(target.output, one))
   if (cli.globals().json) print(cli, done, () => '')
+  else if (done.length === 0) note(cli, 'No invoice was written.')
   else note(cli, `${counted(done.length, 'invoice')} written to ${outputDir}`)
 }
 
-type Printable = { tenant: Tenant; scope: OrdersScope; invoice: Invoice }
-type Asked = { slug: string; month: string; settings: Settings | null; isQuiet?: boolean }
+type Printable = { tenant: Tenant; scope: OrdersScope & { period: Covered }; invoice: Invoice }
+type Asked = { slug: string; month: string; settings: Settings | null }
 
 /** An invoice as it is to be printed. Throws what says why there is none. */
-async function drawUp(cli: Cli, store: Store, { slug, month, settings, isQuiet }: Asked): Promise<Printable> {
+async function drawUp(cli: Cli, store: Store, { slug, month, settings }: Asked): Promise<Printable> {
   collectOften()
   const parties = settings?.parties({ month, slug }) ?? null
   const tenant = await tenantNamed(store, slug, 'live')
@@ -156,19 +151,26 @@ async function drawUp(cli: Cli, store: Store, { slug, month, settings, isQuiet }
     )
   }
   const period = await fixPeriodFor(cli, store, { month, filter })
-  if (!isQuiet) noteStage(cli, period)
   const scope = { store, period, filter }
   const isNumbered = settings !== null && settings.numbers(await presentMonth(store)) !== null
   const invoice = await invoiceOf(scope, tenant, { parties, isNumbered })
-  if (!isQuiet) noteParties(cli, invoice, parties !== null)
   return { tenant, scope, invoice }
 }
 
-function noteParties(cli: Cli, { parties, issued, isDraft }: Invoice, areGiven: boolean): void {
-  if (parties === null) note(cli, 'Without --settings the invoice has no issuer and no address.')
-  if (issued && areGiven)
-    note(cli, `${issued.number} was issued: names, addresses and tax are those of then.`)
-  if (isDraft) note(cli, 'A draft: tranche billing issue gives the invoice its number.')
+/** Remarks on the invoices of one month, each made once. */
+function tellAbout(cli: Cli, drawn: readonly Printable[], settings: Settings | null): void {
+  const [first] = drawn
+  if (first) noteStage(cli, first.scope.period)
+  const invoices = drawn.map(({ invoice }) => invoice)
+  if (invoices.some(({ parties }) => parties === null))
+    note(cli, 'Without --settings the invoice has no issuer and no address.')
+  const issued = settings === null ? [] : invoices.flatMap((invoice) => numberOf(invoice) ?? [])
+  if (issued.length > 0) {
+    const were = issued.length === 1 ? 'was' : 'were'
+    note(cli, `${issued.join(', ')} ${were} issued: names, addresses and tax are those of then.`)
+  }
+  if (invoices.some(({ isDraft }) => isDraft))
+    note(cli, 'A draft: tranche billing issue gives the invoice its number.')
 }
 
 async function writeOne(cli: Cli, options: Printing, drawn: Printable): Promise<void> {
@@ -248,8 +250,8 @@ export async function issueInvoices(cli: Cli, store: Store, options: IssueOption
       `Give numbers to ${counted(drawn.length - known, 'invoice')} of ${month}, ${series.prefix}...? They are given once.`,
     )
   const rows = []
-  for (const of of drawn) {
-    const { issued, isNew } = await store.issueInvoice(of, series, (made) =>
+  for (const invoice of drawn) {
+    const { issued, isNew } = await store.issueInvoice(invoice, series, (made) =>
       entryOf(cli, 'billing.issue', made),
     )
     rows.push({ ...issuedJson(issued), is_new: isNew })

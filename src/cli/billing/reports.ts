@@ -383,7 +383,7 @@ export async function refuseTarget(cli: Cli, { output, force }: Target): Promise
 export async function writeTo(
   cli: Cli,
   { output, force }: Target,
-  chunks: AsyncIterable<string>,
+  chunks: AsyncIterable<string> | readonly string[],
 ): Promise<void> {
   if (output !== null) return writeFileWhole(output, chunks, { replace: force ?? false })
   for await (const chunk of chunks) await write(cli.streams.out, chunk)
@@ -398,7 +398,7 @@ async function countLines({ store, periods, filter }: Reading): Promise<number> 
 // What a report of a month covers, and a warning when that month is not final: its figures may still change.
 
 /** What a report of a month covers, and the state of that month: one that is final is over, whatever the clock says. */
-type Covered = FixedPeriod & { stage: Stage }
+export type Covered = FixedPeriod & { stage: Stage }
 
 /** Fixes what a report of a month covers. Warns of a month that is over and not final. */
 export async function fixPeriodFor(

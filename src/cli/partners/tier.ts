@@ -39,7 +39,7 @@ export function tierCommand(cli: Cli): Command {
     .addOption(
       new Option(
         '--min-volume-usd <usd>',
-        'the monthly volume it begins at; none for a tier that only overrides lead to, as a new one is',
+        'the monthly volume from which it applies; none, as for a new tier: by override only',
       ).argParser((text: string) => (text === NO_VOLUME ? text : dollars(text))),
     )
     .addOption(new Option('--per-active-user-usd <usd>', 'charged for each active user').argParser(dollars))

@@ -13,7 +13,7 @@ import { createDeliver } from '../../webhook/deliver.ts'
 import type { Send } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
-import { readKeyFile, readSecret } from '../input-file.ts'
+import { givenSecret, readKeyFile } from '../input-file.ts'
 import { WAITS_S } from '../options.ts'
 import { note, print, renderFields, stopGently, warn } from '../terminal.ts'
 
@@ -30,7 +30,7 @@ export type ListenOptions = {
 type Me = { partner_slug: string; environment: Environment }
 
 export async function listen(cli: Cli, options: ListenOptions): Promise<void> {
-  const given = givenSecret(options)
+  const given = givenSecret(options.secretFile)
   const secret = given ?? secretOf(cli.machine.random(SECRET_BYTES))
   const send = sender(options)
   const key = readKeyFile(options.keyFile)
@@ -39,7 +39,9 @@ export async function listen(cli: Cli, options: ListenOptions): Promise<void> {
   try {
     const { signal } = stop
     const reader = createReader({
-      ...{ url: options.url, key, signal },
+      url: options.url,
+      key,
+      signal,
       chance: () => (cli.machine.random(1)[0] ?? 0) / 256,
       onTrouble: (text) => warn(cli, text),
       onRecovery: () => note(cli, 'The service answers again.'),
@@ -109,13 +111,6 @@ function sender({ webhookHeaderPrefix: headerPrefix, webhookCa }: ListenOptions)
   } catch (error) {
     throw new Problem('usage', `--webhook-ca: ${(error as Error).message}`)
   }
-}
-
-/** The secret that the developer keeps; null when none is given. */
-function givenSecret({ secretFile }: ListenOptions): string | null {
-  const given = secretFile === undefined ? process.env.TRANCHE_WEBHOOK_SECRET : readSecret(secretFile)
-  if (secretFile !== undefined && !given) throw new Problem('bad_file', `${secretFile} holds no secret.`)
-  return given || null
 }
 
 // The executions of a partner as they come, read from the list and never by polling: listing leases nothing, so the
@@ -205,12 +200,13 @@ type Reader = {
 type Options = {
   url: string
   key: string
-  /** From 0 to 1, by how much to shorten a wait: many listeners must not come back at the same instant. */
+  /** 0 to 1: shortens a wait by up to half, so that many listeners do not come back at the same instant. */
   chance: () => number
   /** Ends what is under way. */
   signal: AbortSignal
-  /** Called with the reason and the seconds until the next try; and again once it works. */
+  /** Told the reason and the seconds until the next try. */
   onTrouble: (text: string) => void
+  /** Called once it works again. */
   onRecovery: () => void
 }
 
@@ -252,8 +248,9 @@ export function createReader({ url, key, signal, chance, onTrouble, onRecovery }
   }
 }
 
-/** Empty for an answer that breaks off. Throws Refused for one that does not end. */
+/** Throws NotNow for an answer that breaks off, and Refused for one that does not end. */
 async function textOf({ body, url }: Response): Promise<string> {
+  const { origin } = new URL(url)
   const chunks: Uint8Array[] = []
   let size = 0
   try {
@@ -262,11 +259,11 @@ async function textOf({ body, url }: Response): Promise<string> {
       if (size > ANSWER_BYTES_MAX) break
       chunks.push(chunk)
     }
-  } catch {
-    return ''
+  } catch (error) {
+    throw new NotNow(`The answer of ${origin} broke off: ${reasonOf(error)}`)
   }
   if (size <= ANSWER_BYTES_MAX) return Buffer.concat(chunks).toString('utf8')
-  throw new Refused(`The answer of ${new URL(url).origin} is longer than ${ANSWER_BYTES_MAX} bytes.`)
+  throw new Refused(`The answer of ${origin} is longer than ${ANSWER_BYTES_MAX} bytes.`)
 }
 
 /** The error of `fetch` says only that it failed; its cause says why. */

@@ -10,7 +10,7 @@ import type { DeliveryJson } from '../../http/answer-schemas.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
-import { readSecret } from '../input-file.ts'
+import { givenSecret } from '../input-file.ts'
 import {
   addWebhookOptions,
   caOption,
@@ -104,7 +104,7 @@ export function webhookCommand(cli: Cli): Command {
   return webhook
 }
 
-/** In words; the JSON has all that are kept. */
+/** How many are shown to a person; --json has all that are kept. */
 const DELIVERIES_SHOWN = 10
 const DELIVERY_COLUMNS: Column<DeliveryJson>[] = [
   { title: 'ended_at', of: (row) => row.ended_at },
@@ -121,13 +121,14 @@ function existing({ partnerSlug, environment }: Tenant, webhook: Webhook | null)
   if (webhook) return webhook
   throw new Problem('webhook_not_found', `${partnerSlug} has no webhook in ${environment}.`)
 }
+
 const LISTEN_HELP = `
 It reads the list of executions with the partner's key, and never polls: every
 instruction stays for the partner's own poller, and no lease begins. The webhook
 on record is neither used nor changed.
 
-What each look finds new becomes one wake-up, signed as the service signs. Like
-a real one it is sent once: if the receiver is down, the line says so.
+Whatever is new at each look is announced by one wake-up, signed as the service
+signs. Like a real one it is sent once: if the receiver is down, the line says so.
 A service that cannot be reached is asked again after ${waitsInWords()}
 seconds; a key that is revoked ends the command.
 
@@ -162,8 +163,9 @@ async function verify(
   { signature, secretFile }: { signature: string; secretFile?: string },
 ): Promise<void> {
   const { diagnose, isSignature } = await import('../../webhook/signature.ts')
-  const secret = secretFile === undefined ? process.env.TRANCHE_WEBHOOK_SECRET : readSecret(secretFile)
-  if (!secret) throw new Problem('usage', 'Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
+  const secret = givenSecret(secretFile)
+  if (secret === null)
+    throw new Problem('usage', 'Give the secret with --secret-file or TRANCHE_WEBHOOK_SECRET.')
   const body = await buffer(cli.streams.in)
   const valid = isSignature(signature, secret, body)
   const reason = valid ? null : (diagnose(signature, secret, body) ?? OTHER)

@@ -3,6 +3,7 @@
 import { Command } from 'commander'
 import { clockDisputed, judgeClock } from '../../core/clock.ts'
 import { formatPrice } from '../../core/money.ts'
+import { IMPORTED } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
 import { formatInstant } from '../../core/time.ts'
 import type { ListedPrice } from '../../store/store.ts'
@@ -62,7 +63,7 @@ export function priceCommand(cli: Cli): Command {
             yield batch
           }
         })()
-        const added = await store.importPrices(shown, 'import').finally(progress.clear)
+        const added = await store.importPrices(shown, IMPORTED).finally(progress.clear)
         const json = { rows: reader.rows(), added, duplicates: reader.rows() - added }
         print(cli, json, () => renderFields(json))
         if (json.duplicates > 0) note(cli, 'An instant that already had a price kept it.')

@@ -1,4 +1,4 @@
-// trade: what partners confirmed, set right by hand, and purchases that the ledger does not know, booked.
+// trade: corrects by hand what partners confirmed, and books purchases that the ledger does not know.
 
 import { Command, Option } from 'commander'
 import { type Fill, isFill } from '../../core/confirmation.ts'
@@ -34,7 +34,7 @@ export function tradeCommand(cli: Cli): Command {
       const right = { usd: usd(options.usd), btc: btc(options.btc), reason }
       await confirmOnTerminal(
         cli,
-        `Set ${executionId} to ${formatUsd(right.usd)} USD for ${formatBtc(right.btc)} BTC? It is billed.`,
+        `Set ${executionId} to ${formatUsd(right.usd)} USD for ${formatBtc(right.btc)} BTC? It will be billed.`,
       )
       await cli.withStore(async (store) => {
         const made = await store.adjustTrade(
@@ -58,7 +58,7 @@ const doubtful = (after: Amounts, { price, fault }: OddPrice): string =>
 
 const DOUBTS = {
   contradicted: 'does not fit the price it was confirmed at,',
-  far_off: 'is as far from the price of the market as what was confirmed, at',
+  far_off: 'is as far from the market as the confirmed price of',
 }
 
 /** Without what the audit entry says by itself. */
@@ -165,7 +165,10 @@ type Odd = { executionId: string; report: Fill; odd: OddPrice; market: Price | n
 
 function oddInWords({ executionId, report, odd, market }: Odd): string {
   const amounts = `${formatUsd(report.usdAmount)} USD for ${formatBtc(report.btcAmount)} BTC`
-  const than = market === null ? 'which no market has had' : `while the market was at ${formatPrice(market)}`
+  const than =
+    market === null
+      ? 'which is outside any plausible range'
+      : `while the market was at ${formatPrice(market)}`
   return `${amounts} is a price of ${formatPrice(odd.price)}, ${than}: if a figure is wrong, correct it with \`tranche trade adjust ${executionId}\``
 }
 

@@ -404,6 +404,9 @@ function mispriced(row: Row, verb: string): Finding | null {
 
 function faultWords({ fault }: OddPrice, market: Price | null): string {
   if (fault === 'contradicted') return 'which contradict each other: ask the partner which of them is wrong'
-  const than = market === null ? 'which no market has had' : `while the market was at ${formatPrice(market)}`
+  const than =
+    market === null
+      ? 'which is outside any plausible range'
+      : `while the market was at ${formatPrice(market)}`
   return `${than}: ask the partner what unit its figures have`
 }
