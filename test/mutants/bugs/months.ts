@@ -225,7 +225,7 @@ export const MONTHS: readonly Row[] = [
     breaks:
       'A tier that is for overrides only is stored as if it began at 0.00. A month without volume can be charged its minimum.',
     find: 'min_volume_usd: tier.minVolume',
-    replace: 'min_volume_usd: tier.minVolume ?? 0n',
+    replace: 'min_volume_usd: tier.minVolume ?? (0n as Usd)',
   },
   {
     name: 'place-of-a-tier-lost',

@@ -123,8 +123,13 @@ export const WINDOWS: readonly Row[] = [
     by: ['contract'],
     breaks:
       'An import that fails halfway leaves its first rows behind, and purchases are timed by half a history.',
-    find: 'for (const row of batch) sql.stage.run(row)',
-    replace: ['for (const row of batch) sql.stage.run(row)', 'sql.merge.run({ source })'],
+    find: 'for await (const batch of batches) await staging.add(batch)',
+    replace: [
+      'for await (const batch of batches) {',
+      '  await staging.add(batch)',
+      '  await write((tx) => tx.run(MERGE, { source }))',
+      '}',
+    ],
   },
   {
     name: 'live-clock-moved',
