@@ -218,6 +218,28 @@ test('a read-only disk and a full one get one sentence, and a copy elsewhere wor
   )
 })
 
+test('restore sees who uses a database on an overlay, whatever its folder is called', async (t) => {
+  const file = await filled(t)
+  // The list of locks names another device than stat does there, and the list of mounts writes a space as \\040.
+  const layers = 'lowerdir="$FOLDER"/low,upperdir="$FOLDER"/layers/up,workdir="$FOLDER"/layers/work'
+  const laid = `cd "$FOLDER" && mkdir low layers 'a b' && mount -t tmpfs none layers && mkdir layers/up layers/work &&
+    mount -t overlay none -o ${layers} "$FOLDER/a b"`
+  if (mounted(file, laid).status !== 0) {
+    t.diagnostic('NOT TESTED: this user may not mount an overlay')
+    return
+  }
+  const { status, stdout, stderr } = mounted(
+    file,
+    `cd "$FOLDER" && rmdir low layers 'a b' && ${laid} && "$PROGRAM" backup kept.db && cp kept.db 'a b/db' &&
+    { "$PROGRAM" --db 'a b/db' serve --port 0 --tick-every off 2> log & serve=$!
+      until grep -q listening log; do sleep 0.1; done
+      "$PROGRAM" --db 'a b/db' restore kept.db; status=$?
+      kill $serve; wait $serve; exit $status; }`,
+  )
+  assert.deepEqual([status, stdout.split('\n').length], [11, 2], stderr)
+  assert.match(stderr, /a b\/db is open in another process: stop serve and cron first/)
+})
+
 /** Runs the program as nobody, which root alone can do. */
 function asNobody(file: string, ...argv: string[]) {
   return spawnSync(programForAll(), ['--db', file, ...argv], {
