@@ -656,8 +656,9 @@ test('status names the command that shows what is in test environments, once the
 })
 
 test('a recorded purchase is held against the market of its own day, not of the day it was booked', async (t) => {
-  const { shell } = await withPlan(t)
-  const at = ['--at', formatInstant(shell.machine.clock())]
+  const { shell, key } = await withPlan(t)
+  const executed_at = formatInstant(shell.machine.clock())
+  const at = ['--at', executed_at]
   shell.advance(3 * 24 * 60 * MINUTE)
   await ticks(shell, 1, '20000')
   const record = async (order: string, btc: string, ...when: string[]) => {
@@ -669,6 +670,11 @@ test('a recorded purchase is held against the market of its own day, not of the 
   const ofPrice = async () => (await warningsOf(shell)).filter(({ kind }) => kind === 'trade_price')
   await record('then', '0.00016666', ...at)
   await record('now', '0.0005')
+  // One that its partner reports days later, as after a restore, was bought then too.
+  const unknown = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'
+  const report = { ...FILL, status: 'filled', partner_order_id: 'late', executed_at }
+  await shell.call('POST', `/partner/v1/executions/${unknown}/confirm`, key, JSON.stringify(report))
+  await json(shell, 'execution', 'accept-late', unknown, '--plan', 'p1')
   assert.deepEqual(await ofPrice(), [])
   const wrong = await record('of another day', '0.0005', ...at)
   const [found, ...more] = await ofPrice()
