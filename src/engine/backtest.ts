@@ -1,5 +1,5 @@
 // The backtest: the scheduler's own decisions over a price history, one pass a bar, for windows that begin at every
-// possible moment, and what they saved.
+// possible moment, and the prices that they paid. What they saved is in backtest-savings.ts.
 
 import type { Trigger } from '../core/execution.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../core/money.ts'

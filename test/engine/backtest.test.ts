@@ -15,7 +15,7 @@ import {
   quantile,
   reportOf,
   savingsOf,
-} from '../../src/engine/savings.ts'
+} from '../../src/engine/backtest-savings.ts'
 import { layout } from '../../src/engine/slot-reserve.ts'
 import { shuffled, walk } from '../price/histories.ts'
 import { historyOf } from '../support/samples.ts'

@@ -6,7 +6,7 @@ import { counted } from '../../core/text.ts'
 import { type Instant, utcDate } from '../../core/time.ts'
 import { FREQUENCIES, type Frequency, type Layout } from '../../core/window.ts'
 import type { History } from '../../engine/backtest.ts'
-import type { BacktestReport, Summary, Year } from '../../engine/savings.ts'
+import type { BacktestReport, Summary, Year } from '../../engine/backtest-savings.ts'
 import type { Cli } from '../context.ts'
 import { time, wholeNumber } from '../options.ts'
 import { type Column, createProgress, note, print, renderTable, wrapped } from '../terminal.ts'
@@ -59,7 +59,7 @@ async function run(cli: Cli, file: string, options: Options): Promise<void> {
     throw new Problem('usage', '--until is not after --since.')
   const [{ backtest, WARM_UP_DAYS }, { reportOf }, { hasFewBlocks }] = await Promise.all([
     import('../../engine/backtest.ts'),
-    import('../../engine/savings.ts'),
+    import('../../engine/backtest-savings.ts'),
     import('./verdict.ts'),
   ])
   const history = await readHistory(cli, file)

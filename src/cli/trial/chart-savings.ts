@@ -2,7 +2,7 @@
 // windows spread.
 
 import { counted } from '../../core/text.ts'
-import { type BacktestReport, mean, quantile, type Summary } from '../../engine/savings.ts'
+import { type BacktestReport, mean, quantile, type Summary } from '../../engine/backtest-savings.ts'
 import {
   axisLabels,
   type Box,

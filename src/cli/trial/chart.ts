@@ -13,7 +13,7 @@ import {
   quantile,
   type Summary,
   savingsOf,
-} from '../../engine/savings.ts'
+} from '../../engine/backtest-savings.ts'
 import { TRIGGER_NAME } from '../purchases/execution.ts'
 import { wrapped } from '../terminal.ts'
 import { costHeight, drawCost, drawDistribution, isLump } from './chart-savings.ts'

@@ -4,7 +4,7 @@
 import { counted, grouped } from '../../core/text.ts'
 import { DAY_MS } from '../../core/time.ts'
 import { type Frequency, WINDOW_MS } from '../../core/window.ts'
-import { type BacktestReport, BLOCKS_MIN, type Costs, markup } from '../../engine/savings.ts'
+import { type BacktestReport, BLOCKS_MIN, type Costs, markup } from '../../engine/backtest-savings.ts'
 
 export const hasFewBlocks = ({ blocks }: Pick<BacktestReport, 'blocks'>): boolean => blocks < BLOCKS_MIN
 
