@@ -7,6 +7,7 @@ import { Problem } from '../core/problem.ts'
 import type { Instant } from '../core/time.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
+import { openAnswer } from './answer-headers.ts'
 import {
   authenticate,
   createDoor,
@@ -16,7 +17,7 @@ import {
   isUseStale,
   type Judge,
 } from './auth.ts'
-import { type CallLine, createCallLog, durationSince, openAnswer } from './call-log.ts'
+import { type CallLine, createCallLog, durationSince } from './call-log.ts'
 import { DOCS_PATHS, readDocs, SLASHED, TO_PAGE, wantsPage } from './docs/page.ts'
 import { ERROR_HEADER, errorBody, INTERNAL_ERROR, Refusal, refusalFor } from './error-codes.ts'
 import { getDescription } from './openapi/document.ts'

@@ -1,7 +1,6 @@
 // The log of calls: one line for each call with a key, under the same id as its answer. Calls without a key, and errors
 // that repeat, get no more lines than a person can use, because a stranger decides how many there are.
 
-import type { H3Event } from 'h3'
 import { Problem } from '../core/problem.ts'
 import { SECOND_MS } from '../core/time.ts'
 import type { Log } from '../log.ts'
@@ -80,21 +79,4 @@ export function createCallLog(log: Log): CallLog {
       log.error({ ...line, ...(hasStack(error) ? { err: bug } : { error }) }, 'request failed')
     } else if (line.partner_slug !== null || hasLine()) log.info(line, 'request')
   }
-}
-
-// The headers of every answer, on either listener: the id of its call, and that it must not be cached.
-
-/** The form of a call's id. It is logged, so it must not look like a key or a secret of ours. */
-const REQUEST_ID = /^(?=[A-Za-z0-9._-]{1,128}$)(?!.*sse_[a-z]+_)/
-
-/** The id of a call: the one that its client gave, if that is sane, or a new one. */
-export const requestIdOf = (given: string, uuid: () => string): string =>
-  REQUEST_ID.test(given) ? given : uuid()
-
-/** Sets the headers that every answer has, and returns the id of the call. */
-export function openAnswer(event: H3Event, uuid: () => string): string {
-  const requestId = requestIdOf(event.req.headers.get('x-request-id') ?? '', uuid)
-  event.res.headers.set('x-request-id', requestId)
-  event.res.headers.set('cache-control', 'no-store')
-  return requestId
 }

@@ -5,7 +5,7 @@ import { H3, type H3Event } from 'h3'
 import type { Instant } from '../../core/time.ts'
 import type { Log } from '../../log.ts'
 import type { Store } from '../../store/store.ts'
-import { openAnswer } from '../call-log.ts'
+import { openAnswer } from '../answer-headers.ts'
 import { type ErrorCode, errorBody, INTERNAL_ERROR, Refusal } from '../error-codes.ts'
 import { flawOf, writtenAs } from '../request.ts'
 import {
