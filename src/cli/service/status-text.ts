@@ -18,8 +18,9 @@ import { counted, cut, grouped, spellFree } from '../../core/text.ts'
 import { DAY_MS, formatInstant, type Instant, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
 import type { Backlog, Stock } from '../../store/monitoring.ts'
 import type { Sandbox } from '../../store/store.ts'
-import { commandLine, type FindingJson, findingInWords, findingJson } from '../command.ts'
+import { commandLine } from '../command-line.ts'
 import type { Cli } from '../context.ts'
+import { type FindingJson, findingInWords, findingJson } from '../findings.ts'
 import { type Column, renderFields, renderTable } from '../terminal.ts'
 
 /** One look: what status shows, on a live screen or elsewhere. */
