@@ -11,8 +11,22 @@ import { pingUrl } from '../service/ping.ts'
 import { ask, askLine, isYes } from '../terminal.ts'
 import type { Taken } from './file-steps.ts'
 import { type Answer, readSetting } from './installed-program.ts'
-import { type InitOptions, isOnPath, type Place, type Scheduler, schedulerOfMachine } from './places.ts'
+import type { Place } from './places.ts'
+import { isOnPath, type Scheduler, schedulerOfMachine } from './scheduler.ts'
 import { crontabLines, type FirstPartner, type IssuedKey, type Left } from './steps.ts'
+
+/** The options of init, as the parser hands them over; the dialogue asks for what is missing. */
+export type InitOptions = {
+  yes?: true
+  dryRun?: true
+  undo?: true
+  scheduler?: Scheduler
+  priceFeed?: string
+  ping?: URL
+  partner?: string
+  name?: string
+  env?: Environment
+}
 
 /** The options with the answers. Throws Interrupted when Ctrl-C is pressed. */
 export async function askForRest(cli: Cli, place: Place, given: InitOptions): Promise<InitOptions> {

@@ -8,9 +8,9 @@ import { type Cli, databaseOf } from '../context.ts'
 import { environmentOption, priceFeedOption, slug } from '../options.ts'
 import { pingOption } from '../service/ping.ts'
 import { confirmForGood, confirmOnTerminal, mayAsk, note, print, warn } from '../terminal.ts'
-import type { Outcome } from './dialogue.ts'
+import type { InitOptions, Outcome } from './dialogue.ts'
 import type { Step, Taken } from './file-steps.ts'
-import type { InitOptions, Place } from './places.ts'
+import type { Place } from './places.ts'
 import type { FirstPartner } from './steps.ts'
 
 export function initCommand(cli: Cli): Command {
@@ -67,7 +67,7 @@ async function placeOf(db: string | null): Promise<Place> {
 }
 
 async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
-  const { schedulerFor } = await import('./places.ts')
+  const { schedulerFor } = await import('./scheduler.ts')
   const { askForRest, readFeed, tryFeed } = await import('./dialogue.ts')
   const { askService } = await import('./installed-program.ts')
   const { firstKey, stepsFor } = await import('./steps.ts')

@@ -1,10 +1,8 @@
-// Where init puts things, and what runs the jobs: for root, the places that deploy/ names; for other users, a folder of
-// their own.
+// Where init puts things: for root, the places that deploy/ names; for other users, a folder of their own.
 
-import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
-import { delimiter, dirname, join, resolve } from 'node:path'
+import { lstatSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { isSea } from 'node:sea'
-import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { INSTALLED, isServer, refuseNoAddress } from '../../store/address.ts'
 import { ownFolder, SERVICE } from '../installed.ts'
@@ -94,52 +92,4 @@ function systemPlace(db: string | null): Place {
 function ownProgram(): string {
   const script = process.argv[1]
   return !isSea() && script?.endsWith('tranche.mjs') ? join(dirname(script), 'tranche') : process.execPath
-}
-
-// The scheduler of the jobs: what this machine has, and what may be asked for instead.
-
-export type Scheduler = 'systemd' | 'cron' | 'none'
-
-/**
- * What runs the jobs of a place: what was asked for, or for root what the machine has. Throws usage where systemd was
- * asked for and cannot be had.
- */
-export function schedulerFor({ user }: Place, asked: Scheduler | undefined): Scheduler {
-  const ofMachine = schedulerOfMachine()
-  const scheduler = asked ?? (user === null ? 'none' : ofMachine)
-  if (scheduler === 'systemd' && user === null)
-    throw new Problem('usage', 'Only root installs units; --scheduler cron uses a crontab of your own.')
-  if (scheduler === 'systemd' && ofMachine !== 'systemd')
-    throw new Problem('usage', 'systemd does not run this machine: choose --scheduler cron or none.')
-  return scheduler
-}
-
-/** What the machine runs jobs with: systemd if it was booted with it, otherwise cron if that is installed. */
-export function schedulerOfMachine(): Scheduler {
-  if (existsSync('/run/systemd/system')) return 'systemd'
-  return isOnPath('cron') || isOnPath('crond') ? 'cron' : 'none'
-}
-
-export const isOnPath = (name: string): boolean =>
-  [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'].some((folder) => {
-    try {
-      accessSync(join(folder, name), constants.X_OK)
-      return true
-    } catch {
-      return false
-    }
-  })
-
-// The flags of init, as the parser hands them over.
-
-export type InitOptions = {
-  yes?: true
-  dryRun?: true
-  undo?: true
-  scheduler?: Scheduler
-  priceFeed?: string
-  ping?: URL
-  partner?: string
-  name?: string
-  env?: Environment
 }

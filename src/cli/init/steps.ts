@@ -31,7 +31,8 @@ import {
   statOf,
 } from './file-steps.ts'
 import { idsOf, readSetting, run, runInstalled, runWriting } from './installed-program.ts'
-import { isOnPath, type Place, type Scheduler, SYSTEM, schedulerOfMachine } from './places.ts'
+import { type Place, SYSTEM } from './places.ts'
+import { isOnPath, type Scheduler, schedulerOfMachine } from './scheduler.ts'
 
 /** All steps, in their order. When the jobs start there is a first partner, so serve has nothing to warn of. */
 export const stepsFor = (
