@@ -10,7 +10,7 @@ export function migrateCommand(cli: Cli): Command {
     .description('bring the database to the schema of this version')
     .option('--status', 'only show which migrations are applied')
     .action(async ({ status }: { status?: boolean }) => {
-      const { describeMigration } = await import('../../store/database.ts')
+      const { describeMigration } = await import('../../store/migrations.ts')
       const { sealedWords } = await import('../../store/seal.ts')
       if (!status) await cli.withStore(async () => {}, { create: true, saysSeal: true })
       const database = await cli.database()

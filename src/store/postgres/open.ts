@@ -3,8 +3,8 @@
 import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { shownAddress } from '../address.ts'
-import type { MigrationState } from '../database.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
+import type { MigrationState } from '../migrations.ts'
 import {
   createKeyStore,
   createPartnerStore,

@@ -19,7 +19,7 @@ import {
   type TargetOptions,
   type Value,
 } from '../copy-interface.ts'
-import { isPending } from '../database.ts'
+import { isPending } from '../migrations.ts'
 import type { Seal } from '../seal.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'

@@ -3,8 +3,8 @@
 import { closeSync, constants, fchmodSync } from 'node:fs'
 import type { Instant } from '../../core/time.ts'
 import { openPlain, withPlain } from '../../plain-file.ts'
-import type { MigrationState } from '../database.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
+import type { MigrationState } from '../migrations.ts'
 import {
   createKeyStore,
   createPartnerStore,

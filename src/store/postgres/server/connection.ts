@@ -3,7 +3,7 @@
 import type { PoolClient } from 'pg'
 import type { Instant } from '../../../core/time.ts'
 import { shownAddress } from '../../address.ts'
-import { isOtherSchema } from '../../database.ts'
+import { isOtherSchema } from '../../migrations.ts'
 import { query } from '../../statement.ts'
 import { createRefusedWrites } from '../../writes.ts'
 import { commit, type History, type Mark, wasCommitted } from './commit.ts'

@@ -3,7 +3,7 @@
 import type { Pool, PoolClient } from 'pg'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
-import { type Applied, isPending, type MigrationState, statesOf } from '../../database.ts'
+import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { sealedBeforeMigration } from '../../seal.ts'
 import { sealOf } from '../seal.ts'
 import { commitAlone } from './commit.ts'
