@@ -1,5 +1,6 @@
-// Node's HTTP server as listhen makes it, without the rest of listhen: it searches no port, closes nothing and prints
-// nothing.
+// The server, plain or with TLS: Node's own as listhen makes it, without the rest of listhen, which would search a
+// port, close and print; and the protocols and ciphers of TLS. Which certificate is shown, and how it is renewed, is
+// decided in src/cli/service/certificate.ts.
 
 import { constants } from 'node:crypto'
 import type { RequestListener, Server } from 'node:http'

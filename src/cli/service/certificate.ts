@@ -1,5 +1,5 @@
-// Which certificate serve shows: one from files, which SIGHUP reads again, or one that is made at the start for a first
-// try; and who is told until when it is good.
+// Which certificate serve shows, and its renewal: one from files, which SIGHUP reads again, or one that is made at the
+// start for a first try; and who is told until when it is good.
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { CERTIFICATE_OLD_MS } from '../../core/findings.ts'
