@@ -20,7 +20,7 @@ import {
   pageOf,
   partiesOf,
 } from '../../billing/invoice.ts'
-import { HTML, invoiceJson, MARKDOWN } from '../../billing/invoice-print.ts'
+import { HTML, invoiceJson, MARKDOWN } from '../../billing/invoice-layouts.ts'
 import { bill } from '../../billing/statement.ts'
 import { type Issued, lacksOf, type Series, taxOf } from '../../core/invoice.ts'
 import { formatUsd, type Usd, usd } from '../../core/money.ts'
