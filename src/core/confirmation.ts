@@ -1,7 +1,8 @@
-// Confirmations: what a partner reports of an execution, how the report settles it and becomes a trade, every reason to
-// refuse one, and how an execution that nobody confirms is cancelled.
+// Confirmations: what a partner reports of an execution, how the report settles it and becomes a trade, and every
+// reason to refuse one. A fill that is refused may be kept as a late fill: which ones are is here; what an operator
+// decides about one is in corrections/late-fill.ts.
 
-import { type Execution, type ExecutionId, isOpen } from './execution.ts'
+import type { Execution, ExecutionId } from './execution.ts'
 import { type Btc, btc, formatUsd, LEDGER_MAX, type Price, price, type Usd, usd, ZERO_USD } from './money.ts'
 import { notFound, Problem, type ProblemCode, unreachable } from './problem.ts'
 import { type Instant, later } from './time.ts'
@@ -329,37 +330,3 @@ type Keeping = 'new' | 'known' | 'counted'
 /** Whether one more late fill of an execution can be kept. The ledger's integers do not hold every amount. */
 const canKeep = (report: Fill, kept: readonly LateFill[]): boolean =>
   kept.length < LATE_FILLS_MAX && report.usdAmount <= LEDGER_MAX
-
-// Which executions may be cancelled, and where their reservations go.
-
-/** Ends an open execution because its plan was cancelled or its user disabled. The whole reservation goes back. */
-export function cancel(
-  execution: Execution,
-  window: Window,
-  now: Instant,
-): { execution: Execution; window: Window } {
-  return {
-    execution: { ...execution, status: 'cancelled', cancelledAt: now },
-    window: settle(window, execution.amount, ZERO_USD),
-  }
-}
-
-/** Ends an open execution that nobody will ever confirm. Throws execution_recorded, execution_cancelled. */
-export function cancelByHand(
-  facts: { execution: Execution; window: Window; trade: Trade | null },
-  reason: string,
-  now: Instant,
-): { execution: Execution; window: Window } {
-  const { execution, window, trade } = facts
-  if (trade) {
-    throw new Problem(
-      'execution_recorded',
-      `Execution ${execution.executionId} is recorded as ${trade.report.status}: what happened cannot be cancelled.`,
-    )
-  }
-  if (!isOpen(execution)) {
-    throw new Problem('execution_cancelled', `Execution ${execution.executionId} is cancelled already.`)
-  }
-  const ended = cancel(execution, window, now)
-  return { ...ended, execution: { ...ended.execution, cancelReason: reason } }
-}

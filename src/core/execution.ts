@@ -1,8 +1,11 @@
-// Executions: what they are, their ids and idempotency keys, and their delivery under a lease.
+// Executions: what they are, their ids and idempotency keys, their delivery under a lease, and which of them may
+// be cancelled.
 
-import type { Price, Usd } from './money.ts'
+import { type Price, type Usd, ZERO_USD } from './money.ts'
 import type { Environment } from './partner.ts'
+import { Problem } from './problem.ts'
 import { HOUR_MS, type Instant, MINUTE_MS, plus } from './time.ts'
+import { settle, type Window } from './window.ts'
 
 export const EXECUTION_STATUSES = ['pending', 'sent', 'filled', 'partial', 'failed', 'cancelled'] as const
 export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number]
@@ -142,4 +145,38 @@ export function deliver(execution: Execution, now: Instant): Execution {
     deliveredCount: execution.deliveredCount + 1,
     leaseExpiresAt: plus(now, LEASE_MS),
   }
+}
+
+// Which executions may be cancelled, and where their reservations go.
+
+/** Ends an open execution because its plan was cancelled or its user disabled. The whole reservation goes back. */
+export function cancel(
+  execution: Execution,
+  window: Window,
+  now: Instant,
+): { execution: Execution; window: Window } {
+  return {
+    execution: { ...execution, status: 'cancelled', cancelledAt: now },
+    window: settle(window, execution.amount, ZERO_USD),
+  }
+}
+
+/** Ends an open execution that nobody will ever confirm. Throws execution_recorded, execution_cancelled. */
+export function cancelByHand(
+  facts: { execution: Execution; window: Window; trade: { report: { status: ExecutionStatus } } | null },
+  reason: string,
+  now: Instant,
+): { execution: Execution; window: Window } {
+  const { execution, window, trade } = facts
+  if (trade) {
+    throw new Problem(
+      'execution_recorded',
+      `Execution ${execution.executionId} is recorded as ${trade.report.status}: what happened cannot be cancelled.`,
+    )
+  }
+  if (!isOpen(execution)) {
+    throw new Problem('execution_cancelled', `Execution ${execution.executionId} is cancelled already.`)
+  }
+  const ended = cancel(execution, window, now)
+  return { ...ended, execution: { ...ended.execution, cancelReason: reason } }
 }

@@ -1,9 +1,8 @@
 // What a replaced database has and the copy in its place lacks: what was stopped since the copy was made, what was
 // bought, and what was issued. A stop can be carried over into the copy; a start never is. Invoices always are.
 
-import { cancelByHand } from '../core/confirmation.ts'
 import { BOOKED_FROM } from '../core/corrections/purchase.ts'
-import { idempotencyKey } from '../core/execution.ts'
+import { cancelByHand, idempotencyKey } from '../core/execution.ts'
 import type { Issued } from '../core/invoice.ts'
 import { revoke } from '../core/key.ts'
 import type { Usd } from '../core/money.ts'

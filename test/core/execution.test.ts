@@ -7,8 +7,6 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import {
   type Confirmation,
-  cancel,
-  cancelByHand,
   confirm,
   type ExecutionFacts,
   type Fill,
@@ -22,6 +20,8 @@ import {
   sameReport,
 } from '../../src/core/confirmation.ts'
 import {
+  cancel,
+  cancelByHand,
   deliver,
   EXECUTION_STATUSES,
   type Execution,

@@ -2,7 +2,6 @@
 
 import { Command, Option } from 'commander'
 import {
-  cancelByHand,
   executedAtOf,
   isFill,
   type LateFill,
@@ -25,6 +24,7 @@ import {
 } from '../../core/corrections/late-fill.ts'
 import { acceptUnknown, type Booked } from '../../core/corrections/purchase.ts'
 import {
+  cancelByHand,
   EXECUTION_STATUSES,
   type Execution,
   type ExecutionStatus,

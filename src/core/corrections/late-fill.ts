@@ -1,4 +1,5 @@
-// Late fills: how an operator accepts a fill that was refused, and which one is meant.
+// Late fills: how an operator accepts a fill that was refused, and which one is meant. What a late fill is, and which
+// fills are kept as one, is in ../confirmation.ts, where they are refused.
 
 import {
   type ExecutionFacts,

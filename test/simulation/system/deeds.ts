@@ -1,9 +1,8 @@
 // What an operator does to the program, by the store's methods and the core's decisions, as the commands do it.
 
-import { cancelByHand } from '../../../src/core/confirmation.ts'
 import { adjust } from '../../../src/core/corrections/adjustment.ts'
 import { acceptLate } from '../../../src/core/corrections/late-fill.ts'
-import { idempotencyKey } from '../../../src/core/execution.ts'
+import { cancelByHand, idempotencyKey } from '../../../src/core/execution.ts'
 import { setTier } from '../../../src/core/fees.ts'
 import { revoke, rotate } from '../../../src/core/key.ts'
 import { btc, formatPrice, price, usd } from '../../../src/core/money.ts'

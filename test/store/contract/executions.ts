@@ -1,8 +1,7 @@
 // Executions are handed out once, in their order, confirmed once, and never spend what they have not reserved.
 
 import assert from 'node:assert/strict'
-import { cancelByHand } from '../../../src/core/confirmation.ts'
-import { deliver, LEASE_AHEAD_MAX_MS, LEASE_MS } from '../../../src/core/execution.ts'
+import { cancelByHand, deliver, LEASE_AHEAD_MAX_MS, LEASE_MS } from '../../../src/core/execution.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import {

@@ -3,13 +3,12 @@
 import assert from 'node:assert/strict'
 import {
   type Confirmation,
-  cancelByHand,
   confirm,
   type ExecutionFacts,
   type Report,
 } from '../../../src/core/confirmation.ts'
 import { adjust } from '../../../src/core/corrections/adjustment.ts'
-import { LEASE_MS } from '../../../src/core/execution.ts'
+import { cancelByHand, LEASE_MS } from '../../../src/core/execution.ts'
 import { EARLY_FILL_DAYS, EARLY_FILL_MS, FEED_PASSES_SEEN } from '../../../src/core/findings.ts'
 import { btc, price, type Usd, usd, ZERO_USD } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'

@@ -3,10 +3,11 @@
 
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
-import { type Confirmation, cancelByHand } from '../../../src/core/confirmation.ts'
+import type { Confirmation } from '../../../src/core/confirmation.ts'
 import { adjust } from '../../../src/core/corrections/adjustment.ts'
 import { acceptLate } from '../../../src/core/corrections/late-fill.ts'
 import type { Execution } from '../../../src/core/execution.ts'
+import { cancelByHand } from '../../../src/core/execution.ts'
 import { btc, type Usd, usd } from '../../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/time.ts'
 import { linkUser, type UserRequest } from '../../../src/core/user.ts'

@@ -2,8 +2,7 @@
 // taken, operators go on, and only a resume ends it.
 
 import assert from 'node:assert/strict'
-import { cancelByHand } from '../../../src/core/confirmation.ts'
-import { LEASE_MS } from '../../../src/core/execution.ts'
+import { cancelByHand, LEASE_MS } from '../../../src/core/execution.ts'
 import { revoke } from '../../../src/core/key.ts'
 import { usd } from '../../../src/core/money.ts'
 import { setHeld, setPartnerStatus } from '../../../src/core/partner.ts'
