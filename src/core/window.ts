@@ -1,6 +1,6 @@
-// Windows: their ledger, which one follows, and the schedule that a pass reads. A window opens with a budget; tranches
-// reserve from it, and confirmations turn reservations into spending or give them back. Every amount stays with the
-// window that reserved it.
+// Windows: their ledger, which one follows, the schedule that a pass reads, when the failsafe begins, and the least
+// that an instruction may be. A window opens with a budget; tranches reserve from it, and confirmations turn
+// reservations into spending or give them back. Every amount stays with the window that reserved it.
 
 import { lesser, type Price, type Usd, ZERO_USD } from './money.ts'
 import { assert } from './problem.ts'

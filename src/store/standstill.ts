@@ -1,4 +1,6 @@
-// A database that stands still, because it was put back from a copy: the row that says so, and how it goes on.
+// A database that stands still: the row that says that it was put back from a copy, and how it goes on, whichever of
+// the two reasons in src/core/standstill.ts it had. The rows of lost writes, which only a server can have, are in
+// postgres/monitoring.ts.
 
 import { type Restored, standsStill } from '../core/standstill.ts'
 import type { Instant } from '../core/time.ts'
