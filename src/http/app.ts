@@ -7,7 +7,7 @@ import { Problem } from '../core/problem.ts'
 import type { Instant } from '../core/time.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
-import { openAnswer } from './answer-headers.ts'
+import { type Ignored, ignoredMembers, ignoredParameters, openAnswer, tellIgnored } from './answer-headers.ts'
 import {
   authenticate,
   createDoor,
@@ -23,19 +23,7 @@ import { ERROR_HEADER, errorBody, INTERNAL_ERROR, Refusal, refusalFor } from './
 import { getDescription } from './openapi/document.ts'
 import { OPS_PATHS } from './ops/access.ts'
 import { type Ops, sendOps } from './ops/endpoints.ts'
-import {
-  checkBody,
-  flawOf,
-  hasArrived,
-  type Ignored,
-  ignoredMembers,
-  ignoredParameters,
-  objectIn,
-  readQuery,
-  readText,
-  tellIgnored,
-  writtenAs,
-} from './request.ts'
+import { checkBody, flawOf, hasArrived, objectIn, readQuery, readText, writtenAs } from './request.ts'
 import type { Call, Route, Services } from './route.ts'
 import { ROUTES } from './routes.ts'
 import { type SandboxDesk, sandboxRoutes } from './sandbox.ts'

@@ -1,5 +1,4 @@
-// A request as it was sent: its path, framing, body and query, the fields that are ignored, and the network it comes
-// from.
+// A request as it was sent: its path, framing, body and query, and the network it comes from.
 
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
@@ -209,67 +208,6 @@ function errorOffset(text: string): number {
     return text.length
   }
   return errors[0]?.offset ?? text.length
-}
-
-// Fields that a call sent and its route does not know. They are ignored, as the contract says, and named in the answer,
-// so that a misspelt field does not seem to have worked. Their names come from outside, so they are shortened and made
-// safe for a header and a log.
-
-/** A member of the body, or a parameter of the query, which is named as `?name`. */
-export type Ignored = { place: '' | '?'; name: string }
-
-/** How many names are given; the others are only counted. */
-const NAMES_MAX = 20
-/** How many characters of a name are given. */
-const NAME_MAX = 64
-/** The most bytes in all, so that the headers of an answer still fit into the smallest buffers of proxies. */
-const BYTES_MAX = 1_000
-
-/** The parameters of a query that the route does not know, each once. */
-export function ignoredParameters(
-  { parameters }: { parameters: ReadonlySet<string> },
-  query: URLSearchParams,
-): Ignored[] {
-  return [...new Set(query.keys())]
-    .filter((name) => !parameters.has(name))
-    .map((name) => ({ place: '?', name }))
-}
-
-/** The members of a body that the route does not know, in the order they were sent. */
-export function ignoredMembers({ fields }: { fields: ReadonlySet<string> }, body: object): Ignored[] {
-  const ignored: Ignored[] = []
-  for (const name of Object.keys(body)) if (!fields.has(name)) ignored.push({ place: '', name })
-  return ignored
-}
-
-/**
- * The names for a header and the log, separated by a comma and a space; null when there are none. Everything but ASCII
- * letters, digits and `-._~` is percent-encoded UTF-8. An empty name is written `""`, `*` ends one that was cut, and
- * `+N` means N more.
- */
-export function tellIgnored(ignored: readonly Ignored[]): string | null {
-  if (ignored.length === 0) return null
-  let listed = ''
-  let names = 0
-  for (const { place, name } of ignored.slice(0, NAMES_MAX)) {
-    const next = `${listed}${listed && ', '}${place}${spelt(name)}`
-    if (next.length > BYTES_MAX) break
-    listed = next
-    names += 1
-  }
-  return names === ignored.length ? listed : `${listed}, +${ignored.length - names}`
-}
-
-function spelt(name: string): string {
-  if (name === '') return '""'
-  const begin = [...name.slice(0, NAME_MAX * 2)].slice(0, NAME_MAX).join('')
-  // A key or a secret that was sent as a name must not reach the log.
-  const characters = begin.replace(/(sse_[a-z]+_).*/s, '$1')
-  const escaped = encodeURIComponent(characters.toWellFormed()).replace(
-    /[!'()*]/g,
-    (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`,
-  )
-  return characters === name ? escaped : `${escaped}*`
 }
 
 // Which addresses count as one client when connections and wrong tokens are counted.
