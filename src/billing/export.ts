@@ -5,7 +5,7 @@ import type { Statement } from '../core/fees.ts'
 import { type Issued, signed } from '../core/invoice.ts'
 import { formatBtc, formatPrice, formatUsd, type Usd } from '../core/money.ts'
 import { type FixedPeriod, periodOf } from '../core/month.ts'
-import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
+import { DAY_MS, formatInstant, formatInstantOrNull, plus, utcDate } from '../core/time.ts'
 import type { AdjustmentLine, TenantFilter, TradeLine } from '../store/store.ts'
 import {
   ADJUSTMENT_COLUMNS,
@@ -260,7 +260,7 @@ function fillRow(
     btc_amount: fill && formatBtc(fill.btcAmount),
     execution_price: fill && formatPrice(fill.executionPrice),
     partner_fee_usd: fill?.partnerFee == null ? null : formatUsd(fill.partnerFee),
-    executed_at: executedAt === null ? null : formatInstant(executedAt),
+    executed_at: formatInstantOrNull(executedAt),
     failure_reason: 'failureReason' in report ? report.failureReason : null,
   }
 }

@@ -76,6 +76,9 @@ export function formatInstant(at: Instant): string {
   return `${dayText(days)}T${time}.${padded(ms - seconds * SECOND_MS, 3)}Z`
 }
 
+export const formatInstantOrNull = (at: Instant | null): string | null =>
+  at === null ? null : formatInstant(at)
+
 /** The day written last: instants that are written one after the other mostly share a day. */
 const last = { days: Number.NaN, text: '' }
 

@@ -7,7 +7,7 @@ import { formatUsd } from '../core/money.ts'
 import type { Tenant } from '../core/partner.ts'
 import { nextStep, type PlanState, type PlanTerms } from '../core/plan.ts'
 import { assert } from '../core/problem.ts'
-import { formatInstant } from '../core/time.ts'
+import { formatInstant, formatInstantOrNull } from '../core/time.ts'
 import type { User } from '../core/user.ts'
 import { type Delivered, EVENT_NAME, isTest, type Webhook } from '../core/webhook.ts'
 import { leftOf, type Window } from '../core/window.ts'
@@ -60,7 +60,7 @@ export function planStateJson(plan: PlanState): PlanStateJson {
     ...planJson(plan),
     window: plan.window && windowJson(plan.window),
     next_step: step,
-    next_step_at: at === null ? null : formatInstant(at),
+    next_step_at: formatInstantOrNull(at),
   }
 }
 
@@ -88,7 +88,7 @@ export function executionJson(tenant: Tenant, execution: Execution): Omit<Execut
     reason: 'smart_timing',
     idempotency_key: idempotencyKey(execution, formatInstant),
     created_at: formatInstant(execution.createdAt),
-    lease_expires_at: execution.leaseExpiresAt === null ? null : formatInstant(execution.leaseExpiresAt),
+    lease_expires_at: formatInstantOrNull(execution.leaseExpiresAt),
     delivered_count: execution.deliveredCount,
   }
 }
@@ -107,7 +107,7 @@ export const webhookJson = (tenant: Tenant, webhook: Webhook | null): WebhookJso
   status: webhook?.status ?? null,
   created_at: webhook ? formatInstant(webhook.createdAt) : null,
   updated_at: webhook ? formatInstant(webhook.updatedAt) : null,
-  last_delivered_at: webhook?.lastDeliveredAt ? formatInstant(webhook.lastDeliveredAt) : null,
+  last_delivered_at: formatInstantOrNull(webhook?.lastDeliveredAt ?? null),
   last_status_code: webhook?.lastStatusCode ?? null,
   consecutive_failures: webhook?.consecutiveFailures ?? null,
   // Additions to the contract. Without a failure, an answer has exactly the contract's fields.

@@ -9,7 +9,7 @@ import {
   KEY_USED_STEP_MS,
   type KeyFacts,
 } from '../core/key.ts'
-import { formatInstant, type Instant } from '../core/time.ts'
+import { formatInstantOrNull, type Instant } from '../core/time.ts'
 import { keyHash } from '../keys.ts'
 import type { Log } from '../log.ts'
 import type { KeyStore } from '../store/store.ts'
@@ -75,7 +75,7 @@ export function createJudge(log: Log): Judge {
     lines.set(keyId, { at: now, unsaid: 0 })
     const { partnerSlug: partner_slug, environment } = tenant
     const ended = revokedAt ?? expiresAt
-    const what = { key_id: keyId, partner_slug, environment, ended_at: ended && formatInstant(ended) }
+    const what = { key_id: keyId, partner_slug, environment, ended_at: formatInstantOrNull(ended) }
     const how = revokedAt === null ? 'has expired' : 'is revoked'
     log.warn({ ...what, calls: 1 + (line?.unsaid ?? 0) }, `a call with a key that ${how}`)
   }

@@ -1,7 +1,7 @@
 // migrate: the migrations of the database, applied or listed.
 
 import { Command } from 'commander'
-import { formatInstant } from '../../core/time.ts'
+import { formatInstantOrNull } from '../../core/time.ts'
 import type { Cli } from '../context.ts'
 import { print, warn } from '../terminal.ts'
 
@@ -19,7 +19,7 @@ export function migrateCommand(cli: Cli): Command {
       if (seal) warn(cli, sealedWords(seal))
       const json = states.map(({ name, appliedAt }) => ({
         name,
-        applied_at: appliedAt === null ? null : formatInstant(appliedAt),
+        applied_at: formatInstantOrNull(appliedAt),
       }))
       print(cli, json, () => states.map(describeMigration).join('\n'))
     })

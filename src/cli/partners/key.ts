@@ -3,7 +3,7 @@
 import { Command, Option } from 'commander'
 import { type ApiKey, isUsable, type KeyTime, keyLabel, revoke, rotate } from '../../core/key.ts'
 import type { Environment } from '../../core/partner.ts'
-import { formatInstant, type Instant } from '../../core/time.ts'
+import { formatInstant, formatInstantOrNull, type Instant } from '../../core/time.ts'
 import { issueKey } from '../../keys.ts'
 import { auditEntry } from '../audit-entry.ts'
 import { partnerNamed, tenantNamed } from '../command-line.ts'
@@ -110,7 +110,7 @@ function showOnce(cli: Cli, key: ApiKey, secret: string): void {
     environment: key.tenant.environment,
     label: key.label,
     created_at: formatInstant(key.createdAt),
-    expires_at: key.expiresAt === null ? null : formatInstant(key.expiresAt),
+    expires_at: formatInstantOrNull(key.expiresAt),
   }
   note(
     cli,
@@ -132,9 +132,9 @@ const keyJson = (key: ApiKey, now: Instant) => ({
   last_four: key.lastFour,
   usable: isUsable(key, now),
   created_at: formatInstant(key.createdAt),
-  expires_at: key.expiresAt === null ? null : formatInstant(key.expiresAt),
-  revoked_at: key.revokedAt === null ? null : formatInstant(key.revokedAt),
-  last_used_at: key.lastUsedAt === null ? null : formatInstant(key.lastUsedAt),
+  expires_at: formatInstantOrNull(key.expiresAt),
+  revoked_at: formatInstantOrNull(key.revokedAt),
+  last_used_at: formatInstantOrNull(key.lastUsedAt),
 })
 
 const COLUMNS: Column<ReturnType<typeof keyJson>>[] = [

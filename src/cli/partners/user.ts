@@ -3,7 +3,7 @@
 import { Command } from 'commander'
 import type { Environment } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
-import { formatInstant } from '../../core/time.ts'
+import { formatInstant, formatInstantOrNull } from '../../core/time.ts'
 import { planJson, userJson } from '../../http/answer-json.ts'
 import type { Consent, ListedUser, Remains, UserRecord } from '../../store/store.ts'
 import { auditEntry } from '../audit-entry.ts'
@@ -132,7 +132,7 @@ const json = (row: ListedUser) => ({
   partner_slug: row.tenant.partnerSlug,
   environment: row.tenant.environment,
   ...userJson(row),
-  erased_at: row.erasedAt === null ? null : formatInstant(row.erasedAt),
+  erased_at: formatInstantOrNull(row.erasedAt),
 })
 
 const COLUMNS: Column<ReturnType<typeof json>>[] = [

@@ -35,7 +35,7 @@ import { formatBtc, formatPrice, formatUsd, type Usd } from '../../core/money.ts
 import type { Environment, Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
-import { formatInstant, type Instant, MINUTE_MS } from '../../core/time.ts'
+import { formatInstant, formatInstantOrNull, type Instant, MINUTE_MS } from '../../core/time.ts'
 import type {
   ExecutionOfOrder,
   ListedExecution,
@@ -259,14 +259,14 @@ const executionJson = (row: ListedExecution) => ({
   amount_usd: formatUsd(row.amount),
   created_at: formatInstant(row.createdAt),
   delivered_count: row.deliveredCount,
-  lease_expires_at: row.leaseExpiresAt === null ? null : formatInstant(row.leaseExpiresAt),
+  lease_expires_at: formatInstantOrNull(row.leaseExpiresAt),
   idempotency_key: idempotencyKey(row, formatInstant),
   trigger: row.firing.trigger,
 })
 
 const showJson = (row: ListedExecution, { trade, adjustments, lateFills }: Outcome) => ({
   ...executionJson(row),
-  cancelled_at: row.cancelledAt === null ? null : formatInstant(row.cancelledAt),
+  cancelled_at: formatInstantOrNull(row.cancelledAt),
   cancel_reason: row.cancelReason,
   slot: row.firing.slot,
   units: row.firing.units,
@@ -335,14 +335,14 @@ const reportJson = (report: Report) =>
     execution_price: isFill(report) ? formatPrice(report.executionPrice) : null,
     partner_fee_usd: isFill(report) && report.partnerFee !== null ? formatUsd(report.partnerFee) : null,
     failure_reason: isFill(report) ? null : report.failureReason,
-    executed_at: report.executedAt === null ? null : formatInstant(report.executedAt),
+    executed_at: formatInstantOrNull(report.executedAt),
   }) satisfies Record<ReportColumn, string | null>
 
 export function tradeJson(trade: Trade) {
   const executedAt = executedAtOf(trade)
   return {
     ...reportJson(trade.report),
-    executed_at: executedAt === null ? null : formatInstant(executedAt),
+    executed_at: formatInstantOrNull(executedAt),
     recorded_at: formatInstant(trade.recordedAt),
   }
 }
@@ -355,9 +355,9 @@ const lateFillPartsJson = (late: LateFill) => {
     reported_status: status,
     ...report,
     received_at: formatInstant(late.receivedAt),
-    accepted_at: late.acceptedAt === null ? null : formatInstant(late.acceptedAt),
+    accepted_at: formatInstantOrNull(late.acceptedAt),
     reason: late.reason,
-    decided_at: late.decidedAt === null ? null : formatInstant(late.decidedAt),
+    decided_at: formatInstantOrNull(late.decidedAt),
     decision_reason: late.decisionReason,
   }
 }
@@ -379,9 +379,9 @@ const lateFillJson = (row: ListedLateFill) => {
     reported_status: status,
     ...report,
     received_at: formatInstant(row.receivedAt),
-    accepted_at: row.acceptedAt === null ? null : formatInstant(row.acceptedAt),
+    accepted_at: formatInstantOrNull(row.acceptedAt),
     reason: row.reason,
-    decided_at: row.decidedAt === null ? null : formatInstant(row.decidedAt),
+    decided_at: formatInstantOrNull(row.decidedAt),
     unkept_reports: row.unkept,
     decision_reason: row.decisionReason,
   }

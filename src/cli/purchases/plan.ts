@@ -6,7 +6,7 @@ import { formatPrice, formatUsd, ZERO_USD } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
-import { formatInstant } from '../../core/time.ts'
+import { formatInstant, formatInstantOrNull } from '../../core/time.ts'
 import { awaitedPrice, type Schedule, type Window } from '../../core/window.ts'
 import { planJson, windowJson } from '../../http/answer-json.ts'
 import type { AuditEntry, ListedPlan, PlanAhead, Store, TenantFilter } from '../../store/store.ts'
@@ -114,7 +114,7 @@ function scheduleJson(schedule: Schedule) {
     slot: schedule.slot < 0 ? null : schedule.slot,
     reference_usd: schedule.reference && formatPrice(schedule.reference.price),
     reservation_price_usd: awaited && formatPrice(awaited),
-    clock_at: schedule.clockAt === null ? null : formatInstant(schedule.clockAt),
+    clock_at: formatInstantOrNull(schedule.clockAt),
     min_tranche_usd: formatUsd(schedule.floor),
   }
 }

@@ -15,7 +15,15 @@ import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import { lostInWords, RESUME, restoredInWords } from '../../core/standstill.ts'
 import { counted, cut, grouped, spellFree } from '../../core/text.ts'
-import { DAY_MS, formatInstant, type Instant, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
+import {
+  DAY_MS,
+  formatInstant,
+  formatInstantOrNull,
+  type Instant,
+  plus,
+  SECOND_MS,
+  spellSpan,
+} from '../../core/time.ts'
 import type { Backlog, Stock } from '../../store/monitoring.ts'
 import type { Sandbox } from '../../store/store.ts'
 import { commandLine } from '../command-line.ts'
@@ -51,7 +59,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
   const { scheduler, partners, unspent, price, feed, disk } = vitals
   return {
     at: formatInstant(at),
-    last_tick_at: scheduler.lastFinishedAt && formatInstant(scheduler.lastFinishedAt),
+    last_tick_at: formatInstantOrNull(scheduler.lastFinishedAt),
     last_tick_age_seconds: secondsSince(scheduler.lastFinishedAt, at),
     stands_still: stillJson(cli, vitals),
     scheduler: schedulerJson(scheduler, at),
@@ -181,8 +189,8 @@ const resultJson = ({ job, host, at, ok, wellAt, endsAt, message }: JobResult) =
   host: host || null,
   at: formatInstant(at),
   ok,
-  well_at: wellAt && formatInstant(wellAt),
-  ends_at: endsAt && formatInstant(endsAt),
+  well_at: formatInstantOrNull(wellAt),
+  ends_at: formatInstantOrNull(endsAt),
   message,
 })
 
@@ -232,8 +240,8 @@ const partnerJson = (
 ) => ({
   partner_slug: tenant.partnerSlug,
   held,
-  last_poll_at: polledAt && formatInstant(polledAt),
-  last_confirm_at: confirmedAt && formatInstant(confirmedAt),
+  last_poll_at: formatInstantOrNull(polledAt),
+  last_confirm_at: formatInstantOrNull(confirmedAt),
   due_backlog: due,
   oldest_due_age_seconds: secondsSince(oldestDueAt, now),
   orders_24h: {
