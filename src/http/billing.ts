@@ -9,12 +9,12 @@ import { earlier, type Instant, MONTH_PATTERN } from '../core/time.ts'
 import type { LinePlace } from '../store/store.ts'
 import { monthlyAnswer, monthlyUsersAnswer, tradeAnswer, tradesAnswer } from './answer-schemas.ts'
 import {
+  type Cursors,
   describe,
   FieldError,
   field,
   ofItsMonth,
   PAGE_DEFAULT,
-  type Places,
   pageFields,
   pageOf,
   wrap,
@@ -32,7 +32,7 @@ const month = field({ type: 'string', ...MONTH_TEXT }, (input) => {
 /** Where a listing continues: the end of the period that it covers, and the last user of the previous page. */
 type Place = { end: Instant; after: string }
 
-const userPlaces: Places<Place> = {
+const userCursors: Cursors<Place> = {
   write: ({ end, after }) => `user ${end} ${after}`,
   read: (text) => {
     const [, end, after] = /^user (-?\d{1,15}) (.+)$/s.exec(text) ?? []
@@ -61,7 +61,7 @@ export const getMonthlyUsers = route({
   query: z
     .object({
       month: month.meta(MONTH),
-      ...pageFields('users', userPlaces, 'dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'),
+      ...pageFields('users', userCursors, 'dXNlciAxNzY5OTA0MDAwMDAwIHVzZXItMQ'),
     })
     .superRefine(ofItsMonth<Place>(({ end }, month) => end > month.start && end <= month.end)),
   answer: monthlyUsersAnswer,
@@ -83,7 +83,7 @@ export const getMonthlyUsers = route({
       month: query.month.month,
       users: page.map(userLineJson),
       totals,
-      next_cursor: hasMore ? wrap(userPlaces.write({ end, after: last.partnerUserId })) : null,
+      next_cursor: hasMore ? wrap(userCursors.write({ end, after: last.partnerUserId })) : null,
     }
   },
 })
@@ -106,7 +106,7 @@ function firstAfter(users: readonly { partnerUserId: string }[], id: string): nu
 
 // Trades over HTTP: what was recorded in a month, confirmations and adjustments, in the order they were recorded.
 
-const tradePlaces: Places<LinePlace> = {
+const tradeCursors: Cursors<LinePlace> = {
   write: ({ recordedAt, executionId, number }) => `${recordedAt} ${executionId} ${number}`,
   read: (text) => {
     const [, at, executionId = '', number] = /^(-?\d{1,15}) (exec_[0-9a-f]{32}) (\d{1,15})$/.exec(text) ?? []
@@ -124,7 +124,7 @@ export const getTrades = route({
       month: month.meta(MONTH),
       ...pageFields(
         'trades',
-        tradePlaces,
+        tradeCursors,
         'MTc2NzYwMDAwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3YzhkIDA',
       ),
     })
@@ -138,7 +138,7 @@ export const getTrades = route({
       const page = { after: query.cursor ?? null, limit: size + 1 }
       return { period, lines: await store.readTenantLines(tenant, period, page) }
     })
-    const { page, next_cursor } = pageOf(lines, size, tradePlaces.write)
+    const { page, next_cursor } = pageOf(lines, size, tradeCursors.write)
     return {
       partner_slug: tenant.partnerSlug,
       environment: tenant.environment,

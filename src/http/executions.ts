@@ -25,13 +25,13 @@ import type { ExecutionPlace } from '../store/store.ts'
 import { dueJson, executionJson } from './answer-json.ts'
 import { type ConfirmedJson, confirmedAnswer, duePageAnswer, executionsAnswer } from './answer-schemas.ts'
 import {
+  type Cursors,
   datetime,
   decimal,
   describe,
   id,
   oneOf,
   PAGE_DEFAULT,
-  type Places,
   pageFields,
   pageOf,
   remark,
@@ -39,7 +39,7 @@ import {
 import { type CallStore, route } from './route.ts'
 
 /** Where a list of executions continues. */
-const places: Places<ExecutionPlace> = {
+const cursors: Cursors<ExecutionPlace> = {
   write: ({ createdAt, executionId }) => `${createdAt} ${executionId}`,
   read: (text) => {
     const [, at, executionId = ''] = /^(-?\d{1,15}) (exec_[0-9a-f]{32})$/.exec(text) ?? []
@@ -57,7 +57,7 @@ export const getExecutions = route({
       .optional(),
     ...pageFields(
       'executions',
-      places,
+      cursors,
       'MTc2NzU3MTIwMDAwMCBleGVjXzAxOWI4YjlhMmMwMDdhMWI5YzJkM2U0ZjVhNmI3Yzhk',
       '; since need not be sent with it',
     ),
@@ -67,7 +67,7 @@ export const getExecutions = route({
     const begin = since === undefined ? BEGINNING : { createdAt: since, executionId: '' }
     const after = cursor && cursor.createdAt >= begin.createdAt ? cursor : begin
     const { executions, now } = await store.readExecutions(tenant, { after, limit: size + 1 })
-    const { page, next_cursor } = pageOf(executions, size, places.write)
+    const { page, next_cursor } = pageOf(executions, size, cursors.write)
     return {
       partner_slug: tenant.partnerSlug,
       environment: tenant.environment,

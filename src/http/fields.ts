@@ -270,13 +270,13 @@ const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) 
 })
 
 /**
- * A place in a list as text, and back; null for text that is not such a place. No two lists write a place in the same
- * way.
+ * The cursors of a list: a place in it as text, and back; null for text that is not such a place. No two lists write a
+ * place in the same way.
  */
-export type Places<T> = { write: (place: T) => string; read: (text: string) => T | null }
+export type Cursors<T> = { write: (place: T) => string; read: (text: string) => T | null }
 
-/** Places that are ids: with the mark of their list, because an id can look like any other place. */
-export const idPlaces = (mark: string): Places<string> => ({
+/** Those of a list whose places are ids: with its mark, because an id can look like any other place. */
+export const idCursors = (mark: string): Cursors<string> => ({
   write: (id) => `${mark} ${id}`,
   read: (text) =>
     text.startsWith(`${mark} `) && text.length > mark.length + 1 ? text.slice(mark.length + 1) : null,
@@ -285,7 +285,7 @@ export const idPlaces = (mark: string): Places<string> => ({
 /** A cursor is a place, encoded so that no client depends on its parts. */
 export const wrap = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
 
-const cursor = <T>({ read, write }: Places<T>) =>
+const cursor = <T>({ read, write }: Cursors<T>) =>
   field({ type: 'string', ...CURSOR }, (input): T | FieldError => {
     const text =
       typeof input === 'string' && input.length <= CURSOR_MAX
@@ -296,9 +296,9 @@ const cursor = <T>({ read, write }: Places<T>) =>
   })
 
 /** How a query asks for a page of a list. `more` ends the sentence about the cursor. */
-export const pageFields = <T>(noun: string, places: Places<T>, sample: string, more = '') => ({
+export const pageFields = <T>(noun: string, cursors: Cursors<T>, sample: string, more = '') => ({
   limit: limit.meta(describe(`The ${noun} of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
-  cursor: cursor(places)
+  cursor: cursor(cursors)
     .meta(describe(`The next_cursor of the page before${more}.`, sample))
     .optional(),
 })

@@ -21,7 +21,7 @@ import {
   decimal,
   describe,
   id,
-  idPlaces,
+  idCursors,
   oneOf,
   PAGE_DEFAULT,
   pageFields,
@@ -86,17 +86,17 @@ export const postPlan = route({
   },
 })
 
-const places = idPlaces('plan')
+const cursors = idCursors('plan')
 
 export const getPlans = route({
   method: 'GET',
   path: '/partner/v1/plans',
-  query: z.object(pageFields('plans', places, 'cGxhbiBwbGFuLTE')),
+  query: z.object(pageFields('plans', cursors, 'cGxhbiBwbGFuLTE')),
   answer: plansAnswer,
   handle: async ({ store, tenant, query }) => {
     const size = query.limit ?? PAGE_DEFAULT
     const plans = await store.readPlans(tenant, { after: query.cursor ?? null, limit: size + 1 })
-    const { page, next_cursor } = pageOf(plans, size, (last) => places.write(last.partnerPlanId))
+    const { page, next_cursor } = pageOf(plans, size, (last) => cursors.write(last.partnerPlanId))
     return {
       partner_slug: tenant.partnerSlug,
       environment: tenant.environment,

@@ -10,7 +10,7 @@ import {
   bool,
   datetime,
   describe,
-  idPlaces,
+  idCursors,
   oneOf,
   PAGE_DEFAULT,
   pageFields,
@@ -77,17 +77,17 @@ export const patchUser = route({
   },
 })
 
-const places = idPlaces('linked')
+const cursors = idCursors('linked')
 
 export const getUsers = route({
   method: 'GET',
   path: '/partner/v1/users',
-  query: z.object(pageFields('users', places, 'bGlua2VkIHVzZXItMQ')),
+  query: z.object(pageFields('users', cursors, 'bGlua2VkIHVzZXItMQ')),
   answer: usersAnswer,
   handle: async ({ store, tenant, query }) => {
     const size = query.limit ?? PAGE_DEFAULT
     const users = await store.readUsers(tenant, { after: query.cursor ?? null, limit: size + 1 })
-    const { page, next_cursor } = pageOf(users, size, (last) => places.write(last.partnerUserId))
+    const { page, next_cursor } = pageOf(users, size, (last) => cursors.write(last.partnerUserId))
     return {
       partner_slug: tenant.partnerSlug,
       environment: tenant.environment,
