@@ -185,7 +185,7 @@ export const postConfirm = route({
   fields: Object.keys(reportFields),
   answer: confirmedAnswer,
   handle: async ({ store, tenant, params, body: report }) => {
-    const executionId = params.execution_id ?? ''
+    const executionId = params.execution_id
     const ids = { executionId, partnerOrderId: report.partnerOrderId }
     const confirmation = await store
       .confirmExecution(tenant, ids, (facts, now) => confirm(facts, report, now))

@@ -111,7 +111,7 @@ export const getPlan = route({
   path: '/partner/v1/plans/:partner_plan_id',
   answer: planStateAnswer,
   handle: async ({ store, tenant, params }) => {
-    const plan = await store.readPlan(tenant, params.partner_plan_id ?? '')
+    const plan = await store.readPlan(tenant, params.partner_plan_id)
     if (!plan) throw notFound('plan')
     return planStateJson(plan)
   },

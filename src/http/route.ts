@@ -57,14 +57,14 @@ export type Services = {
   listings: Listings
 }
 
-export type Call<B, Q = unknown> = Services & {
+export type Call<B, Q = unknown, P extends string = string> = Services & {
   caller: KeyFacts
   /** The tenant of the call, with its key, which a write checks again. */
   tenant: Caller
   body: B
   query: Q
   /** Path parameters, decoded. */
-  params: Record<string, string>
+  params: Record<P, string>
   /** Runs a long read after the tenant's earlier ones. */
   alone: <T>(work: () => Promise<T>) => Promise<T>
   /** Runs what waits for somebody else, unless the tenant has such work under way. */
@@ -72,6 +72,13 @@ export type Call<B, Q = unknown> = Services & {
   /** Adds a header to the answer. */
   setHeader: (name: string, value: string) => void
 }
+
+/** The names of the parameters of a path, as its route writes them: `:partner_user_id`. */
+type ParametersOf<Path extends string> = Path extends `${string}/:${infer Name}/${infer Rest}`
+  ? Name | ParametersOf<`/${Rest}`>
+  : Path extends `${string}/:${infer Name}`
+    ? Name
+    : never
 
 export type Route = {
   method: string
@@ -96,9 +103,9 @@ export type Route = {
   handle: (call: Call<never, never>) => Promise<unknown>
 }
 
-type RouteOptions<B extends z.ZodType, Q extends z.ZodType, A extends z.ZodType> = {
+type RouteOptions<P extends string, B extends z.ZodType, Q extends z.ZodType, A extends z.ZodType> = {
   method: string
-  path: string
+  path: P
   body?: B
   /** The members of a body whose schema is not an object, because it depends on one of them. */
   fields?: readonly string[]
@@ -107,15 +114,16 @@ type RouteOptions<B extends z.ZodType, Q extends z.ZodType, A extends z.ZodType>
   keys?: 'test'
   answer: A
   isLight?: true
-  handle: (call: Call<z.output<B>, z.output<Q>>) => Promise<z.output<A>>
+  handle: (call: Call<z.output<B>, z.output<Q>, ParametersOf<P>>) => Promise<z.output<A>>
 }
 
 export const route = <
+  P extends string,
   A extends z.ZodType,
   B extends z.ZodType = z.ZodNever,
   Q extends z.ZodType = z.ZodNever,
 >(
-  options: RouteOptions<B, Q, A>,
+  options: RouteOptions<P, B, Q, A>,
 ): Route => ({
   ...options,
   body: options.body ?? null,

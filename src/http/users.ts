@@ -68,7 +68,7 @@ export const patchUser = route({
   body: userPatch,
   answer: userChangedAnswer,
   handle: async ({ store, tenant, params, body }) => {
-    const changed = await store.changeUser(tenant, params.partner_user_id ?? '', (current, now) =>
+    const changed = await store.changeUser(tenant, params.partner_user_id, (current, now) =>
       setUserStatus(current, body.status, now),
     )
     const user = userJson(changed.user)
@@ -102,7 +102,7 @@ export const getUser = route({
   path: '/partner/v1/users/:partner_user_id',
   answer: userStateAnswer,
   handle: async ({ store, tenant, params }) => {
-    const user = await store.readUser(tenant, params.partner_user_id ?? '')
+    const user = await store.readUser(tenant, params.partner_user_id)
     if (!user) throw notFound('partnerUser')
     return { ...userJson(user), consents: user.consents.map(consentJson) }
   },
