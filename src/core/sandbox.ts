@@ -43,7 +43,7 @@ export function refuseTooFar({ offsetMs }: { offsetMs: number }, byMs: number): 
   )
 }
 
-export const asleep = (partnerPlanId: string): Problem =>
+export const planFiresNothing = (partnerPlanId: string): Problem =>
   new Problem(
     'sandbox_refused',
     `Plan ${partnerPlanId} fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.`,
@@ -55,7 +55,7 @@ export const tooMuchToWipe = (partnerSlug: string): Problem =>
     `This environment has grown too large to be wiped by a call: ask the operator for \`tranche sandbox reset ${partnerSlug}\`.`,
   )
 
-export const notToWipe = (): Problem =>
+export const liveIsNeverWiped = (): Problem =>
   new Problem('sandbox_refused', 'Only a test environment can be wiped.')
 
 export const advanceUnderWay = (): Problem =>

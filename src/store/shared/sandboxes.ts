@@ -4,8 +4,8 @@ import type { Caller, Tenant } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
 import {
   advanceUnderWay,
-  asleep,
-  notToWipe,
+  liveIsNeverWiped,
+  planFiresNothing,
   refuseLive,
   refuseTooFar,
   tooMuchToWipe,
@@ -180,7 +180,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
           const page = { planIds: [Number(plan.plan_id)], decisions }
           const { fired } = yield* own.runPage(tx, page, { real, of: () => now })
           const [first] = fired
-          if (!first) throw asleep(partnerPlanId)
+          if (!first) throw planFiresNothing(partnerPlanId)
           const wakeUpId = yield* noteWork(tx, entry, real)
           yield* own.writeWakeUps(tx, wakeUpId, fired, real)
           return { fired: first, wakeUpId }
@@ -350,7 +350,7 @@ function* wipe(
   { real, also }: { real: Instant; also: readonly WipedRows[] },
 ): Steps<Wiped> {
   const tenant = whose.tenantId
-  if ((yield* tx.run(MARK, { tenant, resetting: 1 })) !== 1) throw notToWipe()
+  if ((yield* tx.run(MARK, { tenant, resetting: 1 })) !== 1) throw liveIsNeverWiped()
   // Of its reports of executions that are not known, none is left to decide on.
   yield* countNoUnknown(tx, whose)
   for (const statement of KEEP_USED_STARTS) yield* tx.run(statement, { tenant, real })
