@@ -24,7 +24,7 @@ import {
   browserFiles,
   findBrowserFile,
   findDeployed,
-  findPages,
+  findPageFiles,
   HASHES_ASSET,
   PAGES_ASSET,
   VIEWER,
@@ -70,7 +70,7 @@ try {
 function embed({ main, others }: Bundle, { node, addon, isForeign }: Target): string {
   const executable = join(scratch, 'executable')
   const pages = join(scratch, PAGES_ASSET)
-  writeFileSync(pages, brotliCompressSync(JSON.stringify(findPages(ROOT)), { params: PACKED }))
+  writeFileSync(pages, brotliCompressSync(JSON.stringify(findPageFiles(ROOT)), { params: PACKED }))
   const texts = [...globSync('sql/**/*.sql', { cwd: ROOT }), ...findDeployed(ROOT)].sort()
   const files: Record<string, string> = {
     ...Object.fromEntries(texts.map((name) => [name, join(ROOT, name)])),

@@ -51,12 +51,12 @@ export const PAGES_ASSET = 'pages.json.br'
 /** The pages as Markdown and the programs unchanged, by their paths in the source. */
 export function readPages(): Record<string, string> {
   const packed = embedded(PAGES_ASSET)
-  if (!packed) return findPages(join(import.meta.dirname, '..'))
+  if (!packed) return findPageFiles(join(import.meta.dirname, '..'))
   return JSON.parse(String(brotliDecompressSync(packed.bytes))) as Record<string, string>
 }
 
-/** The pages of the checkout in `root`; the executable is built from these. */
-export function findPages(root: string): Record<string, string> {
+/** The same of the checkout in `root`; the executable is built from these. */
+export function findPageFiles(root: string): Record<string, string> {
   const paths = globSync(PAGES, { cwd: root }).map((path) => path.replaceAll('\\', '/'))
   return Object.fromEntries(paths.sort().map((path) => [path, readFileSync(join(root, path), 'utf8')]))
 }

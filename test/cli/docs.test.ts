@@ -4,12 +4,12 @@ import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
-import { findExamples, findPages, linkOf } from '../../src/cli/reference/guides.ts'
+import { findExamples, findGuides, linkOf } from '../../src/cli/reference/guides.ts'
 import { anchors, blocksOf, findTopic, plainText, screenText } from '../../src/cli/reference/markdown.ts'
 import { runHere } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const PAGES = findPages()
+const PAGES = findGuides()
 const GUIDES = globSync('docs/*.md', { cwd: ROOT }).map((file) => basename(file, '.md'))
 const as = (_: string, text: string): string => text
 

@@ -11,7 +11,7 @@ import { deployedNames, readDeployed, VERSION } from '../../resources.ts'
 import type { Cli } from '../context.ts'
 import { HELP_COLUMNS } from '../help.ts'
 import { createPaint, note, print, renderFields, page as throughPager } from '../terminal.ts'
-import { findExamples, findPages, isGuide, isListed, sampleFiles, topicNames } from './guides.ts'
+import { findExamples, findGuides, isGuide, isListed, sampleFiles, topicNames } from './guides.ts'
 
 export function docsCommand(cli: Cli, program: Command): Command {
   const topic = new Argument('[topic]', 'its name, or the beginning of it; with #SECTION, a part of it')
@@ -44,7 +44,7 @@ export function docsCommand(cli: Cli, program: Command): Command {
 type Options = { pager: string; man?: string; examples?: string; deploy?: string; force?: boolean }
 
 function list(cli: Cli): void {
-  const topics = findPages()
+  const topics = findGuides()
     .filter(isListed)
     .map(({ topic, title }) => ({ topic, title }))
   print(cli, topics, () => renderFields(Object.fromEntries(topics.map(({ topic, title }) => [topic, title]))))
@@ -53,7 +53,7 @@ function list(cli: Cli): void {
 
 /** As it is for a file or a program; for a person at a terminal, laid out and page by page. */
 async function show(cli: Cli, asked: string, pager: string): Promise<void> {
-  const pages = [...findPages(), ...findExamples()]
+  const pages = [...findGuides(), ...findExamples()]
   const { findTopic } = await import('./markdown.ts')
   const page = findTopic(pages, asked)
   const { topic, title, text } = page
@@ -67,7 +67,7 @@ async function show(cli: Cli, asked: string, pager: string): Promise<void> {
 
 async function writeManPages(cli: Cli, program: Command, folder: string): Promise<void> {
   const { manPages } = await import('./man-pages.ts')
-  const files = manPages(program, findPages()).map(({ name, section, text }) => {
+  const files = manPages(program, findGuides()).map(({ name, section, text }) => {
     const file = join(folder, `man${section}`, `${name}.${section}`)
     // An existing page is replaced, not written into: it may be a link to something that root must not lose.
     writeNew(file, text, { replace: true })

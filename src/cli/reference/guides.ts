@@ -14,8 +14,8 @@ export type Page = {
   text: string
 }
 
-/** All pages, by topic. */
-export function findPages(): Page[] {
+/** All pages that are written for reading, by topic. */
+export function findGuides(): Page[] {
   const pages = filesWhere(isMarkdown).map(([path, text]) => {
     return { topic: topicOf(path), path, title: titleOf(text), text }
   })
@@ -52,7 +52,7 @@ export const isGuide = ({ path }: Page): boolean => isMarkdown(path)
 export const isListed = ({ topic }: Page): boolean => !topic.includes('/')
 
 export const topicNames = (): string[] =>
-  findPages()
+  findGuides()
     .filter(isListed)
     .map(({ topic }) => topic)
 
@@ -65,8 +65,8 @@ export function pageNamed(pages: readonly Page[], name: string): Page {
   const [only] = begun
   if (only && begun.length === 1) return only
   const names = (begun.length > 0 ? begun : pages.filter(isListed)).map(({ topic }) => topic).join(', ')
-  const problem = begun.length > 0 ? 'may be any of' : 'is not a topic; the topics are'
-  throw new Problem('usage', `${quoted(name)} ${problem} ${names}.`)
+  const what = begun.length > 0 ? 'may be any of' : 'is not a topic; the topics are'
+  throw new Problem('usage', `${quoted(name)} ${what} ${names}.`)
 }
 
 /** Where a link leads: to a section of the same page, to an address, to a topic, or to a file of the source. */
@@ -90,4 +90,4 @@ const topicOf = (path: string): string =>
     .toLowerCase()
 
 /** The title of a page: its first heading, which has no marks. */
-const titleOf = (page: string): string => /^# (.*)$/m.exec(page)?.[1] ?? ''
+const titleOf = (text: string): string => /^# (.*)$/m.exec(text)?.[1] ?? ''
