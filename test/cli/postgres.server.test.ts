@@ -80,7 +80,7 @@ test('the password may be in ~/.pgpass or PGPASSWORD, and only there', async (t)
   writeFileSync(join(cwd, '.pgpass'), `127.0.0.1:${port}:app:app:${PASSWORD}\n`, { mode: 0o600 })
   const { code, err } = await list(home)
   // Not a word of a deprecation beside the empty list.
-  assert.deepEqual([code, err], [0, 'No executions.\n'])
+  assert.deepEqual([code, err], [0, 'No partners.\n'])
 })
 
 test('what is not a port is named as the mistake, also in a variable', async (t) => {
