@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto'
 import { REPORTS } from './billing/columns.ts'
-import { textOf } from './billing/export.ts'
+import { exportText } from './billing/export.ts'
 import { periodOf } from './core/month.ts'
 import type { Partner } from './core/partner.ts'
 import { Problem } from './core/problem.ts'
@@ -239,7 +239,7 @@ async function compareExports({ source, target }: Sides<Store>, months: readonly
         const periods = [{ ...periodOf(month), final: true }]
         const hash = createHash('sha256')
         const reading = { store, periods, filter: { slug: null, environment: null } }
-        for await (const { text } of textOf(reading, { report, format: 'csv' })) hash.update(text)
+        for await (const { text } of exportText(reading, { report, format: 'csv' })) hash.update(text)
         return hash.digest('hex')
       }
     }

@@ -150,7 +150,10 @@ export type Reading = { store: ExportScope['store']; periods: readonly FixedPeri
 const CHUNK_CHARS = 64 * 1024
 
 /** An export as text, in pieces: month after month under one header, and a last row of totals if asked for. */
-export async function* textOf(reading: Reading, form: Form): AsyncGenerator<{ text: string; rows: number }> {
+export async function* exportText(
+  reading: Reading,
+  form: Form,
+): AsyncGenerator<{ text: string; rows: number }> {
   const columns = writtenAs(EXPORTS[form.report].columns, form.texts)
   const json = form.format === 'json'
   let text = (form.bom ? BOM : '') + (json ? '[' : csvHeader(columns))

@@ -21,7 +21,7 @@ import { Problem } from '../core/problem.ts'
 import { grouped } from '../core/text.ts'
 import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
 import type { AdjustmentLine, ExecutionStore } from '../store/store.ts'
-import { adjustmentLineJson, adjustmentPages, type ExportScope, textOf } from './export.ts'
+import { adjustmentLineJson, adjustmentPages, type ExportScope, exportText } from './export.ts'
 import { bill } from './statement.ts'
 
 /**
@@ -71,7 +71,7 @@ async function sumAdjustments(scope: OrdersScope): Promise<Invoice['adjusted']> 
 async function evidenceOf({ store, period, filter }: ExportScope, slug: string): Promise<Evidence> {
   const hash = createHash('sha256')
   let rows = 0
-  for await (const text of textOf(
+  for await (const text of exportText(
     { store, periods: [period], filter },
     { report: 'trades', format: 'csv' },
   )) {
@@ -86,7 +86,11 @@ async function evidenceOf({ store, period, filter }: ExportScope, slug: string):
 }
 
 /** The invoice as a page, in pieces. */
-export async function* pageOf(scope: OrdersScope, invoice: Invoice, layout: Layout): AsyncGenerator<string> {
+export async function* invoiceText(
+  scope: OrdersScope,
+  invoice: Invoice,
+  layout: Layout,
+): AsyncGenerator<string> {
   const words = wordsOf(invoice)
   const hasAdjustments = invoice.adjusted.count > 0
   yield layout.head(words, hasAdjustments)
@@ -424,7 +428,7 @@ const partyLines = ({ name, address, taxId }: Party): string[] => [
 
 const adjustmentCells = ({ adjustment, original, changed, executionId }: OrderLine): AdjustmentCells => [
   utcDate(adjustment.recordedAt),
-  `${ordersOf(changed, original)}: from ${inWords(changed.before)} to ${inWords(changed.after)} (${executionId})`,
+  `${ordersOf(changed, original)}: from ${amountsInWords(changed.before)} to ${amountsInWords(changed.after)} (${executionId})`,
   adjustment.reason,
   printUsd(printedChange(changed)),
   formatBtc(adjustment.btc),
@@ -443,7 +447,7 @@ function ordersOf({ orders, isFurther }: AdjustedOrders, { recordedAt, report }:
   return `Order ${first}, confirmed ${utcDate(recordedAt)}${outcome}`
 }
 
-const inWords = ({ usd, btc }: Amounts): string =>
+const amountsInWords = ({ usd, btc }: Amounts): string =>
   usd === 0n && btc === 0n ? 'nothing' : `${inCents(usd)} USD for ${formatBtc(btc)} BTC`
 
 // What was issued: an invoice keeps what it takes from the settings, and so does a credit note that corrects it.

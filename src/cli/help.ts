@@ -281,11 +281,11 @@ export function addExamples(program: Command): void {
   everyCommand(program, (command, path) => {
     const help = helpOf(path)
     // Made only when it is asked for, so that a normal start takes no time for it.
-    if (help) command.addHelpText('after', ({ error }) => textOf(help, command, error))
+    if (help) command.addHelpText('after', ({ error }) => helpText(help, command, error))
   })
 }
 
-function textOf({ examples, exits }: Help, command: Command, error: boolean): string {
+function helpText({ examples, exits }: Help, command: Command, error: boolean): string {
   const title = examples.length === 1 ? 'Example:' : 'Examples:'
   const lines = ['', title, ...examples.map((example) => `  $ tranche ${example}`)]
   if (exits !== undefined) {

@@ -116,7 +116,7 @@ export async function layTable<T>(columns: Column<T>[]): Promise<(rows: T[]) => 
     return table.toString().trimEnd()
   }
   return (rows) => {
-    for (const row of rows) lines.push(columns.map((column) => shown(column.of(row))))
+    for (const row of rows) lines.push(columns.map((column) => valueText(column.of(row))))
     for (const cells of lines)
       for (const [i, text] of cells.entries()) colWidths[i] = Math.max(colWidths[i] ?? 1, columnsOf(text))
     const text = lines.map(layOut).join('\n')
@@ -147,7 +147,7 @@ const PLAIN = {
   style: { 'padding-left': 0, 'padding-right': 0, head: [], border: [] },
 }
 
-const shown = (value: Value | undefined): string => {
+const valueText = (value: Value | undefined): string => {
   if (value === null || value === undefined) return '-'
   return typeof value === 'boolean' ? (value ? 'yes' : 'no') : visibleCell(String(value))
 }
@@ -156,7 +156,7 @@ const shown = (value: Value | undefined): string => {
 export function renderFields(fields: Record<string, Value | undefined>): string {
   const width = Math.max(...Object.keys(fields).map((name) => name.length))
   return Object.entries(fields)
-    .map(([name, value]) => `${name.padEnd(width)}  ${shown(value)}`)
+    .map(([name, value]) => `${name.padEnd(width)}  ${valueText(value)}`)
     .join('\n')
 }
 

@@ -37,14 +37,14 @@ const wasSet = ({ clockAt, witness }: Dispute, clock: Instant): boolean =>
   clockAt > witness.at ? clock < clockAt : clock >= plus(witness.at, -CLOCK_DIFFERENCE_MAX_MS)
 
 /** Both times, as part of a sentence. */
-export const inWords = ({ clockAt, witness }: Dispute): string =>
+export const disputeInWords = ({ clockAt, witness }: Dispute): string =>
   `this machine shows ${formatInstant(clockAt)} and ${witness.source} ${formatInstant(witness.at)}, ` +
   `${spellSpan(Math.abs(clockAt - witness.at))} ${clockAt > witness.at ? 'earlier' : 'later'}`
 
 export const clockDisputed = (dispute: Dispute): Problem =>
   new Problem(
     'clock_disputed',
-    `The clock is in doubt: ${inWords(dispute)}. Nothing fires and no window rolls until they agree.`,
+    `The clock is in doubt: ${disputeInWords(dispute)}. Nothing fires and no window rolls until they agree.`,
   )
 
 // Whether the scheduler is late: the one rule behind readiness, `check`, `status`, the metric and the alert.

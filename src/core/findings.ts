@@ -1,7 +1,13 @@
 // Findings: what an operator should look after. Each is one pure rule, from the vitals to a code, a message and the
 // next command. `check`, `status`, its live screen, the metrics and the alert rules all use these.
 
-import { type Dispute, inWords, latenessInWords, type SchedulerFacts, schedulerLateness } from './clock.ts'
+import {
+  type Dispute,
+  disputeInWords,
+  latenessInWords,
+  type SchedulerFacts,
+  schedulerLateness,
+} from './clock.ts'
 import type { ExecutionId } from './execution.ts'
 import { formatUsd, type Price, type Usd } from './money.ts'
 import { ofTenant, type PartnerStatus, showPlan, type Tenant, tenantName } from './partner.ts'
@@ -242,7 +248,7 @@ function ticksStopped({ scheduler }: Vitals, now: Instant): Vital | null {
 
 function clockDisputed({ dispute }: Vitals): Vital | null {
   if (dispute === null) return null
-  const message = `at the last tick ${inWords(dispute)}; nothing fires and no window rolls until they agree`
+  const message = `at the last tick ${disputeInWords(dispute)}; nothing fires and no window rolls until they agree`
   return { kind: 'clock_disputed', subject: 'clock', message, next: ['timedatectl', 'status'] }
 }
 

@@ -93,16 +93,16 @@ export const decimal = <T extends bigint>(read: (text: string) => T, bounds: Dec
     }
     const value = read(input)
     if (above !== undefined && value <= above) {
-      return new FieldError('greater_than', `Input should be greater than ${shown(above, placesMax)}`)
+      return new FieldError('greater_than', `Input should be greater than ${boundText(above, placesMax)}`)
     }
     if (atLeast !== undefined && value < atLeast) {
-      const least = shown(atLeast, placesMax)
+      const least = boundText(atLeast, placesMax)
       return new FieldError('greater_than_equal', `Input should be greater than or equal to ${least}`)
     }
     if (atMost !== undefined && value > atMost) {
       return new FieldError(
         'less_than_equal',
-        `Input should be less than or equal to ${shown(atMost, placesMax)}`,
+        `Input should be less than or equal to ${boundText(atMost, placesMax)}`,
       )
     }
     return value
@@ -111,7 +111,7 @@ export const decimal = <T extends bigint>(read: (text: string) => T, bounds: Dec
 /**
  * A bound as the messages show it: with two decimals where the field takes whole cents, otherwise as a whole number.
  */
-function shown(bound: bigint, placesMax?: number): string {
+function boundText(bound: bigint, placesMax?: number): string {
   const text = formatUsd(bound as Usd)
   return placesMax === undefined ? text.replace(/\.00$/, '') : text
 }

@@ -57,11 +57,11 @@ export async function compareWith(
   }
   const file = options.against === '-' ? 'stdin' : options.against
   const reading = { file, columns: columnsOf(options), partnerSlug: slug, environment }
-  const rows = orderRows(textOf(cli, options.against), reading)
+  const rows = orderRows(fileText(cli, options.against), reading)
   const comparison = await compareOrders(store, { tenant, periods }, rows)
   const ok = ORDER_FINDINGS.every((finding) => comparison.found[finding].orders === 0)
   const whose = { tenant, months, file, final: periods.every(({ final }) => final) }
-  await show(cli, store, { ...whose, ok, comparison })
+  await showComparison(cli, store, { ...whose, ok, comparison })
   if (!ok) cli.exitWith(EXIT.found)
 }
 
@@ -77,7 +77,7 @@ function columnsOf(given: AgainstOptions): Partial<Record<keyof OrderColumns, st
 }
 
 /** A file or a pipe; `-` is stdin. Throws file_not_found, bad_file. */
-async function* textOf(cli: Cli, file: string): AsyncGenerator<string> {
+async function* fileText(cli: Cli, file: string): AsyncGenerator<string> {
   const stream = file === '-' ? cli.streams.in : createReadStream(file, { highWaterMark: 256 * 1024 })
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   try {
@@ -98,7 +98,7 @@ type Shown = {
   comparison: Comparison
 }
 
-async function show(cli: Cli, store: Store, shown: Shown): Promise<void> {
+async function showComparison(cli: Cli, store: Store, shown: Shown): Promise<void> {
   const { comparison, ok } = shown
   const { json } = cli.globals()
   if (ok && !json) print(cli, null, () => agreement(shown))
@@ -250,7 +250,7 @@ const headJson = ({ ok, tenant, months, file, final, comparison }: Shown) => {
 }
 
 const amounts = ({ usd, btc }: { usd: bigint; btc: bigint }): string => `${usdOf(usd)} USD, ${btcOf(btc)} BTC`
-const inWords = (sums: OrderSums): string => `${counted(sums.orders, 'order')}, ${amounts(sums)}`
+const sumsInWords = (sums: OrderSums): string => `${counted(sums.orders, 'order')}, ${amounts(sums)}`
 
 const titleOf = ({ tenant, months }: Shown): string => {
   const [first, last] = [months[0], months.at(-1)]
@@ -258,16 +258,16 @@ const titleOf = ({ tenant, months }: Shown): string => {
 }
 
 const agreement = (shown: Shown): string =>
-  `${titleOf(shown)} and ${shown.file} agree (${inWords(shown.comparison.ours)}).`
+  `${titleOf(shown)} and ${shown.file} agree (${sumsInWords(shown.comparison.ours)}).`
 
 function summary(shown: Shown): string {
   const { ours, theirs, found } = shown.comparison
   const kinds = ORDER_FINDINGS.filter((finding) => found[finding].orders > 0).map(
-    (finding) => `${FINDING_NAMES[finding]}: ${inWords(found[finding])}`,
+    (finding) => `${FINDING_NAMES[finding]}: ${sumsInWords(found[finding])}`,
   )
   return [
-    `${titleOf(shown)} has ${inWords(ours)}.`,
-    `${shown.file} has ${inWords(theirs)}.`,
+    `${titleOf(shown)} has ${sumsInWords(ours)}.`,
+    `${shown.file} has ${sumsInWords(theirs)}.`,
     `${kinds.join('; ')}. Ours less theirs: ${amounts({ usd: ours.usd - theirs.usd, btc: ours.btc - theirs.btc })}.`,
   ].join('\n')
 }

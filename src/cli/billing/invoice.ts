@@ -12,12 +12,12 @@ import {
   drawCredit,
   type Invoice,
   invoiceOf,
+  invoiceText,
   type Layout,
   numberOf,
   type OrdersScope,
   orderLineJson,
   orderPages,
-  pageOf,
   partiesOf,
 } from '../../billing/invoice.ts'
 import { HTML, invoiceJson, MARKDOWN } from '../../billing/invoice-layouts.ts'
@@ -195,7 +195,7 @@ const writePage = (cli: Cli, options: Printing, { scope, invoice }: Printable): 
   writeTo(
     cli,
     options,
-    options.format === 'json' ? jsonOf(scope, invoice) : pageOf(scope, invoice, LAYOUTS[options.format]),
+    options.format === 'json' ? jsonOf(scope, invoice) : invoiceText(scope, invoice, LAYOUTS[options.format]),
   )
 
 function doneJson(file: string, { invoice }: Printable) {

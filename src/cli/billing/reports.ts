@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { PARTNER_COLUMNS, type PartnerColumn, TOTAL, totalOf, withTotal } from '../../billing/columns.ts'
 import type { Row } from '../../billing/csv.ts'
-import { EXPORTS, type Form, type Reading, sumsOfPartners, textOf } from '../../billing/export.ts'
+import { EXPORTS, exportText, type Form, type Reading, sumsOfPartners } from '../../billing/export.ts'
 import { type OrderLine, orderLineJson, orderPages } from '../../billing/invoice.ts'
 import { type ReconciledMonth, reconcile } from '../../billing/reconcile.ts'
 import { bill, statementJson } from '../../billing/statement.ts'
@@ -348,7 +348,7 @@ async function textsOf(
 ): Promise<AsyncGenerator<{ text: string; rows: number }>> {
   const { format, raw, quoteText, settings = '' } = options
   if (format !== 'hledger')
-    return textOf(reading, { ...options, format, texts: raw ? 'raw' : quoteText ? 'quoted' : 'guarded' })
+    return exportText(reading, { ...options, format, texts: raw ? 'raw' : quoteText ? 'quoted' : 'guarded' })
   const [{ journalOf }, { readSettings }] = [
     await import('../../billing/journal.ts'),
     await import('./settings.ts'),

@@ -80,7 +80,7 @@ async function putBack(
   const old = database.asFile
     ? await database.asFile.restore(restoring, { now: cli.machine.clock(), force })
     : await restoreToServer(cli, database, { restoring, force })
-  show(cli, { shown, copy, carryStops }, old, outcome)
+  showRestored(cli, { shown, copy, carryStops }, old, outcome)
 }
 
 async function restoreToServer(
@@ -107,7 +107,7 @@ type Asked = { shown: string; copy: string; carryStops: boolean }
 /** More of them are in --json. */
 const SHOWN_MAX = 20
 
-function show(cli: Cli, asked: Asked, old: Replaced, { sinceCopy, mended }: Outcome): void {
+function showRestored(cli: Cli, asked: Asked, old: Replaced, { sinceCopy, mended }: Outcome): void {
   const { shown, carryStops } = asked
   const next = stepsFrom(cli, asked, sinceCopy)
   const json = {

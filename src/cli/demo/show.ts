@@ -422,8 +422,8 @@ export function nextCommands(
       what: 'As the partner: link a user who consented, give them a plan',
       command: [
         `TRANCHE_URL=${SERVICE_URL} AUTH="Authorization: Bearer $KEY"`,
-        `curl -sS "$TRANCHE_URL/partner/v1/users" -H "$AUTH" -d '${json(USER)}'`,
-        `curl -sS "$TRANCHE_URL/partner/v1/plans" -H "$AUTH" -d '${json(PLAN)}'`,
+        `curl -sS "$TRANCHE_URL/partner/v1/users" -H "$AUTH" -d '${bodyText(USER)}'`,
+        `curl -sS "$TRANCHE_URL/partner/v1/plans" -H "$AUTH" -d '${bodyText(PLAN)}'`,
       ].join('\n'),
     },
     {
@@ -434,7 +434,7 @@ export function nextCommands(
       what: 'Buy it on your venue, then report',
       command: [
         `ID=$(echo "$DUE" | grep -o 'exec_[0-9a-f]*')`,
-        `curl -sS "$TRANCHE_URL/partner/v1/executions/$ID/confirm" -H "$AUTH" -d '${json(FILL)}'`,
+        `curl -sS "$TRANCHE_URL/partner/v1/executions/$ID/confirm" -H "$AUTH" -d '${bodyText(FILL)}'`,
       ].join('\n'),
     },
     {
@@ -452,7 +452,7 @@ function crontab(program: string, db: string): string {
 }
 
 /** One member a line where they would not fit on one of a terminal's. */
-const json = (body: object): string =>
+const bodyText = (body: object): string =>
   `{\n  ${Object.entries(body)
     .map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`)
     .join(',\n  ')}}`

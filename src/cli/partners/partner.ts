@@ -45,7 +45,7 @@ export function partnerCommand(cli: Cli): Command {
       refusePartnerName(name)
       const create = async (store: Store) => {
         const audit = auditEntry(cli, 'partner.create', partnerSlug, { name })
-        await show(cli, store, await store.addPartner({ partnerSlug, name }, audit))
+        await showPartner(cli, store, await store.addPartner({ partnerSlug, name }, audit))
       }
       await cli.withStore(create, { create: true })
     })
@@ -79,7 +79,7 @@ export function partnerCommand(cli: Cli): Command {
     .description('one partner')
     .argument('<slug>')
     .action((partnerSlug: string) =>
-      cli.withStore(async (store) => show(cli, store, await partnerNamed(store, partnerSlug))),
+      cli.withStore(async (store) => showPartner(cli, store, await partnerNamed(store, partnerSlug))),
     )
 
   partner
@@ -146,7 +146,7 @@ function addSettings(cli: Cli, partner: Command): void {
           override,
           auditEntry(cli, 'partner.set-tier', partnerSlug, { tier, from: from ?? null }),
         )
-        await show(cli, store, await partnerNamed(store, partnerSlug))
+        await showPartner(cli, store, await partnerNamed(store, partnerSlug))
         note(cli, await chargedWords(store, { partnerSlug, tierName: override.tierName, begins }))
       }),
     )
@@ -239,12 +239,12 @@ const change = (cli: Cli, partnerSlug: string, { verb, detail, decide, remark }:
   cli.withStore(async (store) => {
     const audit = auditEntry(cli, `partner.${verb}`, partnerSlug, detail)
     const changed = await store.changePartner(partnerSlug, decide, audit)
-    await show(cli, store, changed)
+    await showPartner(cli, store, changed)
     const said = await remark?.(store, changed)
     if (said) note(cli, said)
   })
 
-async function show(cli: Cli, store: Store, partner: Partner): Promise<void> {
+async function showPartner(cli: Cli, store: Store, partner: Partner): Promise<void> {
   const { partnerSlug } = partner
   const month = await presentMonth(store)
   const shown = partnerJson(partner, await termsOf(store, partnerSlug, month))

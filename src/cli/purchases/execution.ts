@@ -142,7 +142,7 @@ export function executionCommand(cli: Cli): Command {
       cli.withStore(async (store) => {
         const found = await store.findExecution(executionId)
         if (!found) throw notFound('execution', executionId)
-        await show(cli, found.execution, found)
+        await showExecution(cli, found.execution, found)
       }),
     )
 
@@ -160,7 +160,7 @@ export function executionCommand(cli: Cli): Command {
         const audit = auditEntry(cli, 'execution.cancel', executionId, { reason })
         await store.cancelExecution(executionId, (found, now) => cancelByHand(found, reason, now), audit)
         const found = await store.findExecution(executionId)
-        if (found) await show(cli, found.execution, found)
+        if (found) await showExecution(cli, found.execution, found)
       })
     })
 
@@ -168,7 +168,7 @@ export function executionCommand(cli: Cli): Command {
   return execution
 }
 
-async function show(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<void> {
+async function showExecution(cli: Cli, row: ListedExecution, outcome: Outcome): Promise<void> {
   const { trade, adjustments, late_fills, ...rest } = showJson(row, outcome)
   const tables = [
     await tableOf(ADJUSTMENT_COLUMNS, adjustments),

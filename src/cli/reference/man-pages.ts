@@ -69,7 +69,7 @@ function commandPage(command: Command): string {
 }
 
 const manPage = (name: string, description: string, lines: readonly string[]): string =>
-  pageOf([
+  pageText([
     ...titleLines(name, 1, VERSION),
     '.SH NAME',
     `${escaped(name)} \\- ${escaped(description)}`,
@@ -135,7 +135,7 @@ function manGuide(page: Page, pages: readonly Page[]): string {
   const as = inlineFor(page, pages)
   // The title is already in the NAME line.
   const [, ...blocks] = blocksOf(page.text)
-  return pageOf([
+  return pageText([
     ...titleLines(name, 7, VERSION),
     '.SH NAME',
     `${escaped(name)} \\- ${escaped(page.title)}`,
@@ -271,5 +271,5 @@ const item = (term: string, lines: readonly string[]): string[] => [
 ]
 
 /** The page from its lines. The first paragraph under a heading needs no macro, and must have none. */
-const pageOf = (lines: readonly string[]): string =>
+const pageText = (lines: readonly string[]): string =>
   `${lines.filter((line, at) => line !== '.PP' || !/^\.S[HS] /.test(lines[at - 1] ?? '')).join('\n')}\n`

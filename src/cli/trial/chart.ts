@@ -83,7 +83,7 @@ export function drawBacktest(runs: readonly Run[], history: History): string {
     '\n',
     spoken('title', 'backtest-title', findings(reports)),
     '\n',
-    spoken('desc', 'backtest-text', inWords(reports)),
+    spoken('desc', 'backtest-text', reportsInWords(reports)),
     '\n',
     element('rect', { width: WIDTH_PX, height, fill: '#ffffff' }),
     head(titles, reports, history),
@@ -93,7 +93,7 @@ export function drawBacktest(runs: readonly Run[], history: History): string {
 }
 
 /** The chart for those who hear it. */
-function inWords(reports: readonly BacktestReport[]): string {
+function reportsInWords(reports: readonly BacktestReport[]): string {
   const figures = (name: string, { mean_bp, win_rate, p5_bp, worst_bp }: Summary): string =>
     `${name}: mean ${signed(mean_bp, 2)}, 5th percentile ${signed(p5_bp, 0)}, worst ${signed(worst_bp, 0)}, ` +
     `${(100 * win_rate).toFixed(1)} % of windows above zero`

@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto'
 import type { H3Event } from 'h3'
 import type { ReportKind } from '../../billing/columns.ts'
-import { type Reading, textOf } from '../../billing/export.ts'
-import { invoiceOf, pageOf } from '../../billing/invoice.ts'
+import { exportText, type Reading } from '../../billing/export.ts'
+import { invoiceOf, invoiceText } from '../../billing/invoice.ts'
 import { HTML } from '../../billing/invoice-layouts.ts'
 import { isMonth, periodOf } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'
@@ -211,7 +211,7 @@ function createDownloads() {
     async csv(store: Store, { month, tenant }: DownloadAsked, report: ReportKind): Promise<OpsAnswer> {
       const reading = await readingOf(store, { month, tenant })
       const texts = (async function* () {
-        for await (const { text } of textOf(reading, { report, format: 'csv' })) yield text
+        for await (const { text } of exportText(reading, { report, format: 'csv' })) yield text
       })()
       const name = ['tranche', ...(tenant === null ? [] : [tenant.partnerSlug]), month, report].join('-')
       const headers = {
@@ -228,7 +228,11 @@ function createDownloads() {
       const [period] = periods
       if (!period) throw new RangeError(`no period of ${month}`)
       const scope = { store, period, filter }
-      const texts = pageOf(scope, await invoiceOf(scope, tenant, { parties: null, isNumbered: false }), HTML)
+      const texts = invoiceText(
+        scope,
+        await invoiceOf(scope, tenant, { parties: null, isNumbered: false }),
+        HTML,
+      )
       const { value: head = '' } = await texts.next()
       const sheet = /<style>([\s\S]*?)<\/style>/.exec(head)?.[1] ?? ''
       const whole = (async function* () {
