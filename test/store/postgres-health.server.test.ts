@@ -7,7 +7,7 @@ import { closeSync, existsSync, openSync, writeFileSync, writeSync } from 'node:
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
-import { commandLine } from '../../src/cli/command-line.ts'
+import { commandLine } from '../../src/cli/command.ts'
 import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { createMetrics } from '../../src/http/ops/metrics.ts'
 import { createReadiness } from '../../src/http/ops/readiness.ts'

@@ -18,8 +18,7 @@ import type {
   UnknownInvoice,
   UnknownTrade,
 } from '../../store/replaced.ts'
-import { auditEntry } from '../audit-entry.ts'
-import { commandLine } from '../command-line.ts'
+import { auditEntry, commandLine } from '../command.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { confirmOnTerminal, print, warn } from '../terminal.ts'
 import { copyWatched } from './copy.ts'

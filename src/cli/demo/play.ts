@@ -24,7 +24,7 @@ import { silentLog } from '../../log.ts'
 import { type Machine, machineAt } from '../../machine.ts'
 import type { ListedPlan, Store } from '../../store/store.ts'
 import { createGuard } from '../../webhook/address-guard.ts'
-import { tenantNamed } from '../command-line.ts'
+import { tenantNamed } from '../command.ts'
 import { databaseOf } from '../context.ts'
 import {
   createChance,

@@ -16,9 +16,8 @@ import {
 } from '../../core/partner.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
 import type { AuditEntry, Store } from '../../store/store.ts'
-import { auditEntry } from '../audit-entry.ts'
 import { presentMonth } from '../billing/months.ts'
-import { partnerNamed } from '../command-line.ts'
+import { auditEntry, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { dollars, month, slug } from '../options.ts'
 import {

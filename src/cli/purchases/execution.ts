@@ -44,8 +44,7 @@ import type {
   Store,
   TenantFilter,
 } from '../../store/store.ts'
-import { auditEntry } from '../audit-entry.ts'
-import { commandLine, partnerNamed, tenantNamed } from '../command-line.ts'
+import { auditEntry, commandLine, partnerNamed, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
   environmentOption,

@@ -14,7 +14,7 @@ import type { Log, LogLevel } from '../../log.ts'
 import type { Feed } from '../../price/feed.ts'
 import type { Store } from '../../store/store.ts'
 import type { Deliver } from '../../webhook/wake-partners.ts'
-import { commandLine, onSameDatabase } from '../command-line.ts'
+import { commandLine, onSameDatabase } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
   addWebhookOptions,

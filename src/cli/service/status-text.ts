@@ -26,9 +26,8 @@ import {
 } from '../../core/time.ts'
 import type { Backlog, Stock } from '../../store/monitoring.ts'
 import type { Sandbox } from '../../store/store.ts'
-import { commandLine } from '../command-line.ts'
+import { commandLine, type FindingJson, findingInWords, findingJson } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { type FindingJson, findingInWords, findingJson } from '../findings.ts'
 import { type Column, renderFields, renderTable } from '../terminal.ts'
 
 /** One look: what status shows, on a live screen or elsewhere. */

@@ -8,11 +8,9 @@ import { spellSpan } from '../../core/time.ts'
 import type { Advanced } from '../../engine/sandbox.ts'
 import type { Store } from '../../store/store.ts'
 import type { Woken } from '../../webhook/wake-partners.ts'
-import { auditEntry } from '../audit-entry.ts'
-import { commandLine, tenantNamed } from '../command-line.ts'
+import { auditEntry, commandLine, findingJson, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
-import { findingJson } from '../findings.ts'
 import {
   addWebhookOptions,
   lazyWebhooks,

@@ -1,0 +1,84 @@
+// What commands share: finding the named partner, the entry in the audit log, how findings are shown, and the command
+// line that a message suggests.
+
+import type { Finding } from '../core/findings.ts'
+import type { Environment, Partner, Tenant } from '../core/partner.ts'
+import { notFound } from '../core/problem.ts'
+import { quoted, visible } from '../core/text.ts'
+import { holdsSecret, IN_VARIABLE } from '../store/address.ts'
+import type { AuditEntry, Store } from '../store/store.ts'
+import type { Cli } from './context.ts'
+
+// The beginning of a command line that is not for the default database.
+
+/** A password stays in the variable: on a command line, every user of the machine could read it. */
+export const onDatabase = (program: string, db: string): string =>
+  holdsSecret(db) ? `TRANCHE_DB="$TRANCHE_DB" ${program}` : `${program} --db ${quoted(db)}`
+
+/**
+ * Lets the commands in a message begin with `self`, so that they name the present database: the code that words a
+ * message does not know how the database was named.
+ */
+export const onSameDatabase = (message: string, self: string): string =>
+  message.replace(/`tranche (?!-|docs |copy |backup)/g, () => `\`${self} `)
+
+// The partner or the environment that a command line names.
+
+/** Throws partner_not_found. */
+export async function partnerNamed(store: Store, slug: string): Promise<Partner> {
+  const partner = await store.findPartner(slug)
+  if (!partner) throw notFound('partner', slug)
+  return partner
+}
+
+/** Throws partner_not_found. */
+export async function tenantNamed(store: Store, slug: string, environment: Environment): Promise<Tenant> {
+  const tenant = await store.findTenant(slug, environment)
+  if (!tenant) throw notFound('partner', slug)
+  return tenant
+}
+
+// The audit entry of a command: who changes what.
+
+export const auditEntry = (
+  cli: Cli,
+  action: string,
+  subject: string,
+  detail: Record<string, unknown> = {},
+): AuditEntry => ({ osUser: cli.machine.osUser(), action, subject, detail })
+
+// Findings as `check` and `status` show them: the same fields for a script, the same words for a person.
+
+/** `mend` is the command that fixes what was found, or shows more about it. */
+export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'error' | 'warning') => ({
+  level,
+  kind: finding.kind,
+  severity: finding.severity,
+  partner_slug: finding.tenant?.partnerSlug ?? null,
+  environment: finding.tenant?.environment ?? null,
+  subject: finding.subject,
+  message: onSameDatabase(finding.message, cli.self()),
+  mend: commandLine(cli.self(), finding.next),
+})
+
+export type FindingJson = ReturnType<typeof findingJson>
+
+/** The shell command line of a finding's next command, on the same database. */
+export const commandLine = (self: string, [program = '', ...words]: readonly string[]): string =>
+  [program === 'tranche' ? self : withRights(self, program), ...words.map(wordOf)].join(' ')
+
+/** What is wrong with the service's files is mended by root or their user. psql logs in as a user of its own. */
+const withRights = (self: string, program: string): string =>
+  self.startsWith('sudo ') && program !== 'psql' ? `sudo ${program}` : program
+
+const wordOf = (word: string): string => (word === IN_VARIABLE ? `"${word}"` : quoted(word))
+
+/** An urgent finding is marked. */
+export const findingInWords = ({ level, severity, kind, subject, message, mend }: FindingJson): string =>
+  [
+    `${(level === 'warning' && severity === 'page' ? 'urgent' : level).padEnd(7)}  ${kind}  ${subject}`,
+    message,
+    `> ${mend}`,
+  ]
+    .map(visible)
+    .join('\n         ')
