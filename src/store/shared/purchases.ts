@@ -202,9 +202,15 @@ const KEPT = query<LateFillRow>(
 const SETTLED = query<{ settled: bigint }>(
   `select count(*) as settled from (
      select 1 from executions where execution_id = :execution_id
-     union all select 1 from late_reports where execution_id = :execution_id and tenant_id <> :tenant
      union all select 1 from trades where tenant_id = :tenant and partner_order_id = :partner_order_id
        and usd_amount = :usd_amount and btc_amount = :btc_amount) x`,
+)
+/**
+ * Whether another tenant reported it first. Nobody can tell whose it is: a partner that confirms with the key of the
+ * wrong environment, and then with the right one, looks like this.
+ */
+const CLAIMED = query<{ claimed: bigint }>(
+  'select count(*) as claimed from late_reports where execution_id = :execution_id and tenant_id <> :tenant',
 )
 const UNDECIDED = query<{ n: bigint }>(
   `select count(*) as n from (
@@ -227,12 +233,14 @@ function* keepUnknown(
   const row = keptParams(tenantId, kept, times.of(tenantId))
   const asked = { ...row, tenant: tenantId }
   const canBeStored = report.usdAmount <= LEDGER_MAX
-  const [settled, undecided] = yield* tx.together(
+  const [settled, claimed, undecided] = yield* tx.together(
     tx.when(canBeStored, () => tx.get(SETTLED, asked)),
+    tx.get(CLAIMED, asked),
     tx.get(UNDECIDED, { tenant: tenantId }),
   )
   if (settled && settled.settled > 0n) return
-  if (canBeStored && Number(undecided?.n) < KEPT_UNKNOWN_MAX) yield* tx.run(KEEP, row)
+  const canBeKept = canBeStored && claimed?.claimed === 0n && Number(undecided?.n) < KEPT_UNKNOWN_MAX
+  if (canBeKept) yield* tx.run(KEEP, row)
   else yield* tx.run(COUNT, { tenant: tenantId })
 }
 

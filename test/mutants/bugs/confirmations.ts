@@ -344,6 +344,14 @@ export const CONFIRMATIONS: readonly Row[] = [
     replace: 'select 1 from executions where execution_id = :execution_id and tenant_id = :tenant\n',
   },
   {
+    name: 'unknown-fill-claimed-by-another',
+    by: ['contract'],
+    breaks:
+      'A report of an unknown execution that another tenant has reported is dropped. With the wrong key first, it is gone.',
+    find: 'canBeStored && claimed?.claimed === 0n &&',
+    replace: 'canBeStored &&',
+  },
+  {
     name: 'unknown-fill-not-dated-by-its-report',
     by: ['contract'],
     breaks:

@@ -282,7 +282,6 @@ export const purchaseContract: Contract = {
       await store.keepUnknownFill(acme, UNKNOWN, again)
     // Of somebody else's execution nothing is kept, nor of a purchase that is on record.
     await store.keepUnknownFill(bolt, executionId, said)
-    await store.keepUnknownFill(bolt, UNKNOWN, said)
     await report(store, acme, executionId, filled(usd('10'), 'known'))
     await store.keepUnknownFill(acme, OTHER, filled(usd('10'), 'known'))
     const kept = await store.listLateFills({ after: null, limit: 10 })
@@ -345,6 +344,28 @@ export const purchaseContract: Contract = {
     await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, () => AUDIT)
     const [decided] = await store.listLateFills({ after: null, limit: 10 })
     assert.deepEqual([decided?.decidedAt, decided?.unkept], [T0, 0])
+  },
+
+  'a report of an unknown execution that another tenant has reported is counted, not dropped': async ({
+    store,
+    acme,
+    acmeLive,
+  }) => {
+    const said = filled(usd('12'), 'gone')
+    // With the key of the wrong environment first, then with the right one.
+    for (const tenant of [acme, acmeLive]) await store.keepUnknownFill(tenant, UNKNOWN, said)
+    await store.dismissLateFills({ executionId: UNKNOWN, reportId: null }, () => AUDIT)
+    await store.keepUnknownFill(acmeLive, UNKNOWN, said)
+    const kept = await store.listLateFills({ after: null, limit: 10 })
+    assert.deepEqual(
+      kept.map(({ tenant }) => tenant),
+      [acme],
+    )
+    assert.equal(await store.dismissUnkept(acmeLive, () => AUDIT), 2)
+    await assert.rejects(
+      store.dismissUnkept(acme, () => AUDIT),
+      problem('late_fill_not_found'),
+    )
   },
 
   'an operator ends the count of what could not be kept of unknown executions, and no other': async (
