@@ -3,7 +3,7 @@
 import { type Issued, nextPosition, numberAt, type Series } from '../../core/invoice.ts'
 import type { Usd } from '../../core/money.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, later } from '../../core/time.ts'
 import { intact, newRow } from '../digests.ts'
 import { instant, query } from '../statement.ts'
 import type { AuditEntry, Drawn, InvoiceStore } from '../store.ts'
@@ -22,8 +22,8 @@ const OF_MONTH = query<Row>(
   'select * from invoices where partner_slug = :slug and month = :month and corrects is null',
 )
 const CORRECTING = query<Row>('select * from invoices where corrects = :number order by issued_at, number')
-const LAST = query<{ last: bigint | null }>(
-  'select max(position) as last from invoices where series = :series',
+const LAST = query<{ last: bigint | null; issued_at: bigint | null }>(
+  'select max(position) as last, max(issued_at) as issued_at from invoices where series = :series',
 )
 const AT_POSITION = query(
   'select 1 as is_there from invoices where series = :series and position = :position',
@@ -90,7 +90,7 @@ export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
           `${month} can still change: only a month that is final can be invoiced.`,
         )
       const of = { partnerSlug: slug, month, corrects: null, issuedAt: real, ...drawn }
-      return { issued: yield* add(tx, of, { series, entryOf }), isNew: true }
+      return { issued: yield* add(tx, of, { series, real, entryOf }), isNew: true }
     }, SCOPE),
 
   creditInvoice: (number, series, decide, entryOf) =>
@@ -107,8 +107,8 @@ export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
       const drawn: Drawn = decide(invoice, earlier.map(issuedOf))
       return yield* add(
         tx,
-        { partnerSlug, month, corrects: number, issuedAt: real, ...drawn },
-        { series, entryOf },
+        { partnerSlug, month, corrects: number, issuedAt: later(real, invoice.issuedAt), ...drawn },
+        { series, real, entryOf },
       )
     }, SCOPE),
 
@@ -140,16 +140,20 @@ export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
 /** Before every number, whenever it was given. */
 const BEFORE_ALL = Number.MIN_SAFE_INTEGER
 
-type Adding = { series: Series; entryOf: (issued: Issued) => AuditEntry }
+type Adding = { series: Series; real: Instant; entryOf: (issued: Issued) => AuditEntry }
 
-/** Behind the lock: no other number of the series is given meanwhile, and one that is undone was never given. */
-function* add(tx: Tx, of: Omit<Issued, 'number'>, { series, entryOf }: Adding): Steps<Issued> {
+/**
+ * Behind the lock: no other number of the series is given meanwhile, and one that is undone was never given. Where the
+ * clock has gone back, it is dated like the last one, so that numbers and dates have one order.
+ */
+function* add(tx: Tx, of: Omit<Issued, 'number'>, { series, real, entryOf }: Adding): Steps<Issued> {
   const found = yield* tx.get(LAST, { series: series.prefix })
   const position = nextPosition(series, found?.last == null ? null : Number(found.last))
-  const issued = { number: numberAt(series, position), ...of }
+  const issuedAt = found?.issued_at == null ? of.issuedAt : later(of.issuedAt, instant(found.issued_at))
+  const issued = { ...of, number: numberAt(series, position), issuedAt }
   yield* tx.together(
     tx.run(ADD, rowOf(issued, { series: series.prefix, position })),
-    addAudit(tx, entryOf(issued), of.issuedAt),
+    addAudit(tx, entryOf(issued), real),
   )
   return issued
 }

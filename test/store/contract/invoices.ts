@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { creditOf, type Issued, type Series } from '../../../src/core/invoice.ts'
 import { type Usd, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
-import { DAY_MS, type Instant } from '../../../src/core/time.ts'
+import { DAY_MS, type Instant, plus } from '../../../src/core/time.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { damage } from '../damage.ts'
 import { AUDIT, type Contract, problem, T0, tick, type World } from '../world.ts'
@@ -104,6 +104,39 @@ export const invoiceContract: Contract = {
     assert.deepEqual(await within('bolt', issuedAt, now() + 1), ['R-008', 'R-020', 'R-21'])
     assert.deepEqual(await within(null, issuedAt + 1, now()), [])
     assert.deepEqual(await store.findFaults(), [])
+  },
+
+  'dates follow the numbers of a series, and a credit note its invoice, where the clock goes back': async (
+    world,
+  ) => {
+    const { store, now, advance } = await spring(world)
+    advance(20 * DAY_MS)
+    const first = await issue(store, 'acme', '2026-01')
+    const dated = now()
+    advance(-10 * DAY_MS)
+    const later = [
+      (await issue(store, 'bolt', '2026-01')).issued,
+      await credit(store, 'R-007', '1.00'),
+      await store.creditInvoice(
+        'R-007',
+        OTHER,
+        () => ({ net: usd('1.00'), tax: usd('0.00'), details: '{}' }),
+        () => AUDIT,
+      ),
+    ]
+    assert.deepEqual(
+      [first.issued, ...later].map(({ number, issuedAt }) => [number, issuedAt]),
+      ['R-007', 'R-008', 'R-009', 'X-1'].map((number) => [number, dated]),
+    )
+    // Another series has an order of its own, and the audit log says when it was done.
+    advance(DAY_MS)
+    assert.equal((await issue(store, 'acme', '2026-02', { ...OTHER, prefix: 'Y-' })).issued.issuedAt, now())
+    assert.deepEqual(
+      (await store.listAudit(ALL)).slice(-2).map(({ at }) => at),
+      [plus(now(), -DAY_MS), now()],
+    )
+    advance(30 * DAY_MS)
+    assert.equal((await credit(store, 'R-008', '1.00')).issuedAt, now())
   },
 
   'no number is given while a month can change, nor for nobody, nor where its entry cannot be kept': async (
