@@ -124,6 +124,19 @@ test('what the page says: findings, purchases of today, windows, prices, partner
   assert.match(next, /<div class="finding page">\s*<strong>ticks_stopped<[\s\S]*?<code>tranche tick<\/code>/)
 })
 
+test('a window that is over, but that no tick has closed, is not said to end now', async (t) => {
+  const service = await withBusiness(t)
+  const endsOf = async (): Promise<string> => {
+    const text = await (await fetch(`${service.opsUrl}/ops`)).text()
+    return text.slice(text.indexOf('Windows that end'), text.indexOf('<h2>Partners'))
+  }
+  assert.match(await endsOf(), /\(in [1-9][^)]*\)/)
+  service.advance(3 * DAY_MS)
+  const over = await endsOf()
+  assert.match(over, />2 d [^<]*ago</)
+  assert.doesNotMatch(over, /\(in 0 s\)/)
+})
+
 test('a plan waits for a price, or for an instant while no price has come in its slot', async (t) => {
   const service = await withBusiness(t)
   const waitsFor = async (): Promise<string | undefined> => {

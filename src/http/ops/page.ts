@@ -67,7 +67,7 @@ ${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], overview.tranches.slic
 ${tableOf(
   ['Ends', 'Partner', 'Plan', '>Left USD', '>Budget USD'],
   overview.windows.map(({ end, tenant, partnerPlanId, left, budget }) => [
-    html`${spellInstant(end)} <span class="aside">(in ${spellSpan(Math.max(0, end - overview.now))})</span>`,
+    html`${spellInstant(end)} <span class="aside">(${untilOrAgo(end, overview.now)})</span>`,
     partnerLink(tenant.partnerSlug),
     planLink(tenant, partnerPlanId),
     shownUsd(left),
@@ -79,6 +79,10 @@ ${tableOf(
     monthSection(overview, null),
   ]
 }
+
+/** A window that is over is listed until a tick closes it. */
+const untilOrAgo = (end: Instant, now: Instant): Html | string =>
+  end > now ? `in ${spellSpan(end - now)}` : ago(end, now)
 
 function findingList(findings: readonly Finding[], pasted: Pasted): Html {
   const items = findings.slice(0, FINDINGS_MAX).map(
