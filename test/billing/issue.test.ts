@@ -1,7 +1,7 @@
 // Invoices that are issued: numbers, tax, what the law of the issuer asks for, credit notes, and the index of all.
 
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { type Office, openOffice, utc } from './books.ts'
@@ -339,4 +339,33 @@ test('options of an invoice that contradict each other are refused', async (t) =
     assert.deepEqual([code, out], [2, ''], options)
     assert.match(err, message)
   }
+})
+
+test('a rehearsal of all invoices asks for no settings of a partner that owes nothing, as their issue', async (t) => {
+  const office = await november(t)
+  const { idle: _, ...partners } = SETTINGS.partners
+  const settings = fileOf(office, { ...SETTINGS, partners })
+  const folder = join(office.folder, 'drafts')
+  const { code, err } = await office.tranche(
+    `billing invoice --month 2026-10 --settings ${settings} --output-dir ${folder}`,
+  )
+  assert.equal(code, 0, err)
+  assert.match(err, /^A draft: .*\nNothing is owed by idle\.\n3 invoices written to /)
+  const issued = await office.tranche(`billing issue --month 2026-10 --settings ${settings}`)
+  assert.match(issued.err, /^3 invoices issued/)
+})
+
+test('all invoices of a partner that did not exist are an error, and make no folder', async (t) => {
+  const office = await november(t)
+  const folder = join(office.folder, 'invoices')
+  const write = async (asked: string) => {
+    const { code, err } = await office.tranche(`billing invoice ${asked} --output-dir ${folder}`)
+    return `${code} ${err}`
+  }
+  assert.equal(await write('--month 2026-10 --partner amce'), '4 error: Partner amce not found.\n')
+  assert.match(
+    await write('--month 2026-01 --partner acme'),
+    /^4 error: There was no partner acme yet in 2026-01/,
+  )
+  assert.equal(existsSync(folder), false)
 })

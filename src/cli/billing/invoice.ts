@@ -68,7 +68,7 @@ export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptio
     throw new Problem('usage', 'Give --partner, or --output-dir for the invoices of all partners.')
   await refuseTarget(cli, options)
   const drawn = await drawUp(cli, store, { slug: partner, month, settings })
-  tellAbout(cli, [drawn], settings)
+  tellAbout(cli, drawn.scope.period, { drawn: [drawn], settings })
   await writeOne(cli, options, drawn)
 }
 
@@ -90,7 +90,7 @@ async function writeNumbered(
   if (issued.corrects === null) {
     const asked = { slug: issued.partnerSlug, month: issued.month, settings: null }
     const drawn = await drawUp(cli, store, asked)
-    tellAbout(cli, [drawn], null)
+    tellAbout(cli, drawn.scope.period, { drawn: [drawn], settings: null })
     await writeOne(cli, options, drawn)
     return
   }
@@ -115,13 +115,18 @@ async function writeAll(
 ): Promise<void> {
   const { partner, month, outputDir, format, settings } = asked
   const filter = { slug: partner ?? null, environment: 'live' } as const
+  if (partner !== undefined) await refuseUnknown(store, partner, month)
+  const period = await fixPeriodFor(cli, store, { month, filter })
   const drawn: Printable[] = []
-  for (const { partnerSlug: slug } of await store.listTenants(filter, periodOf(month).end))
-    drawn.push(await drawUp(cli, store, { slug, month, settings }))
-  const owed = drawn.filter(({ invoice }) => invoice.statement.fees.total > 0n)
-  const unbilled = drawn.filter((one) => !owed.includes(one)).map(({ tenant }) => tenant.partnerSlug)
-  tellAbout(cli, owed.length > 0 ? owed : drawn, settings)
-  const pages = owed.map((one) => ({
+  const unbilled: string[] = []
+  for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
+    const slug = tenant.partnerSlug
+    // Who owes nothing needs no settings: no page of theirs is written, and none is issued.
+    if ((await bill(store, tenant, period)).statement.fees.total === 0n) unbilled.push(slug)
+    else drawn.push(await drawUp(cli, store, { slug, month, settings, period }))
+  }
+  tellAbout(cli, period, { drawn, settings })
+  const pages = drawn.map((one) => ({
     one,
     target: { ...asked, output: join(outputDir, `${one.tenant.partnerSlug}-${month}.${format}`) },
   }))
@@ -136,35 +141,47 @@ async function writeAll(
 }
 
 type Printable = { tenant: Tenant; scope: OrdersScope & { period: Covered }; invoice: Invoice }
-type Asked = { slug: string; month: string; settings: Settings | null }
+/** `period` is what the month covers, where that is known. */
+type Asked = { slug: string; month: string; settings: Settings | null; period?: Covered }
 
 /** An invoice as it is to be printed. Throws what says why there is none. */
-async function drawUp(cli: Cli, store: Store, { slug, month, settings }: Asked): Promise<Printable> {
+async function drawUp(
+  cli: Cli,
+  store: Store,
+  { slug, month, settings, ...known }: Asked,
+): Promise<Printable> {
   collectOften()
   const parties = settings?.parties({ month, slug }) ?? null
-  const tenant = await tenantNamed(store, slug, 'live')
+  const tenant = await refuseUnknown(store, slug, month)
   const filter = { slug, environment: 'live' } as const
-  if ((await store.listTenants(filter, periodOf(month).end)).length === 0) {
-    throw new Problem(
-      'partner_not_found',
-      `There was no partner ${slug} yet in ${month}: nothing is owed for it.`,
-    )
-  }
-  const period = await fixPeriodFor(cli, store, { month, filter })
+  const period = known.period ?? (await fixPeriodFor(cli, store, { month, filter }))
   const scope = { store, period, filter }
   const isNumbered = settings !== null && settings.numbers(await presentMonth(store)) !== null
   const invoice = await invoiceOf(scope, tenant, { parties, isNumbered })
   return { tenant, scope, invoice }
 }
 
+/** The live environment of a partner that there was in this month. */
+async function refuseUnknown(store: Store, slug: string, month: string): Promise<Tenant> {
+  const tenant = await tenantNamed(store, slug, 'live')
+  if ((await store.listTenants({ slug, environment: 'live' }, periodOf(month).end)).length > 0) return tenant
+  throw new Problem(
+    'partner_not_found',
+    `There was no partner ${slug} yet in ${month}: nothing is owed for it.`,
+  )
+}
+
 /** Remarks on the invoices of one month, each made once. */
-function tellAbout(cli: Cli, drawn: readonly Printable[], settings: Settings | null): void {
-  const [first] = drawn
-  if (first) noteStage(cli, first.scope.period)
+function tellAbout(
+  cli: Cli,
+  period: Covered,
+  { drawn, settings }: { drawn: readonly Printable[]; settings: Settings | null },
+): void {
+  noteStage(cli, period)
   const invoices = drawn.map(({ invoice }) => invoice)
   if (invoices.some(({ parties }) => parties === null))
     note(cli, 'Without --settings the invoice has no issuer and no address.')
-  const issued = settings === null ? [] : invoices.flatMap((invoice) => numberOf(invoice) ?? [])
+  const issued = settings === null ? [] : invoices.flatMap(({ issued }) => issued?.number ?? [])
   if (issued.length > 0) {
     const were = issued.length === 1 ? 'was' : 'were'
     note(cli, `${issued.join(', ')} ${were} issued: names, addresses and tax are those of then.`)
