@@ -3,10 +3,10 @@
 
 import assert from 'node:assert/strict'
 import { linkSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, matchesGlob } from 'node:path'
 import { test } from 'node:test'
 import { nextCommands, programName } from '../../src/cli/demo/show.ts'
-import { feedWords } from '../../src/cli/init/dialogue.ts'
+import { feedWords, type Outcome, reportLines } from '../../src/cli/init/dialogue.ts'
 import { haveSameContent } from '../../src/cli/init/file-steps.ts'
 import { syntheticPath } from '../../src/cli/trial/simulated-partner.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
@@ -127,4 +127,25 @@ test('names that a shell or cron would take apart are quoted', () => {
   assert.equal(commands[0], "'my bin/tranche' --db other.db serve")
   const tick = "* * * * * '/it'\\''s/50\\%/tranche' --db '/home/a b/other.db' tick"
   assert.equal(commands.at(-1), `${tick} 2>&1 | logger -t tranche --socket-errors=on`)
+})
+
+test('init shows how to read the log of every unit, and not of the service alone', () => {
+  const outcome = {
+    place: { user: 'tranche', program: '/usr/local/bin/tranche', settings: '/etc/tranche/tranche.env' },
+    scheduler: 'systemd',
+    trial: { feed: 'none', price_usd: null, complaints: [] },
+    taken: [],
+    answer: { ok: true, url: 'http://127.0.0.1:8080' },
+    partner: null,
+    key: null,
+    isDry: false,
+  } as unknown as Outcome
+  const [pattern] = /(?<=journalctl -u ').*(?=')/.exec(reportLines(outcome).join('\n')) ?? []
+  for (const unit of [
+    'tranche.service',
+    'tranche-tick.service',
+    'tranche-check.service',
+    'tranche-backup.service',
+  ])
+    assert.ok(matchesGlob(unit, pattern ?? ''), unit)
 })

@@ -177,7 +177,7 @@ export const onInstalled = (place: Place, words: string): string =>
 function jobLines({ place, scheduler, answer }: Outcome): string[] {
   const serve = (more: string): string => onInstalled(place, `serve --no-create${more}`)
   if (scheduler === 'systemd') {
-    const jobs = 'systemd runs the ticks, checks and backups: journalctl -u tranche'
+    const jobs = "systemd runs the ticks, checks and backups: journalctl -u 'tranche*'"
     return ['', answer?.ok ? `The service answers at ${answer.url}, and ${jobs}` : `From then on ${jobs}`]
   }
   if (scheduler === 'cron')
