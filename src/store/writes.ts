@@ -121,7 +121,7 @@ export async function waitAtClose(written: Promise<unknown>): Promise<void> {
 // When each tenant last polled. Most polls find nothing and write nothing, so their marks are gathered in memory and
 // written once a minute, for all tenants in one commit, and when the database is closed.
 
-/** The marks in the database are as old as this at most while polls go on. */
+/** The marks in the database are as old as this at most. */
 const WRITTEN_EVERY_MS = MINUTE_MS
 
 /** A tenant, and when it polled last. */
@@ -138,8 +138,11 @@ export function createPollNotes(write: (polls: readonly Polled[]) => Promise<unk
   const unwritten = new Map<number, Instant>()
   let writtenAt: Instant | null = null
   let underWay: Promise<unknown> | null = null
+  let later: NodeJS.Timeout | undefined
 
   function put(): void {
+    clearTimeout(later)
+    later = undefined
     if (unwritten.size === 0) return
     const polls = [...unwritten]
     unwritten.clear()
@@ -152,7 +155,11 @@ export function createPollNotes(write: (polls: readonly Polled[]) => Promise<unk
   return {
     note({ tenantId }, now) {
       unwritten.set(tenantId, now)
-      if (writtenAt !== null && Math.abs(now - writtenAt) < WRITTEN_EVERY_MS) return
+      if (writtenAt !== null && Math.abs(now - writtenAt) < WRITTEN_EVERY_MS) {
+        // No other poll may follow, and a partner that has polled would be shown as one that never did.
+        later ??= setTimeout(put, WRITTEN_EVERY_MS).unref()
+        return
+      }
       writtenAt = now
       put()
     },

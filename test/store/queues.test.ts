@@ -4,10 +4,12 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Tenant } from '../../src/core/partner.ts'
+import { MINUTE_MS, plus } from '../../src/core/time.ts'
 import { createLanes } from '../../src/lanes.ts'
 import { createPlaces, type Whose } from '../../src/store/postgres/server/pool.ts'
 import { type Connection, configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { askTogether, GATHER_MS } from '../../src/store/writes.ts'
+import { askTogether, createPollNotes, GATHER_MS } from '../../src/store/writes.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { T0 } from './world.ts'
 
@@ -240,4 +242,30 @@ test('a look that fails fails those who asked, and nobody after them', async () 
   )
   fails = false
   assert.equal(await ask(3), 3)
+})
+
+// When each tenant last polled.
+
+test('the mark of a poll is written within a minute, whether or not another poll follows', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const written: unknown[] = []
+  const notes = createPollNotes(async (polls) => written.push(...polls))
+  const [acme, bolt] = [1, 2].map((tenantId) => ({ tenantId }) as Tenant) as [Tenant, Tenant]
+  notes.note(acme, T0)
+  notes.note(bolt, plus(T0, 1_000))
+  notes.note(acme, plus(T0, 2_000))
+  assert.deepEqual(written.splice(0), [[1, T0]])
+  t.mock.timers.tick(MINUTE_MS)
+  assert.deepEqual(written.splice(0), [
+    [2, plus(T0, 1_000)],
+    [1, plus(T0, 2_000)],
+  ])
+  // One that was written with others needs no write of its own.
+  notes.note(acme, plus(T0, MINUTE_MS + 1_000))
+  notes.note(bolt, plus(T0, MINUTE_MS + 2_000))
+  assert.equal(written.splice(0).length, 1)
+  notes.flush()
+  assert.equal(written.splice(0).length, 1)
+  t.mock.timers.tick(10 * MINUTE_MS)
+  assert.deepEqual(written, [])
 })
