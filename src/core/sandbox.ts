@@ -2,6 +2,7 @@
 
 import type { Tenant } from './partner.ts'
 import { Problem } from './problem.ts'
+import { counted } from './text.ts'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from './time.ts'
 
 /** The most that a sandbox may be ahead of real time in total. */
@@ -39,7 +40,7 @@ export function refuseTooFar({ offsetMs }: { offsetMs: number }, byMs: number): 
   if (offsetMs + byMs <= SANDBOX_OFFSET_MAX_MS) return
   throw new Problem(
     'sandbox_refused',
-    `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / DAY_MS} days ahead; this one is ${Math.floor(offsetMs / DAY_MS)} ahead already.`,
+    `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / DAY_MS} days ahead; this one is ${counted(Math.floor(offsetMs / DAY_MS), 'day')} ahead already.`,
   )
 }
 

@@ -164,6 +164,10 @@ test('what is not a span of time, and what is too far, is refused', async (t) =>
     assert.equal((await service.call('POST', `${SANDBOX}/advance`, { by })).status, 422, String(by))
   const far = await service.call('POST', `${SANDBOX}/advance`, { by: '3651d' })
   assert.deepEqual([far.status, far.headers.get('x-error-code')], [409, 'sandbox_refused'])
+  assert.match(
+    far.body.detail,
+    /^A sandbox goes at most 3650 days ahead; this one is 0 days ahead already\.$/,
+  )
   assert.equal((await lookAt(service)).offset_ms, 0)
 })
 

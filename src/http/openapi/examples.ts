@@ -429,7 +429,7 @@ export const SANDBOX_REFUSALS = {
       'sandbox_refused',
       'too_far',
       'The clock may be ten years ahead, and no more',
-      'A sandbox goes at most 3650 days ahead; this one is 0 ahead already.',
+      'A sandbox goes at most 3650 days ahead; this one is 0 days ahead already.',
     ),
     refusal(
       'sandbox_busy',
