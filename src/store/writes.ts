@@ -147,7 +147,7 @@ export function createPollNotes(write: (polls: readonly Polled[]) => Promise<unk
     const polls = [...unwritten]
     unwritten.clear()
     // The next polls note lost marks again, and a full disk has alarms of its own.
-    const written = write(polls).catch(() => {})
+    const written = Promise.try(write, polls).catch(() => {})
     // Without the values, which would otherwise keep those of every earlier write alive.
     underWay = Promise.all([underWay, written]).then(() => {})
   }
