@@ -175,6 +175,8 @@ function voicesOf(book: Book, number = 0) {
       book.window = made.window
       page.adjustments.push(made.adjustment)
       book.adjusted += 1
+      // An adjustment decides all late fills of its execution.
+      for (const one of page.late) one.decidedAt ??= now
     },
 
     cancel(): void {
@@ -302,7 +304,17 @@ const UNACCEPTABLE: [what: string, story: () => [accept: Voices['accept'], one: 
       adjust(usd('15'))
       return [accept, last()]
     },
-    /o2 was reported before the execution was adjusted: say with "trade adjust"/,
+    /o2 may be in the sum to which the execution was adjusted: say with "trade adjust"/,
+  ],
+  [
+    'the same, where the clock went back between the report and the adjustment',
+    () => {
+      const { accept, adjust, report, last } = kept(fill('o1', usd('10')), fill('o2', usd('5')))
+      report(fill('o3', usd('3')), LATER)
+      adjust(usd('18'), NOW)
+      return [accept, last()]
+    },
+    /o3 may be in the sum to which the execution was adjusted: say with "trade adjust"/,
   ],
   [
     'the first order, when all were adjusted together',

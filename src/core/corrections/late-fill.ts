@@ -96,8 +96,8 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
     if (adjustments.some(({ partnerOrderId }) => partnerOrderId === report.partnerOrderId)) {
       throw undecidable(late, 'is recorded already as a further purchase')
     }
-    if (adjustments.some((one) => one.reportId === null && one.recordedAt >= late.receivedAt)) {
-      throw undecidable(late, 'was reported before the execution was adjusted')
+    if (mayBeInSum(late, adjustments)) {
+      throw undecidable(late, 'may be in the sum to which the execution was adjusted')
     }
     const after = plus(amountsOf(trade, adjustments), reported)
     const { partnerOrderId } = report
@@ -122,6 +122,14 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
   const right = { ...further.reduce(plus, reported), reason, reportId, partnerOrderId: null }
   return correct(facts, { ...right, fill }, now)
 }
+
+/**
+ * Whether an operator who adjusted the execution may have included a report in the sum. An adjustment decides all
+ * reports that wait, so one that still waits came after it. Of one that is decided, nothing tells: the clock may have
+ * gone back between the two.
+ */
+const mayBeInSum = ({ decidedAt, receivedAt }: LateFill, adjustments: readonly Adjustment[]): boolean =>
+  adjustments.some((one) => one.reportId === null && (decidedAt !== null || one.recordedAt >= receivedAt))
 
 /** The report without its amounts. One without a fee leaves the order's fee so far unchanged. */
 const fillOf = ({ report, receivedAt }: LateFill, feeSoFar: Usd | null): AdjustmentFill => ({

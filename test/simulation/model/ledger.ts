@@ -341,12 +341,15 @@ const originOf = (late: Late, fee: bigint | null) => ({
   executedAt: boughtAt(late),
 })
 
-/** Another order. What is in an operator's own sum is unknown: only one from before the report leaves it out. */
+/**
+ * Another order. What is in an operator's own sum is unknown: only one from before the report leaves it out, and by the
+ * times of a clock that may go back, only a report that still waits came after it.
+ */
 function acceptFurther(state: State, execution: Execution, late: Late): Refusal {
-  const { report, receivedAt } = late
+  const { report, receivedAt, decided } = late
   const isCounted = execution.adjustments.some(
     ({ order, lateNumber, recordedAt }) =>
-      order === report.order || (lateNumber === null && recordedAt >= receivedAt),
+      order === report.order || (lateNumber === null && (decided || recordedAt >= receivedAt)),
   )
   if (isCounted) return 'late_fill_conflict'
   const { usd, btc } = amountsOf(execution)
