@@ -177,12 +177,17 @@ const LATE_FILLS = `select t.partner_slug, t.environment, p.partner_plan_id, o.e
     select 1 from late_reports n where n.execution_id = o.execution_id and n.fingerprint = o.fingerprint)
   order by o.received_at, o.report_id limit ${TRADES_LISTED_MAX}`
 
-// Of two copies put back in a row, the first can be the older one, so the later change counts.
+// Of two copies put back in a row, the first can be the older one, so the later change counts. A clock that has gone
+// back may date it before the copy, but new terms begin a window, and the copy has no such one.
 const TERMS = `select t.partner_slug, t.environment, o.partner_plan_id, n.amount_usd as copy_usd,
     n.frequency as copy_frequency, o.amount_usd, o.frequency
   from ${PLANS}
-  where (o.amount_usd <> n.amount_usd or o.frequency <> n.frequency) and o.updated_at > n.updated_at
+  where (o.amount_usd <> n.amount_usd or o.frequency <> n.frequency)
     and o.status <> 'cancelled' and n.status <> 'cancelled'
+    and (o.updated_at > n.updated_at or exists (
+      select 1 from old.windows ow where ow.plan_id = o.plan_id and ow.closed_at is null and not exists (
+        select 1 from windows nw where nw.plan_id = n.plan_id and nw.window_start = ow.window_start
+          and nw.window_end = ow.window_end and nw.budget = ow.budget)))
   order by o.plan_id limit ${TRADES_LISTED_MAX}`
 
 // When it went on, the latest no longer named what it had replaced. A copy that has the entry is from after that.

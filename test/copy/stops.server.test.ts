@@ -422,6 +422,24 @@ for (const kind of ['file', 'server'] as const) {
     ])
   })
 
+  test(`on a ${kind} new terms are told, too, that are dated before the copy, by a clock that has gone back`, async (t) => {
+    const place = await placeOf(t, kind)
+    await copied(place)
+    const send = (partnerPlanId: string, change: { amount?: Usd }) =>
+      place.within((store, live) => sendPlan(store, live, { partnerPlanId, partnerUserId: 'u1', ...change }))
+    // One that has fired, and one whose new window begins with the old one.
+    await send('unfired', {})
+    await place.on('backup', place.copy, '--force')
+    place.shell.advance(-3 * HOUR_MS)
+    for (const plan of ['plan-u1', 'unfired']) await send(plan, { amount: usd('12.50') })
+    place.shell.advance(3 * HOUR_MS)
+    const { since_copy: told } = await place.restore()
+    assert.deepEqual(
+      told?.changed_plans.map((plan) => [plan.partner_plan_id, plan.amount_usd, plan.copy_amount_usd]),
+      ['plan-u1', 'unfired'].map((plan) => [plan, '12.50', '60.00']),
+    )
+  })
+
   test(`on a ${kind} a plan whose terms were changed since is told, and its partner is to be held`, async (t) => {
     const place = await placeOf(t, kind)
     await copied(place)
