@@ -21,6 +21,7 @@ const STOP_KINDS = [
   'key_ended',
   'plan_cancelled',
   'plan_paused',
+  'plan_postponed',
   'plan_untimed',
   'user_disabled',
   'execution_cancelled',
@@ -128,6 +129,14 @@ const STOPS: Record<StopKind, string> = {
     order by o.key_id`,
   plan_cancelled: planStop(`o.status = 'cancelled' and n.status <> 'cancelled'`),
   plan_paused: planStop(`o.status = 'paused' and n.status = 'active'`),
+  // It waited for a start_date that was given since. From the copy it would fire at once; sent again it would keep its
+  // window, so it is paused, and its partner gives the date when it ends that.
+  plan_postponed: planStop(
+    `o.status = 'active' and n.status = 'active' and o.start_date > n.start_date and exists (
+      select 1 from old.windows w where w.plan_id = o.plan_id and w.closed_at is null and w.window_start = o.start_date
+        and not exists (
+          select 1 from old.executions e where e.plan_id = w.plan_id and e.window_start = w.window_start))`,
+  ),
   plan_untimed: planStop(
     `o.smart_timing_enabled = 0 and n.smart_timing_enabled = 1 and o.status <> 'cancelled' and n.status <> 'cancelled'`,
   ),
@@ -492,8 +501,7 @@ async function carry(store: Store, stop: Stop, audit: AuditEntry): Promise<void>
   if (!tenant) return
   if (kind === 'user_disabled')
     await store.changeUser(tenant, subject, (user, now) => setUserStatus(user, 'disabled', now))
-  if (kind === 'plan_cancelled' || kind === 'plan_paused' || kind === 'plan_untimed')
-    await carryToPlan(store, tenant, stop)
+  if (kind.startsWith('plan_')) await carryToPlan(store, tenant, stop)
 }
 
 /** Only what stops: the terms stay as they were in the copy. */

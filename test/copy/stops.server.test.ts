@@ -14,7 +14,7 @@ import { type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { setHeld, setPartnerStatus, type Tenant } from '../../src/core/partner.ts'
 import type { PlanStatus } from '../../src/core/plan.ts'
-import { HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
+import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { linkUser } from '../../src/core/user.ts'
 import { register } from '../../src/core/webhook.ts'
 import type { Frequency } from '../../src/core/window.ts'
@@ -92,7 +92,7 @@ const linkWithMail = (store: Store, tenant: Tenant, partnerUserId: string, email
     ),
   )
 
-const USERS = ['u1', 'u2', 'u3', 'u4', 'u5', 'u6']
+const USERS = ['u1', 'u2', 'u3', 'u4', 'u5', 'u6', 'u7']
 
 /** Every kind of thing that can be stopped, each of a user of its own, in a copy. */
 async function copied(place: Place): Promise<void> {
@@ -130,6 +130,11 @@ const STOPS: Record<string, Stopping> = {
     sendPlan(store, live, { partnerUserId: 'u1', partnerPlanId: 'plan-u1', status: 'cancelled' }),
   plan_paused: (store, live) =>
     sendPlan(store, live, { partnerUserId: 'u2', partnerPlanId: 'plan-u2', status: 'paused' }),
+  plan_postponed: async (store, live) => {
+    const plan = { partnerUserId: 'u7', partnerPlanId: 'plan-u7' }
+    await sendPlan(store, live, { ...plan, status: 'paused' })
+    await sendPlan(store, live, { ...plan, status: 'active', startDate: plus(T0, 30 * DAY_MS) })
+  },
   plan_untimed: (store, live) =>
     sendPlan(store, live, { partnerUserId: 'u3', partnerPlanId: 'plan-u3', smartTimingEnabled: false }),
   user_disabled: (store, live) => setUser(store, live, 'u4', 'disabled'),
@@ -154,6 +159,7 @@ const stateOf = (place: Place) =>
       key_ended: key?.revokedAt !== null,
       plan_cancelled: planOf('plan-u1')?.status === 'cancelled',
       plan_paused: planOf('plan-u2')?.status === 'paused',
+      plan_postponed: planOf('plan-u7')?.status === 'paused',
       plan_untimed: planOf('plan-u3')?.smartTimingEnabled === false,
       user_disabled: (await store.findUser(live, 'u4'))?.status === 'disabled',
       execution_cancelled: execution?.execution.status === 'cancelled',
