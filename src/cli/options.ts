@@ -66,7 +66,7 @@ export const optionalReason = (what: string) =>
     throw new InvalidArgumentError(`A reason is one line of 1 to ${REASON_MAX} characters.`)
   })
 
-/** An id that a partner gave to a plan or an order. */
+/** An id that a partner gave to a user, a plan or an order: it is never trimmed, and may be a space. */
 export function partnersId(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   if ([...text].length <= ID_MAX && !/[\u0000-\u001f\u007f]/.test(text)) return text
@@ -156,7 +156,8 @@ type Parse = (text: string, previous: unknown) => unknown
 const filled =
   (parse: Parse | undefined): Parse =>
   (text, previous) => {
-    if (text.trim() === '') throw new InvalidArgumentError('It must not be empty.')
+    const isEmpty = text === '' || (text.trim() === '' && parse !== partnersId)
+    if (isEmpty) throw new InvalidArgumentError('It must not be empty.')
     const value = parse === undefined ? text : parse(text, previous)
     // Otherwise the parser would pass an empty text to the command.
     if (value === null || value === undefined) throw new Error(`${JSON.stringify(text)} was read as nothing`)

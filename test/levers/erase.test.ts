@@ -125,3 +125,18 @@ test('the locks of this process on the file outlast an erasure', async (t) => {
   await service.store.eraseUser(tenant, 'ann', entry)
   assert.match(readFileSync('/proc/locks', 'utf8'), own)
 })
+
+test('an id that looks like nothing is an id: its user and plan are shown, and the user is erased', async (t) => {
+  const service = await startService(t)
+  for (const id of [' ', '\u2028', '\ufeff']) {
+    await send(service, id, { email: EMAIL })
+    await plan(service, id, id)
+    const shown = JSON.parse(await shell(service, ['--json', 'user', 'show', 'acme', id, '--env', 'test']))
+    assert.deepEqual([shown.partner_user_id, shown.email], [id, EMAIL])
+    assert.equal(
+      JSON.parse(await shell(service, ['--json', 'plan', 'show', id, '--partner', 'acme'])).partner_plan_id,
+      id,
+    )
+    assert.equal((await erase(service, id)).email, null)
+  }
+})

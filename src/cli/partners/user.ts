@@ -8,7 +8,7 @@ import { planJson, userJson } from '../../http/answer-json.ts'
 import type { Consent, ListedUser, Remains, UserRecord } from '../../store/store.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { environmentOption, slug } from '../options.ts'
+import { environmentOption, partnersId, slug } from '../options.ts'
 import {
   type Column,
   confirmForGood,
@@ -46,7 +46,7 @@ export function userCommand(cli: Cli): Command {
     .command('show')
     .description('one user: every consent that was given, and the plans')
     .argument('<slug>', 'the partner', slug)
-    .argument('<partner-user-id>')
+    .argument('<partner-user-id>', '', partnersId)
     .addOption(environmentOption().makeOptionMandatory())
     .action((partnerSlug: string, partnerUserId: string, { env }: { env: Environment }) =>
       cli.withStore(async (store) => {
@@ -61,7 +61,7 @@ export function userCommand(cli: Cli): Command {
     .command('erase')
     .description('remove the e-mail and provider of a user; the ids, consents and the ledger stay')
     .argument('<slug>', 'the partner', slug)
-    .argument('<partner-user-id>')
+    .argument('<partner-user-id>', '', partnersId)
     .addOption(environmentOption().makeOptionMandatory())
     .option(...YES)
     .action(async (partnerSlug: string, partnerUserId: string, { env, yes = false }: EraseOptions) => {

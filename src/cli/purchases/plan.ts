@@ -12,7 +12,7 @@ import { planJson, windowJson } from '../../http/answer-json.ts'
 import type { AuditEntry, ListedPlan, PlanAhead, Store, TenantFilter } from '../../store/store.ts'
 import { auditEntry, partnerNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { environmentOption, slug } from '../options.ts'
+import { environmentOption, partnersId, slug } from '../options.ts'
 import { type Column, confirmOnTerminal, print, printList, renderFields, renderTable } from '../terminal.ts'
 
 type Filter = { partner?: string; env?: Environment }
@@ -41,7 +41,7 @@ export function planCommand(cli: Cli): Command {
   plan
     .command('show')
     .description('one plan: its windows, its ledger and what it waits for')
-    .argument('<partner-plan-id>')
+    .argument('<partner-plan-id>', '', partnersId)
     .option('--partner <slug>', 'when several partners use this id', slug)
     .addOption(environmentOption())
     .action((id: string, { partner, env }: Filter) =>

@@ -14,6 +14,7 @@ import { EXIT } from '../exit-codes.ts'
 import {
   addWebhookOptions,
   lazyWebhooks,
+  partnersId,
   positivePrice,
   sandboxAdvance,
   type WebhookOptions,
@@ -52,7 +53,7 @@ export function sandboxCommand(cli: Cli): Command {
   addWebhookOptions(sandbox.command('fire'))
     .description('fire the next tranche of a plan of the test environment now')
     .argument('<slug>', 'the partner')
-    .argument('<partner-plan-id>')
+    .argument('<partner-plan-id>', '', partnersId)
     .addOption(priceOption())
     .action((slug: string, planId: string, options: RunOptions) =>
       cli.withStore((store) => fire(cli, store, { slug, planId, options })),
