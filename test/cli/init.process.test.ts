@@ -290,3 +290,31 @@ test('what another init finds is kept beside the copies that are there: the firs
     ['mine', 'edited', false],
   )
 })
+
+test('a machine whose jobs are of cron keeps them so where systemd runs, and never has both', async (t) => {
+  if (!hasOwnMachine(t)) return
+  const script = `${STATE}
+    "$TRANCHE" init --yes --scheduler cron > /dev/null 2>&1
+    # As if systemd had booted it.
+    mkdir -p /run/systemd/system
+    state > /mnt/before
+    "$TRANCHE" init --yes 2> /dev/null | grep -c '^already .*/etc/cron.d/tranche'
+    "$TRANCHE" init --yes --scheduler systemd 2>&1 && exit 9
+    state | diff /mnt/before -
+    # The other way round, and both at once.
+    mv /etc/cron.d/tranche /mnt/table && : > /etc/systemd/system/tranche.service
+    "$TRANCHE" init --dry-run 2> /dev/null | grep -c '^would .*/tranche-tick.timer$'
+    "$TRANCHE" init --yes --scheduler cron 2>&1 && exit 9
+    mv /mnt/table /etc/cron.d/tranche
+    "$TRANCHE" init --yes --scheduler cron 2>&1 | grep '^warning: .*both'`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  const lines = out.split('\n').filter((line) => line !== '')
+  assert.deepEqual(lines, [
+    '1',
+    'error: The jobs are in /etc/cron.d/tranche: take them away with `tranche init --undo`, stop the serve of your supervisor, then run init again.',
+    '1',
+    'error: The jobs are units of systemd: take them away with `tranche init --undo`, then run init again.',
+    'warning: both systemd and cron run the jobs, so the backups of a night count twice against --keep: `tranche init --undo` takes both away; then run init again with one',
+  ])
+})

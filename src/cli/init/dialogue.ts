@@ -12,7 +12,13 @@ import { ask, askLine, isYes } from '../terminal.ts'
 import type { Taken } from './file-steps.ts'
 import { type Answer, readSetting } from './installed-program.ts'
 import type { Place } from './places.ts'
-import { isOnPath, type Scheduler, schedulerOfMachine } from './scheduler.ts'
+import {
+  installedSchedulers,
+  isOnPath,
+  type Scheduler,
+  schedulerOfMachine,
+  usualScheduler,
+} from './scheduler.ts'
 import { crontabLines, type FirstPartner, type IssuedKey, type Left } from './steps.ts'
 
 /** The options of init, as the parser hands them over; the dialogue asks for what is missing. */
@@ -52,7 +58,7 @@ async function askScheduler(cli: Cli, place: Place): Promise<Scheduler> {
     const answer = await askLine(cli, 'Put the ticks, checks and backups into your crontab? [y/N]')
     return isYes(answer) ? 'cron' : 'none'
   }
-  const usual = schedulerOfMachine()
+  const usual = usualScheduler()
   return ask(cli, `What runs the jobs: systemd, cron or none? [${usual}]`, (answer) => {
     if (answer === '') return usual
     if (answer === 'systemd' || answer === 'cron' || answer === 'none') return answer
@@ -210,14 +216,24 @@ const partnerWords = ({ slug, environment }: FirstPartner, key: IssuedKey | null
     ? `The partner ${slug} has a ${environment} key that works; tranche key create makes another.`
     : `The ${environment} key of ${slug} (${key.key_id}), which is not shown again:`
 
-/** Warnings of what would keep the jobs from running, or their failures from being noticed. */
-export function warningsOf({ scheduler, answer }: Pick<Outcome, 'scheduler' | 'answer'>): string[] {
+/** Warnings of what would keep the jobs from running, run them twice, or keep their failures from being noticed. */
+export function warningsOf({ place, scheduler, answer }: Outcome): string[] {
+  const twice =
+    place.user !== null && schedulerOfMachine() === 'systemd' && installedSchedulers().length > 1
+      ? [
+          'both systemd and cron run the jobs, so the backups of a night count twice against --keep: `tranche init --undo` takes both away; then run init again with one',
+        ]
+      : []
   if (answer?.ok === false)
-    return [`the service does not answer at ${answer.url} (${answer.answer}): journalctl -u tranche`]
-  if (scheduler !== 'cron') return []
+    return [
+      ...twice,
+      `the service does not answer at ${answer.url} (${answer.answer}): journalctl -u tranche`,
+    ]
+  if (scheduler !== 'cron') return twice
   const hasCron = isOnPath('cron') || isOnPath('crond')
   const hasLog = existsSync('/dev/log')
   return [
+    ...twice,
     ...(hasCron ? [] : ['cron is not installed, so nothing runs: apt-get install cron']),
     ...(hasLog
       ? []

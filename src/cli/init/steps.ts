@@ -32,7 +32,7 @@ import {
 } from './file-steps.ts'
 import { idsOf, readSetting, run, runInstalled, runWriting } from './installed-program.ts'
 import { type Place, SYSTEM } from './places.ts'
-import { isOnPath, type Scheduler, schedulerOfMachine } from './scheduler.ts'
+import { CRON_TABLE, isOnPath, type Scheduler, schedulerOfMachine } from './scheduler.ts'
 
 /** All steps, in their order. When the jobs start there is a first partner, so serve has nothing to warn of. */
 export const stepsFor = (
@@ -160,7 +160,6 @@ function currentCrontab(): string {
 
 // Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab.
 
-const CRON_TABLE = '/etc/cron.d/tranche'
 /** Where the units say that their guide is. */
 const UNIT_GUIDE = '/usr/local/share/tranche'
 const TIMED = ['tranche-tick', 'tranche-check', 'tranche-backup']
