@@ -16,26 +16,24 @@ import {
   ZERO_USD,
 } from '../core/money.ts'
 import type { FixedPeriod } from '../core/month.ts'
-import type { Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
 import { grouped } from '../core/text.ts'
 import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
 import type { AdjustmentLine, ExecutionStore } from '../store/store.ts'
 import { adjustmentLineJson, adjustmentPages, type ExportScope, exportText } from './export.ts'
-import { bill } from './statement.ts'
 
 /**
- * The invoice of one live tenant's month. What was issued has its own names and tax; else those are given, and whether
- * the issuer gives numbers. Throws invoice_conflict.
+ * The invoice of a live tenant's statement. What was issued has its own names and tax; else those are given, and
+ * whether the issuer gives numbers. Throws invoice_conflict.
  */
 export async function invoiceOf(
   scope: OrdersScope,
-  tenant: Tenant,
+  statement: Statement,
   { parties, isNumbered }: { parties: Parties | null; isNumbered: boolean },
 ): Promise<Invoice> {
   const { store, period } = scope
-  const { statement } = await bill(store, tenant, period)
-  const issued = period.final ? await store.findInvoiceOf(tenant.partnerSlug, period.month) : null
+  const { partnerSlug } = statement.tenant
+  const issued = period.final ? await store.findInvoiceOf(partnerSlug, period.month) : null
   if (issued) refuseOtherFees(issued, statement)
   return {
     statement,
@@ -44,7 +42,7 @@ export async function invoiceOf(
     issued,
     isDraft: period.final && isNumbered && issued === null,
     adjusted: await sumAdjustments(scope),
-    evidence: period.final ? await evidenceOf(scope, tenant.partnerSlug) : null,
+    evidence: period.final ? await evidenceOf(scope, partnerSlug) : null,
   }
 }
 

@@ -2,10 +2,9 @@
 
 import { type Machine, machine as thisMachine } from '../machine.ts'
 import { isServer, refuseNoAddress } from '../store/address.ts'
-import type { Database, OpenOptions } from '../store/database.ts'
+import { type Database, type OpenOptions, tellingOfWaits } from '../store/database.ts'
 import type { Seal } from '../store/seal.ts'
 import type { Store } from '../store/store.ts'
-import { tellingOfWaits } from '../store/waits.ts'
 
 export type Streams = {
   out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }

@@ -18,10 +18,12 @@ import {
   type OrdersScope,
   orderLineJson,
   orderPages,
+  type Parties,
   partiesOf,
 } from '../../billing/invoice.ts'
 import { HTML, invoiceJson, MARKDOWN } from '../../billing/invoice-layouts.ts'
 import { bill } from '../../billing/statement.ts'
+import type { Statement } from '../../core/fees.ts'
 import { type Issued, lacksOf, type Series, taxOf } from '../../core/invoice.ts'
 import { formatUsd, type Usd, usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf } from '../../core/month.ts'
@@ -67,9 +69,7 @@ export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptio
   if (partner === undefined)
     throw new Problem('usage', 'Give --partner, or --output-dir for the invoices of all partners.')
   await refuseTarget(cli, options)
-  const drawn = await drawUp(cli, store, { slug: partner, month, settings })
-  tellAbout(cli, drawn.scope.period, { drawn: [drawn], settings })
-  await writeOne(cli, options, drawn)
+  await writeOne(cli, options, await drawOne(cli, store, { slug: partner, month, settings }))
 }
 
 /** One that was issued, by its number: an invoice of its month, or a credit note. */
@@ -89,9 +89,7 @@ async function writeNumbered(
   if (!issued) throw notFound('invoice', number)
   if (issued.corrects === null) {
     const asked = { slug: issued.partnerSlug, month: issued.month, settings: null }
-    const drawn = await drawUp(cli, store, asked)
-    tellAbout(cli, drawn.scope.period, { drawn: [drawn], settings: null })
-    await writeOne(cli, options, drawn)
+    await writeOne(cli, options, await drawOne(cli, store, asked))
     return
   }
   const invoice = await store.findInvoice(issued.corrects)
@@ -121,9 +119,13 @@ async function writeAll(
   const unbilled: string[] = []
   for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
     const slug = tenant.partnerSlug
+    const { statement } = await bill(store, tenant, period)
     // Who owes nothing needs no settings: no page of theirs is written, and none is issued.
-    if ((await bill(store, tenant, period)).statement.fees.total === 0n) unbilled.push(slug)
-    else drawn.push(await drawUp(cli, store, { slug, month, settings, period }))
+    if (statement.fees.total === 0n) unbilled.push(slug)
+    else
+      drawn.push(
+        await drawUp(store, period, { statement, settings, parties: partiesIn(settings, slug, month) }),
+      )
   }
   tellAbout(cli, period, { drawn, settings })
   const pages = drawn.map((one) => ({
@@ -140,26 +142,36 @@ async function writeAll(
   else note(cli, `${counted(done.length, 'invoice')} written to ${outputDir}`)
 }
 
-type Printable = { tenant: Tenant; scope: OrdersScope & { period: Covered }; invoice: Invoice }
-/** `period` is what the month covers, where that is known. */
-type Asked = { slug: string; month: string; settings: Settings | null; period?: Covered }
+type Printable = { tenant: Tenant; scope: OrdersScope; invoice: Invoice }
+type Asked = { slug: string; month: string; settings: Settings | null }
+type Drawing = { statement: Statement; settings: Settings | null; parties: Parties | null }
 
-/** An invoice as it is to be printed. Throws what says why there is none. */
+/** The invoice of one partner, with the remarks on it. Throws what says why there is none. */
+async function drawOne(cli: Cli, store: Store, { slug, month, settings }: Asked): Promise<Printable> {
+  const parties = partiesIn(settings, slug, month)
+  const tenant = await refuseUnknown(store, slug, month)
+  const period = await fixPeriodFor(cli, store, { month, filter: { slug, environment: 'live' } })
+  const { statement } = await bill(store, tenant, period)
+  const drawn = await drawUp(store, period, { statement, settings, parties })
+  tellAbout(cli, period, { drawn: [drawn], settings })
+  return drawn
+}
+
+/** An invoice as it is to be printed. */
 async function drawUp(
-  cli: Cli,
   store: Store,
-  { slug, month, settings, ...known }: Asked,
+  period: Covered,
+  { statement, settings, parties }: Drawing,
 ): Promise<Printable> {
   collectOften()
-  const parties = settings?.parties({ month, slug }) ?? null
-  const tenant = await refuseUnknown(store, slug, month)
-  const filter = { slug, environment: 'live' } as const
-  const period = known.period ?? (await fixPeriodFor(cli, store, { month, filter }))
-  const scope = { store, period, filter }
+  const { tenant } = statement
+  const scope = { store, period, filter: { slug: tenant.partnerSlug, environment: 'live' } as const }
   const isNumbered = settings !== null && settings.numbers(await presentMonth(store)) !== null
-  const invoice = await invoiceOf(scope, tenant, { parties, isNumbered })
-  return { tenant, scope, invoice }
+  return { tenant, scope, invoice: await invoiceOf(scope, statement, { parties, isNumbered }) }
 }
+
+const partiesIn = (settings: Settings | null, slug: string, month: string): Parties | null =>
+  settings?.parties({ month, slug }) ?? null
 
 /** The live environment of a partner that there was in this month. */
 async function refuseUnknown(store: Store, slug: string, month: string): Promise<Tenant> {

@@ -97,7 +97,7 @@ async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
 /** Does nothing for a file: the steps make whatever it needs. */
 async function tellingOfServer<T>(cli: Cli, { database }: Place, work: () => Promise<T>): Promise<T> {
   if (!isServer(database)) return work()
-  const { tellingOfWaits } = await import('../../store/waits.ts')
+  const { tellingOfWaits } = await import('../../store/database.ts')
   return tellingOfWaits(await databaseOf(database, cli.machine), (what) => note(cli, what), work)
 }
 

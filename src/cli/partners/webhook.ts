@@ -128,7 +128,8 @@ instruction stays for the partner's own poller, and no lease begins. The webhook
 on record is neither used nor changed.
 
 Whatever is new at each look is announced by one wake-up, signed as the service
-signs. Like a real one it is sent once: if the receiver is down, the line says so.
+signs. Like a real one it is sent once: if the receiver is down, the line says
+so.
 A service that cannot be reached is asked again after ${waitsInWords()}
 seconds; a key that is revoked ends the command.
 

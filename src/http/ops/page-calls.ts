@@ -6,6 +6,7 @@ import type { ReportKind } from '../../billing/columns.ts'
 import { exportText, type Reading } from '../../billing/export.ts'
 import { invoiceOf, invoiceText } from '../../billing/invoice.ts'
 import { HTML } from '../../billing/invoice-layouts.ts'
+import { bill } from '../../billing/statement.ts'
 import { isMonth, periodOf } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
@@ -228,9 +229,10 @@ function createDownloads() {
       const [period] = periods
       if (!period) throw new RangeError(`no period of ${month}`)
       const scope = { store, period, filter }
+      const { statement } = await bill(store, tenant, period)
       const texts = invoiceText(
         scope,
-        await invoiceOf(scope, tenant, { parties: null, isNumbered: false }),
+        await invoiceOf(scope, statement, { parties: null, isNumbered: false }),
         HTML,
       )
       const { value: head = '' } = await texts.next()
