@@ -6,7 +6,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { anchors } from '../src/cli/reference/markdown.ts'
+import { anchors } from '../src/cli/reference/guides.ts'
 import {
   circlesOf,
   forgottenSteps,

@@ -239,7 +239,6 @@ const HELP: Record<string, Help> = {
     examples: [
       'docs operations',
       'docs levers#a-key-has-leaked',
-      'docs --man ~/.local/share/man',
       'docs examples/python/partner.py > partner.py',
       'docs --examples examples',
       'docs --deploy deploy',

@@ -101,7 +101,7 @@ export function createProgram(
     restoreCommand(cli),
     migrateCommand(cli),
     healthCommand(cli),
-    docsCommand(cli, program),
+    docsCommand(cli),
     openapiCommand(cli),
     completionCommand(cli, program),
     versionCommand(cli),

@@ -1,7 +1,6 @@
 // The terminal: results on stdout, remarks and warnings on stderr, as text or as JSON; tables, colours, progress,
-// questions, the pager, and signals to stop.
+// questions, and signals to stop.
 
-import { spawn } from 'node:child_process'
 import { stripVTControlCharacters, styleText } from 'node:util'
 import { Problem } from '../core/problem.ts'
 import { cut, visible, visibleCell } from '../core/text.ts'
@@ -162,7 +161,7 @@ export function renderFields(fields: Record<string, Value | undefined>): string 
 
 // Colours.
 
-export type Style = 'bold' | 'dim' | 'green' | 'yellow' | 'red' | 'blue' | 'cyan' | 'italic' | 'underline'
+export type Style = 'bold' | 'dim' | 'green' | 'yellow' | 'red' | 'blue' | 'cyan'
 export type Paint = (style: Style, text: string) => string
 
 /** Colours only on a terminal, and never with NO_COLOR or --no-color. */
@@ -175,7 +174,7 @@ export function createPaint(out: Streams['out'], wanted: boolean): Paint {
 // two; everything else counts characters.
 
 /** In characters. Colours take no room. */
-export const widthOf = (text: string): number => [...stripVTControlCharacters(text)].length
+const widthOf = (text: string): number => [...stripVTControlCharacters(text)].length
 
 /** Measures in columns. Only a table needs the package, so it is loaded only for one. */
 const measureColumns = async (): Promise<(text: string) => number> => (await import('string-width')).default
@@ -311,33 +310,6 @@ export async function confirmForGood(
 export const YES = ['--yes', 'do not ask; needed where there is no terminal'] as const
 
 export const isYes = (answer: string): boolean => /^y(es)?$/i.test(answer)
-
-// Shows a long text on a terminal, through the user's own pager.
-
-/** Options for `less` unless LESS is set, as git does it: colours are kept, and a text of one screen just stays. */
-const LESS = 'FRX'
-
-/** Shows the text through `command`, a line for a shell; without it, or if it cannot be run, writes it as it is. */
-export async function page(out: Streams['out'], text: string, command: string): Promise<void> {
-  if (!out.isTTY || command === '' || !(await pageThrough(command, text))) out.write(text)
-}
-
-/** Whether the pager could be run. */
-function pageThrough(command: string, text: string): Promise<boolean> {
-  // The keys that end a pager's wait are the pager's own.
-  const ignore = () => {}
-  process.on('SIGINT', ignore)
-  return new Promise<boolean>((resolve) => {
-    const env = { LESS, ...process.env }
-    const pager = spawn(command, { shell: true, stdio: ['pipe', 'inherit', 'inherit'], env })
-    pager.on('error', () => resolve(false))
-    // 126 and 127 are a shell's own: it could not run the command, or there is none.
-    pager.on('close', (code) => resolve(code !== 126 && code !== 127))
-    // The user may leave it before the end.
-    pager.stdin.on('error', ignore)
-    pager.stdin.end(text)
-  }).finally(() => process.off('SIGINT', ignore))
-}
 
 // Signals to stop, while a command has something to finish.
 

@@ -1,11 +1,10 @@
-// The guides in the executable, through a pager and as man pages, and the completion scripts, each in its shell.
+// The guides and the files that the executable carries, and the completion scripts, each in its shell.
 
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import {
   existsSync,
   globSync,
-  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -15,28 +14,18 @@ import {
 } from 'node:fs'
 import { join, relative } from 'node:path'
 import { test } from 'node:test'
-import { stripVTControlCharacters, styleText } from 'node:util'
-import { everyCommand } from '../../src/cli/help.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { EXECUTABLE, finish } from '../support/process.ts'
-import { commandTree, openShell, runHere } from '../support/service.ts'
+import { finish } from '../support/process.ts'
+import { openShell, runHere } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 
-test('the executable has every page that the source has, and writes the same man pages', async (t) => {
+test('the executable has every page that the source has', async (t) => {
   const cwd = temporaryFolder(t)
-  const all = (await finish(t, ['docs', '--man', 'man'], { cwd })).out
-  assert.equal(
-    all,
-    `45 man pages are in man: man -M man tranche\n`.replace('45', String(manFiles(cwd).length)),
-  )
-  const source = join(cwd, 'source')
-  await runHere(['docs', '--man', join(source, 'man')])
-  assert.deepEqual(manFiles(cwd), manFiles(source))
-  for (const file of manFiles(cwd))
-    assert.equal(readFileSync(join(cwd, file), 'utf8'), readFileSync(join(source, file), 'utf8'), file)
-  // One of the pages that have no man page of their own.
-  const asked = ['docs', 'decisions/clock', '--json']
-  assert.deepEqual(await finish(t, asked, { cwd }), await runHere(asked))
+  // The beginning of many names is refused with all of them.
+  for (const topic of [[], ['decisions/'], ['decisions/clock'], ['operations']]) {
+    const argv = ['docs', ...topic, '--json']
+    assert.deepEqual(await finish(t, argv, { cwd }), await runHere(argv))
+  }
 })
 
 /** The files of docs/examples by their paths in it, with their texts. */
@@ -124,88 +113,6 @@ test('the executable alone has all of deploy/: written whole, through no link, o
   assert.match(linked.err, /mine\/postgres is a link, not a folder, and nothing was written/)
   assert.ok(!existsSync(join(cwd, 'haproxy.cfg')))
 })
-
-test('a man page takes the place of a link and is not written through it', async (t) => {
-  const folder = temporaryFolder(t)
-  const precious = join(folder, 'precious')
-  const page = join(folder, 'man/man1/tranche.1')
-  writeFileSync(precious, 'precious')
-  mkdirSync(join(folder, 'man/man1'), { recursive: true })
-  symlinkSync(precious, page)
-  assert.equal((await runHere(['docs', '--man', join(folder, 'man')])).code, 0)
-  assert.equal(readFileSync(precious, 'utf8'), 'precious')
-  assert.ok(lstatSync(page).isFile())
-})
-
-/** Of docs/compatibility.md, as a terminal shows it. */
-const TITLE = 'WHAT MAY CHANGE, AND WHAT MAY NOT'
-
-test('a page goes through $PAGER on a terminal, and as it is without one that works', (t) => {
-  const cwd = temporaryFolder(t)
-  const onTerminal = (env: Record<string, string>, line: string): string => {
-    const { status, stdout } = spawnSync('script', ['-qec', line, '/dev/null'], {
-      cwd,
-      env: { PATH: process.env.PATH, TERM: 'xterm', TRANCHE_CACHE: cwd, ...env },
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    assert.equal(status, 0, stdout)
-    return stdout.replaceAll('\r\n', '\n')
-  }
-  const paged = onTerminal({ PAGER: `sed 's/^/> /'` }, `${EXECUTABLE} docs compatibility`)
-  assert.ok(paged.includes(`> ${styleText('bold', TITLE, { validateStream: false })}\n`), paged)
-  assert.match(paged, /^> .*\/partner\/v1/m)
-  const plain = onTerminal({ PAGER: 'cat', NO_COLOR: '1' }, `${EXECUTABLE} docs compatibility`)
-  assert.equal(plain.split('\n')[0], TITLE)
-  assert.equal(plain, stripVTControlCharacters(plain))
-  const missing = onTerminal({ PAGER: 'no-such-pager' }, `${EXECUTABLE} docs compatibility`)
-  assert.ok(missing.includes(TITLE), missing)
-  // Somebody who has seen enough.
-  onTerminal({ PAGER: 'true' }, `${EXECUTABLE} docs operations`)
-  writeFileSync(join(cwd, 'page.md'), '')
-  assert.match(onTerminal({ PAGER: 'false' }, `${EXECUTABLE} docs api > page.md; cat page.md`), /^# The API/)
-})
-
-test('man pages: one for each command and guide, without a warning of groff or mandoc', async (t) => {
-  const folder = temporaryFolder(t)
-  await runHere(['docs', '--man', join(folder, 'man')])
-  const files = manFiles(folder)
-  everyCommand(commandTree(), (command, words) => {
-    const page = readFileSync(
-      join(folder, `man/man1/${['tranche', ...words.slice(0, 1)].join('-')}.1`),
-      'utf8',
-    )
-    const typed = page.replaceAll('\\-', '-').replace(/\\f[BIP]/g, '')
-    for (const word of [...words, ...command.options.map(({ long }) => long ?? '')])
-      assert.ok(typed.includes(word), `${words.join(' ')}: ${word}`)
-  })
-  const guides = globSync('docs/*.md', { cwd: join(import.meta.dirname, '../..') })
-  for (const guide of guides) {
-    const name = guide.replace(/^docs\/|\.md$/g, '')
-    assert.ok(files.includes(`man/man7/tranche-${name}.7`), name)
-  }
-  if (hasTool(t, 'groff')) {
-    const args = ['-ww', '-man', '-Tutf8', '-z', ...files]
-    assert.equal(spawnSync('groff', args, { cwd: folder, encoding: 'utf8' }).stderr, '')
-    const text = execFileSync('groff', ['-man', '-Tascii', '-P-cbou', 'man/man1/tranche-key.1'], {
-      cwd: folder,
-      encoding: 'utf8',
-    })
-    assert.match(text, /tranche key create \[options\] <slug>/)
-    assert.match(text, /\$ tranche key create acme --env live --label prod --expires-in 90d/)
-  }
-  if (hasTool(t, 'mandoc')) {
-    const { stdout } = spawnSync('mandoc', ['-T', 'lint', '-W', 'warning', ...files], {
-      cwd: folder,
-      encoding: 'utf8',
-    })
-    // A date would differ from one build of the same source to the next.
-    const warnings = stdout.split('\n').filter((line) => line !== '' && !line.includes('missing date'))
-    assert.deepEqual(warnings, [])
-  }
-})
-
-const manFiles = (folder: string): string[] => globSync('man/*/*', { cwd: folder }).sort()
 
 // The completion scripts, each in the shell it is for.
 

@@ -1,17 +1,15 @@
-// tranche docs: every guide is a topic, every link of a page leads somewhere, and what a terminal shows of it.
+// tranche docs: every guide is a topic and shown as it is, and every link of a page leads somewhere.
 
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { findExamples, findGuides, linkOf } from '../../src/cli/reference/guides.ts'
-import { anchors, blocksOf, findTopic, plainText, screenText } from '../../src/cli/reference/markdown.ts'
+import { anchors, findExamples, findGuides, findTopic } from '../../src/cli/reference/guides.ts'
 import { runHere } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const PAGES = findGuides()
 const GUIDES = globSync('docs/*.md', { cwd: ROOT }).map((file) => basename(file, '.md'))
-const as = (_: string, text: string): string => text
 
 /** The links of a page outside its code blocks. */
 const linksOf = (text: string): string[] =>
@@ -29,10 +27,11 @@ test('every guide is a topic, with a line that is its title', async () => {
     assert.match(words.out, new RegExp(`^${topic} +${title.slice(0, 9)}`, 'm'))
 })
 
-test('a topic in a file or a pipe is the page itself', async () => {
+test('a topic is the page itself, on a terminal too', async () => {
   for (const name of GUIDES) {
     const source = readFileSync(join(ROOT, 'docs', `${name}.md`), 'utf8')
     assert.deepEqual(await runHere(['docs', name]), { code: 0, out: source, err: '' })
+    assert.equal((await runHere(['docs', name], { terminals: ['stdout', 'stderr'] })).out, source)
     const { text, topic } = JSON.parse((await runHere(['docs', name, '--json'])).out)
     assert.deepEqual([topic, text], [name, source])
   }
@@ -43,14 +42,14 @@ test('a topic is found by its beginning, by its file, and with a section as a li
     assert.equal(findTopic(PAGES, asked).topic, 'operations', asked)
   assert.equal(findTopic(PAGES, 'decisions/cl').path, 'docs/decisions/clock.md')
   assert.equal(findTopic(PAGES, 'README.md').topic, 'readme')
-  assert.equal(findTopic(PAGES, 'deploy/README.md').topic, 'deploy')
+  assert.equal(findTopic(PAGES, '../deploy/README.md').topic, 'deploy')
   const { out } = await runHere(['docs', 'operations.md#the-drill'])
   assert.match(out, /^### The drill\n/)
   const whole = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
   assert.ok(whole.includes(out.trimEnd()) && out.match(/^#{1,3} /gm)?.length === 1, out)
 })
 
-test('a sample program is a topic: found by its path, shown as it is, and linked to by its name', async () => {
+test('a sample program is a topic: found by its path, and shown as it is', async () => {
   const name = 'examples/python/partner.py'
   const source = readFileSync(join(ROOT, 'docs', name), 'utf8')
   for (const asked of [name, `docs/${name}`, 'examples/python/part'])
@@ -63,11 +62,8 @@ test('a sample program is a topic: found by its path, shown as it is, and linked
   const several = await runHere(['docs', 'examples/python'])
   assert.match(several.err, /may be any of examples\/python\/paper_venue\.py, .*wake_up\.py\./)
   assert.match((await runHere(['docs', `${name}#venue`])).err, /has no sections/)
-  const all = [...PAGES, ...findExamples()]
-  assert.deepEqual(linkOf(findTopic(all, 'examples'), 'python/partner.py', all), { kind: 'topic', name })
   for (const options of [
     [name, '--examples', 'x'],
-    ['--man', 'x', '--examples', 'x'],
     ['--examples', 'x', '--deploy', 'x'],
     ['--examples', 'x', '--force'],
   ])
@@ -89,28 +85,26 @@ test('an unknown topic is a usage error that names the known ones', async () => 
     assert.deepEqual([code, out], [2, ''], asked)
     assert.match(err, says)
   }
-  assert.equal((await runHere(['docs', 'api', '--man', '/nowhere'])).code, 2)
 })
 
-test('every link of every page leads to a topic and a section of it, or to a file of the source', () => {
+test('every link of every page leads to a page and a section of it, or to a file of the source', () => {
+  const all = [...PAGES, ...findExamples()]
   let seen = 0
   for (const page of PAGES) {
-    for (const target of linksOf(page.text)) {
-      const { kind, name } = linkOf(page, target, PAGES)
-      if (kind === 'here') assert.ok(findTopic(PAGES, page.topic + name), `${page.path}: ${target}`)
-      if (kind === 'topic') assert.ok(findTopic(PAGES, name), `${page.path}: ${target}`)
-      if (kind === 'source') assert.ok(existsSync(join(ROOT, name)), `${page.path}: ${target}`)
+    for (const target of linksOf(page.text).filter((link) => !/^[a-z]+:/.test(link))) {
+      const [file = '', anchor] = target.split('#')
+      const path = file === '' ? page.path : join(dirname(page.path), file)
+      const linked = all.find((one) => one.path === path)
+      const where = `${page.path}: ${target}`
+      if (linked && anchor) assert.ok(findTopic([linked], `${linked.topic}#${anchor}`), where)
+      else assert.ok(linked || existsSync(join(ROOT, path)), where)
+      // A reader gives `docs` the link of a guide as it stands there.
+      if (linked && file !== '' && /^(docs\/)?[^/]+$/.test(page.path))
+        assert.equal(findTopic(all, target).path, linked.path, where)
       seen += 1
     }
   }
   assert.ok(seen > 200, `${seen} links`)
-  const levers = findTopic(PAGES, 'levers')
-  const leadsTo = (target: string) => linkOf(levers, target, PAGES)
-  assert.deepEqual(leadsTo('operations.md#backups'), { kind: 'topic', name: 'operations#backups' })
-  assert.deepEqual(leadsTo('decisions/file.md'), { kind: 'topic', name: 'decisions/file' })
-  assert.deepEqual(leadsTo('../deploy/README.md'), { kind: 'topic', name: 'deploy' })
-  assert.deepEqual(leadsTo('../deploy/'), { kind: 'topic', name: 'deploy' })
-  assert.deepEqual(leadsTo('../fixtures/x.json'), { kind: 'source', name: 'fixtures/x.json' })
 })
 
 test('every section that the program, a page or an alert rule gives to `tranche docs` exists', () => {
@@ -129,67 +123,6 @@ test('every section that the program, a page or an alert rule gives to `tranche 
     const titles = anchors(findTopic(PAGES, topic).text).map(({ anchor }) => anchor)
     assert.ok(titles.includes(title.toLowerCase().replaceAll(' ', '-')), `${topic}: ${title}`)
   }
-})
-
-test('a page on a terminal has every word of the source, fits the width, and has none of the marks', () => {
-  for (const columns of [60, 80, 200]) {
-    for (const page of PAGES) {
-      const shown = screenText(page, PAGES, as, columns)
-      const prose = shown.split('\n').filter((line) => !line.startsWith('    '))
-      const tooLong = prose.filter(
-        (line) => line.length > Math.min(columns, 100) && /\S \S/.test(line.trim()),
-      )
-      // Where one word is as long as the line, what is beside it cannot help.
-      const long = tooLong.filter((line) => !line.split(/\s+/).some((word) => word.length > 40))
-      assert.deepEqual(long, [], `${page.path} at ${columns}`)
-      assert.doesNotMatch(prose.join('\n'), /\*\*|<br>|\]\(|^#+ |<!--/m, page.path)
-      const letters = (text: string) => text.replace(/[^\p{L}\p{N}]+/gu, ' ').toLowerCase()
-      const words = new Set(letters(shown).split(' '))
-      const source = letters(plainText(page.text.replace(/<!--.*-->|^```\w*$|\]\([^)]*\)/gm, ' ')))
-      const lost = source.split(' ').filter((word) => word !== '' && !words.has(word))
-      assert.deepEqual(lost, [], page.path)
-    }
-  }
-})
-
-test('lists, tables, code and links, as a terminal shows them', () => {
-  const text = [
-    '# A page',
-    '',
-    '- one `a b`,',
-    '  still one',
-    '- two ([backups](operations.md#backups), [here](#a-page))',
-    '',
-    '  ```',
-    '  code   as it is',
-    '  ```',
-    '',
-    '| what | limit |',
-    '|---|---|',
-    '| a \\| b | **ten** of them |',
-    '',
-  ].join('\n')
-  const page = { topic: 'x', path: 'docs/x.md', title: 'A page', text }
-  assert.equal(
-    screenText(page, PAGES, as, 40),
-    `A PAGE
-
-• one \`a b\`, still one
-• two (backups [operations#backups],
-  here)
-
-      code   as it is
-
-what   limit
-─────  ───────────
-a | b  ten of them
-
-Brackets name the page to read: tranche docs NAME`,
-  )
-  assert.deepEqual(
-    blocksOf(text).map(({ type }) => type),
-    ['heading', 'list', 'table'],
-  )
 })
 
 test('the anchors are those that code hosts make', () => {

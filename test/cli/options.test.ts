@@ -272,8 +272,6 @@ const ROWS: Record<string, Row> = {
   'audit --until': TIME,
   'audit --format': oneOf('table', 'csv'),
   'status --every': time(TIMER_DAYS),
-  'docs --pager': anyWords('less', 'cat'),
-  'docs --man': anyWords('man'),
   'docs --examples': anyWords('examples'),
   'docs --deploy': anyWords('deploy'),
   'health --url': anyWords('http://127.0.0.1:8080'),

@@ -1,47 +1,40 @@
-// docs and openapi: the guides and the description of the API, read from the executable itself; the guides also as man
-// pages, together with those of the commands.
+// docs and openapi: the guides and the description of the API, read from the executable itself.
 
 import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import { Argument, Command, Option } from 'commander'
+import { Argument, Command } from 'commander'
 import { Problem } from '../../core/problem.ts'
 import { quoted } from '../../core/text.ts'
 import { kindOf } from '../../plain-file.ts'
 import { deployedNames, readDeployed, VERSION } from '../../resources.ts'
 import type { Cli } from '../context.ts'
-import { HELP_COLUMNS } from '../help.ts'
-import { createPaint, note, print, renderFields, page as throughPager } from '../terminal.ts'
-import { findExamples, findGuides, isGuide, isListed, sampleFiles, topicNames } from './guides.ts'
+import { note, print, renderFields } from '../terminal.ts'
+import { findExamples, findGuides, findTopic, isListed, sampleFiles, topicNames } from './guides.ts'
 
-export function docsCommand(cli: Cli, program: Command): Command {
+export function docsCommand(cli: Cli): Command {
   const topic = new Argument('[topic]', 'its name, or the beginning of it; with #SECTION, a part of it')
   // Only help and completion ask: a start reads no page.
   Object.defineProperty(topic, 'argChoices', { get: topicNames })
   return new Command('docs')
     .description('show a guide; without a topic, list them')
     .addArgument(topic)
-    .addOption(
-      new Option('--pager <command>', 'what shows a topic on a terminal').env('PAGER').default('less'),
-    )
-    .option('--man <folder>', 'write the guides and the help of all commands into it, as man pages')
     .option('--examples <folder>', 'write the sample programs of the guides into it')
     .option(
       '--deploy <folder>',
       'write the Dockerfile, the compose files, the units and the settings of servers into it',
     )
     .option('--force', 'let --deploy replace files of the same names')
-    .action((asked: string | undefined, { pager, man, examples, deploy, force = false }: Options) => {
-      if ([asked, man, examples, deploy].filter((given) => given !== undefined).length > 1)
-        throw new Problem('usage', 'Name a topic, --man, --examples or --deploy, and only one of them.')
+    .action((name: string | undefined, { examples, deploy, force = false }: Options) => {
+      if ([name, examples, deploy].filter((given) => given !== undefined).length > 1)
+        throw new Problem('usage', 'Name a topic, --examples or --deploy, and only one of them.')
       if (force && deploy === undefined) throw new Problem('usage', '--force belongs to --deploy.')
       if (deploy !== undefined) return writeDeployed(cli, deploy, force)
-      if (man !== undefined) return writeManPages(cli, program, man)
       if (examples !== undefined) return writeExamples(cli, examples)
-      return asked === undefined ? list(cli) : show(cli, asked, pager)
+      return name === undefined ? list(cli) : show(cli, name)
     })
 }
 
-type Options = { pager: string; man?: string; examples?: string; deploy?: string; force?: boolean }
+type Options = { examples?: string; deploy?: string; force?: boolean }
 
 function list(cli: Cli): void {
   const topics = findGuides()
@@ -51,33 +44,9 @@ function list(cli: Cli): void {
   if (cli.streams.out.isTTY) note(cli, '\ntranche docs TOPIC shows one.')
 }
 
-/** As it is for a file or a program; for a person at a terminal, laid out and page by page. */
-async function show(cli: Cli, asked: string, pager: string): Promise<void> {
-  const pages = [...findGuides(), ...findExamples()]
-  const { findTopic } = await import('./markdown.ts')
-  const page = findTopic(pages, asked)
-  const { topic, title, text } = page
-  const { out } = cli.streams
-  if (cli.globals().json || !out.isTTY) return print(cli, { topic, title, text }, () => text.trimEnd())
-  if (!isGuide(page)) return throughPager(out, text, pager)
-  const { screenText } = await import('./markdown.ts')
-  const paint = createPaint(out, cli.globals().color)
-  await throughPager(out, `${screenText(page, pages, paint, out.columns || HELP_COLUMNS)}\n`, pager)
-}
-
-async function writeManPages(cli: Cli, program: Command, folder: string): Promise<void> {
-  const { manPages } = await import('./man-pages.ts')
-  const files = manPages(program, findGuides()).map(({ name, section, text }) => {
-    const file = join(folder, `man${section}`, `${name}.${section}`)
-    // An existing page is replaced, not written into: it may be a link to something that root must not lose.
-    writeNew(file, text, { replace: true })
-    return file
-  })
-  print(
-    cli,
-    { folder, files },
-    () => `${files.length} man pages are in ${folder}: man -M ${quoted(folder)} tranche`,
-  )
+function show(cli: Cli, name: string): void {
+  const { topic, title, text } = findTopic([...findGuides(), ...findExamples()], name)
+  print(cli, { topic, title, text }, () => text.trimEnd())
 }
 
 /** They are meant to be changed, so none that exists is replaced. */

@@ -1,6 +1,5 @@
-// The pages that `docs` shows: their names, how one is found, and where its links lead.
+// The pages that `docs` shows: their names, their sections, and how one is found.
 
-import { dirname, join } from 'node:path/posix'
 import { Problem } from '../../core/problem.ts'
 import { quoted } from '../../core/text.ts'
 import { readPages } from '../../resources.ts'
@@ -45,9 +44,6 @@ const filesWhere = (wanted: (path: string) => boolean): [path: string, text: str
 
 const isMarkdown = (path: string): boolean => path.endsWith('.md')
 
-/** Whether a page is laid out for a terminal, and not shown as it is. */
-export const isGuide = ({ path }: Page): boolean => isMarkdown(path)
-
 /** What the list of topics has: all but the pages of decisions, which have a list of their own. */
 export const isListed = ({ topic }: Page): boolean => !topic.includes('/')
 
@@ -56,9 +52,25 @@ export const topicNames = (): string[] =>
     .filter(isListed)
     .map(({ topic }) => topic)
 
-/** The page that a name, or the beginning of one, stands for. Throws usage when there is none, or more than one. */
-export function pageNamed(pages: readonly Page[], name: string): Page {
-  const exact = pages.find(({ topic, path }) => [topic, `${topic}.md`, path].includes(name))
+/**
+ * The page, or the section of one, that `name` names: "operations", its beginning, or as a link in a page has it,
+ * "operations.md#backups". Throws usage when there is none, or more than one.
+ */
+export function findTopic(pages: readonly Page[], name: string): Page {
+  const [file = '', anchor] = name.split('#')
+  const page = pageNamed(pages, inDocs(file.replace(/^(\.\.\/)+(?=.)/, '')))
+  if (anchor === undefined) return page
+  if (!isMarkdown(page.path)) throw new Problem('usage', `${page.topic} has no sections.`)
+  const sections = anchors(page.text)
+  const section = sections.find((one) => one.anchor === anchor)
+  if (section) return { ...page, title: section.title, text: section.text }
+  const names = sections.map((one) => one.anchor).join(', ')
+  throw new Problem('usage', `${page.topic} has no section ${quoted(anchor)}; it has ${names}.`)
+}
+
+/** The page that a name, or the beginning of one, stands for. */
+function pageNamed(pages: readonly Page[], name: string): Page {
+  const exact = pages.find(({ topic, path }) => [topic, `${topic}.md`, inDocs(path)].includes(name))
   if (exact) return exact
   const among = name.includes('/') ? pages : pages.filter(isListed)
   const begun = name === '' ? [] : among.filter(({ topic }) => topic.startsWith(name))
@@ -69,22 +81,39 @@ export function pageNamed(pages: readonly Page[], name: string): Page {
   throw new Problem('usage', `${quoted(name)} ${what} ${names}.`)
 }
 
-/** Where a link leads: to a section of the same page, to an address, to a topic, or to a file of the source. */
-export type Link = { kind: 'here' | 'address' | 'topic' | 'source'; name: string }
-
-export function linkOf(page: Page, target: string, pages: readonly Page[]): Link {
-  if (target.startsWith('#')) return { kind: 'here', name: target }
-  if (/^[a-z]+:/.test(target)) return { kind: 'address', name: target }
-  const [file = '', anchor] = target.split('#')
-  const path = join(dirname(page.path), file)
-  const linked = pages.find((one) => one.path === path || dirname(one.path) === path.replace(/\/$/, ''))
-  if (!linked) return { kind: 'source', name: path }
-  return { kind: 'topic', name: anchor === undefined ? linked.topic : `${linked.topic}#${anchor}` }
+/** The sections of a page, each down to the next heading of its rank, under the name that a link gives it. */
+export function anchors(page: string): { anchor: string; title: string; text: string }[] {
+  const lines = page.split('\n')
+  let isCode = false
+  const headings = lines.flatMap((line, at) => {
+    if (/^ *```/.test(line)) isCode = !isCode
+    const [, marks, source] = (isCode ? null : /^(#+) +(.*)$/.exec(line)) ?? []
+    return marks && source ? [{ at, rank: marks.length, source }] : []
+  })
+  const occurrences = new Map<string, number>()
+  return headings.map(({ at, rank, source }, i) => {
+    const next = headings.slice(i + 1).find((other) => other.rank <= rank)
+    const title = source.replace(LINK, '$1').replace(MARKS, '')
+    const name = title
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-')
+    const before = occurrences.get(name) ?? 0
+    occurrences.set(name, before + 1)
+    const text = lines.slice(at, next?.at).join('\n').trimEnd()
+    return { anchor: before === 0 ? name : `${name}-${before}`, title, text: `${text}\n` }
+  })
 }
 
+const LINK = /\[([^\]]*)\]\([^)]*\)/g
+/** Code, bold and italic; an underscore inside a word is a letter of it. */
+const MARKS = /[`*]|(?<![\p{L}\p{N}])_|_(?![\p{L}\p{N}])/gu
+
+/** A path as the guides see it, which are in docs/. */
+const inDocs = (path: string): string => path.replace(/^docs\/(?=.)/, '')
+
 const topicOf = (path: string): string =>
-  path
-    .replace(/^docs\//, '')
+  inDocs(path)
     .replace(/(?<=.)\/README\.md$/, '')
     .replace(/\.md$/, '')
     .toLowerCase()
