@@ -1,35 +1,21 @@
 // Completion scripts, made from the command tree. A script is self-contained: completing never starts the program.
 
 import { Argument, Command, type Option } from 'commander'
-import { unreachable } from '../../core/problem.ts'
 import { singleQuoted } from '../../core/text.ts'
 import type { Cli } from '../context.ts'
 import { everyCommand } from '../help.ts'
 import { print } from '../terminal.ts'
 
-const SHELLS = ['bash', 'zsh', 'fish'] as const
+const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript }
 
 export function completionCommand(cli: Cli, program: Command): Command {
   return new Command('completion')
     .description('print a script that completes commands and options in your shell')
-    .addArgument(new Argument('<shell>', 'the shell it is for').choices(SHELLS))
-    .action((shell: (typeof SHELLS)[number]) => {
-      const script = scriptOf(shell)(placesOf(program)).trimEnd()
+    .addArgument(new Argument('<shell>', 'the shell it is for').choices(Object.keys(SCRIPTS)))
+    .action((shell: keyof typeof SCRIPTS) => {
+      const script = SCRIPTS[shell](placesOf(program)).trimEnd()
       print(cli, { shell, script }, () => script)
     })
-}
-
-function scriptOf(shell: (typeof SHELLS)[number]): (places: Place[]) => string {
-  switch (shell) {
-    case 'bash':
-      return bashScript
-    case 'zsh':
-      return zshScript
-    case 'fish':
-      return fishScript
-    default:
-      return unreachable(shell)
-  }
 }
 
 // The command tree as the completion scripts use it.
@@ -62,6 +48,9 @@ function placesOf(program: Command): Place[] {
   return places
 }
 
+const pathsOf = (places: readonly Place[]): string[] =>
+  places.map(({ path }) => path).filter((path) => path !== '')
+
 /** The flags of any command that are followed by a value: the word after one is not a command. */
 function valueFlags(places: readonly Place[]): string[] {
   const flags = places.flatMap(({ options }) => options).filter(({ takesValue }) => takesValue)
@@ -85,7 +74,6 @@ const oneLine = (text: string): string => text.replace(/\s+/g, ' ')
 // The completion script for bash.
 
 function bashScript(places: readonly Place[]): string {
-  const paths = places.map(({ path }) => path).filter((path) => path !== '')
   const choices = places.flatMap(({ path, options }) =>
     options
       .filter((flag) => flag.choices.length > 0)
@@ -110,7 +98,7 @@ _tranche() {
     -*) ;;
     *)
       case $path/\${COMP_WORDS[i]} in
-      ${paths.join(' | ')}) path=$path/\${COMP_WORDS[i]} ;;
+      ${pathsOf(places).join(' | ')}) path=$path/\${COMP_WORDS[i]} ;;
       esac
       ;;
     esac
@@ -134,7 +122,6 @@ complete -o default -F _tranche tranche
 // The completion script for fish.
 
 function fishScript(places: readonly Place[]): string {
-  const paths = places.map(({ path }) => path).filter((path) => path !== '')
   return `# Completion of tranche for fish. To load it: tranche completion fish | source
 function __tranche_at
     set -l place ''
@@ -150,7 +137,7 @@ function __tranche_at
                 set skip 1
             case '-*'
             case '*'
-                if contains -- $place/$word ${paths.join(' ')}
+                if contains -- $place/$word ${pathsOf(places).join(' ')}
                     set place $place/$word
                 end
         end
@@ -181,7 +168,6 @@ const quote = (text: string): string => `'${text.replaceAll('\\', '\\\\').replac
 // The completion script for zsh.
 
 function zshScript(places: readonly Place[]): string {
-  const paths = places.map(({ path }) => path).filter((path) => path !== '')
   const choices = places.flatMap(({ path, options }) =>
     options
       .filter((flag) => flag.choices.length > 0)
@@ -209,7 +195,7 @@ _tranche() {
     -*) ;;
     *)
       case $place/$word in
-      ${paths.join(' | ')}) place=$place/$word ;;
+      ${pathsOf(places).join(' | ')}) place=$place/$word ;;
       esac
       ;;
     esac
