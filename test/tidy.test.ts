@@ -84,10 +84,7 @@ test('each decision is a heading of a page, and a row of the table with a number
   )
   const rows = [...read('docs/decisions/README.md').matchAll(/^\| (\d+) \| (.+) \|$/gm)]
   assert.deepEqual(rows.map(([, , link]) => link).sort(), headings.sort())
-  assert.deepEqual(
-    rows.map(([, number]) => Number(number)).sort((a, b) => a - b),
-    rows.map((_, at) => at + 1),
-  )
+  assert.equal(new Set(rows.map(([, number]) => number)).size, rows.length)
 })
 
 test('a reference to a decision leads to its heading, or from a released migration to its number', () => {

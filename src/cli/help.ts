@@ -20,7 +20,7 @@ export const GROUPS: readonly { heading: string; commands: readonly string[] }[]
   { heading: 'Plans, purchases and prices:', commands: ['plan', 'execution', 'trade', 'price'] },
   { heading: 'Billing and records:', commands: ['billing', 'audit'] },
   { heading: 'The database:', commands: ['backup', 'restore', 'copy', 'migrate'] },
-  { heading: 'Try it without money:', commands: ['demo', 'sandbox', 'partner-sim', 'backtest'] },
+  { heading: 'Try it without money:', commands: ['demo', 'sandbox', 'backtest'] },
   { heading: 'Help and reference:', commands: ['docs', 'openapi', 'completion', 'version', 'help'] },
 ]
 
@@ -165,13 +165,6 @@ const HELP: Record<string, Help> = {
   'sandbox advance': { examples: ['sandbox advance acme 12h', 'sandbox advance acme 7d --price 64000'] },
   'sandbox fire': { examples: ['sandbox fire acme plan-1'] },
   'sandbox reset': { examples: ['sandbox reset acme --yes'] },
-  'partner-sim': {
-    examples: [
-      'partner-sim acme --key-file acme.key --once',
-      'partner-sim acme --key-file acme.key --part 0.2 --fail 0.05 --every 5s',
-    ],
-    exits: '130 stopped by Ctrl-C.',
-  },
   billing: { examples: ['billing show --month 2026-01'] },
   'billing show': {
     examples: ['billing show --month 2026-01 --partner acme', 'billing show --year 2026 --by partner'],

@@ -35,7 +35,6 @@ const WITHOUT_DATABASE = new Set([
   'completion',
   'version',
   'help',
-  'partner-sim',
   'webhook listen',
   'webhook verify',
 ])

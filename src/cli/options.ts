@@ -86,10 +86,6 @@ export const wholeNumber =
     throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`)
   }
 
-/** The seed of a simulated partner. */
-export const seedOption = (what: string): Option =>
-  new Option('--seed <number>', what).argParser(wholeNumber(0, 999_999_999)).default(1)
-
 export const environmentOption = () =>
   new Option('--env <environment>', 'the environment').choices(ENVIRONMENTS)
 

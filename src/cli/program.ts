@@ -36,7 +36,6 @@ import { statusCommand } from './service/status.ts'
 import { tickCommand } from './service/tick.ts'
 import { print, warn } from './terminal.ts'
 import { backtestCommand } from './trial/backtest.ts'
-import { partnerSimCommand } from './trial/partner-sim.ts'
 import { sandboxCommand } from './trial/sandbox.ts'
 
 /** The code of the error with which --version ends the parsing. */
@@ -91,7 +90,6 @@ export function createProgram(
     backtestCommand(cli),
     webhookCommand(cli),
     sandboxCommand(cli),
-    partnerSimCommand(cli),
     billingCommand(cli),
     statusCommand(cli),
     checkCommand(cli),

@@ -2,7 +2,7 @@
 // and the backtest, which makes the scheduler's decisions.
 
 import { databaseOf } from '../../src/cli/context.ts'
-import { syntheticPath } from '../../src/cli/trial/simulated-partner.ts'
+import { syntheticPath } from '../../src/cli/demo/simulated-partner.ts'
 import { type Price, price } from '../../src/core/money.ts'
 import { type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 import { type Frequency, WINDOW_MS } from '../../src/core/window.ts'

@@ -99,7 +99,6 @@ const OTHERS = [
   'openapi',
   'partner list',
   'partner show',
-  'partner-sim',
   'plan list',
   'plan show',
   'price fetch',

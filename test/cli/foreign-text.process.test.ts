@@ -136,10 +136,6 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['restore', file('no-copy.db')], null],
     [['migrate', '--status'], null],
     [['health', '--url', hostile], null],
-    [
-      ['partner-sim', 'acme', '--key-file', file('key'), '--url', hostile, '--price', '60000', '--once'],
-      null,
-    ],
     ...accountLines(),
   ]
 }

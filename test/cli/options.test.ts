@@ -105,15 +105,6 @@ const REASON = words(
   ],
   ['a'.repeat(2_001), 'a\nb', 'a\u001bb'],
 )
-const SHARE = words(
-  [
-    ['0', 0],
-    ['1', 1],
-    ['.5', 0.5],
-  ],
-  ['-1', '-0.1', '1.1', '2', '1e-1', '0.1234567', '9'.repeat(30)],
-)
-
 // Every option, by its kind.
 
 /** The longest that Node's timers wait is 2^31 - 1 ms. */
@@ -240,15 +231,6 @@ const ROWS: Record<string, Row> = {
   'webhook listen --every': time(TIMER_DAYS),
   'webhook verify --signature': anyWords('v1=x'),
   'webhook verify --secret-file': anyWords('secret.txt'),
-  'partner-sim --key-file': anyWords('acme.key'),
-  'partner-sim --url': words(
-    [['https://partner.example/', 'https://partner.example']],
-    ['partner.example', 'ftp://partner.example', '0', '-1'],
-  ),
-  'partner-sim --fill': SHARE,
-  'partner-sim --part': SHARE,
-  'partner-sim --fail': SHARE,
-  'partner-sim --every': time(TIMER_DAYS),
   'billing export --report': oneOf('summary', 'users', 'trades', 'adjustments', 'invoices', 'partners'),
   'billing export --format': oneOf('csv', 'json', 'hledger'),
   'billing export --settings': anyWords('billing.json'),

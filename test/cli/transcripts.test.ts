@@ -40,7 +40,7 @@ test('every command is in a transcript, in words and as JSON', () => {
     (words) => words !== '' && !paths.some((other) => other.startsWith(`${words} `)),
   )
   const all = leaves.filter(
-    (words) => !/^(serve|demo|init|partner-sim|webhook listen|docs|openapi|completion)$/.test(words),
+    (words) => !/^(serve|demo|init|webhook listen|docs|openapi|completion)$/.test(words),
   )
   assert.ok(all.length > 20, 'the tree has its commands')
   for (const words of all) {

@@ -277,7 +277,6 @@ test('exit 4 for a file that does not exist, wherever one is read', async (t) =>
     ['price', 'import', file],
     ['backtest', file],
     ...(isOnServer ? [] : [['restore', file]]),
-    ['partner-sim', 'beta', '--key-file', file],
     ['webhook', 'listen', '--forward-to', 'http://localhost:9000', '--key-file', file],
     ['webhook', 'verify', '--signature', 'x', '--secret-file', file],
     ['serve', '--tls-cert', file, '--tls-key', file],
@@ -341,7 +340,7 @@ test('every command has one section of examples, and every example parses', asyn
 test('what opens no database does not go by the one of the installed service, and all else does', async (t) => {
   const folder = temporaryFolder(t)
   // These go on for long, ask first, or look at another file first.
-  const passedOver = ['serve', 'demo', 'init', 'partner-sim', 'webhook listen', 'user erase', 'restore']
+  const passedOver = ['serve', 'demo', 'init', 'webhook listen', 'user erase', 'restore']
   const { tranche } = openShell(t)
   for (const path of everyPath().map((words) => words.join(' '))) {
     const { out: help } = await tranche([...path.split(' ').filter(Boolean), '--help'])

@@ -2,16 +2,13 @@
 // environment has, as text to compare.
 
 import assert from 'node:assert/strict'
-import { chmodSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { price } from '../../src/core/money.ts'
 import type { Environment, Tenant } from '../../src/core/partner.ts'
 import { type Advanced, advanceSandbox, fireInSandbox } from '../../src/engine/sandbox.ts'
 import { machineAt } from '../../src/machine.ts'
-import { link, plan } from '../http/steps.ts'
-import { type Rows, rowsOf, temporaryFolder } from '../support/database.ts'
-import { AUDIT, type Outcome, runHere, type Service, startService } from '../support/service.ts'
+import { type Rows, rowsOf } from '../support/database.ts'
+import { AUDIT, type Service, startService } from '../support/service.ts'
 
 export type Bench = Service & {
   tenant: (slug: string, environment: Environment) => Promise<Tenant>
@@ -85,35 +82,3 @@ export function assertSame(actual: string, expected: string, what: string): void
   const near = (text: string) => text.slice(Math.max(0, at - 200), at + 100)
   assert.equal(near(actual), near(expected), what)
 }
-
-// A sandbox with a plan in it, and the simulated partner on its service.
-
-type Sim = Bench & {
-  folder: string
-  keyFile: string
-  sim: (...argv: string[]) => Promise<Outcome>
-}
-
-export async function startSim(t: TestContext): Promise<Sim> {
-  const bench = await startBench(t)
-  const folder = temporaryFolder(t)
-  const keyFile = keyIn(folder, 'acme.key', bench.key)
-  await link(bench, 'u1')
-  await plan(bench, 'u1', 'p1')
-  return {
-    ...bench,
-    folder,
-    keyFile,
-    sim: (...argv) => simulate(folder, ['acme', '--key-file', keyFile, '--url', bench.url, ...argv]),
-  }
-}
-
-export function keyIn(folder: string, name: string, key: string): string {
-  const file = join(folder, name)
-  writeFileSync(file, `${key}\n`)
-  chmodSync(file, 0o600)
-  return file
-}
-
-const simulate = (folder: string, argv: readonly string[]): Promise<Outcome> =>
-  runHere(['--db', join(folder, 'none.db'), 'partner-sim', ...argv])

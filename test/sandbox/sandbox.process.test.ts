@@ -1,4 +1,4 @@
-// Several processes on one file while a sandbox moves, and partner-sim as one that somebody interrupts.
+// Several processes on one file while a sandbox moves.
 
 import assert from 'node:assert/strict'
 import type { ServerResponse } from 'node:http'
@@ -11,7 +11,7 @@ import { temporaryFolder } from '../support/database.ts'
 import { start } from '../support/process.ts'
 import { within } from '../support/within.ts'
 import { type Answering, LOOPBACK, startReceiver, startStage } from '../webhook/stage.ts'
-import { startBench, startSim } from './bench.ts'
+import { startBench } from './bench.ts'
 
 test('one advance at a time, beside the ticks of a scheduler, and nothing fires twice', async (t) => {
   const bench = await startBench(t)
@@ -117,19 +117,4 @@ test('the second interruption of an advance ends it at once, whatever its receiv
   advance.child.kill('SIGINT')
   assert.equal(await advance.ended, 130)
   assert.ok(performance.now() - at < TOTAL_TIMEOUT_MS / 2)
-})
-
-// partner-sim as a process that somebody interrupts.
-
-test('it goes on until it is interrupted, and ends with 130', async (t) => {
-  const bench = await startSim(t)
-  const argv = ['partner-sim', 'acme', '--key-file', bench.keyFile, '--url', bench.url, '--every', '1s']
-  const sim = start(t, [...argv, '--price', PRICE, '--part', '0', '--fail', '0'], { cwd: bench.folder })
-  await sim.line('Polling')
-  await bench.fire(await bench.tenant('acme', 'test'), 'p1')
-  await sim.prints('\n')
-  sim.child.kill('SIGINT')
-  assert.equal(await sim.ended, 130)
-  assert.match(sim.out(), /^p1 exec_[0-9a-f]{32} filled 10\.00 of 10\.00 USD/)
-  assert.match(sim.err(), /1 instruction, 0 delivered again: 1 filled/)
 })

@@ -189,14 +189,13 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   },
   webhook: { may: ['core', 'resources', 'webhook', 'types of store', 'types of http'] },
   price: { may: ['core', 'plain-file', 'price', 'types of store'] },
-  // The demonstration plays the simulated partner, and no other command leans on either.
   cli: { may: COMMAND },
   // The only one that knows which stores there are.
   'cli/context': { may: ['machine', 'store', 'store/postgres', 'store/sqlite'], packages: [] },
   'cli/terminal': { may: ['core', 'types of cli/context', 'types of store'] },
   'cli/init': { may: [...COMMAND, 'cli/init'] },
   'cli/trial': { may: [...COMMAND, 'cli/trial'] },
-  'cli/demo': { may: [...COMMAND, 'cli/demo', 'cli/trial'] },
+  'cli/demo': { may: [...COMMAND, 'cli/demo'] },
   'cli/program': {
     may: [
       'core',

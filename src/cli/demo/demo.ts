@@ -3,10 +3,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
-import { seedOption } from '../options.ts'
+import { wholeNumber } from '../options.ts'
 import { createProgress, note, print, stopGently } from '../terminal.ts'
 import type { Account } from './account.ts'
 import { WEEKS } from './storyline.ts'
@@ -16,7 +16,11 @@ type DemoOptions = { seed: number; keep: boolean }
 export function demoCommand(cli: Cli): Command {
   return new Command('demo')
     .description(`${WEEKS} simulated weeks of purchases in a throw-away database, and a summary`)
-    .addOption(seedOption('another synthetic price path and another partner'))
+    .addOption(
+      new Option('--seed <number>', 'another synthetic price path and another partner')
+        .argParser(wholeNumber(0, 999_999_999))
+        .default(1),
+    )
     .option('--keep', 'keep the database and say where it is', false)
     .action((options: DemoOptions) => demo(cli, options))
 }

@@ -33,7 +33,7 @@ import {
   type Partner,
   syntheticPath,
   type Tally,
-} from '../trial/simulated-partner.ts'
+} from './simulated-partner.ts'
 import {
   CANCELLED,
   DISABLED,

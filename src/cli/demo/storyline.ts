@@ -11,7 +11,7 @@ import {
   utcDate,
 } from '../../core/time.ts'
 import type { Frequency } from '../../core/window.ts'
-import type { Manners } from '../trial/simulated-partner.ts'
+import type { Manners } from './simulated-partner.ts'
 
 /** A fixed Monday, so that the same seed gives the same story on every day. */
 export const START = midnightOf(2026, 1, 5)

@@ -3,7 +3,7 @@
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { syntheticPath } from '../../../src/cli/trial/simulated-partner.ts'
+import { syntheticPath } from '../../../src/cli/demo/simulated-partner.ts'
 import { formatPrice, type Price } from '../../../src/core/money.ts'
 import type { Layout } from '../../support/large-database.ts'
 import { type Backend, ours, type Raw, withWal } from '../backend.ts'
