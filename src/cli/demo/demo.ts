@@ -9,7 +9,7 @@ import { EXIT } from '../exit-codes.ts'
 import { wholeNumber } from '../options.ts'
 import { createProgress, note, print, stopGently } from '../terminal.ts'
 import type { Account } from './account.ts'
-import { WEEKS } from './storyline.ts'
+import { DAYS, WEEKS } from './storyline.ts'
 
 type DemoOptions = { seed: number; keep: boolean }
 
@@ -55,11 +55,7 @@ async function play(
   cli: Cli,
   options: { file: string; seed: number; signal: AbortSignal },
 ): Promise<Account> {
-  const [{ runDemo }, { readAccount }, { DAYS }] = await Promise.all([
-    import('./play.ts'),
-    import('./account.ts'),
-    import('./storyline.ts'),
-  ])
+  const [{ runDemo }, { readAccount }] = await Promise.all([import('./play.ts'), import('./account.ts')])
   const day = (share: number) => `day ${Math.min(DAYS, Math.floor(share * DAYS) + 1)} of ${DAYS}`
   const progress = createProgress(cli.streams, day)
   try {

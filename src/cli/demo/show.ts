@@ -4,26 +4,16 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { isSea } from 'node:sea'
 import { type ExecutionStatus, LEASE_MS, TRIGGERS, type Trigger } from '../../core/execution.ts'
 import { formatUsd, roundToCents, type Usd, usd, ZERO_USD } from '../../core/money.ts'
-import { unreachable } from '../../core/problem.ts'
 import { counted, grouped, quoted } from '../../core/text.ts'
-import { DAY_MS, type Instant, MINUTE_MS, parseInstant } from '../../core/time.ts'
+import { DAY_MS, MINUTE_MS } from '../../core/time.ts'
 import { holdsSecret, isServer, shownAddress } from '../../store/address.ts'
 import { onDatabase } from '../command.ts'
 import type { Streams } from '../context.ts'
 import { DATABASE_DEFAULT } from '../options.ts'
 import { TRIGGER_NAME } from '../purchases/execution.ts'
-import {
-  type Column,
-  createPaint,
-  type Paint,
-  renderFields,
-  renderTable,
-  type Style,
-  wrapped,
-} from '../terminal.ts'
-import type { Account, PlanAccount, PriceComparison, WindowAccount } from './account.ts'
-import { TIMELINE_COLUMNS, type Timeline, type TimelineTranche } from './play.ts'
-import { DAYS, dayOfMonth, PASS_EVERY_MS, shortDate, WEEKS, weekday } from './storyline.ts'
+import { createPaint, type Paint, renderFields, renderTable, type Style, wrapped } from '../terminal.ts'
+import { type Account, TIMELINE_COLUMNS, type Timeline } from './account.ts'
+import { DAYS, PASS_EVERY_MS, START, WEEKS } from './storyline.ts'
 
 type ShowOptions = {
   commands: readonly NextCommand[]
@@ -58,62 +48,65 @@ function opening({ seed, from, to, scheduler }: Account, paint: Paint): string {
     `the partner is simulated, and time runs fast. The scheduler ran ${counted(passes, 'tick')}, ` +
     `${grouped(blind)} of them without a price because the feed was down; ${grouped(missed)} did not run because ` +
     'cron was down.'
-  return `${paint('bold', `${WEEKS} weeks of recurring purchases, ${shortDate(from)} to ${shortDate(to)}`)}\n\n${paragraph(text)}`
+  return `${paint('bold', `${WEEKS} weeks of recurring purchases, ${date(from)} to ${date(to)}`)}\n\n${paragraph(text)}`
 }
 
-async function budgets({ plans, from }: Account, paint: Paint): Promise<string> {
-  const columns: Column<PlanAccount>[] = [
-    { title: 'PLAN', of: (plan) => plan.partner_plan_id },
-    { title: 'BUDGET', of: (plan) => grouped(plan.amount_usd), right: true },
-    {
-      title: Array.from({ length: WEEKS }, (_, week) => `WEEK ${week + 1}`).join(' '),
-      of: (plan) => strip(plan, from, paint),
-    },
-    { title: 'SPENT', of: (plan) => grouped(sumUsd(plan.windows, 'spent_usd')), right: true },
-    { title: 'LEFT', of: (plan) => grouped(sumUsd(plan.windows, 'left_usd')), right: true },
-    { title: 'TRANCHES', of: (plan) => sum(plan.windows.map(({ tranches }) => tranches)), right: true },
-  ]
+async function budgets({ plans }: Account, paint: Paint): Promise<string> {
   const windows = plans.flatMap((plan) => plan.windows.map((window) => ({ plan, window })))
   const short = windows.filter(({ window }) => window.left_because !== null)
-  const whole = windows.length - short.length
   const summary =
     `One column a day, as high as the share spent; a full block is the whole budget, to the cent. ` +
-    `${grouped(whole)} of ${counted(windows.length, 'window')} spent all of it.`
-  const parts = [await renderTable(columns, plans), paragraph(summary)]
-  if (short.length > 0) parts.push(await renderTable(SHORT_COLUMNS, short.slice(0, LISTED_MAX)))
+    `${grouped(windows.length - short.length)} of ${counted(windows.length, 'window')} spent all of it.`
+  const parts = [
+    await renderTable(
+      [
+        { title: 'PLAN', of: (plan) => plan.partner_plan_id },
+        { title: 'BUDGET', of: (plan) => grouped(plan.amount_usd), right: true },
+        {
+          title: Array.from({ length: WEEKS }, (_, week) => `WEEK ${week + 1}`).join(' '),
+          of: (plan) => strip(plan, paint),
+        },
+        { title: 'SPENT', of: ({ windows }) => sumUsd(windows.map((one) => one.spent_usd)), right: true },
+        { title: 'LEFT', of: ({ windows }) => sumUsd(windows.map((one) => one.left_usd)), right: true },
+        {
+          title: 'TRANCHES',
+          of: ({ windows }) => windows.reduce((total, { tranches }) => total + tranches, 0),
+          right: true,
+        },
+      ],
+      plans,
+    ),
+    paragraph(summary),
+  ]
+  if (short.length > 0)
+    parts.push(
+      await renderTable(
+        [
+          {
+            title: 'WINDOW',
+            of: ({ plan, window }) => `${plan.partner_plan_id}, ${date(window.window_start)}`,
+          },
+          { title: 'SPENT', of: ({ window }) => grouped(window.spent_usd), right: true },
+          { title: 'LEFT', of: ({ window }) => grouped(window.left_usd), right: true },
+          { title: 'BECAUSE', of: ({ window }) => window.left_because },
+        ],
+        short.slice(0, LISTED_MAX),
+      ),
+    )
   if (short.length > LISTED_MAX) parts.push(`and ${short.length - LISTED_MAX} more: see --json`)
   return parts.join('\n\n')
 }
 
-const SHORT_COLUMNS: Column<{ plan: PlanAccount; window: WindowAccount }>[] = [
-  { title: 'WINDOW', of: ({ plan, window }) => `${plan.partner_plan_id}, ${shortDate(window.window_start)}` },
-  { title: 'SPENT', of: ({ window }) => grouped(window.spent_usd), right: true },
-  { title: 'LEFT', of: ({ window }) => grouped(window.left_usd), right: true },
-  { title: 'BECAUSE', of: ({ window }) => window.left_because },
-]
-
 /** One column a day: each window's share spent, over the days it covers. */
-function strip(plan: PlanAccount, from: string, paint: Paint): string {
+function strip({ windows }: Account['plans'][number], paint: Paint): string {
   const cells = Array.from({ length: DAYS }, () => ' ')
-  for (const window of plan.windows) {
-    const spent = usd(window.spent_usd)
-    const full = spent === usd(window.budget_usd)
-    const cell = paint(
-      full ? 'green' : 'yellow',
-      spent === 0n ? '·' : heightOf(spent, usd(window.budget_usd)),
-    )
-    cells.fill(cell, dayOf(window.window_start, from), dayOf(window.window_end, from))
+  const dayOf = (instant: string): number => Math.round((Date.parse(instant) - START) / DAY_MS)
+  for (const { window_start, window_end, spent_usd, budget_usd } of windows) {
+    const [spent, budget] = [usd(spent_usd), usd(budget_usd)]
+    const cell = paint(spent === budget ? 'green' : 'yellow', spent === 0n ? '·' : heightOf(spent, budget))
+    cells.fill(cell, dayOf(window_start), dayOf(window_end))
   }
   return cells.join('')
-}
-
-function dayOf(instant: string, from: string): number {
-  const at = (text: string): Instant => {
-    const parsed = parseInstant(text)
-    if (!parsed.ok) throw new Error(`not an instant: ${text}`)
-    return parsed.at
-  }
-  return Math.round((at(instant) - at(from)) / DAY_MS)
 }
 
 function drawings({ timelines }: Account, paint: Paint): string {
@@ -154,26 +147,13 @@ function partnerActivity({ partner }: Account): string {
     ['confirmed too late', partner.refused_late, 'the plan had just been cancelled: refused with 409'],
   ]
   const width = Math.max(...rows.map(([, count]) => grouped(count).length))
-  const table = renderFields(
-    Object.fromEntries(
-      rows.map(([name, count, text]) => [name, `${grouped(count).padStart(width)}: ${text}`]),
-    ),
-  )
+  const fields = rows.map(([name, count, text]) => [name, `${grouped(count).padStart(width)}: ${text}`])
   const ended =
     `One plan was cancelled and one user disabled on the way: ` +
     `${counted(partner.cancelled_by_service, 'open execution')} cancelled, ` +
     `${counted(partner.late_fills_kept, 'late fill')} kept for an operator to decide on.`
-  return `${table}\n\n${paragraph(ended)}`
+  return `${renderFields(Object.fromEntries(fields))}\n\n${paragraph(ended)}`
 }
-
-const PRICE_COLUMNS: Column<PriceComparison>[] = [
-  { title: 'EVERY', of: (row) => row.frequency },
-  { title: 'WINDOWS', of: (row) => row.windows, right: true },
-  { title: 'PAID', of: (row) => toCents(row.average_price_usd), right: true },
-  { title: 'SPREAD EVENLY', of: (row) => grouped(row.even_price_usd), right: true },
-  { title: 'MEAN', of: (row) => basisPoints(row.mean_bp), right: true },
-  { title: 'WORST', of: (row) => basisPoints(row.worst_bp), right: true },
-]
 
 /** A price as people read it; the account has every place of it. */
 const toCents = (price: string): string => grouped(formatUsd(roundToCents(usd(price), 1n)))
@@ -181,30 +161,44 @@ const toCents = (price: string): string => grouped(formatUsd(roundToCents(usd(pr
 const basisPoints = (value: number): string => `${value > 0 ? '+' : ''}${value.toFixed(1)} bp`
 
 async function prices(account: Account): Promise<string> {
-  const table = await renderTable(PRICE_COLUMNS, account.prices)
+  const table = await renderTable(
+    [
+      { title: 'EVERY', of: (row) => row.frequency },
+      { title: 'WINDOWS', of: (row) => row.windows, right: true },
+      { title: 'PAID', of: (row) => toCents(row.average_price_usd), right: true },
+      { title: 'SPREAD EVENLY', of: (row) => grouped(row.even_price_usd), right: true },
+      { title: 'MEAN', of: (row) => basisPoints(row.mean_bp), right: true },
+      { title: 'WORST', of: (row) => basisPoints(row.worst_bp), right: true },
+    ],
+    account.prices,
+  )
   const caution =
     'USD for one bitcoin over the windows that ran their course; mean and worst of single windows in basis points, ' +
-    'above zero is cheaper. This is one synthetic path and proves nothing about returns. What to expect of the ' +
-    'timing is about the price of buying evenly, and no window missed.'
+    'above zero is cheaper. The daily mean is mostly chance: small budgets are bought in few pieces, so seeds end on ' +
+    'both sides of zero, and about as far from it without the failures and the dead feed. This is one synthetic path ' +
+    'and proves nothing about returns. What to expect of the timing is about the price of buying evenly, and no ' +
+    'window missed.'
   return `${table}\n\n${paragraph(caution)}`
 }
 
 function ledger({ ledger: proof }: Account, paint: Paint): string {
-  const verdict = proof.ok ? paint('green', 'It adds up.') : paint('red', 'It does not add up.')
   const work =
     `Recomputed from ${counted(proof.executions, 'execution')} and ${counted(proof.trades, 'trade')}: what every one of ` +
     `${counted(proof.windows, 'window')} reserved, spent and released, against its budget; each execution against its ` +
     `trade, each trade against its digest, and the file itself: ${counted(proof.faults.length, 'fault')}.`
-  const books = [
+  const parts = [
+    proof.ok ? paint('green', 'It adds up.') : paint('red', 'It does not add up.'),
+    paragraph(work),
     renderFields({
       'the ledger': `${grouped(proof.spent_usd)} USD for ${proof.bought_btc} BTC, ${grouped(proof.reserved_usd)} USD still reserved`,
       "the partner's book": `${grouped(proof.partner_book_usd)} USD for ${proof.partner_book_btc} BTC`,
     }),
   ]
   if (proof.average_price_usd)
-    books.push(`On average ${toCents(proof.average_price_usd)} USD for one bitcoin.`)
+    parts.push(`On average ${toCents(proof.average_price_usd)} USD for one bitcoin.`)
+  if (!proof.faults.length) return parts.join('\n\n')
   const faults = proof.faults.map(({ kind, subject, message }) => `${kind}: ${subject}: ${message}`)
-  return [verdict, paragraph(work), ...books, ...(faults.length > 0 ? [faults.join('\n')] : [])].join('\n\n')
+  return [...parts, faults.join('\n')].join('\n\n')
 }
 
 function nextSteps({ commands, file }: ShowOptions, paint: Paint): string {
@@ -213,10 +207,18 @@ function nextSteps({ commands, file }: ShowOptions, paint: Paint): string {
   return steps.join('\n\n')
 }
 
-const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0)
+const sumUsd = (amounts: readonly string[]): string =>
+  grouped(formatUsd(amounts.reduce((total, amount) => (total + usd(amount)) as Usd, ZERO_USD)))
 
-const sumUsd = (windows: readonly WindowAccount[], column: 'spent_usd' | 'left_usd'): string =>
-  formatUsd(windows.reduce((total, window) => (total + usd(window[column])) as Usd, ZERO_USD))
+// Days as the account writes them, all in UTC.
+
+const inUtc = (options: Intl.DateTimeFormatOptions) => {
+  const format = new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', ...options })
+  return (instant: string, daysOn = 0): string => format.format(Date.parse(instant) + daysOn * DAY_MS)
+}
+const date = inUtc({ day: 'numeric', month: 'short' })
+const weekday = inUtc({ weekday: 'short' })
+const dayOfMonth = inUtc({ day: 'numeric' })
 
 const LINE_MAX = 79
 
@@ -260,13 +262,11 @@ function legend(timelines: readonly Timeline[], paint: Paint): string {
 }
 
 function title(timeline: Timeline, paint: Paint): string {
-  const { partner_plan_id, window_start, window_end, budget_usd, spent_usd, tranches } = timeline
-  const when =
-    timeline.frequency === 'daily'
-      ? `${weekday(window_start)} ${shortDate(window_start)}`
-      : `${shortDate(window_start)} to ${shortDate(window_end)}`
+  const { partner_plan_id, frequency, window_start, window_end, budget_usd, spent_usd, tranches } = timeline
+  const end = frequency === 'daily' ? '' : ` to ${date(window_end)}`
+  const start = `${frequency === 'daily' ? `${weekday(window_start)} ` : ''}${date(window_start)}`
   const spent = `${grouped(spent_usd)} of ${grouped(budget_usd)} USD in ${counted(tranches.length, 'tranche')}`
-  return `${paint('bold', partner_plan_id)}  ${when}: ${spent}`
+  return `${paint('bold', partner_plan_id)}  ${start}${end}: ${spent}`
 }
 
 function priceRows(prices: readonly number[], paint: Paint): string[] {
@@ -313,36 +313,28 @@ function heightOf(spent: Usd, budget: Usd): string {
   return EIGHTHS[1 + Number((spent * 7n) / budget)] ?? '█'
 }
 
-const columnOf = ({ position }: TimelineTranche): number =>
+const columnOf = ({ position }: Timeline['tranches'][number]): number =>
   Math.min(TIMELINE_COLUMNS - 1, Math.floor(position * TIMELINE_COLUMNS))
 
-function axis(timeline: Timeline, paint: Paint): string[] {
-  const labels = axisLabels(timeline)
+/** A day by its quarters, a week by its days. */
+function axis({ frequency, window_start }: Timeline, paint: Paint): string[] {
+  const labels =
+    frequency === 'daily'
+      ? ['00:00', '06:00', '12:00', '18:00']
+      : Array.from(
+          { length: 7 },
+          (_, day) => `${weekday(window_start, day)} ${dayOfMonth(window_start, day)}`,
+        )
   const line = Array.from({ length: TIMELINE_COLUMNS }, () => '─')
   const text = Array.from({ length: TIMELINE_COLUMNS }, () => ' ')
   labels.forEach((label, index) => {
     const column = Math.round((index * TIMELINE_COLUMNS) / labels.length)
     line[column] = '┬'
-    for (const [offset, letter] of [...label].entries()) text[column + offset] = letter
+    text.splice(column, label.length, ...label)
   })
-  const edged = (label: string, cells: string[], edge: string) => row(label, cells.join(''), { paint, edge })
-  return [paint('dim', edged('', line, '└')), paint('dim', edged('', text, ' ').trimEnd())]
-}
-
-function axisLabels({ frequency, window_start }: Timeline): string[] {
-  switch (frequency) {
-    case 'daily':
-      return ['00:00', '06:00', '12:00', '18:00']
-    case 'weekly':
-      return Array.from(
-        { length: 7 },
-        (_, day) => `${weekday(window_start, day)} ${dayOfMonth(window_start, day)}`,
-      )
-    case 'bi-weekly':
-      return Array.from({ length: 7 }, (_, pair) => shortDate(window_start, 2 * pair))
-    default:
-      return unreachable(frequency)
-  }
+  const edged = (cells: string[], edge: string) =>
+    paint('dim', row('', cells.join(''), { paint, edge }).trimEnd())
+  return [edged(line, '└'), edged(text, ' ')]
 }
 
 type RowOptions = { paint: Paint; edge?: string; end?: string }
@@ -388,30 +380,14 @@ export const started = (): Started => ({
   built: isSea(),
 })
 
-const SERVICE_URL = 'http://127.0.0.1:8080'
-const USER = {
-  partner_user_id: 'u1',
-  consent_accepted: true,
-  consent_version: 'v1',
-  consent_timestamp: '2026-01-05',
-}
-const PLAN = { partner_user_id: 'u1', partner_plan_id: 'p1', amount_usd: '60.00', frequency: 'daily' }
-const PRICE_USD = '64000'
-/** A sixth of the plan's 60.00: the first of a day's six tranches. */
-const FILL = {
-  partner_order_id: 'o1',
-  status: 'filled',
-  usd_amount: '10.00',
-  btc_amount: '0.00015625',
-  execution_price: PRICE_USD,
-}
-
 /** In the order in which they are typed, in one folder and one shell: later ones rely on what earlier ones set. */
 export function nextCommands(
   { typed, absolute }: ProgramName,
   { db, cwd }: { db: string; cwd: string },
 ): NextCommand[] {
   const tranche = db === DATABASE_DEFAULT ? quoted(typed) : onDatabase(quoted(typed), db)
+  const post = (route: string, body: string) =>
+    `curl -sS "$TRANCHE_URL/partner/v1/${route}" -H "$AUTH" -d '{\n  ${body.replaceAll(', ', ',\n  ')}}'`
   return [
     { what: 'Serve the API (in a shell of its own)', command: `${tranche} serve` },
     {
@@ -420,22 +396,20 @@ export function nextCommands(
     },
     {
       what: 'As the partner: link a user who consented, give them a plan',
-      command: [
-        `TRANCHE_URL=${SERVICE_URL} AUTH="Authorization: Bearer $KEY"`,
-        `curl -sS "$TRANCHE_URL/partner/v1/users" -H "$AUTH" -d '${bodyText(USER)}'`,
-        `curl -sS "$TRANCHE_URL/partner/v1/plans" -H "$AUTH" -d '${bodyText(PLAN)}'`,
-      ].join('\n'),
+      command: `TRANCHE_URL=http://127.0.0.1:8080 AUTH="Authorization: Bearer $KEY"
+${post('users', '"partner_user_id": "u1", "consent_accepted": true, "consent_version": "v1", "consent_timestamp": "2026-01-05"')}
+${post('plans', '"partner_user_id": "u1", "partner_plan_id": "p1", "amount_usd": "60.00", "frequency": "daily"')}`,
     },
     {
       what: 'One tick of the scheduler, here with a price given by hand; take what is due',
-      command: `${tranche} tick --price ${PRICE_USD}\nDUE=$(curl -sS "$TRANCHE_URL/partner/v1/executions/due" -H "$AUTH"); echo "$DUE"`,
+      command: `${tranche} tick --price 64000
+DUE=$(curl -sS "$TRANCHE_URL/partner/v1/executions/due" -H "$AUTH"); echo "$DUE"`,
     },
     {
       what: 'Buy it on your venue, then report',
-      command: [
-        `ID=$(echo "$DUE" | grep -o 'exec_[0-9a-f]*')`,
-        `curl -sS "$TRANCHE_URL/partner/v1/executions/$ID/confirm" -H "$AUTH" -d '${bodyText(FILL)}'`,
-      ].join('\n'),
+      // A sixth of the plan's 60.00: the first of a day's six tranches.
+      command: `ID=$(echo "$DUE" | grep -o 'exec_[0-9a-f]*')
+${post('executions/$ID/confirm', '"partner_order_id": "o1", "status": "filled", "usd_amount": "10.00", "btc_amount": "0.00015625", "execution_price": "64000"')}`,
     },
     {
       what: 'Have cron run a tick every minute (crontab -e)',
@@ -450,9 +424,3 @@ function crontab(program: string, db: string): string {
   // In a crontab an unescaped percent sign ends the line.
   return `${setting}* * * * * ${tick.replaceAll('%', '\\%')} 2>&1 | logger -t tranche --socket-errors=on`
 }
-
-/** One member a line where they would not fit on one of a terminal's. */
-const bodyText = (body: object): string =>
-  `{\n  ${Object.entries(body)
-    .map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`)
-    .join(',\n  ')}}`

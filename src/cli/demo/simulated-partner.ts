@@ -1,5 +1,5 @@
-// A partner, played over HTTP as a real one would be: it polls, buys at the price it is quoted, and reports. It knows
-// the service by its URL and its key alone. The prices it may be quoted are made up here too.
+// The demonstration's partner, which uses the service over HTTP as a real one would: it polls, buys at the price it is
+// quoted, and reports. It knows the service by its URL and its key alone. The prices are made up here too.
 
 import {
   type Btc,
@@ -24,29 +24,15 @@ type PartnerOptions = {
   chance: Chance
   /** How often each thing goes wrong, as fractions of one; the rest is filled. */
   manners: Manners
-  /** Called with what became of each instruction, in their order, once the service has answered. */
-  onOutcome?: (outcome: Outcome) => void
 }
-
-/** An instruction's end as this partner sees it; `refused` when it had been cancelled meanwhile. */
-export type Outcome = Pick<
-  Instruction,
-  'execution_id' | 'partner_plan_id' | 'amount_usd' | 'delivered_count'
-> &
-  (
-    | { status: 'filled' | 'partial'; usd_amount: string; btc_amount: string; execution_price: string }
-    | { status: 'failed' | 'silent' | 'refused' }
-  )
 
 export type Manners = { partial: number; failed: number; silent: number; answerLost: number }
 
 /** An instruction as GET /executions/due hands it out: the fields this partner goes by. */
-export type Instruction = {
+type Instruction = {
   execution_id: string
-  partner_user_id: string
   partner_plan_id: string
   amount_usd: string
-  idempotency_key: string
   delivered_count: number
 }
 
@@ -64,7 +50,7 @@ export type Tally = {
   /** Confirmations sent again, as if the answer had been lost, and answered as replays. */
   replayed: number
   /** Confirmations refused because the execution had been cancelled meanwhile. */
-  refusedLate: number
+  refused_late: number
   /** What the accepted reports add up to: the partner's own book. */
   spent: Usd
   bought: Btc
@@ -83,7 +69,7 @@ export type Partner = {
 /** How the service distinguishes this conflict from the others, which would be the partner's mistakes. */
 const CANCELLED_MEANWHILE = /was cancelled before it was confirmed/
 
-type Desk = Required<PartnerOptions> & { tally: Tally }
+type Desk = PartnerOptions & { tally: Tally }
 type Answer = { status: number; body: unknown }
 type Report = Record<string, string>
 type Order = {
@@ -96,7 +82,7 @@ type Order = {
 }
 
 export function createPartner(options: PartnerOptions): Partner {
-  const desk: Desk = { onOutcome: () => {}, ...options, tally: emptyTally() }
+  const desk: Desk = { ...options, tally: emptyTally() }
   const { tally } = desk
   return {
     tally,
@@ -112,10 +98,7 @@ export function createPartner(options: PartnerOptions): Partner {
     async work(instructions) {
       // Random numbers are drawn in the order of the instructions, before anything runs in parallel.
       const orders = instructions.map((instruction) => place(desk, instruction))
-      const ends = await Promise.allSettled(orders.map((order) => confirm(desk, order)))
-      // Told in that order as well, whichever answer came first, and told of the others when one went wrong.
-      for (const end of ends) if (end.status === 'fulfilled') desk.onOutcome(end.value)
-      for (const end of ends) if (end.status === 'rejected') throw end.reason
+      await Promise.all(orders.map((order) => confirm(desk, order)))
     },
   }
 }
@@ -157,38 +140,24 @@ function partOf(whole: Usd, share: number): Usd {
 }
 
 /** Reports what became of an order; throws on any answer but that it is accepted, or was cancelled meanwhile. */
-async function confirm(desk: Desk, { instruction, report, ...order }: Order): Promise<Outcome> {
+async function confirm(desk: Desk, { instruction, report, ...order }: Order): Promise<void> {
   const { tally } = desk
   if (report === null) {
     tally.silent += 1
-    return outcomeOf(instruction, { status: 'silent' })
+    return
   }
   const path = `/executions/${instruction.execution_id}/confirm`
   const answer = await send(desk, 'POST', path, report)
   if (answer.status === 409 && CANCELLED_MEANWHILE.test(JSON.stringify(answer.body))) {
-    tally.refusedLate += 1
-    return outcomeOf(instruction, { status: 'refused' })
+    tally.refused_late += 1
+    return
   }
   if (answer.status !== 200) throw unexpected('POST', path, answer)
   tally.spent = (tally.spent + order.spent) as Usd
   tally.bought = (tally.bought + order.bought) as Btc
   tally[report.status as 'filled' | 'partial' | 'failed'] += 1
   if (order.answerLost) await repeat(desk, path, report)
-  return outcomeOf(instruction, report)
 }
-
-const outcomeOf = (
-  { execution_id, partner_plan_id, amount_usd, delivered_count }: Instruction,
-  { status, usd_amount, btc_amount, execution_price }: Report,
-): Outcome =>
-  ({
-    execution_id,
-    partner_plan_id,
-    amount_usd,
-    delivered_count,
-    status,
-    ...(usd_amount !== undefined && { usd_amount, btc_amount, execution_price }),
-  }) as Outcome
 
 /** What a client does when it never saw the answer: it sends the very same confirmation, never a second order. */
 async function repeat(desk: Desk, path: string, report: Report): Promise<void> {
@@ -225,7 +194,7 @@ const emptyTally = (): Tally => ({
   failed: 0,
   silent: 0,
   replayed: 0,
-  refusedLate: 0,
+  refused_late: 0,
   spent: ZERO_USD,
   bought: 0n as Btc,
 })

@@ -1,23 +1,13 @@
 // The storyline of the demonstration: the users, their plans and the incidents. Data only: play.ts plays it.
 
-import {
-  DAY_MS,
-  HOUR_MS,
-  type Instant,
-  MINUTE_MS,
-  midnightOf,
-  parseInstant,
-  plus,
-  utcDate,
-} from '../../core/time.ts'
-import type { Frequency } from '../../core/window.ts'
+import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, midnightOf, plus } from '../../core/time.ts'
 import type { Manners } from './simulated-partner.ts'
 
 /** A fixed Monday, so that the same seed gives the same story on every day. */
 export const START = midnightOf(2026, 1, 5)
 export const WEEKS = 4
 export const DAYS = 7 * WEEKS
-export const LENGTH_MS = DAYS * DAY_MS
+export const END = plus(START, DAYS * DAY_MS)
 /** Simulated time between two scheduler passes: each is a commit that waits for the disk, so not too many. */
 export const PASS_EVERY_MS = 30 * MINUTE_MS
 /** The partner looks for work this long after each pass. */
@@ -28,24 +18,26 @@ export const PATH_STEP_MS = MINUTE_MS
 export const TAIL_MS = 6 * HOUR_MS
 
 export const USERS = ['ana', 'ben', 'chloe', 'dan', 'eva'] as const
-type UserName = (typeof USERS)[number]
 
-type ScriptedPlan = { plan: string; user: UserName; amountUsd: string; frequency: Frequency }
+const planOf = (user: (typeof USERS)[number], name: string, amount_usd: string, frequency: string) =>
+  ({ partner_user_id: user, partner_plan_id: `${user}-${name}`, amount_usd, frequency }) as const
 
-export const PLANS: readonly ScriptedPlan[] = [
-  { plan: 'ana-daily', user: 'ana', amountUsd: '60.00', frequency: 'daily' },
-  { plan: 'ana-week', user: 'ana', amountUsd: '350.00', frequency: 'weekly' },
-  { plan: 'ben-daily', user: 'ben', amountUsd: '12.50', frequency: 'daily' },
-  { plan: 'ben-2weeks', user: 'ben', amountUsd: '1400.00', frequency: 'bi-weekly' },
+const EVAS = planOf('eva', '2weeks', '500.00', 'bi-weekly')
+
+export const PLANS = [
+  planOf('ana', 'daily', '60.00', 'daily'),
+  planOf('ana', 'week', '350.00', 'weekly'),
+  planOf('ben', 'daily', '12.50', 'daily'),
+  planOf('ben', '2weeks', '1400.00', 'bi-weekly'),
   // Less than the smallest tranche: bought in one piece.
-  { plan: 'chloe-tiny', user: 'chloe', amountUsd: '3.00', frequency: 'daily' },
-  { plan: 'dan-week', user: 'dan', amountUsd: '100.00', frequency: 'weekly' },
-  { plan: 'eva-2weeks', user: 'eva', amountUsd: '500.00', frequency: 'bi-weekly' },
+  planOf('chloe', 'tiny', '3.00', 'daily'),
+  planOf('dan', 'week', '100.00', 'weekly'),
+  EVAS,
 ]
 
 /** The first time after `from` that the plan has an open execution, its user is disabled or the plan is cancelled. */
-export const CANCELLED = { plan: 'eva-2weeks', from: START + 9 * DAY_MS }
-export const DISABLED = { user: 'dan' as UserName, plan: 'dan-week', from: START + 16 * DAY_MS }
+export const CANCELLED = { plan: EVAS, from: START + 9 * DAY_MS }
+export const DISABLED = { user: 'dan', plan: 'dan-week', from: START + 16 * DAY_MS }
 
 /** How often the partner does not simply fill an order, and how often it never sees the answer to its report. */
 export const MANNERS: Manners = { partial: 0.05, failed: 0.03, silent: 0.03, answerLost: 0.05 }
@@ -59,27 +51,5 @@ export const FEED_DOWN: Span = { from: START + 15 * DAY_MS, to: START + 16 * DAY
 
 export const isWithin = (span: Span, at: Instant): boolean => span.from <= at && at < span.to
 
-/** Plans of which one window each is drawn at the end. */
-export const DRAWN = ['ana-daily', 'ana-week'] as const
-
-// Days as the account writes them, all in UTC.
-
-const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
-const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
-
-/** The instant so many days after one in the form of an answer. */
-function dayAfter(instant: string, daysOn: number): Instant {
-  const parsed = parseInstant(instant)
-  if (!parsed.ok) throw new Error(`not an instant: ${instant}`)
-  return plus(parsed.at, daysOn * DAY_MS)
-}
-
-/** The first day of all instants, 1 January 1970, was a Thursday. */
-export const weekday = (instant: string, daysOn = 0): string =>
-  WEEKDAYS[(Math.floor(dayAfter(instant, daysOn) / DAY_MS) + 3) % 7] ?? ''
-
-export const shortDate = (instant: string, daysOn = 0): string =>
-  `${dayOfMonth(instant, daysOn)} ${MONTHS[Number(utcDate(dayAfter(instant, daysOn)).slice(5, 7)) - 1]}`
-
-export const dayOfMonth = (instant: string, daysOn = 0): number =>
-  Number(utcDate(dayAfter(instant, daysOn)).slice(8))
+/** Plans of which one window each is drawn at the end: a daily one and a weekly one. */
+export const DRAWN = ['ana-daily', 'ana-week']
