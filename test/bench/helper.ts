@@ -1,13 +1,12 @@
-// Processes of their own that do one job after another for the bench, the load, the floors and the peers; and what is
-// asked of the load and of the floors.
+// Processes of their own that do one job after another for the bench: the load, the floors and the peers.
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
-import type { Raw, RawDone, RawJob, StoreName } from './backend.ts'
+import { resolve } from 'node:path'
+import type { StoreName } from './backend.ts'
 import type { LoadDone, LoadJob } from './load.ts'
-import { cpuUsOf, databaseCpuUs, known, residentMib } from './program.ts'
-import type { Figures, Stage } from './row.ts'
+import { cpuUsOf, databaseCpuUs, residentMib } from './program.ts'
+import { type Figures, known, type Stage } from './row.ts'
 
 type Helper<Job, Done> = {
   pid: number
@@ -17,13 +16,13 @@ type Helper<Job, Done> = {
 
 type Reply<Done> = { done: Done } | { failed: string }
 
-/** Starts a script that ends with `serveJobs`; it is ended with the stage. */
+/** Starts a script, named from this folder, that ends with `serveJobs`; it is ended with the stage. */
 export async function startHelper<Job, Done>(
   stage: Pick<Stage, 'after'>,
   script: string,
   argv: readonly string[] = [],
 ): Promise<Helper<Job, Done>> {
-  const child: ChildProcess = fork(script, argv, {
+  const child: ChildProcess = fork(resolve(import.meta.dirname, script), argv, {
     execArgv: [],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })
@@ -70,70 +69,53 @@ export function serveJobs<Job, Done>(work: (job: Job) => Done | Promise<Done>): 
 
 /** A server that is loaded: where it listens, the process that answers, and the database behind it, if it has one. */
 export type Server = { url: string; pid: number; database?: string }
-export type Load = (
-  server: Server,
-  job: Omit<LoadJob, 'url' | 'keepsTimes'> & {
-    /** Is handed what each call took, in milliseconds. */
-    onTimes?: (ms: readonly number[]) => void
-  },
-) => Promise<Figures>
+export type Load = (server: Server, job: Omit<LoadJob, 'url'>) => Promise<Figures>
 
-/** Starts the process that makes the calls; it keeps a core of its own busy. */
+/** Starts the process that makes the calls; it keeps a core of its own busy. A call that fails fails the turn. */
 export async function startLoad(stage: Pick<Stage, 'after'>): Promise<Load> {
-  const helper: Helper<LoadJob, LoadDone> = await startHelper(stage, join(import.meta.dirname, 'load.ts'))
-  return async ({ url, pid, database = '' }, { onTimes, ...job }) => {
-    const cpuBefore = cpuUsOf(pid)
-    const databaseBefore = databaseCpuUs(database)
-    const done = await helper.ask({ ...job, url, keepsTimes: onTimes !== undefined })
-    const { answered, errors, seconds, p50Ms, p99Ms } = done
-    onTimes?.(done.timesMs)
-    const cpuUs = cpuUsOf(pid) - cpuBefore
+  const helper = await startHelper<LoadJob, LoadDone>(stage, 'load.ts')
+  return async ({ url, pid, database = '' }, job) => {
+    const [before, databaseBefore] = [cpuUsOf(pid), databaseCpuUs(database)]
+    const { answered, errors, seconds, p99Ms } = await helper.ask({ ...job, url })
+    if (errors > 0) throw new Error(`${errors} calls of ${job.method} ${job.path} failed`)
     return known({
       per_second: answered / seconds,
-      p50_ms: p50Ms,
       p99_ms: p99Ms,
-      cpu_us: cpuUs / answered,
-      busy: cpuUs / seconds / 1e6,
+      cpu_us: (cpuUsOf(pid) - before) / answered,
       server_us: (databaseCpuUs(database) - databaseBefore) / answered,
       resident_mib: residentMib(pid),
-      errors,
     })
   }
 }
 
-type Polled = { ids: string[]; timesMs: number[] }
-
-/** Polls until nothing remains. Throws on any answer but 200. */
-export async function pollAll({ url }: Pick<Server, 'url'>, key: string): Promise<Polled> {
-  const polled: Polled = { ids: [], timesMs: [] }
-  for (;;) {
-    const begun = performance.now()
-    const response = await fetch(`${url}/partner/v1/executions/due`, {
-      headers: { authorization: `Bearer ${key}` },
-    })
-    const page = (await response.json()) as { execution_id: string }[]
-    polled.timesMs.push(performance.now() - begun)
-    if (response.status !== 200) throw new Error(JSON.stringify(page))
-    for (const { execution_id } of page) polled.ids.push(execution_id)
-    if (response.headers.get('x-due-remaining') === '0') return polled
-  }
-}
-
-// The floors of a call: servers that answer and do nothing else, or only what every call needs, each in a process of
-// its own.
-
-export async function startBare(stage: Stage, kind: 'node:http' | 'h3' | 'h3 with duties'): Promise<Server> {
-  const script = join(import.meta.dirname, 'floors/http.ts')
-  const helper = await startHelper<object, string>(stage, script, [kind, join(stage.folder, 'floor.log')])
+/** The floor of a call: a server that answers and does nothing else. */
+export async function startBare(stage: Pick<Stage, 'after'>, kind: 'node:http' | 'h3'): Promise<Server> {
+  const helper = await startHelper<object, string>(stage, 'floors/http.ts', [kind])
   return { url: await helper.ask({}), pid: helper.pid }
 }
 
-// One turn of a hand-written loop on a database of ours: the floor of a transaction.
+// The floor of a transaction: a loop by hand with prepared statements on the product's own schema, as durable as ours.
+
+export type RawJob = {
+  /** `rows` reads every table. */
+  work: 'confirm' | 'plan' | 'poll' | 'pass' | 'rows'
+  /** A migrated database that nobody else uses. */
+  database: string
+  /** How many transactions' worth of it: confirmations, plans, polls; of a pass, plans; of `rows`, tables. */
+  count: number
+  /** How many of them share a commit. */
+  perCommit: number
+  /** On a server: how many transactions are under way at once, each on a connection of its own; else one. */
+  connections?: number
+}
+type RawDone = { ms: number; cpuMs: number }
 
 /** Starts the process that runs the loops. */
-export async function startRaw(stage: Pick<Stage, 'after'>, store: StoreName): Promise<Raw> {
-  const script = join(import.meta.dirname, `floors/${store}.ts`)
-  const helper = await startHelper<RawJob, RawDone>(stage, script)
+export async function startRaw(
+  stage: Pick<Stage, 'after'>,
+  store: StoreName,
+): Promise<(job: RawJob) => Promise<Figures>> {
+  const helper = await startHelper<RawJob, RawDone>(stage, `floors/${store}.ts`)
   return async (job) => {
     const before = databaseCpuUs(job.database)
     const { ms, cpuMs } = await helper.ask(job)
@@ -146,7 +128,7 @@ export async function startRaw(stage: Pick<Stage, 'after'>, store: StoreName): P
   }
 }
 
-/** What the loops on a file and on a server make of a job: ready to run. Only `run` is measured. */
+/** In that process: only `run` is measured. */
 type RawRun = { run: () => void | Promise<void>; close: () => void | Promise<void> }
 
 export function serveRaw(open: (job: RawJob) => RawRun | Promise<RawRun>): void {
@@ -164,11 +146,3 @@ export function serveRaw(open: (job: RawJob) => RawRun | Promise<RawRun>): void 
     }
   })
 }
-
-/** The trades of a month as one statement that both stores speak, in the order and with the columns of the export. */
-export const TRADES_BY_HAND = `select d.recorded_at, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id,
-    d.execution_id, d.partner_order_id, d.status, d.usd_amount, d.btc_amount, d.execution_price, d.partner_fee_usd,
-    d.executed_at, d.failure_reason
-  from trades d join tenants t on t.tenant_id = d.tenant_id join users u on u.user_id = d.user_id
-    join plans p on p.plan_id = d.plan_id
-  order by d.recorded_at, d.execution_id`

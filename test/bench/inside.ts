@@ -1,40 +1,30 @@
-// A process that runs a part of the source by itself, for what a whole process would hide: passes that fire nothing,
-// and the backtest, which makes the scheduler's decisions.
+// A process that does something inside itself: passes of ours that fire nothing, which the start of a tick would hide,
+// and queues of others, as their users would send jobs through them. A package is loaded only to measure it.
 
+import SQLite from 'better-sqlite3'
 import { databaseOf } from '../../src/cli/context.ts'
-import { syntheticPath } from '../../src/cli/demo/simulated-partner.ts'
-import { type Price, price } from '../../src/core/money.ts'
-import { type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
-import { type Frequency, WINDOW_MS } from '../../src/core/window.ts'
-import { backtest, type History } from '../../src/engine/backtest.ts'
+import { price } from '../../src/core/money.ts'
 import { runPass } from '../../src/engine/pass.ts'
 import { machine } from '../../src/machine.ts'
-import { historyOf } from '../support/samples.ts'
 import { serveJobs } from './helper.ts'
-import { median } from './row.ts'
+import { type Figures, percentile } from './row.ts'
 
-export type InsideJob =
-  | { work: 'idle passes'; database: string }
-  | { work: 'backtest' | 'sums'; frequency: Frequency; bars: number }
-/** Of one pass, the median; of the whole backtest. */
-export type InsideDone = { ms: number; cpuMs: number; bars: number }
+/** `manner` is how durable or in what portions jobs are done: see each of them. */
+export type InsideJob = {
+  work: 'idle passes' | 'plainjob' | 'pg-boss'
+  database: string
+  jobs: number
+  manner: string
+}
+
+// Passes that fire nothing, from the lock to the report.
 
 const PASSES = 21
-const BAR_MS = 5 * MINUTE_MS
 /** Above every limit. */
 const QUIET = { price: price('60000'), source: 'bench' }
 
-let history: History | null = null
-
-function prices(bars: number): History {
-  const points = syntheticPath(1, bars).map((value, i) => ({
-    at: plus(0 as Instant, i * BAR_MS),
-    price: value as Price,
-  }))
-  return historyOf(points)
-}
-
-async function idlePasses(address: string): Promise<InsideDone> {
+/** Of one pass, the median. */
+async function idlePasses({ database: address }: InsideJob): Promise<Figures> {
   const database = await databaseOf(address, machine)
   const store = await database.open({ create: false })
   try {
@@ -42,53 +32,78 @@ async function idlePasses(address: string): Promise<InsideDone> {
     const before = process.cpuUsage()
     for (let n = 0; n < PASSES; n++) {
       const begun = performance.now()
-      const report = await runPass({
-        store,
-        machine,
-        observe: async () => ({ price: QUIET, testimony: 'none' }),
-      })
+      const observe = async () => ({ price: QUIET, testimony: 'none' as const })
+      const report = await runPass({ store, machine, observe })
       times.push(performance.now() - begun)
       if (report?.executionsCreated !== 0) throw new Error('a pass was to fire nothing')
     }
     const { user, system } = process.cpuUsage(before)
-    return { ms: median(times), cpuMs: (user + system) / 1000 / PASSES, bars: 0 }
+    return { ms: percentile(times, 0.5), cpu_us: (user + system) / PASSES }
   } finally {
     await store.close()
   }
 }
 
-function replay(frequency: Frequency, of: History): number {
-  const { firstBar, endBar } = backtest(of, frequency)
-  return endBar.reduce((sum, end, i) => sum + end - (firstBar[i] ?? 0), 0)
-}
+// Queues of others: jobs are added in one go, and then claimed and completed.
 
-/** The least that a plain backtest has to do: the average price of the window that begins with each bar. */
-function sums(frequency: Frequency, { at, value }: History): number {
-  const bars = WINDOW_MS[frequency] / BAR_MS
-  let passed = 0
-  let all = 0
-  for (let from = 0; from + bars <= at.length; from += 1) {
-    let inverse = 0
-    for (let i = from; i < from + bars; i++) inverse += 1 / (value[i] ?? 0)
-    all += bars / inverse
-    passed += bars
+const QUEUE = 'buy'
+const payload = (i: number) => ({ plan: `p${i}`, amount_usd: '10.00' })
+
+/** One by one. The manner says when it waits for the disk: at each commit (FULL), or only at a checkpoint (NORMAL). */
+async function plainjob({ database, jobs, manner }: InsideJob): Promise<Figures> {
+  const { better, defineQueue } = await import('plainjob')
+  const connection = better(new SQLite(database))
+  const silent = () => {}
+  const logger = { error: silent, warn: silent, info: silent, debug: silent }
+  const queue = defineQueue({ connection, logger })
+  try {
+    // It has set NORMAL.
+    connection.pragma(`synchronous = ${manner}`)
+    const begun = performance.now()
+    const all = Array.from({ length: jobs }, (_, i) => payload(i))
+    queue.addMany(QUEUE, all)
+    for (let i = 0; i < jobs; i++) {
+      const job = queue.getAndMarkJobAsProcessing(QUEUE)
+      if (!job) throw new Error(`the queue is empty after ${i} of ${jobs} jobs`)
+      queue.markJobAsDone(job.id)
+    }
+    return { per_second: (1000 * jobs) / (performance.now() - begun) }
+  } finally {
+    queue.close()
   }
-  if (!(all > 0)) throw new Error('prices are above zero')
-  return passed
 }
 
-function timed(work: () => number): InsideDone {
-  const before = process.cpuUsage()
-  const begun = performance.now()
-  const bars = work()
-  const ms = performance.now() - begun
-  const { user, system } = process.cpuUsage(before)
-  return { ms, cpuMs: (user + system) / 1000, bars }
+/** By ten connections, 'one by one' or 64 in one statement. */
+async function pgBoss({ database, jobs, manner }: InsideJob): Promise<Figures> {
+  const { PgBoss } = await import('pg-boss')
+  const batchSize = manner === 'one by one' ? 1 : 64
+  const max = 10
+  const boss = new PgBoss({ connectionString: database, max, supervise: false, schedule: false })
+  boss.on('error', () => {})
+  await boss.start()
+  try {
+    await boss.createQueue(QUEUE)
+    const begun = performance.now()
+    const all = Array.from({ length: jobs }, (_, i) => ({ data: payload(i) }))
+    await boss.insert(QUEUE, all)
+    let done = 0
+    const hand = async (): Promise<void> => {
+      for (;;) {
+        const claimed = await boss.fetch(QUEUE, { batchSize })
+        if (claimed.length === 0) return
+        const ids = claimed.map(({ id }) => id)
+        await boss.complete(QUEUE, ids)
+        done += claimed.length
+      }
+    }
+    await Promise.all(Array.from({ length: max }, hand))
+    if (done !== jobs) throw new Error(`${done} of ${jobs} jobs were done`)
+    return { per_second: (1000 * jobs) / (performance.now() - begun) }
+  } finally {
+    await boss.stop({ graceful: false })
+  }
 }
 
-serveJobs((job: InsideJob) => {
-  if (job.work === 'idle passes') return idlePasses(job.database)
-  history ??= prices(job.bars)
-  const of = history
-  return timed(() => (job.work === 'sums' ? sums : replay)(job.frequency, of))
-})
+const WORKS = { 'idle passes': idlePasses, plainjob, 'pg-boss': pgBoss }
+
+serveJobs((job: InsideJob) => WORKS[job.work](job))

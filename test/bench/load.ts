@@ -5,44 +5,26 @@ import autocannon from 'autocannon'
 import { serveJobs } from './helper.ts'
 import { percentile } from './row.ts'
 
-/** A call, or many calls that are each made once; `$ID` in a path or a body is a line of the file `ids`. */
+/** So many calls, each made once; `$ID` in a path or a body is a line of the file `ids`. */
 export type LoadJob = {
   url: string
   connections: number
   method: 'GET' | 'POST'
   path: string
-  headers?: Record<string, string>
+  key: string
   body?: string
-  /** Makes the calls for so long, again and again ... */
-  seconds?: number
-  /** ... or makes so many, with the lines of `ids` from `from` on. */
-  calls?: number
+  calls: number
+  /** Their lines are those from `from` on. */
   ids?: string
   from?: number
-  keepsTimes?: boolean
 }
 
-export type LoadDone = {
-  answered: number
-  /** Calls that were not answered, or not with 200. */
-  errors: number
-  seconds: number
-  p50Ms: number
-  p99Ms: number
-  /** Of each call, where they were asked for. */
-  timesMs: number[]
-}
-
-let known = { file: '', lines: [] as string[] }
-
-function linesOf(file: string): string[] {
-  if (known.file !== file) known = { file, lines: readFileSync(file, 'utf8').split('\n') }
-  return known.lines
-}
+/** `errors` are calls that were not answered, or not with 200. */
+export type LoadDone = { answered: number; errors: number; seconds: number; p99Ms: number }
 
 async function load(job: LoadJob): Promise<LoadDone> {
-  const { url, connections, method, path, headers = {}, body, seconds, calls, ids, from = 0 } = job
-  const lines = ids === undefined ? null : linesOf(ids)
+  const { url, connections, method, path, key, body, calls, ids, from = 0 } = job
+  const lines = ids === undefined ? null : readFileSync(ids, 'utf8').split('\n')
   let next = from
   /** Makes a request that is not the same each time. */
   const setupRequest = (request: autocannon.Request): autocannon.Request => {
@@ -60,11 +42,11 @@ async function load(job: LoadJob): Promise<LoadDone> {
     const options = {
       url,
       connections,
-      headers: { ...headers, ...json },
+      headers: { authorization: `Bearer ${key}`, ...json },
       requests: [request as autocannon.Request],
       // A turn ends at the next look of autocannon's: often, for the rest of it is idle.
       sampleInt: 50,
-      ...(calls === undefined ? { duration: seconds ?? 1 } : { amount: calls }),
+      amount: calls,
     }
     const run = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)))
     run.on('start', () => {
@@ -78,11 +60,9 @@ async function load(job: LoadJob): Promise<LoadDone> {
   })
   return {
     answered: times.length - refused,
-    errors: errors + timeouts + refused + Math.max(0, (calls ?? 0) - times.length),
+    errors: errors + timeouts + refused + Math.max(0, calls - times.length),
     seconds: (ended - begun) / 1000,
-    p50Ms: percentile(times, 0.5),
     p99Ms: percentile(times, 0.99),
-    timesMs: job.keepsTimes ? times : [],
   }
 }
 

@@ -1,4 +1,4 @@
-// The guides against the constants, the reports and the files: every number is right, and every name is there.
+// The guides against the constants and the files: every number is right, and every name is there.
 
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
@@ -51,9 +51,6 @@ import { FETCH_TIMEOUT_MS } from '../../src/price/fetch.ts'
 import { RESOLVE_TIMEOUT_MS } from '../../src/webhook/address-guard.ts'
 import { CONNECT_TIMEOUT_MS, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
 import { IN_PARALLEL_MAX } from '../../src/webhook/wake-partners.ts'
-import { drawGrowth, withFigures } from '../bench/page.ts'
-import type { Report } from '../bench/report.ts'
-import { hasFailed } from '../bench/row.ts'
 import { blocksOf } from '../support/samples.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -216,33 +213,10 @@ function numberOf(text: string): number {
   return spelled >= 0 ? spelled : (TENS[word as keyof typeof TENS] ?? Number(word.replaceAll(',', '')))
 }
 
-// docs/performance.md against the reports that its figures come from.
-
-const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
-const FILE = JSON.parse(read('fixtures/bench/report.json')) as Report
-const POSTGRES = JSON.parse(read('fixtures/bench/postgres.json')) as Report
-
-test('the page has the figures of the reports: npm run bench:page writes them', () => {
-  const page = read('docs/performance.md')
-  assert.equal(page, withFigures(page, { file: FILE, postgres: POSTGRES }))
-})
-
-test('so has its chart', () => {
-  const growth = FILE.rows.find(({ name }) => name === 'growth')
-  assert.ok(growth && !hasFailed(growth))
-  assert.equal(read('fixtures/bench/growth.svg'), drawGrowth(growth))
-})
-
-test('every row of the reports could be measured, on a tree that was committed', () => {
-  for (const { rows, commit } of [FILE, POSTGRES]) {
-    assert.deepEqual(rows.filter(hasFailed), [])
-    assert.match(commit, /^[0-9a-f]+$/)
-  }
-})
-
 // What the guides say in words of the backtest, against its tables: the prices that these were made of are not here.
 
-const readPlain = (file: string): string => readFileSync(join(ROOT, file), 'utf8').replaceAll('\u2212', '-')
+const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
+const readPlain = (file: string): string => read(file).replaceAll('\u2212', '-')
 const joined = (text: string): string => text.replace(/\s+/g, ' ')
 
 const PAGE = readPlain('docs/backtest.md')

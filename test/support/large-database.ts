@@ -197,14 +197,11 @@ export type Year = {
 const TRANCHES = 4
 export const tradesIn = ({ plans, days }: Pick<Year, 'plans' | 'days'>): number => plans * days * TRANCHES
 
-/** What differs between the stores, in the SQL of a year. */
-type YearDialect = { hex: Hex; sha256: (text: string) => string }
-
 /**
- * A year as passes, partners and feeds leave it: daily plans of 60 USD, each day's window with four fills of 15 USD,
+ * A year in a file, as passes, partners and feeds leave it: daily plans of 60 USD, each day's window with four fills of 15 USD,
  * a price and a pass every five minutes. The books add up, and `check` finds nothing.
  */
-export function yearOf({ tenantId, plans, days, end }: Year, { hex, sha256 }: YearDialect): Filling[] {
+function yearOf({ tenantId, plans, days, end }: Year): Filling[] {
   const trades = tradesIn({ plans, days })
   const start = plus(end, -days * DAY_MS)
   const each = DAY_MS / TRANCHES
@@ -229,7 +226,7 @@ export function yearOf({ tenantId, plans, days, end }: Year, { hex, sha256 }: Ye
   const quarter = '(i - 1) / cast(:plans as bigint)'
   const day = `${quarter} / ${TRANCHES}`
   const createdAt = `(cast(:start as bigint) + ${quarter} * ${each} + ${plan} * 1000)`
-  const id = `'exec_' || ${hex(createdAt, 12)} || ${hex('i', 20)}`
+  const id = `'exec_' || ${hexInSqlite(createdAt, 12)} || ${hexInSqlite('i', 20)}`
   const windowStart = `(cast(:start as bigint) + ${day} * cast(:day as bigint))`
   const windowId = `(${day} * cast(:plans as bigint) + 1 + ${plan})`
   const openedAt = `(cast(:start as bigint) + ${quarter} * cast(:day as bigint))`
@@ -237,9 +234,7 @@ export function yearOf({ tenantId, plans, days, end }: Year, { hex, sha256 }: Ye
   const recordedAt = `(${createdAt} + 60000)`
   const { usd: dollars, btc, price: at } = params
   const report = `'["filled","o' || i || '",null,"${dollars}","${btc}","${at}",null]'`
-  const digest = sha256(
-    `'["' || ${id} || '",' || ${recordedAt} || ',' || '"' || replace(${report}, '"', '\\"') || '"]'`,
-  )
+  const digest = `sha256('["' || ${id} || '",' || ${recordedAt} || ',"' || replace(${report}, '"', '\\"') || '"]')`
   return [
     ...usersOf({ tenantId, users: plans }),
     of(
@@ -290,7 +285,7 @@ export function yearOf({ tenantId, plans, days, end }: Year, { hex, sha256 }: Ye
   ]
 }
 
-const hex: Hex = (value, digits) => `printf('%0${digits}x', ${value})`
+export const hexInSqlite: Hex = (value, digits) => `printf('%0${digits}x', ${value})`
 
 /** Fills a migrated database in one transaction that is not synced. Throws when a key or a constraint is broken. */
 export function fill(file: string, work: (db: Database) => void): void {
@@ -308,19 +303,16 @@ export function fill(file: string, work: (db: Database) => void): void {
 }
 
 /** To a database that has none of them. */
-export const addUsers = (db: Database, users: Pick<Layout, 'tenantId' | 'users'>): void =>
-  add(db, usersOf(users))
+export const addPlans = (db: Database, layout: Layout): void => addAll(db, plansOf(layout, hexInSqlite))
 
-export const addPlans = (db: Database, layout: Layout): void => add(db, plansOf(layout, hex))
-
-export const addTrades = (db: Database, trades: Trades): void => add(db, tradesOf(trades, hex))
+export const addTrades = (db: Database, trades: Trades): void => addAll(db, tradesOf(trades, hexInSqlite))
 
 export function addYear(db: Database, year: Year): void {
   db.function('sha256', { deterministic: true }, (text: unknown) => hash('sha256', String(text)))
-  add(db, yearOf(year, { hex, sha256: (text) => `sha256(${text})` }))
+  addAll(db, yearOf(year))
 }
 
-function add(db: Database, fillings: readonly Filling[]): void {
+export function addAll(db: Database, fillings: readonly Filling[]): void {
   for (const { text, params } of fillings) db.prepare(text).run(params)
 }
 

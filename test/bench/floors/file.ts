@@ -5,8 +5,7 @@ import SQLite from 'better-sqlite3'
 import { machine } from '../../../src/machine.ts'
 import { configure } from '../../../src/store/sqlite/file/connection.ts'
 import { TABLES } from '../../../src/store/tables.ts'
-import type { RawJob } from '../backend.ts'
-import { serveRaw, TRADES_BY_HAND } from '../helper.ts'
+import { type RawJob, serveRaw } from '../helper.ts'
 
 /** Prepares a piece of work on an open database. What it returns does one item, by its number. */
 type RawWork = (db: SQLite.Database, count: number) => (i: number) => void
@@ -15,9 +14,7 @@ type RawWork = (db: SQLite.Database, count: number) => (i: number) => void
 
 type Execution = { tenant_id: number; plan_id: number; window_id: number; amount_usd: number }
 
-const DIGEST = 'd'.repeat(64)
-
-const rawConfirmations: RawWork = (db, count) => {
+const confirm: RawWork = (db, count) => {
   const ids = db
     .prepare<[number], string>(`select execution_id from executions where status = 'sent' limit ?`)
     .pluck()
@@ -43,7 +40,7 @@ const rawConfirmations: RawWork = (db, count) => {
     const { amount_usd, window_id, tenant_id, plan_id } = execution
     sql.settle.run(id)
     const row = { execution_id: id, tenant_id, plan_id, amount_usd }
-    sql.trade.run({ ...row, order: `order-${id}`, now: machine.clock(), digest: DIGEST })
+    sql.trade.run({ ...row, order: `order-${id}`, now: machine.clock(), digest: 'd'.repeat(64) })
     sql.window.run(amount_usd, amount_usd, window_id)
   }
 }
@@ -56,7 +53,7 @@ const TRANCHE = 700_000_000
 
 type Schedule = { window_id: number; window_start: number; tranche_index: number; limit_price: number }
 
-const rawPass: RawWork = (db) => {
+const pass: RawWork = (db) => {
   const tenant = db.prepare<[], number>('select tenant_id from plans limit 1').pluck().get()
   const sql = {
     schedule: db.prepare<[number], Schedule>(
@@ -91,13 +88,13 @@ const rawPass: RawWork = (db) => {
 const DAY_MS = 86_400_000
 const USD = 100_000_000
 
-const rawPlans: RawWork = (db) => {
+const plan: RawWork = (db) => {
   const sql = {
     users: db.prepare<[], number>('select count(*) from users').pluck(),
     user: db.prepare<[string], { user_id: number; tenant_id: number }>(
       'select user_id, tenant_id from users where partner_user_id = ?',
     ),
-    plan: db.prepare(
+    insert: db.prepare(
       `insert into plans (tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled, start_date,
          status, created_at, updated_at)
        values (:tenant_id, :user_id, :name, :amount, 'daily', 1, :now, 'active', :now, :now)`,
@@ -116,7 +113,7 @@ const rawPlans: RawWork = (db) => {
     const user = sql.user.get(`u${1 + (i % users)}`)
     const now = machine.clock()
     const times = { now, end: now + DAY_MS, amount: 60 * USD }
-    const plan = sql.plan.run({ ...user, name: `new-${i}`, now, amount: times.amount }).lastInsertRowid
+    const plan = sql.insert.run({ ...user, ...times, name: `new-${i}` }).lastInsertRowid
     const window = sql.window.run({ plan, ...times }).lastInsertRowid
     sql.schedule.run({ plan, window, ...times, floor: 5 * USD })
   }
@@ -127,12 +124,10 @@ const rawPlans: RawWork = (db) => {
 const PAGE = 500
 const LEASE_MS = 300_000
 
-type Due = { execution_id: string }
-
-const rawPolls: RawWork = (db) => {
+const poll: RawWork = (db) => {
   const tenant = db.prepare<[], number>('select tenant_id from executions limit 1').pluck().get()
   const sql = {
-    due: db.prepare<object, Due>(
+    due: db.prepare<object, { execution_id: string }>(
       `select e.*, p.partner_plan_id, u.partner_user_id
        from executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id
        where e.tenant_id = :tenant and e.status in ('pending', 'sent') and e.lease_expires_at is null
@@ -144,44 +139,24 @@ const rawPolls: RawWork = (db) => {
     ),
   }
   return () => {
-    const rows = sql.due.all({ tenant, page: PAGE })
-    if (rows.length < PAGE) throw new Error(`${rows.length} executions are due, and a poll takes ${PAGE}`)
+    const due = sql.due.all({ tenant, page: PAGE })
+    if (due.length < PAGE) throw new Error(`${due.length} executions are due, and a poll takes ${PAGE}`)
     const lease = machine.clock() + LEASE_MS
-    for (const { execution_id } of rows) sql.lease.run({ id: execution_id, lease })
-    JSON.stringify(rows)
+    for (const { execution_id } of due) sql.lease.run({ id: execution_id, lease })
+    JSON.stringify(due)
   }
 }
 
 // Every row of a database read once, as arrays of exact integers; nothing is made of it.
 
-const rawRows: RawWork = (db) => {
+const rows: RawWork = (db) => {
   const reads = TABLES.map(({ name }) => db.prepare(`select * from ${name}`).safeIntegers().raw())
   return (i) => {
     for (const _ of reads[i]?.iterate() ?? []);
   }
 }
 
-// The trades of a month by hand: every row is read, as arrays of exact integers, and nothing is made of it.
-
-const rawTrades: RawWork = (db, count) => {
-  const trades = db.prepare(TRADES_BY_HAND).safeIntegers().raw()
-  let rows: IterableIterator<unknown> | undefined
-  return (i) => {
-    rows ??= trades.iterate()
-    if (rows.next().done) throw new Error(`${i} trades are there, and ${count} are to be read`)
-    // No statement may follow, not even the commit, while rows are left to be read.
-    if (i === count - 1) rows.return?.()
-  }
-}
-
-const WORKS = {
-  confirmations: rawConfirmations,
-  pass: rawPass,
-  plans: rawPlans,
-  polls: rawPolls,
-  rows: rawRows,
-  trades: rawTrades,
-} satisfies Record<RawJob['work'], RawWork>
+const WORKS: Record<RawJob['work'], RawWork> = { confirm, pass, plan, poll, rows }
 
 serveRaw(({ work, database, count, perCommit }) => {
   const db = new SQLite(database)

@@ -1,389 +1,178 @@
-// A tick in which every plan fires: with limit prices in the order of the file, and after a plunge through prices that
-// lie in no order at all.
+// Ticks in which every plan fires, with limit prices in the order of the file or in none at all; passes that fire
+// nothing, over few plans and over many; and all that follows a tick until each instruction is confirmed.
 
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { syntheticPath } from '../../../src/cli/demo/simulated-partner.ts'
-import { formatPrice, type Price } from '../../../src/core/money.ts'
 import type { Layout } from '../../support/large-database.ts'
-import { type Backend, ours, type Raw, withWal } from '../backend.ts'
-import { pollAll, startHelper, startLoad } from '../helper.ts'
-import type { InsideDone, InsideJob } from '../inside.ts'
-import {
-  cpuUsOfEnded,
-  databaseCpuUs,
-  known,
-  peakMib,
-  residentMib,
-  run,
-  serve,
-  type Ticked,
-  tick,
-} from '../program.ts'
-import { counted } from '../report.ts'
-import {
-  type Contestant,
-  cpuOf,
-  type Figure,
-  type Figures,
-  percentile,
-  type Row,
-  rateTo,
-  type Scale,
-  type Seen,
-  type Stage,
-} from '../row.ts'
-import { confirmations, PER_COMMIT } from './calls.ts'
+import { type Backend, plansWith } from '../backend.ts'
+import { type Server, startHelper, startLoad, startRaw } from '../helper.ts'
+import type { InsideJob } from '../inside.ts'
+import { forEach, type Run, run, serve } from '../program.ts'
+import { counted, cpuOf, type Figures, multiple, type Row, rateTo, type Stage, type Take } from '../row.ts'
+import { confirmation, linesIn } from './calls.ts'
 
-/** Below every limit. */
-const PLUNGE = ['--price', '40000']
+/** What a tick took by its own account. */
+type Ticked = Run & { durationMs: number }
 
-/** A tick that fires all plans of a copy of a database, or several at once. Throws when they do not. */
-async function firing(
-  on: Backend,
-  database: string,
-  { plans, tickers = 1 }: { plans: number; tickers?: number },
-): Promise<Figures> {
-  const copy = await on.copyOf(database, 'ours')
-  const commits = await on.watchCommits(copy)
-  return withWal(on, plans, async () => {
-    const [cpuBefore, databaseBefore] = [cpuUsOfEnded(), databaseCpuUs(copy)]
-    const ticks = Array.from({ length: tickers }, () => ended(tick(copy, PLUNGE)))
-    const hands = await Promise.all(ticks).finally(() => commits.end())
-    const fired = hands.reduce((sum, { tick }) => sum + tick.executions_created, 0)
-    if (fired !== plans) throw new Error(`${fired} of ${plans} plans have fired`)
-    // From the first that began to the last that ended: a process that starts late does its part all the same.
-    const at = hands.filter(({ tick }) => !tick.skipped)
-    const begun = Math.min(...at.map(({ endedAt, tick }) => endedAt - tick.duration_ms))
-    const ms = tickers === 1 ? at[0]?.tick.duration_ms : Math.max(...at.map(({ endedAt }) => endedAt)) - begun
-    return known({
-      per_second: (1000 * plans) / (ms ?? Number.NaN),
-      cpu_us: (cpuUsOfEnded() - cpuBefore) / plans,
-      server_us: (databaseCpuUs(copy) - databaseBefore) / plans,
-      chunk_p50_ms: commits.between(0.5),
-      chunk_max_ms: commits.between(1),
-      peak_mib: Math.max(...at.map(({ peakMib }) => peakMib)),
-    })
-  })
+/** A tick below every limit. Throws when it does not fire all plans of a database. */
+async function fireAll(database: string, plans: number): Promise<Ticked> {
+  const done = await run(database, ['tick', '--json', '--price', '40000'])
+  const { executions_created: fired, duration_ms: durationMs } = JSON.parse(done.out)
+  if (fired !== plans) throw new Error(`${fired} of ${plans} plans have fired`)
+  return { ...done, durationMs }
 }
 
-async function ended(tick: Promise<Ticked>): Promise<Ticked & { endedAt: number }> {
-  const done = await tick
-  return { ...done, endedAt: performance.now() }
+async function firing(on: Backend, template: string, plans: number): Promise<Figures> {
+  const done = await fireAll(await on.copyOf(template, 'ours'), plans)
+  return { ...forEach(done, plans), per_second: (1000 * plans) / done.durationMs }
 }
 
-export const RAW = 'raw, in the order of the file'
-/** Hands of a pass. */
-const TOGETHER = 4
-export const RAW_TOGETHER = `raw, ${TOGETHER} connections`
-const RAW_RATIOS = [rateTo('raw', RAW), cpuOf('raw', RAW)]
+/** As many plans as ours has in a transaction. */
+const PER_COMMIT = { file: 1_000, postgres: 250 }
 
-const template = (plans: number, limits: Layout['limits']) =>
-  ({ name: `${limits}-${plans}`, users: 1000, plans, limits }) as const
+const TENTH = 'ours, a tenth of the plans'
 
-function byHand(
-  on: Backend,
-  raw: Raw,
-  { database, plans, connections = 1 }: { database: string; plans: number; connections?: number },
-): Contestant {
-  const perCommit = PER_COMMIT[on.store]
-  return {
-    name: connections === 1 ? RAW : RAW_TOGETHER,
-    role: 'floor',
-    take: async () =>
-      raw({ work: 'pass', database: await on.copyOf(database, 'raw'), count: plans, perCommit, connections }),
-  }
-}
-
-/** Ours and by hand. */
-async function passes(
-  stage: Stage,
-  scale: Scale,
-  plans: number,
-  limits: Layout['limits'],
-): Promise<Contestant[]> {
-  let of = ''
-  const contestants = await ours(scale, async (on) => {
-    const { database } = await on.ofPlans(stage, template(plans, limits))
-    if (on === scale.on) of = database
-    return () => firing(on, database, { plans })
-  })
-  return [...contestants, byHand(scale.on, await scale.on.raw(stage), { database: of, plans })]
-}
-
-export const pass: Row = {
-  name: 'pass',
-  what: 'a tick in which every plan fires',
-  main: 'per_second',
-  ratios: RAW_RATIOS,
-  goals: [
-    { figure: 'per_second', atLeast: 60_000 },
-    { figure: 'chunk_p50_ms', atMost: 25 },
-  ],
-
-  async prepare(stage, scale) {
-    const plans = scale.pick({ quick: 20_000, full: 1_000_000 })
-    return { on: `${counted(plans)} plans`, contestants: await passes(stage, scale, plans, 'alike') }
-  },
-}
-
-export const plunge: Row = {
-  name: 'plunge',
-  what: 'a tick after a plunge: every plan fires, limit prices in no order',
+/** Ours and by hand, where the loop goes through the plans in the order of the file. */
+const firingAll = (name: string, what: string, limits: Layout['limits']): Row => ({
+  name,
+  what,
   main: 'per_second',
   ratios: [
-    ...RAW_RATIOS,
-    {
-      name: 'rate to a tenth of the plans',
-      better: 'more',
-      of: (seen) => seen('ours', 'per_second') / seen('ours, a tenth of the plans', 'per_second'),
-    },
+    rateTo('raw', 'raw'),
+    cpuOf('raw', 'raw'),
+    multiple('CPU of a tranche, to that of a tenth of the plans', 'cpu_us', ['ours', TENTH]),
   ],
-  goals: [
-    { figure: 'per_second', atLeast: 30_000 },
-    { ratio: 'rate to a tenth of the plans', atLeast: 0.9 },
-  ],
-
-  async prepare(stage, scale) {
-    const plans = scale.pick({ quick: 20_000, full: 1_000_000 })
-    const { on } = scale
-    const { database } = await on.ofPlans(stage, template(plans / 10, 'scattered'))
-    const fewer: Contestant = {
-      name: 'ours, a tenth of the plans',
-      role: 'ours',
-      take: () => firing(on, database, { plans: plans / 10 }),
-    }
-    const contestants = await passes(stage, scale, plans, 'scattered')
-    return { on: `${counted(plans)} plans`, contestants: contestants.toSpliced(1, 0, fewer) }
-  },
-}
-
-/** For a server alone: on a file one tick keeps all others out. */
-export const passTogether: Row = {
-  name: 'pass-together',
-  what: `${TOGETHER} ticks at once, in processes of their own, in which every plan fires`,
-  main: 'per_second',
-  ratios: [],
-  goals: [],
 
   async prepare(stage, { on, pick }) {
-    const plans = pick({ quick: 60_000, full: 1_000_000 })
-    const { database } = await on.ofPlans(stage, template(plans, 'alike'))
-    const raw = await on.raw(stage)
+    const plans = pick({ quick: 20_000, full: 1_000_000 })
+    const many = await on.place(stage, 'template', plansWith({ plans, limits }))
+    const few = await on.place(stage, 'tenth', plansWith({ plans: plans / 10, limits }))
+    const raw = await startRaw(stage, on.store)
+    const job = { work: 'pass', count: plans, perCommit: PER_COMMIT[on.store] } as const
     return {
       on: `${counted(plans)} plans`,
-      contestants: [
-        { name: 'ours', role: 'ours', take: () => firing(on, database, { plans, tickers: TOGETHER }) },
-        { name: 'ours, one tick', role: 'ours', take: () => firing(on, database, { plans }) },
-        byHand(on, raw, { database, plans, connections: TOGETHER }),
-      ],
+      contestants: {
+        ours: () => firing(on, many.database, plans),
+        [TENTH]: () => firing(on, few.database, plans / 10),
+        raw: async () => raw({ ...job, database: await on.copyOf(many.database, 'raw') }),
+      },
     }
   },
-}
+})
 
-// A pass that fires nothing, over few plans and over many. A tick is mostly its start, in which a millisecond more
-// would not show: so this is the source, in a process of its own, from the lock to the report.
+const pass = firingAll('pass', 'a tick in which every plan fires', 'alike')
+const plunge = firingAll('plunge', 'a tick after a plunge: all fire, limit prices in no order', 'scattered')
 
-export const idlePass: Row = {
+// A tick is mostly its start, in which a millisecond more would not show: so this is the source, in a process of its
+// own, from the lock to the report.
+
+const FEW = 10_000
+
+const idlePass: Row = {
   name: 'idle-pass',
-  what: 'a pass that fires nothing, without the start of a process; first with the most plans',
+  what: 'a pass that fires nothing, without the start of a process',
   main: 'ms',
   ratios: [
-    {
-      name: 'the most to the fewest plans',
-      better: 'less',
-      of: (seen) => seen('ours', 'ms') / seen('ours, 10,000', 'ms'),
-    },
-    {
-      name: 'CPU, the most to the fewest plans',
-      better: 'less',
-      isSteady: true,
-      of: (seen) => seen('ours', 'cpu_us') / seen('ours, 10,000', 'cpu_us'),
-    },
+    multiple('the most to the fewest plans', 'ms', ['ours', `ours, ${counted(FEW)}`]),
+    multiple('CPU, the most to the fewest plans', 'cpu_us', ['ours', `ours, ${counted(FEW)}`]),
   ],
-  goals: [{ ratio: 'the most to the fewest plans', atMost: 1.5 }],
 
   async prepare(stage, { on, pick }) {
-    const sizes = pick({ quick: [10_000, 200_000], full: [10_000, 1_000_000, 10_000_000] })
-    const most = Math.max(...sizes)
-    const contestants: Contestant[] = []
-    for (const plans of sizes) {
-      const name = plans === most ? 'ours' : `ours, ${counted(plans)}`
-      contestants.unshift({ name, role: 'ours', take: await idle(stage, on, plans) })
+    const most = pick({ quick: 200_000, full: 10_000_000 })
+    const idle = async (plans: number): Promise<Take> => {
+      const { database } = await on.place(stage, `idle-${plans}`, plansWith({ plans, limits: 'in turns' }))
+      const inside = await startHelper<InsideJob, Figures>(stage, 'inside.ts')
+      const take = () => inside.ask({ work: 'idle passes', database, jobs: 0, manner: '' })
+      await take()
+      return take
     }
-    return { on: `${sizes.map(counted).join(', ')} plans`, contestants }
-  },
-}
-
-async function idle(stage: Stage, on: Backend, plans: number): Promise<Contestant['take']> {
-  const template = { name: `idle-${plans}`, users: 1000, plans, limits: 'in turns' } as const
-  const { database } = await on.ofPlans(stage, template)
-  const inside = await startHelper<InsideJob, InsideDone>(stage, join(import.meta.dirname, '../inside.ts'))
-  const take = async () => {
-    const { ms, cpuMs } = await inside.ask({ work: 'idle passes', database })
-    return { ms, cpu_us: 1000 * cpuMs }
-  }
-  await take()
-  return take
-}
-
-// A day of a service: plans, a pass each minute, a partner that polls and confirms. The clock is that of a sandbox,
-// moved on minute by minute with the program's own command.
-
-const CONNECTIONS = 16
-const USERS = 1_000
-const CALLS = ['POST plans', 'GET executions/due', 'POST confirm'] as const
-
-type Size = { plans: number; minutes: number }
-type Times = Record<(typeof CALLS)[number], number[]>
-
-export const day: Row = {
-  name: 'day',
-  what: 'simulated hours of daily plans, a pass each minute, a partner that polls and confirms',
-  main: 'p99_ms',
-  fullOnly: true,
-  roundsMax: 1,
-  ratios: [],
-  goals: [{ figure: 'errors', atMost: 0 }],
-
-  async prepare(stage, { on, pick }) {
-    const size = pick({ quick: { plans: 500, minutes: 10 }, full: { plans: 100_000, minutes: 24 * 60 } })
-    const times: Times = { 'POST plans': [], 'GET executions/due': [], 'POST confirm': [] }
-    const ofCall = (call: (typeof CALLS)[number]): Contestant => ({
-      name: call,
-      role: 'ours',
-      take: async () => ({ p50_ms: percentile(times[call], 0.5), p99_ms: percentile(times[call], 0.99) }),
-    })
     return {
-      on: `${counted(size.plans)} daily plans, ${size.minutes} minutes`,
-      contestants: [
-        { name: 'ours', role: 'ours', take: () => live(stage, on, { ...size, times }) },
-        ...CALLS.map(ofCall),
-      ],
+      on: `${counted(most)} plans`,
+      contestants: { ours: await idle(most), [`ours, ${counted(FEW)}`]: await idle(FEW) },
     }
   },
 }
 
-/** Lives the day. Its calls take their times into `times`; what it answers is what is left at the end. */
-async function live(
-  stage: Stage,
-  on: Backend,
-  { plans, minutes, times }: Size & { times: Times },
-): Promise<Figures> {
-  const place = { name: 'day', users: USERS, environment: 'test' } as const
-  const { database, key } = await on.ofUsers(stage, place)
-  const [served, load] = [await serve(stage, database), await startLoad(stage)]
-  const ids = join(stage.folder, 'ids')
-  let errors = 0
-  const note = (call: keyof Times, ms: readonly number[]): void => {
-    times[call] = times[call].concat(ms)
-  }
+// The way of an instruction from its firing to its confirmation, beside a queue of others that keeps jobs in the same
+// kind of database: what it calls add, claim and done.
 
-  async function createPlans(): Promise<void> {
-    const lines = Array.from(
-      { length: plans },
-      (_, i) => `"partner_user_id":"u${1 + (i % USERS)}","partner_plan_id":"plan-${i}"`,
-    )
-    writeFileSync(ids, lines.join('\n'))
-    const created = await load(served, {
-      connections: CONNECTIONS,
-      method: 'POST',
-      path: '/partner/v1/plans',
-      headers: { authorization: `Bearer ${key}` },
-      body: '{$ID,"amount_usd":"60.00","frequency":"daily"}',
-      calls: plans,
-      ids,
-      onTimes: (ms) => note('POST plans', ms),
-    })
-    errors += created.errors ?? 0
-  }
+type Peer = Pick<InsideJob, 'work' | 'manner'> & { name: string }
 
-  /** What the partner does after each pass. A part of each instruction counts as bought, whatever its amount. */
-  async function pollAndConfirm(minute: number): Promise<void> {
-    const { ids: due, timesMs } = await pollAll(served, key)
-    note('GET executions/due', timesMs)
-    if (due.length === 0) return
-    const own = `${ids}-${minute}`
-    writeFileSync(own, due.join('\n'))
-    const call = confirmations(key, own, Math.min(CONNECTIONS, due.length))(due.length, 0)
-    const confirmed = await load(served, {
-      ...call,
-      body: call.body.replace('filled', 'partial').replace('10.00', '1.00'),
-      onTimes: (ms) => note('POST confirm', ms),
-    })
-    errors += confirmed.errors ?? 0
-  }
-
-  await createPlans()
-  const path = syntheticPath(1, minutes) as Price[]
-  for (const [minute, price] of path.entries()) {
-    await run(database, ['sandbox', 'advance', 'acme', '1m', '--price', formatPrice(price)])
-    await pollAndConfirm(minute)
-  }
-  return {
-    errors,
-    file_mib: await on.sizeMib(database),
-    resident_mib: residentMib(served.pid),
-    peak_mib: peakMib(served.pid),
-  }
+/**
+ * What plainjob keeps survives a power cut with `synchronous=FULL`, as with ours; it would set NORMAL, with which the
+ * last commits may be lost. A server answers when a commit is on disk, whoever asks.
+ */
+const PEERS: Record<Backend['store'], Peer[]> = {
+  file: ['FULL', 'NORMAL'].map((manner) => ({ name: `plainjob, ${manner}`, work: 'plainjob', manner })),
+  postgres: ['one by one', 'in batches'].map((manner) => ({
+    name: `pg-boss, ${manner}`,
+    work: 'pg-boss',
+    manner,
+  })),
 }
 
-// How the cost of everything that a scheduler does grows with the plans in the file.
-
-const SIZES = { quick: [2_000, 10_000, 30_000], full: [10_000, 1_000_000, 10_000_000] }
-const named = (size: number): string => `ours, ${counted(size)} plans`
-
-/** What the largest costs, as a multiple of the smallest. */
-const growth = (figure: 'ms' | 'idle_ms' | 'cpu_us') => (seen: Seen) => {
-  const sizes = Object.values(SIZES).find(([least]) => Number.isFinite(seen(named(least ?? 0), figure))) ?? []
-  return seen(named(Math.max(...sizes)), figure) / seen(named(Math.min(...sizes)), figure)
-}
-
-export const growthOfPlans: Row = {
-  name: 'growth',
-  what: 'a start of serve, an idle tick, a tick in which every plan fires, and the file, by number of plans',
+const beside = (store: Backend['store']): Row => ({
+  name: 'queue',
+  what: 'fire, poll and confirm over HTTP, beside add, claim and done inside a process',
   main: 'per_second',
-  roundsMax: 3,
-  ratios: [
-    { name: 'idle tick, the most to the fewest plans', better: 'less', of: growth('idle_ms') },
-    { name: 'time of a tranche, the most to the fewest plans', better: 'less', of: growth('ms') },
-    {
-      name: 'CPU of a tranche, the most to the fewest plans',
-      better: 'less',
-      isSteady: true,
-      of: growth('cpu_us'),
-    },
-  ],
-  goals: [
-    { ratio: 'idle tick, the most to the fewest plans', atMost: 1.5 },
-    { ratio: 'time of a tranche, the most to the fewest plans', atMost: 1.5 },
-  ],
+  store,
+  ratios: PEERS[store].map(({ name }) => rateTo(name, name)),
 
   async prepare(stage, { on, pick }) {
-    const sizes = pick(SIZES)
-    const contestants: Contestant[] = []
-    for (const plans of sizes)
-      contestants.push({ name: named(plans), role: 'ours', take: await grown(stage, on, plans) })
-    return { on: `${sizes.map((size) => counted(size)).join(', ')} plans`, contestants }
+    const jobs = pick({ quick: 2_000, full: 50_000 })
+    const contestants: Record<string, Take> = { ours: await instructions(stage, on, jobs) }
+    const empty = await on.place(stage, 'queue')
+    for (const { name, work, manner } of PEERS[store])
+      contestants[name] = async (round) => {
+        const file = join(stage.folder, `${work}-${manner}-${round}.db`)
+        const database = on.store === 'file' ? file : await on.copyOf(empty.database, work)
+        return peerTurn({ work, database, jobs, manner })
+      }
+    return { on: `${counted(jobs)} instructions or jobs a turn`, contestants }
   },
-}
+})
 
-async function grown(stage: Stage, on: Backend, plans: number): Promise<Contestant['take']> {
-  const template = { name: `plans-${plans}`, users: 1000, plans, limits: 'in turns' } as const
-  const { database } = await on.ofPlans(stage, template)
-  const size: Figure = on.store === 'file' ? 'file_mib' : 'database_mib'
-  return async () => {
-    const copy = await on.copyOf(database, `idle-${plans}`)
+/** Every plan fires, the partner polls for all of it, and confirms each. */
+async function instructions(stage: Stage, on: Backend, jobs: number): Promise<Take> {
+  const { database, key } = await on.place(stage, 'template', plansWith({ plans: jobs, limits: 'alike' }))
+  const load = await startLoad(stage)
+  return async (round) => {
+    const copy = await on.copyOf(database, 'ours')
     const served = await serve(stage, copy)
+    const { durationMs } = await fireAll(copy, jobs)
+    const begun = performance.now()
+    const ids = await pollAll(served, key)
+    const polledMs = performance.now() - begun
+    if (ids.length !== jobs) throw new Error(`${ids.length} of ${jobs} instructions have come`)
+    // Each instruction is for what its plan fired: part of it is taken as bought.
+    const call = confirmation(key, linesIn(stage, `round-${round}`, ids), ['partial', '1.00'])
+    const { per_second = Number.NaN } = await load(served, { ...call, calls: jobs })
     await served.end()
-    const idle = await run(copy, ['tick', '--price', '60000'])
-    const fired = await firing(on, database, { plans })
-    return {
-      ...fired,
-      start_ms: served.startMs,
-      idle_ms: idle.ms,
-      ms: 1000 / (fired.per_second ?? Number.NaN),
-      [size]: await on.sizeMib(database),
-    }
+    return { per_second: (1000 * jobs) / (durationMs + polledMs + (1000 * jobs) / per_second) }
   }
 }
+
+/** Polls until nothing remains. Throws on any answer but 200. */
+async function pollAll({ url }: Server, key: string): Promise<string[]> {
+  const ids: string[] = []
+  for (;;) {
+    const headers = { authorization: `Bearer ${key}` }
+    const response = await fetch(`${url}/partner/v1/executions/due`, { headers })
+    const page = (await response.json()) as { execution_id: string }[]
+    if (response.status !== 200) throw new Error(JSON.stringify(page))
+    for (const { execution_id } of page) ids.push(execution_id)
+    if (response.headers.get('x-due-remaining') === '0') return ids
+  }
+}
+
+/** One turn of a peer, in a process of its own. */
+async function peerTurn(job: InsideJob): Promise<Figures> {
+  const endings: (() => unknown)[] = []
+  try {
+    const inside = await startHelper<InsideJob, Figures>({ after: (end) => endings.push(end) }, 'inside.ts')
+    return await inside.ask(job)
+  } finally {
+    for (const end of endings) await end()
+  }
+}
+
+export const PASSES = [pass, plunge, idlePass, beside('file'), beside('postgres')]
