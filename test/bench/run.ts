@@ -1,4 +1,4 @@
-// `npm run bench`: what it is asked for, its rows one after the other, each contestant in turns, and the limits of their
+// `npm run bench`: what it is asked for, its rows one after the other, each contestant in turns, and the limits of the
 // ratios. Says on stderr what it is at, and prints what it has measured.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -198,8 +198,8 @@ const TRANCHES = 4
 export const tradesIn = ({ plans, days }: Pick<Year, 'plans' | 'days'>): number => plans * days * TRANCHES
 
 /**
- * A year in a file, as passes, partners and feeds leave it: daily plans of 60 USD, each day's window with four fills of 15 USD,
- * a price and a pass every five minutes. The books add up, and `check` finds nothing.
+ * A year in a file, as passes, partners and feeds leave it: daily plans of 60 USD, each day's window with four fills
+ * of 15 USD, a price and a pass every five minutes. The books add up, and `check` finds nothing.
  */
 function yearOf({ tenantId, plans, days, end }: Year): Filling[] {
   const trades = tradesIn({ plans, days })

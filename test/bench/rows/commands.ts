@@ -1,5 +1,5 @@
-// What an operator's and a clerk's commands cost: a start, and a tick from cron that finds nothing to do; what reads the
-// records of a month or a year.
+// The cost of an operator's and a clerk's commands: a start, a tick from cron that finds nothing to do, and those that
+// read the records of a month or a year.
 
 import { join } from 'node:path'
 import { monthBefore, periodOf } from '../../../src/core/month.ts'
