@@ -31,9 +31,9 @@ const me: Row = {
   async prepare(stage, { on, pick }) {
     const load = await startLoad(stage)
     const { database, key } = await on.place(stage, 'empty')
-    const calls = pick({ quick: 15_000, full: 200_000 })
+    const calls = pick({ quick: 10_000, full: 200_000 })
     const turns = async (server: Server): Promise<Take> => {
-      await load(server, { ...read(key), calls: 10_000 })
+      await load(server, { ...read(key), calls: 6_000 })
       return () => load(server, { ...read(key), calls })
     }
     return {
