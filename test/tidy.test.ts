@@ -7,6 +7,7 @@ import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { anchors } from '../src/cli/reference/guides.ts'
+import { planted, ROWS, sourcesOf } from './mutants/rows.ts'
 import {
   circlesOf,
   forgottenSteps,
@@ -19,7 +20,7 @@ import {
   ROOMS,
   reached,
 } from './support/house.ts'
-import { isQuick, spread } from './support/kinds.ts'
+import { isQuick } from './support/kinds.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const FILE_LINES_MAX = 800
@@ -170,6 +171,20 @@ test('a test file that starts processes is named so, and is not among the quick 
     starts(file) ? isQuick(file) : file.endsWith('.process.test.ts'),
   )
   assert.deepEqual(wrong, [])
+})
+
+test('the model of the simulation shares nothing with the program, and uses no package', () => {
+  const led = list('test/simulation/model/*.ts').flatMap((file) => [...reached(file, () => true)])
+  assert.ok(led.length > 8)
+  assert.deepEqual(
+    led.filter((name) => !name.startsWith('test/simulation/')),
+    [],
+  )
+})
+
+test('the text of each planted bug is in the program exactly once', () => {
+  const sources = sourcesOf(ROOT)
+  for (const row of ROWS) assert.doesNotThrow(() => planted(row, sources))
 })
 
 test('a migration never changes once it is there: databases remember what they were migrated with', () => {
@@ -328,60 +343,9 @@ function hits(file: string, pattern: RegExp): string[] {
 
 const COMMENT = /^\s*(\/\/|\*|\/\*\*).*|\s\/\/ .*/
 
-// What the house rules read of a file: where its functions end, which of its lines are
-// too long, and which steps of a transaction it forgets.
-
-const HELPERS = `
-  export function* close(tx: Tx): Steps<void> {
-    yield* tx.together(tx.run(A), add(tx))
-  }
-  export const add = (tx: Tx): Step<number> => tx.run(B)
-  const kept = (row: Row): Kept => row`
-
-test('a step that is reached, or handed on, is not called forgotten', () => {
-  const text = `
-    const work = write(function* (tx) {
-      const [rows] = yield* tx.together(tx.all(A), found ? tx.run(B) : close(tx), ...ids.map((id) => add(tx, id)))
-      if (rows.length === 0) yield* add(tx)
-      kept(rows[0])
-      return look((tx) => tx.all(A))
-    })`
-  const sources = [HELPERS, text].map((text, at) => ({ file: `${at}`, text }))
-  assert.deepEqual(forgottenSteps(sources), [])
-})
-
-test('a step that is thrown away is found, however its statement is worded', () => {
-  const statements = [
-    'tx.run(A)',
-    'add(tx)',
-    'close(tx)',
-    'if (found) close(tx)',
-    'found && add(tx)',
-    'found ? (yield* add(tx)) : close(tx)',
-    'void close(tx)',
-    'ids.forEach((id) => close(tx, id))',
-  ]
-  const unseen = statements.filter((statement) => {
-    const text = `${HELPERS}\nconst work = write(function* (tx) {\n${statement}\n})`
-    return forgottenSteps([{ file: 'x', text }]).length !== 1
-  })
-  assert.deepEqual(unseen, [])
-})
-
-// The costs by which test files are spread over processes: of files that exist, and every file is run once.
-
-const costs: Record<string, number> = JSON.parse(readFileSync(join(ROOT, 'test/costs.json'), 'utf8'))
-
-test('a cost is on record for files that are there', () => {
-  const gone = Object.keys(costs).filter((file) => !existsSync(join(ROOT, file)))
+test('a cost is on record for test files that are there', () => {
+  const gone = Object.keys(JSON.parse(read('test/costs.json'))).filter(
+    (file) => !existsSync(join(ROOT, file)),
+  )
   assert.deepEqual(gone, [])
-})
-
-test('every file is in one process, and no process has much more to do than another', () => {
-  const files = globSync('test/**/*.process.test.ts', { cwd: ROOT }).sort()
-  const batches = spread(files, 4)
-  assert.deepEqual(batches.flat().sort(), files)
-  const sums = batches.map((batch) => batch.reduce((sum, file) => sum + (costs[file] ?? 1), 0))
-  assert.ok(Math.max(...sums) - Math.min(...sums) < 5, sums.join(', '))
-  assert.deepEqual(spread(['b', 'a'], 3), [['b'], ['a']])
 })

@@ -293,9 +293,9 @@ const CAUSES: Record<string, Cause> = {
 
 /** Those that need a booted machine or a server of PostgreSQL are tests of these files, by the same names. */
 const ELSEWHERE = {
-  'the file belongs to another user': 'failures.heavy.test.ts',
-  '`serve` has stopped': 'failures.heavy.test.ts',
-  'a setting is wrong': 'failures.heavy.test.ts',
+  'the file belongs to another user': 'booted.heavy.test.ts',
+  '`serve` has stopped': 'booted.heavy.test.ts',
+  'a setting is wrong': 'booted.heavy.test.ts',
   'the standby is away': '../store/postgres-health.server.test.ts',
 }
 

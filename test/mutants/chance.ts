@@ -14,9 +14,15 @@ import { isHeavy, isQuick, needsServer } from '../support/kinds.ts'
 import { minutes, optionsOrExit, runner, wholeFrom } from '../support/runner.ts'
 import { type Change, changesOf, compilerOf } from './changes.ts'
 import { type Failure, failuresIn, IN_ONE_PROCESS, measureTests } from './coverage.ts'
-import { CONTRACT, STILLBORN } from './finders.ts'
-import { ROOT } from './rows.ts'
-import { copyTree, putSourceForExecutable, removeExecutable, runNode } from './tree.ts'
+import {
+  CONTRACT,
+  copyTree,
+  putSourceForExecutable,
+  ROOT,
+  removeExecutable,
+  runNode,
+  STILLBORN,
+} from './tree.ts'
 
 const ROOMS = ['billing', 'core', 'engine', 'http', 'price', 'store', 'webhook']
 /** What only reads the program as text would notice any change. */

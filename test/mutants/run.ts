@@ -1,115 +1,94 @@
-// Plants one bug after the other and sends a finder after each: `npm run contract:mutants`, `npm run simulate:mutants`.
+// Plants one bug after the other and sends after each the tests that have to find it: `npm run planted -- lease`.
 //
-// A NAME behind it is a part of the name of a bug in test/mutants/bugs/, such as lease. Exits 1 when a bug survives,
-// when its text is not in the program any more, or when it only breaks the program.
+// Exits 1 when a bug survives, when its text is not in the program any more, or when it only breaks the program.
 
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Option } from 'commander'
 import { minutes, optionsOrExit, runner } from '../support/runner.ts'
-import {
-  FINDERS,
-  type Finder,
-  type FinderName,
-  isTold,
-  judge,
-  type Run,
-  type Store,
-  type Verdict,
-} from './finders.ts'
-import { plant, type Row, rowsFor, shownOn } from './rows.ts'
-import { copyTree, runNode } from './tree.ts'
+import { FINDERS, type FinderName, planted, ROWS, type Row, sourcesOf } from './rows.ts'
+import { CONTRACT, copyTree, runNode, STILLBORN } from './tree.ts'
 
-/** A bug may leave a name that nobody uses any more. */
-const COMPILER = [
-  'node_modules/typescript/bin/tsc',
-  ...['--noUnusedLocals', '--noUnusedParameters'].flatMap((option) => [option, 'false']),
-]
-const COMPILER_LIMIT_MS = 300_000
-/**
- * How much longer than without a bug: the compiler runs beside it, and a machine is busy with other things at times.
- */
+/** The simulator ends a little before its time, so that it can say what it found. */
+const SIMULATED = 0.9
+const LIMIT_MS = 60_000
+/** A run without a bug may start servers, and copy databases many times. */
+const SOUND_LIMIT_MS = 15 * LIMIT_MS
+/** How much longer than without a bug: a machine is busy with other things at times. */
 const SLOWER = 3
 
-const { name, finder, rows, limitMs } = optionsOrExit(optionsOf)
+/** What a run says of a bug: a test that fails, unless its file did not even load, or a life that fails. */
+const FINDING = /^ *not ok \d+ - (?!\S*\.test\.ts$).*$|^SEED=\d+ fails.*$/m
+/** A finding with its details: the rest of a run would add nothing. */
+const WHOLE_FINDING = /^( *)not ok \d+ - (?!\S*\.test\.ts$).*\n\1 {2}---\n[\s\S]*?\n\1 {2}\.\.\.$/m
+
+const { rows, limitMs } = optionsOrExit(optionsOf)
+const TESTS = ['--import', 'tsx', '--test', '--test-reporter=tap']
+const ARGS: Record<FinderName, readonly string[]> = {
+  contract: [...TESTS, CONTRACT.sqlite],
+  // Those that start no executable, which would have to be built anew for every bug.
+  copy: [...TESTS, 'test/copy/copy.server.test.ts', 'test/copy/stops.server.test.ts'],
+  simulate: [
+    ...['--import', 'tsx', 'test/simulation/simulate.ts', '--no-shrink'],
+    ...['--minutes', String((SIMULATED * limitMs) / 60_000)],
+  ],
+}
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
-const seconds = (sinceMs: number) => ((performance.now() - sinceMs) / 1000).toFixed(1).padStart(5)
 const tree = copyTree()
+const sources = sourcesOf(tree)
+// Before any is looked for: all are in the program.
+const bugs = rows.map((row) => ({ ...row, ...planted(row, sources) }))
 
-// What fails without a bug finds none. How long it takes says how long a bug may be looked for at least.
-const argsOf = (store: Store) => finder.args(store, limitMs)
-const limits = new Map<string, number>()
-for (const store of new Set(rows.map(shownOn))) {
-  // Some look for every bug alike.
-  if (limits.has(argsOf(store).join())) continue
+let found = 0
+for (const finder of FINDERS) {
+  const ofFinder = bugs.filter(({ by }) => by === finder)
+  if (ofFinder.length === 0) continue
+  // What fails without a bug finds none. How long it takes says how long a bug may be looked for.
   const begun = performance.now()
-  const sound = await runNode(tree, argsOf(store), SLOWER * limitMs)
+  const sound = await runNode(tree, ARGS[finder], SOUND_LIMIT_MS)
   if (sound.code !== 0) {
-    say(sound.output)
-    say(`${name} fails on ${store} without a planted bug: it proves nothing`)
+    say(`${sound.output}\n${finder} fails without a planted bug: it proves nothing`)
     process.exit(1)
   }
-  limits.set(argsOf(store).join(), Math.max(limitMs, SLOWER * (performance.now() - begun)))
-  say(`${`without a bug, on ${store}`.padEnd(44)} passed   ${seconds(begun)} s`)
-}
-
-const WORDS = { found: 'found   ', survived: 'SURVIVED', broken: 'BROKEN  ' }
-const counts = { found: 0, survived: 0, broken: 0 }
-for (const row of rows) {
-  const from = performance.now()
-  const { kind, first } = await hunt(row, finder)
-  counts[kind] += 1
-  say(`${row.name.padEnd(44)} ${WORDS[kind]} ${seconds(from)} s  ${first}`)
-}
-say(`${counts.found} of ${rows.length} found, ${counts.survived} survived, ${counts.broken} broken`)
-process.exitCode = counts.found === rows.length ? 0 : 1
-
-/** Throws a CommanderError that says what is wrong. The finder comes from the script of package.json. */
-function optionsOf([name = '', ...args]: readonly string[]) {
-  const command = runner(
-    `${name}:mutants`,
-    'Plants one bug after the other, and fails when one is not found.',
-  )
-    .argument('[names...]', 'only bugs with this in their names, such as lease')
-    .option(
-      '--minutes <n>',
-      'how long each may be looked for, or longer where a sound run takes long',
-      minutes,
-    )
-    .parse(args, { from: 'user' })
-  if (!isFinder(name)) throw command.error(`name a finder: ${Object.keys(FINDERS).join(' or ')}`)
-  const rows = rowsFor(name).filter(
-    (row) => command.args.length === 0 || command.args.some((part) => row.name.includes(part)),
-  )
-  if (rows.length === 0) command.error('no bug is called that')
-  const { minutes: given } = command.opts()
-  const finder = FINDERS[name]
-  return { name, finder, rows, limitMs: given === undefined ? finder.limitMs : given * 60_000 }
-}
-
-async function hunt(row: Row, finder: Finder): Promise<Verdict> {
-  const args = argsOf(shownOn(row))
-  const takeBack = planting(row)
-  if (typeof takeBack === 'string') return { kind: 'broken', first: takeBack }
-  const [types, run] = await Promise.all([
-    runNode(tree, COMPILER, COMPILER_LIMIT_MS),
-    runNode(tree, args, limits.get(args.join()) ?? limitMs, (output) => isTold(finder, output)),
-  ])
-  takeBack()
-  return judge(finder, run, typeErrors(types))
-}
-
-/** Plants a bug and returns what takes it back, or why it cannot be planted. */
-function planting(row: Row): (() => void) | string {
-  try {
-    return plant(row, tree)
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error)
+  const mayTakeMs = Math.max(limitMs, SLOWER * (performance.now() - begun))
+  for (const bug of ofFinder) {
+    const from = performance.now()
+    const verdict = await hunt(bug, mayTakeMs)
+    if (verdict.startsWith('found')) found += 1
+    say(`${bug.name.padEnd(40)} ${((performance.now() - from) / 1000).toFixed(0).padStart(3)} s  ${verdict}`)
   }
 }
+say(`${found} of ${bugs.length} found`)
+process.exitCode = found === bugs.length ? 0 : 1
 
-function typeErrors({ code, output }: Run): string | null {
-  return code === 0 ? null : output.split('\n')[0] || 'the compiler failed'
+/** Throws a CommanderError that says what is wrong. */
+function optionsOf(args: readonly string[]): { rows: Row[]; limitMs: number } {
+  const command = runner('planted', 'Plants one bug after the other, and fails when one is not found.')
+    .argument('[words...]', 'only bugs with one of these in their names, such as lease')
+    .addOption(new Option('--by <finder>', 'only bugs that this one has to find').choices(FINDERS))
+    .option('--minutes <n>', 'how long the simulator looks for a bug', minutes, 1)
+    .parse(args, { from: 'user' })
+  const options = command.opts<{ by?: FinderName; minutes: number }>()
+  const rows = ROWS.filter(
+    ({ name, by }) =>
+      (options.by ?? by) === by &&
+      (command.args.length === 0 || command.args.some((word) => name.includes(word))),
+  )
+  if (rows.length === 0) command.error('no bug is called that')
+  return { rows, limitMs: options.minutes * 60_000 }
 }
 
-function isFinder(name: string): name is FinderName {
-  return name in FINDERS
+async function hunt(
+  { by, file, text }: { by: FinderName; file: string; text: string },
+  mayTakeMs: number,
+): Promise<string> {
+  writeFileSync(join(tree, file), text)
+  const run = await runNode(tree, ARGS[by], mayTakeMs, (output) => WHOLE_FINDING.test(output))
+  writeFileSync(join(tree, file), sources.get(file) ?? '')
+  if (run.code === 0 || run.timedOut) return 'SURVIVED'
+  const finding = FINDING.exec(run.output)?.[0].trim()
+  const stillborn = STILLBORN.exec(run.output)?.[0].trim()
+  if (stillborn === undefined && finding !== undefined) return `found  ${finding}`
+  return `BROKEN  ${stillborn ?? run.output.trim().split('\n').at(-1)}`
 }

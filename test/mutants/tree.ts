@@ -13,8 +13,20 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { scratch } from '../support/samples.ts'
-import type { Run } from './finders.ts'
-import { ROOT } from './rows.ts'
+
+export const ROOT = join(import.meta.dirname, '../..')
+
+export const CONTRACT = {
+  sqlite: 'test/store/sqlite.test.ts',
+  postgres: 'test/store/postgres.server.test.ts',
+}
+
+/** Signs of a program that cannot run at all, which every test notices. */
+export const STILLBORN =
+  /^.*(?:SyntaxError|ReferenceError|is not a function|ERR_MODULE_NOT_FOUND|Transform failed|syntax error|no such (?:column|table|function)|(?:column|relation|function) \S+ does not exist|has no column named|ON CONFLICT clause does not match|(?:Missing|Unknown) named parameter).*$/m
+
+/** How a process ended. A `code` of null: it was killed. */
+type Run = { code: number | null; output: string; timedOut: boolean }
 
 const running = new Set<ChildProcess>()
 
