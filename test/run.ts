@@ -1,7 +1,7 @@
 // `npm test`: many test files in each of a few processes. Loading TypeScript anew for every file would take longer than
 // most files do. docs/testing.md says which kinds of files there are, and what the options run.
 //
-//   npm test -- [--fast | --heavy | --store postgres] [--record-costs] [--test-OPTION...] [FILE...]
+//   npm test -- [--fast | --heavy | --store postgres] [--test-OPTION...] [FILE...]
 //
 // Their databases are in memory where the machine has a folder for that. A crash of the machine is the one thing that a
 // disk would add, and no test can bring it about; a kill -9 leaves both alike.
@@ -36,7 +36,6 @@ const { values, positionals: named } = parseArgs({
     fast: { type: 'boolean', default: false },
     heavy: { type: 'boolean', default: false },
     store: { type: 'string' },
-    'record-costs': { type: 'boolean', default: false },
   },
 })
 const { fast, heavy, store } = values
@@ -59,11 +58,7 @@ if (withoutServer.length > 0) {
 const loaders = ['--import', 'tsx/esm', '--import', import.meta.resolve('./support/preload.ts')]
 // Compiled functions stay from one run to the next: of some hundred modules, every process loads most.
 const env = { ...process.env, TMPDIR: scratch(), ...COMPILED }
-if (values['record-costs']) {
-  if (onServer) throw new Error('--record-costs measures suites with their databases in files')
-  const { recordCosts } = await import('./support/record-costs.ts')
-  recordCosts(files, loaders, env)
-} else if (files.length > 0) await runAll()
+if (files.length > 0) await runAll()
 
 async function runAll(): Promise<void> {
   using folder = mkdtempDisposableSync(join(tmpdir(), 'tranche-tests-'))

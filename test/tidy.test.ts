@@ -10,7 +10,6 @@ import { anchors } from '../src/cli/reference/guides.ts'
 import { planted, ROWS, sourcesOf } from './mutants/rows.ts'
 import {
   circlesOf,
-  forgottenSteps,
   functionsOf,
   type Import,
   importsOf,
@@ -122,12 +121,6 @@ test('no files of src import each other in a circle, types included', () => {
     circlesOf(new Map(SOURCES.map((file) => [file, importsOf(file).map(({ target }) => target)]))),
     [],
   )
-})
-
-test('no step of a transaction is made and forgotten', () => {
-  const shared = [...list('src/store/shared/*.ts'), ...list('src/store/health/*.ts')]
-  assert.ok(shared.length > 1)
-  assert.deepEqual(forgottenSteps(shared.map((file) => ({ file, text: read(file) }))), [])
 })
 
 test('every file of src is reached from main.ts, or from the script of a thread', () => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { reconcile } from '../../src/billing/reconcile.ts'
-import { bill, chargeFaults } from '../../src/billing/statement.ts'
+import { chargeFaults } from '../../src/billing/statement.ts'
 import {
   type Activity,
   chooseTier,
@@ -12,10 +12,9 @@ import {
   type Tier,
   tiersInForce,
 } from '../../src/core/fees.ts'
-import { CENT, formatUsd, type Usd, usd } from '../../src/core/money.ts'
+import { CENT, type Usd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import type { Tenant } from '../../src/core/partner.ts'
-import { plus } from '../../src/core/time.ts'
 import { seededRandom } from '../../src/engine/backtest.ts'
 import type { MinimumEnd, OverrideStart } from '../../src/store/store.ts'
 import { confirmPath, sendFirst, succeed } from '../http/steps.ts'
@@ -325,23 +324,6 @@ const QUIET: Activity = {
   btc: 0n as Activity['btc'],
   partnerFees: usd('0.00'),
 }
-
-test('the minimum begins with the month in which the partner came', async () => {
-  const january = { ...periodOf('2026-01'), final: true }
-  for (const [later, minimum] of [
-    [-1, '40.00'],
-    [0, '0.00'],
-  ] as const) {
-    const terms = { override: null, lastMinimum: null, partnerSince: plus(january.end, later) }
-    const tiers = [tier({ monthlyMinimum: usd('40.00') })]
-    const store = {
-      readActivity: async () => ({ activity: QUIET, users: [] }),
-      readTerms: async () => ({ ...terms, tiers }),
-    }
-    const { statement } = await bill(store as unknown as Parameters<typeof bill>[0], TENANT, january)
-    assert.equal(formatUsd(statement.fees.total), minimum)
-  }
-})
 
 test('the two ways agree on every tier and fee, over many sets of tiers', () => {
   const random = seededRandom(28)

@@ -4,17 +4,15 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { seededRandom } from '../../src/engine/backtest.ts'
 import { createApp } from '../../src/http/app.ts'
 import { listenOn } from '../../src/http/listen.ts'
 import { machine } from '../../src/machine.ts'
 import { makeCertificate } from '../support/certificate.ts'
-import { notDelivered, PLAN, recordingLog, type Service, startService, USER } from '../support/service.ts'
+import { notDelivered, recordingLog, startService, USER } from '../support/service.ts'
 import { head } from './raw.ts'
-import { assertSound, USERS } from './steps.ts'
+import { USERS } from './steps.ts'
 
 const ME = '/partner/v1/me'
-const SEED = 20_260_105
 
 /** An error nobody catches ends a process: here it is caught, and fails the test. */
 function watchProcess(t: TestContext): unknown[] {
@@ -49,78 +47,6 @@ async function play(url: string, parts: readonly (string | Uint8Array)[], leave:
 
 type Leave = 'reset' | 'destroy' | 'end'
 const LEAVES: readonly Leave[] = ['reset', 'destroy', 'end']
-
-/** What a client might send, cut, doubled and spoiled by chance. */
-function createMischief(service: Service, random: () => number) {
-  const below = (n: number): number => Math.floor(random() * n)
-  const pick = <T>(from: readonly T[]): T => from[below(from.length)] as T
-  const body = JSON.stringify(pick([USER, PLAN]))
-  const post = (lines: string[], text: string) => head('POST', USERS, service.key, lines) + text
-  const bytes = (n: number) => Uint8Array.from({ length: n }, () => below(256))
-  const whole = [
-    () => head('GET', ME, service.key),
-    () => post([`Content-Length: ${body.length}`], body),
-    () => post([`Content-Length: ${body.length + 5}`], body),
-    () =>
-      post(
-        ['Transfer-Encoding: chunked'],
-        `5\r\nhello\r\n${pick(['0\r\n\r\n', 'zz\r\n', 'ffffffffffffffff\r\n'])}`,
-      ),
-    () => post(['Expect: 100-continue', 'Content-Length: 900000'], ''),
-    () => post(['Upgrade: websocket', 'Connection: Upgrade', 'Content-Length: 0'], ''),
-    () => head('CONNECT', 'example.org:443', service.key),
-    () =>
-      head(
-        'GET',
-        pick(['*', 'http://[', '//x', '/%', '/%00', '/\\..', 'http://other/metrics', '?']),
-        service.key,
-      ),
-    () => head('GET', ME, service.key, [`X-Padding: ${'p'.repeat(pick([100, 20_000]))}`]),
-    () => head('GET', ME, service.key, ['Host: other', 'Host: another', 'X-Request-Id: \u0001']),
-    () =>
-      head(
-        'GET',
-        ME,
-        service.key,
-        Array.from({ length: 2_500 }, (_, i) => `X-${i}: ${i}`),
-      ),
-    () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-    () => 'GET / HTTP/9.9\r\n\r\n',
-    () => '\u0016\u0003\u0001\u0002\u0000\u0001\u0000\u0001',
-  ]
-
-  return (): readonly (string | Uint8Array)[] => {
-    const text = Array.from({ length: 1 + below(3) }, () => pick(whole)()).join('')
-    switch (below(4)) {
-      case 0:
-        return [text.slice(0, below(text.length))]
-      case 1:
-        return [text.slice(0, below(text.length)), bytes(1 + below(200))]
-      case 2:
-        return [...text.slice(0, 40)].concat(text.slice(40))
-      default:
-        return [text]
-    }
-  }
-}
-
-test('five hundred broken clients, ten at a time', async (t) => {
-  const escaped = watchProcess(t)
-  const { log, failures } = recordingLog()
-  const service = await startService(t, { log })
-  const random = seededRandom(SEED)
-  const mischief = createMischief(service, random)
-  for (let round = 0; round < 50; round++) {
-    const clients = Array.from({ length: 10 }, () =>
-      play(service.url, mischief(), LEAVES[Math.floor(random() * 3)] as Leave),
-    )
-    await Promise.all(clients)
-  }
-  assert.deepEqual(escaped, [])
-  assert.deepEqual(failures(), [])
-  assert.equal((await service.call('GET', ME)).status, 200)
-  await assertSound(service)
-})
 
 test('a client that sends a byte now and then holds up nobody, and not the end', async (t) => {
   const service = await startService(t)

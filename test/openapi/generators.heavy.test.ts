@@ -89,15 +89,6 @@ suite('the API description, to programs of others', () => {
     })
   }
 
-  test('a null among the values of an enum is noticed: a client does not compile', async (t) => {
-    const good = '"anyOf":[{"type":"string","enum":["active","paused"]},{"type":"null"}]'
-    const bad = '"type":["string","null"],"enum":["active","paused",null]'
-    const folder = workshop(t, JSON.parse(JSON.stringify(DESCRIPTION).replaceAll(good, bad)))
-    if (folder === null) return
-    const generator = GENERATORS['openapi-zod-client'] ?? assert.fail()
-    await assert.rejects(makeClient(folder, generator), /Type 'null' is not assignable to type 'string'/)
-  })
-
   test("Spectral's rules for OpenAPI are met, and it does notice", async (t) => {
     const found = await lint(t, 'oas', DESCRIPTION)
     if (!found) return

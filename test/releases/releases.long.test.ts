@@ -143,20 +143,6 @@ for (const version of GROWING) {
   })
 }
 
-test('a statement that takes something away is told from one that adds', () => {
-  const lines = [
-    'alter table trades add column venue text',
-    'drop index trades_by_venue',
-    'create table renamed (type text) -- drop table trades',
-    'ALTER TABLE trades DROP COLUMN venue',
-    'alter table trades rename to fills',
-    'alter table trades alter column venue type bytea',
-    'alter table trades alter venue set data type bytea',
-    'drop table if exists trades',
-  ]
-  assert.deepEqual(shrinking(lines.join('\n;')), lines.slice(3))
-})
-
 test('this version is among them, so that the next one is held to it', () => {
   assert.ok(existsSync(join(RELEASES, VERSION, MIGRATIONS)))
   assert.ok(GROWING.includes('1.0.0'))

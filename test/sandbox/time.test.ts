@@ -13,21 +13,9 @@ import { machine, machineAt } from '../../src/machine.ts'
 import { WIPED } from '../../src/store/shared/sandboxes.ts'
 import { COUNTS } from '../../src/store/sqlite/pass.ts'
 import type { Store } from '../../src/store/store.ts'
-import {
-  assertSound,
-  confirmPath,
-  DUE,
-  executionsOf,
-  ledgerOf,
-  link,
-  PRICE,
-  plan,
-  poll,
-  succeed,
-  windowsOf,
-} from '../http/steps.ts'
+import { assertSound, executionsOf, ledgerOf, link, PRICE, plan, poll, windowsOf } from '../http/steps.ts'
 import { sendPlan } from '../store/world.ts'
-import { AUDIT, fill, T0 } from '../support/service.ts'
+import { AUDIT, T0 } from '../support/service.ts'
 import { startReceiver, startStage } from '../webhook/stage.ts'
 import { assertSame, type Bench, everythingOf, startBench } from './bench.ts'
 
@@ -243,50 +231,6 @@ test('every table that hangs on a tenant is either wiped or kept, children befor
     const tooSoon = (parents.get(table) ?? []).filter((parent) => wiped.slice(0, i).includes(parent))
     assert.deepEqual(tooSoon, [], `${table} goes before what it refers to`)
   }
-})
-
-test('a reset takes all of the test environment, and nothing else of anybody', async (t) => {
-  const bench = await startBench(t)
-  const live = await bench.issueKey('acme', 'live')
-  const other = await bench.issueKey('bolt', 'test')
-  for (const key of [bench.key, live, other]) {
-    await link(bench, 'u1', { key })
-    await plan(bench, 'u1', 'p1', {}, { key })
-  }
-  await bench.tick(PRICE)
-  await succeed(bench, 'POST', '/partner/v1/webhooks', { url: 'https://127.0.0.1:1/hook' })
-  for (const key of [bench.key, live, other]) {
-    const [due] = await succeed(bench, 'GET', DUE, undefined, { key })
-    await succeed(bench, 'POST', confirmPath(due.execution_id), fill('o1', '10.00'), { key })
-  }
-  const acme = await bench.tenant('acme', 'test')
-  await bench.goAhead(acme, 2 * DAY_MS, PRICE)
-  const [late] = await succeed(bench, 'GET', DUE)
-  await plan(bench, 'u1', 'p1', { status: 'cancelled' })
-  assert.equal((await bench.call('POST', confirmPath(late.execution_id), fill('o2', '10.00'))).status, 409)
-
-  const others = [await bench.tenant('acme', 'live'), await bench.tenant('bolt', 'test')]
-  const before = await everythingOf(bench, others)
-  const wiped = await bench.store.resetSandbox(acme, { ...AUDIT, action: 'sandbox.reset' })
-  assert.deepEqual({ ...wiped, executions: 0 }, { users: 1, plans: 1, windows: 3, executions: 0, trades: 1 })
-  assertSame(await everythingOf(bench, others), before, 'the others')
-  for (const [table, rows] of ALL_WIPED) {
-    const left = await bench.rows(
-      `select * from ${table} where ${rows.replace(':tenant', String(acme.tenantId))}`,
-    )
-    assert.deepEqual(left, [], table)
-  }
-  await assertSound(bench)
-  assert.equal((await bench.rows("select * from audit where action = 'sandbox.reset'")).length, 1)
-  assert.equal((await succeed(bench, 'GET', '/partner/v1/webhooks')).url, 'https://127.0.0.1:1/hook')
-
-  // It begins again under the same names, later than anything it had.
-  await link(bench, 'u1')
-  const fresh = await plan(bench, 'u1', 'p1')
-  assert.equal(fresh.created_at, '2026-01-07T00:00:00.000Z')
-  bench.advance(1)
-  await bench.fire(acme, 'p1')
-  await assertSound(bench)
 })
 
 test('a reset that fails half-way has not happened', async (t) => {

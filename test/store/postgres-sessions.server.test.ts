@@ -2,14 +2,11 @@
 // under way.
 
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
 import pg from 'pg'
 import { revoke } from '../../src/core/key.ts'
@@ -31,7 +28,6 @@ import { temporaryFolder } from '../support/database.ts'
 import { assertRefused, ownDatabase, poolTo, type Server, startServer } from '../support/postgres-server.ts'
 import { runHere, startService, USER } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
-import { until as untilWithin } from '../support/within.ts'
 import {
   AUDIT,
   filled,
@@ -612,29 +608,4 @@ test('through a pool in session mode all goes its way, also on the second connec
   assert.deepEqual(await world.store.findFaults(), [])
   const shown = await runHere(['--db', url, 'partner', 'list', '--json'])
   assert.equal(shown.code, 0, shown.err)
-})
-
-// The server of the tests: it ends with the process that asked for it, and runs wherever temporary files are.
-
-const MODULE = pathToFileURL(join(import.meta.dirname, '../support/postgres-server.ts')).href
-const START = `import(process.argv[1]).then(async ({ startServer }) => {
-  const server = await startServer()
-  console.log(server.folder)
-  setInterval(() => {}, 60_000)
-})`
-
-test('it is gone, with its folder, when its process is killed, however long the name of the temporary folder is', async (t) => {
-  const long = join(temporaryFolder(t), 'x'.repeat(120))
-  mkdirSync(long)
-  chmodSync(long, 0o700)
-  const child = spawn(process.execPath, ['--import', 'tsx', '-e', START, MODULE], {
-    env: { ...process.env, TMPDIR: long },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.after(() => child.kill('SIGKILL'))
-  const [printed] = await once(child.stdout, 'data')
-  const folder = String(printed).trim()
-  assert.ok(existsSync(join(folder, 'data/postmaster.pid')))
-  child.kill('SIGKILL')
-  await untilWithin(20_000, `the end of ${folder}`, () => !existsSync(folder))
 })

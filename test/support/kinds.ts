@@ -34,7 +34,6 @@ const LOOK_INTO_THE_FILE = [
   'test/http/ops-page.long.test.ts',
   'test/http/ops.test.ts',
   'test/http/readiness.wait.test.ts',
-  'test/levers/months.long.test.ts',
   'test/sandbox/time.test.ts',
   'test/webhook/events.test.ts',
   'test/webhook/follow.test.ts',

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { formatInstant, MINUTE_MS, SECOND_MS } from '../../src/core/time.ts'
-import { DELIVERIES_KEPT, TESTS_PER_MINUTE } from '../../src/core/webhook.ts'
+import { TESTS_PER_MINUTE } from '../../src/core/webhook.ts'
 import { createGuard } from '../../src/webhook/address-guard.ts'
 import { isSignature } from '../../src/webhook/signature.ts'
 import { type Json, succeed } from '../http/steps.ts'
@@ -195,18 +195,6 @@ test('an address that leads inside is refused at the test as well', async (t) =>
   const { delivered, status_code, failure_reason } = await succeed(stage, 'POST', TEST, {})
   assert.deepEqual([delivered, status_code], [false, null])
   assert.match(failure_reason, /10\.0\.0\.1 is not on the public internet/)
-})
-
-test('the newest are kept, and no more', async (t) => {
-  const { stage } = await withReceiver(t)
-  const webhook = await stage.webhook()
-  const tenant = await stage.tenant()
-  const wakeUp = { tenant, count: 1, earliest: NO_EXECUTION as never, webhook }
-  const attempt = { statusCode: 204, reason: null, durationMs: 1 }
-  for (let count = 1; count <= DELIVERIES_KEPT + 5; count++)
-    await stage.store.noteAttempt({ ...wakeUp, count }, attempt, (seen) => seen)
-  const counts = (await deliveriesOf(stage)).map(({ count }) => count)
-  assert.deepEqual([counts.length, counts[0], counts.at(-1)], [DELIVERIES_KEPT, DELIVERIES_KEPT + 5, 6])
 })
 
 // Webhook registration: one per partner and environment, the secret shown once.

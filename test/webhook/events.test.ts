@@ -2,10 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import Database from 'better-sqlite3'
 import { isSignature } from '../../src/webhook/signature.ts'
-import { giveDigests } from '../support/database.ts'
-import { PRICE, type Received, type Stage, startReceiver, startStage, WEBHOOKS } from './stage.ts'
+import { type Received, type Stage, startReceiver, startStage, WEBHOOKS } from './stage.ts'
 
 const ANY = { slug: null, environment: null, status: null, stuck: false }
 const executionsOf = async (stage: Stage, slug: string, environment: string) =>
@@ -13,26 +11,6 @@ const executionsOf = async (stage: Stage, slug: string, environment: string) =>
     ({ tenant }) => tenant.partnerSlug === slug && tenant.environment === environment,
   )
 const bodyOf = ({ raw }: Received) => JSON.parse(raw.toString())
-
-type EventRow = {
-  tick_id: number
-  tenant_id: number
-  count: number
-  earliest_execution_id: string
-  claimed_at: number | null
-}
-function eventsIn(file: string): EventRow[] {
-  const db = new Database(file, { readonly: true })
-  try {
-    return db
-      .prepare<[], EventRow>(
-        'select tick_id, tenant_id, count, earliest_execution_id, claimed_at from webhook_events order by tick_id, tenant_id',
-      )
-      .all()
-  } finally {
-    db.close()
-  }
-}
 
 test('each tenant gets one event of its own, signed with its own secret', async (t) => {
   const stage = await startStage(t)
@@ -75,74 +53,6 @@ test('each tenant gets one event of its own, signed with its own secret', async 
       assert.equal(isSignature(signature, secret, seen.raw), owner === path)
   }
   assert.deepEqual((await executionsOf(stage, 'mute', 'test')).length, 1)
-})
-
-test('a pass of several pages sends one event with the whole count and the first id of all', async (t) => {
-  const stage = await startStage(t)
-  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
-  await stage.register(receiver.port)
-  await stage.addPlan('first')
-  const plans = 2_300
-  copyPlan(stage.file, plans - 1)
-  assert.deepEqual(await stage.pass(), { sent: 1, failed: 0 })
-  const executions = await executionsOf(stage, 'acme', 'test')
-  assert.equal(executions.length, plans)
-  assert.equal(receiver.received.length, 1)
-  const body = bodyOf(receiver.received[0] ?? assert.fail('nothing came'))
-  assert.equal(body.count, plans)
-  assert.equal(body.earliest_execution_id, executions.map(({ executionId }) => executionId).sort()[0])
-})
-
-/** Copies the one plan there is, with its window and its schedule: quicker than so many requests. */
-function copyPlan(file: string, times: number): void {
-  const db = new Database(file)
-  const columnsOf = (table: string, but: string[]): string[] =>
-    db
-      .prepare<[string], { name: string }>('select name from pragma_table_info(?)')
-      .all(table)
-      .map(({ name }) => name)
-      .filter((name) => !but.includes(name))
-  const copy = (table: string, changed: Record<string, string>): void => {
-    const kept = columnsOf(table, Object.keys(changed))
-    const into = [...Object.keys(changed), ...kept].join(', ')
-    const from = [...Object.values(changed), ...kept].join(', ')
-    db.exec(
-      `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${times})
-       insert into ${table} (${into}) select ${from} from ${table}, n where plan_id = 1`,
-    )
-  }
-  db.transaction(() => {
-    db.pragma('defer_foreign_keys = on')
-    copy('plans', { plan_id: '1 + i', partner_plan_id: `'copy' || i`, digest: '0' })
-    copy('windows', { window_id: 'window_id + i', plan_id: '1 + i', digest: '0' })
-    copy('schedules', { plan_id: '1 + i', window_id: 'window_id + i', digest: '0' })
-    giveDigests(db)
-  })()
-  db.close()
-}
-
-test('events are handed out once, to the pass that wrote them, and those a crash left behind never', async (t) => {
-  const stage = await startStage(t)
-  const receiver = await startReceiver(t, stage.authority.issue('IP:127.0.0.1'))
-  await stage.register(receiver.port)
-  await stage.addPlan('lost')
-  const lost = await stage.tick(PRICE) // and nobody is woken: as if the process had ended here
-  stage.advance(60_000)
-  await stage.addPlan('next')
-  assert.deepEqual(await stage.pass(), { sent: 1, failed: 0 })
-  stage.advance(60_000)
-  assert.deepEqual(await stage.pass(), { sent: 0, failed: 0 })
-  assert.deepEqual(
-    receiver.received.map((one) => bodyOf(one).count),
-    [1],
-  )
-  const [before, after] = eventsIn(stage.file)
-  assert.equal(before?.tick_id, lost.passId)
-  assert.equal(before?.claimed_at, null)
-  assert.notEqual(after?.claimed_at, null)
-
-  const claims = await Promise.all([1, 2, 3].map(() => stage.store.claimWakeUps(lost.passId)))
-  assert.deepEqual(claims.map((claim) => claim.length).sort(), [0, 0, 1])
 })
 
 test('a partner is told of nothing while it is disabled', async (t) => {

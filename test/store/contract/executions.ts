@@ -19,7 +19,6 @@ import {
   report,
   sendPlan,
   setUser,
-  T0,
   tick,
   type World,
 } from '../world.ts'
@@ -107,24 +106,6 @@ export const executionContract: Contract = {
     assert.deepEqual(await windowOf(world, executionId), [0n, 0n, usd('60')])
     const [current] = await store.findPlans('p1')
     assert.deepEqual([current?.window?.reserved, current?.schedule?.fireable], [usd('10'), usd('50')])
-  },
-
-  'recorded_at never goes back, whatever the clock does': async (world) => {
-    const { store, acme } = world
-    await link(store, acme)
-    for (let i = 0; i < 4; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
-    await tick(world, '60000')
-    const due = await poll(store, acme)
-    const recorded: number[] = []
-    for (const [i, ms] of [HOUR_MS, -2 * DAY_MS, 0, 2 * HOUR_MS].entries()) {
-      world.setClock(plus(T0, ms))
-      const answer = await report(store, acme, due[i]?.executionId ?? '', filled(usd('10')))
-      if (answer.kind === 'recorded') recorded.push(answer.trade.recordedAt)
-    }
-    assert.deepEqual(
-      recorded,
-      [HOUR_MS, HOUR_MS, HOUR_MS, 2 * HOUR_MS].map((ms) => T0 + ms),
-    )
   },
 
   'a report on a cancelled execution is kept, once, and counts when an operator accepts it': async (
