@@ -4,11 +4,11 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { formatPrice, formatUsd, type Price } from '../../src/core/money.ts'
-import { HOUR_MS, MINUTE_MS, plus } from '../../src/core/time.ts'
+import { HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { machineAt } from '../../src/machine.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import type { ListedExecution } from '../../src/store/store.ts'
-import { PLAN, runHere, type Service, startService, T0, USER } from '../support/service.ts'
+import { PLAN, runHere, type Service, startService, USER } from '../support/service.ts'
 
 type Said = {
   partner_plan_id: string
@@ -105,34 +105,6 @@ async function serviceWith(t: Pick<TestContext, 'after'>, plans: object[] = [PLA
   }
   return service
 }
-
-const at = (service: Service, hours: number): void => service.setClock(plus(T0, hours * HOUR_MS))
-
-test('a dry run says what fires and why, at a price and without one, and across a window roll', async (t) => {
-  const service = await serviceWith(t)
-  const dear = { 1: '60100', 2: '59000', 19: '61000', 20: '61000', 21: '61000', 22: '61000', 32: '61001' }
-  const blind = (hours: number): boolean => 9 <= hours && hours <= 18
-  const met: Record<number, string> = {}
-  // Every hour for 33 hours, then an outage over the end of the second window.
-  for (const hours of [...Array(33).keys(), 75, 76]) {
-    at(service, hours)
-    const price = blind(hours) ? undefined : (dear[hours as keyof typeof dear] ?? '60000')
-    const [fired, ...more] = triggers(await rehearseThenPass(service, price))
-    assert.deepEqual(more, [])
-    if (fired) met[hours] = fired
-  }
-  assert.deepEqual(met, {
-    0: 'slot_start',
-    2: 'limit',
-    8: 'slot_start',
-    14: 'clock',
-    18: 'clock',
-    22: 'failsafe',
-    24: 'slot_start',
-    32: 'deadline',
-    75: 'slot_start',
-  })
-})
 
 test('a dry run with plans of every size, at any times and prices, is what the tick then does', async (t) => {
   const step = fc.record({

@@ -1,9 +1,9 @@
 // Plants bugs by chance, from a seed, and says which test notices each: `npm run mutants -- --seed 1 --count 200`.
 //
-// For each, one token of code or of SQL is changed in a copy of the tree, so that it still compiles. The tests that run
-// the changed place come first: those of one process, then those that start the program or need a server, the quickest
-// of each at the head. Last come all others of `npm test`. What lives is printed with its change. The list is kept as
-// JSON, and the same command goes on where it was ended.
+// For each, one token of code or of SQL is changed in a copy of the tree, so that it still compiles. Then come the tests
+// that run the changed place: those of one process, then those that start the program or need a server, the quickest of
+// each at the head. What lives is printed with its change. The list is kept as JSON, and the same command goes on where
+// it was ended.
 
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -14,15 +14,7 @@ import { isHeavy, isQuick, needsServer } from '../support/kinds.ts'
 import { minutes, optionsOrExit, runner, wholeFrom } from '../support/runner.ts'
 import { type Change, changesOf, compilerOf } from './changes.ts'
 import { type Failure, failuresIn, IN_ONE_PROCESS, measureTests } from './coverage.ts'
-import {
-  CONTRACT,
-  copyTree,
-  putSourceForExecutable,
-  ROOT,
-  removeExecutable,
-  runNode,
-  STILLBORN,
-} from './tree.ts'
+import { CONTRACT, copyTree, putSourceForExecutable, ROOT, runNode, STILLBORN } from './tree.ts'
 
 const ROOMS = ['billing', 'core', 'engine', 'http', 'price', 'store', 'webhook']
 /** What only reads the program as text would notice any change. */
@@ -30,22 +22,13 @@ const READ_AS_TEXT = /^test\/(?:tidy|mutants\/)/
 /** Of tests that fail by themselves, or by chance, so many are passed over for one bug. */
 const PASSED_OVER_MAX = 5
 
-/**
- * `near`: only tests that run the place have run. `stuck`: a run did not end in time. `stillborn`:
- * the SQL makes no sense.
- */
-type Verdict = 'killed' | 'lived' | 'near' | 'stillborn' | 'stuck'
+/** `stuck`: a run did not end in time. `stillborn`: the SQL makes no sense. */
+type Verdict = 'killed' | 'lived' | 'stillborn' | 'stuck'
 type Bug = { file: string; line: number; what: string; before: string; after: string }
 type Judged = Bug & { verdict: Verdict; by: string; seconds: number }
 type Planted = Bug & { text: string; offset: number }
-/** The arguments of node before the names of tests, and these. */
-type Args = readonly string[]
-type TestRun = { how: Args; files: readonly string[] }
-
-/** As `npm test` runs them. */
-const WHOLE: Args = ['test/run.ts', '--test-reporter=tap']
-/** Of the tests that start the program or a server, so many come before all others. */
-const SLOW_MAX_MS = 5 * 60_000
+/** Of the tests that start the program or a server, so many are run. */
+const SLOW_MAX_MS = 15 * 60_000
 /** What tests that share a process may take before they count as stuck: other bugs are judged beside this one. */
 const START_MS = 30_000
 const SLOWER = 5
@@ -55,7 +38,6 @@ const options = optionsOrExit((args) =>
     .requiredOption('--seed <n>', 'the same bugs for the same seed', wholeFrom(0))
     .requiredOption('--count <n>', 'how many', wholeFrom(1))
     .option('--only <path>', `only in what begins so: ${ROOMS.join(', ')}, store/sqlite`, '')
-    .option('--near', 'run only the tests that run the place; without it later, all others run on what lived')
     .option('--jobs <n>', 'how many at once', wholeFrom(1), 1)
     .option('--minutes <n>', 'how long one run of tests may take', minutes, 20)
     .option('--list <file>', 'where the list is kept (default: dist/mutants-SEED.json)')
@@ -101,17 +83,15 @@ async function work(): Promise<void> {
     number += 1
     const label = `${String(number).padStart(4)} ${bug.file}:${bug.line}  ${bug.what}`
     const key = keyOf(bug)
-    const known = judged.get(key)
-    if (known !== undefined && (known.verdict !== 'near' || options.near)) continue
+    if (judged.has(key)) continue
     const begun = performance.now()
     const { verdict, by } = await judge(bug, tree)
     const seconds = Math.round((performance.now() - begun) / 1000)
     const { text: _, offset: __, ...kept } = bug
     judged.set(key, { ...kept, verdict, by, seconds })
     writeList()
-    const isAlive = verdict === 'lived' || verdict === 'near'
     say(`${label}  ${verdict}  ${seconds} s  ${by}`)
-    if (isAlive) say(`     - ${bug.before}\n     + ${bug.after}`)
+    if (verdict === 'lived') say(`     - ${bug.before}\n     + ${bug.after}`)
   }
 }
 
@@ -162,39 +142,39 @@ function shown(lines: string): string {
 }
 
 async function judge(bug: Planted, tree: string): Promise<{ verdict: Verdict; by: string }> {
-  const near = nearest(bug).map((files) => runOf(IN_ONE_PROCESS, files))
   const passedOver = new Set(failsAnyway)
-  putSourceForExecutable(tree)
-  for (const run of [...near, ...(options.near ? [] : [othersThan(near, bug)])]) {
-    if (run.how === WHOLE) removeExecutable(tree)
+  for (const files of nearest(bug)) {
     for (;;) {
       plant(bug, tree)
-      const found = await failureOf(tree, run, passedOver)
+      const found = await failureOf(tree, files, passedOver)
       restore(bug, tree)
       if (found === null) break
       if (typeof found === 'string') return { verdict: found, by: '' }
-      // The contract's tests are in files that it imports. To run all tests again takes too long.
-      const again = found.file === null ? run : runOf(run.how, [found.file])
-      const isSure = found.file === null && run.how === WHOLE
-      if (isSure || (await isTheBugs(found.test, again, bug, tree)))
-        return { verdict: 'killed', by: found.test }
+      // The contract's tests are in files that it imports.
+      const again = found.file === null ? files : [found.file]
+      if (await isTheBugs(found.test, again, bug, tree)) return { verdict: 'killed', by: found.test }
       passedOver.add(found.test)
       if (passedOver.size - failsAnyway.size > PASSED_OVER_MAX)
         return { verdict: 'stuck', by: 'too many tests fail by chance' }
     }
   }
-  return { verdict: options.near ? 'near' : 'lived', by: '' }
+  return { verdict: 'lived', by: '' }
 }
 
 /** Whether a run of few tests fails once more with the bug, and does not without it. */
-async function isTheBugs(test: string, run: TestRun, bug: Planted, tree: string): Promise<boolean> {
+async function isTheBugs(
+  test: string,
+  files: readonly string[],
+  bug: Planted,
+  tree: string,
+): Promise<boolean> {
   plant(bug, tree)
-  const again = await failureOf(tree, run, failsAnyway)
+  const again = await failureOf(tree, files, failsAnyway)
   restore(bug, tree)
   if (again === null) return false
-  const which = run.files.join()
+  const which = files.join()
   if (passes.has(which)) return true
-  const without = await failureOf(tree, run, failsAnyway)
+  const without = await failureOf(tree, files, failsAnyway)
   if (without === null) passes.add(which)
   else failsAnyway.add(test)
   return without === null
@@ -203,12 +183,13 @@ async function isTheBugs(test: string, run: TestRun, bug: Planted, tree: string)
 /** The first test that fails, or why no test can tell; null when all pass. */
 async function failureOf(
   tree: string,
-  { how, files }: TestRun,
+  files: readonly string[],
   passedOver: ReadonlySet<string>,
 ): Promise<Failure | 'stillborn' | 'stuck' | null> {
   const first = (output: string) => failuresIn(output, tree).find(({ test }) => !passedOver.has(test))
-  const mayTakeMs = how === WHOLE ? limitMs : Math.min(limitMs, START_MS + SLOWER * msOf(files))
-  const run = await runNode(tree, [...how, ...files], mayTakeMs, (output) => first(output) !== undefined)
+  const mayTakeMs = Math.min(limitMs, START_MS + SLOWER * msOf(files))
+  const args = [...IN_ONE_PROCESS, ...files]
+  const run = await runNode(tree, args, mayTakeMs, (output) => first(output) !== undefined)
   const found = first(run.output)
   if (found !== undefined) return STILLBORN.test(found.details) ? 'stillborn' : found
   if (run.timedOut) return 'stuck'
@@ -236,20 +217,6 @@ function nearest({ file, offset }: Planted): string[][] {
   const slow = rest.filter((test) => !isAlone(test) && (isOfServer || !needsServer(test)))
   const some = slow.filter((_, at) => msOf(slow.slice(0, at + 1)) < SLOW_MAX_MS)
   return [first, rest.filter(isAlone), server, some].filter(({ length }) => length > 0)
-}
-
-/** The other tests of `npm test`, with an executable. */
-function othersThan(near: readonly TestRun[], { file }: Planted): TestRun {
-  if (file.includes('/postgres/')) return runOf(WHOLE, ['--store', 'postgres'])
-  // Tests without a server see nothing of what is only on one; and some of what both stores share is for a server.
-  const had = near.flatMap(({ files }) => files)
-  const others = tests.filter((test) => !had.includes(test) && !needsServer(test))
-  const onServer = file.startsWith('src/store/') && !had.includes(CONTRACT.postgres)
-  return runOf(WHOLE, [...others, ...(onServer ? [CONTRACT.postgres] : [])])
-}
-
-function runOf(how: Args, files: readonly string[]): TestRun {
-  return { how, files }
 }
 
 function isAlone(file: string): boolean {

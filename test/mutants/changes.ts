@@ -153,7 +153,7 @@ const HAS_COLUMN = /\b[a-z]+_[a-z_]+\b|\b[a-z]\.[a-z]+\b|:[a-z]/
 const NO_STATEMENT = /(?:^|[.:] |\()[A-Z][a-z]|[.!]\s*$|: [a-z]|, and |; still |`|^\w+ = [\w?-]+$/
 
 /** A part of a statement has columns and compares them. */
-export function isSql(text: string): boolean {
+function isSql(text: string): boolean {
   if (NO_STATEMENT.test(text)) return false
   return CLEARLY_SQL.test(text) || (HAS_CONDITION.test(text) && HAS_COLUMN.test(text))
 }

@@ -55,7 +55,7 @@ export function copyTree(): string {
  * tree.
  */
 export function putSourceForExecutable(tree: string): void {
-  const program = executableIn(tree)
+  const program = join(tree, 'dist/tranche')
   mkdirSync(dirname(program), { recursive: true })
   const lines = ['#!/bin/sh', `exec '${process.execPath}' '${join(tree, 'bin/tranche.mjs')}' "$@"`, '']
   writeFileSync(program, lines.join('\n'), { mode: 0o755 })
@@ -63,12 +63,6 @@ export function putSourceForExecutable(tree: string): void {
   utimesSync(program, FAR, FAR)
 }
 
-/** The executable is built anew by the first test that needs it. */
-export function removeExecutable(tree: string): void {
-  rmSync(executableIn(tree), { force: true })
-}
-
-const executableIn = (tree: string): string => join(tree, 'dist/tranche')
 /** In seconds. */
 const FAR = Date.UTC(2100, 0, 1) / 1000
 

@@ -159,32 +159,6 @@ suite('a sandbox', () => {
       }
     }
   })
-
-  test('a month ahead leaves the recording of the others where it is', async (t) => {
-    const world = await build(t)
-    const { bench, sandbox, keys } = world
-    await bench.tick(PRICE)
-    await bench.goAhead(sandbox, 27 * 24 * HOUR_MS)
-    await work(bench, bench.key)
-    await billsOf(bench, [bench.key])
-    for (const key of keys) await work(bench, key)
-    const [own] = await bench.rows(
-      'select min(recorded_at) as at from trades where tenant_id = ?',
-      sandbox.tenantId,
-    )
-    assert.equal(own?.at, T0 + 27 * 24 * HOUR_MS)
-    const [rest] = await bench.rows(
-      'select max(recorded_at) as at from trades where tenant_id <> ?',
-      sandbox.tenantId,
-    )
-    assert.equal(rest?.at, T0)
-    assert.deepEqual(await bench.rows('select * from closed_months'), [])
-    assert.ok((await bench.rows('select at from reported_until')).every(({ at }) => Number(at) <= T0 + 1))
-    // Its own January is over for good, that of the others is not.
-    const january = '/partner/v1/billing/monthly?month=2026-01'
-    assert.equal((await succeed(bench, 'GET', january)).final, true)
-    assert.equal((await succeed(bench, 'GET', january, undefined, { key: keys[0] ?? '' })).final, false)
-  })
 })
 
 // An environment with many plans, each of which waits for instants of its own.

@@ -73,19 +73,6 @@ export const executionContract: Contract = {
     assert.equal(new Set(ids).size, 7)
   },
 
-  'two confirmations at once record one trade': async (world) => {
-    const { store, acme } = world
-    const { executionId, amount } = await firstTranche(world)
-    const said = filled(amount)
-    const answers = await Promise.all([said, said, said].map((one) => report(store, acme, executionId, one)))
-    assert.deepEqual(
-      answers.map(({ kind }) => kind),
-      ['recorded', 'replayed', 'replayed'],
-    )
-    await assert.rejects(report(store, acme, executionId, failed()), problem('execution_recorded'))
-    assert.deepEqual(await windowOf(world, executionId), [0n, amount, 0n])
-  },
-
   'a part fill gives the rest back to the window, and the engine may spend it': async (world) => {
     const { store, acme } = world
     const { executionId } = await firstTranche(world)
