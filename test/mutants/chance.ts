@@ -1,9 +1,9 @@
 // Plants bugs by chance, from a seed, and says which test notices each: `npm run mutants -- --seed 1 --count 200`.
 //
-// For each, one token of code or of SQL is changed in a copy of the tree, so that it still compiles. Then come the tests
-// that run the changed place: those of one process, then those that start the program or need a server, the quickest of
-// each at the head. What lives is printed with its change. The list is kept as JSON, and the same command goes on where
-// it was ended.
+// For each, one token of code or of SQL is changed in a copy of the tree, so that it still compiles. Then come the
+// tests that run the changed place: those of one process, then those that start the program or need a server, the
+// quickest of each at the head. What lives is printed with its change. The list is kept as JSON, and the same command
+// goes on where it was ended.
 
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
