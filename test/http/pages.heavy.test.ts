@@ -72,6 +72,7 @@ test('the page of the API', async (t) => {
     await until(page, `!${IS_DARK}`)
     await until(page, isShown)
     assert.deepEqual((await shown(page)).sort(), OPERATIONS.toSorted())
+    assert.ok(!(await page.evaluate<string>('document.body.innerText')).includes('Loading…'))
     for (const id of ['getPlan', 'confirmExecution', 'wakeUp']) await openOperation(page, id)
     const text = await page.evaluate<string>('document.body.textContent')
     for (const said of [
@@ -103,6 +104,23 @@ test('the page of the API', async (t) => {
     assert.match(page.problems().join('\n'), /Content Security Policy/)
     if (process.env.SCREENSHOTS) await page.screenshot(join(process.env.SCREENSHOTS, 'docs-open.png'))
   })
+
+  await t.test(
+    'is never blank: it says that it is loading, and what a browser without scripts lacks',
+    async (t) => {
+      const html = await (await fetch(`${url}/docs`)).text()
+      assert.match(
+        html,
+        /<div id="viewer"><p>Loading…<\/p><\/div>\n<link rel="stylesheet" href="docs\/viewer.css">/,
+      )
+      const browser = await openBrowser(t)
+      if (!browser) return
+      const page = await browser.open(`${url}/docs`, { scripts: false })
+      const text = await page.evaluate<string>('document.body.innerText')
+      assert.match(text, /This page needs JavaScript\./)
+      assert.doesNotMatch(text, /Loading|Test key/)
+    },
+  )
 
   await t.test('opens in two seconds, and no opened operation is longer than three screens', async (t) => {
     const browser = await openBrowser(t)
@@ -212,7 +230,7 @@ async function execute(page: Page, id: string, body?: string): Promise<string> {
   await until(page, `${at} .live-responses-table tbody')`)
   // Not all responses: the description has examples of answers below it.
   const answer = await page.evaluate<string>(
-    `${at} .in-shell').innerText + ${at} .live-responses-table tbody').innerText`,
+    `(${at} .curl-command')?.innerText ?? '') + ${at} .live-responses-table tbody').innerText`,
   )
   await page.evaluate(`${at} .opblock-summary-control').click()`)
   return answer
@@ -241,7 +259,7 @@ test('calls that are tried on the page of the API', async (t) => {
     assert.match(await execute(page, 'fireSandboxTranche'), /200[\s\S]*"execution_id": "exec_/)
     const polled = await execute(page, 'pollDue')
     assert.match(polled, /200[\s\S]*"execution_id": "exec_/)
-    assert.match(polled, /curl -X GET '[^']*\/executions\/due' \\\n\s+-H "Authorization: Bearer \$KEY"/)
+    assert.match(polled, /curl -H "Authorization: Bearer \$KEY" -X 'GET' \\\n\s+'[^']*\/executions\/due'/)
     assert.match(await execute(page, 'advanceSandbox'), /200[\s\S]*"done": true/)
 
     const kept = await page.evaluate<string>(`(async () => JSON.stringify([

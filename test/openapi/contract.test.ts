@@ -53,8 +53,8 @@ suite('the contract', () => {
         Object.entries(responses).flatMap(([status, { content }]) =>
           status === '200'
             ? []
-            : Object.values(content['application/json'].examples ?? {}).map((example) =>
-                entry(operationId, example['x-error-code'] ?? null, example.value),
+            : Object.entries(content['application/json'].examples ?? {}).map(([code, { value }]) =>
+                entry(operationId, code, value),
               ),
         ),
       )
@@ -172,7 +172,8 @@ suite('the contract', () => {
     resolve()
     await first
     for (let n = 1; n < TESTS_PER_MINUTE; n++) await service.call('POST', at, {})
-    await refuse(service, 429, 'POST', at, {})
+    const tooMany = { detail: `At most ${TESTS_PER_MINUTE} tests of a webhook a minute.` }
+    assert.deepEqual(await refuse(service, 429, 'POST', at, {}), tooMany)
   })
 
   test('the sandbox', async (t) => {
@@ -207,8 +208,9 @@ suite('the contract', () => {
     await service.store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', 's', now))
     for (let n = 0; n < WAKE_UPS_PER_MINUTE; n++)
       await service.call('POST', at('/fire'), { partner_plan_id: 'x' })
-    await refuse(service, 429, 'POST', at('/fire'), { partner_plan_id: 'x' })
-    await refuse(service, 429, 'POST', at('/advance'), { by: '1d' })
+    const tooMany = { detail: 'At most 60 calls a minute fire tranches where a webhook is active.' }
+    assert.deepEqual(await refuse(service, 429, 'POST', at('/fire'), { partner_plan_id: 'x' }), tooMany)
+    assert.deepEqual(await refuse(service, 429, 'POST', at('/advance'), { by: '1d' }), tooMany)
   })
 
   test('confirmations', async (t) => {
@@ -234,17 +236,18 @@ suite('the contract', () => {
   })
 })
 
-/** Makes a call that must be refused with this status, and keeps the answer. */
+/** Makes a call that must be refused with this status, and keeps the answer, whose body it resolves with. */
 async function refuse(
   service: Service,
   status: number,
   ...[method, path, body, options]: Parameters<Service['call']>
-): Promise<void> {
+): Promise<unknown> {
   const answer = await service.call(method, path, body, options)
   assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.body)}`)
   answered.add(
     entry(operationAt(method, path)?.operationId ?? '', answer.headers.get('x-error-code'), answer.body),
   )
+  return answer.body
 }
 
 function clientOf(service: Service) {

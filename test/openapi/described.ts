@@ -7,10 +7,10 @@ import { describeApi } from '../../src/http/openapi/document.ts'
 import { VERSION } from '../../src/resources.ts'
 
 type Reference = { $ref: string }
-type Schema = { [name: string]: unknown }
-type Example = { value: unknown; 'x-error-code'?: string }
+export type Schema = { [name: string]: unknown }
+type Example = { value: unknown }
 type Body = { content: { 'application/json': { schema: Reference; examples?: Record<string, Example> } } }
-type AnswerHeader = { required: boolean; schema: Schema }
+type AnswerHeader = { required: boolean; schema: Schema; example?: unknown }
 type Response = Body & { headers: Record<string, Reference | AnswerHeader> }
 type Header = { name: string; schema: Schema }
 export type DescribedOperation = {

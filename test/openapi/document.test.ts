@@ -25,7 +25,7 @@ import {
 } from '../http/steps.ts'
 import { runHere, startService, T0 } from '../support/service.ts'
 import { startReceiver, startStage } from '../webhook/stage.ts'
-import { assertValid, DESCRIPTION, type Description } from './described.ts'
+import { assertValid, DESCRIPTION, type Description, type Schema } from './described.ts'
 
 const RECORD = join(import.meta.dirname, '../../fixtures/openapi/openapi.json')
 
@@ -87,6 +87,41 @@ test('no enum has a null among its values, which some generators cannot read', (
   assert.doesNotMatch(text, /"enum":\[[^\]]*null/)
 })
 
+test('a mock server answers with a code and a body that go together, and never says that fields were ignored', () => {
+  const responses = Object.values(DESCRIPTION.paths)
+    .flatMap((methods) => Object.values(methods))
+    .flatMap(({ operationId, responses }) =>
+      Object.entries(responses).map(([status, response]) => ({ at: `${operationId} ${status}`, response })),
+    )
+  let refusals = 0
+  for (const { at, response } of responses) {
+    const { 'X-Error-Code': header } = response.headers
+    if (!header || '$ref' in header) continue
+    const codes = Object.keys(response.content['application/json'].examples ?? {})
+    assert.equal(header.example, codes[0], at)
+    for (const code of codes) assert.ok((header.schema.enum as string[]).includes(code), `${at} ${code}`)
+    refusals += 1
+  }
+  assert.ok(refusals > 150, `${refusals} refusals`)
+  // A mock server makes up a value of every header that a response lists.
+  const { info, ...rest } = DESCRIPTION as typeof DESCRIPTION & { info: { description: string } }
+  assert.match(info.description, /X-Ignored-Fields/)
+  assert.ok(!/X-Ignored-Fields|IgnoredFields/.test(JSON.stringify(rest)))
+})
+
+test('no schema uses `not`, of which some generators make no type; an id that is dots is refused all the same', () => {
+  assert.ok(!JSON.stringify(DESCRIPTION).includes('"not":'))
+  for (const { properties = {} } of ['UserRequest', 'PlanRequest'].map(
+    (name) => DESCRIPTION.components.schemas[name] ?? {},
+  )) {
+    const { partner_user_id: id } = properties as Record<string, Schema>
+    const pattern = new RegExp(String(id?.pattern), 'u')
+    assert.equal(id?.type, 'string')
+    for (const good of ['a', '...', '..a', 'a..', '. ', '/', '\u{1f600}']) assert.match(good, pattern)
+    for (const bad of ['', '.', '..', 'a\n', '\u0085', '..\u0000']) assert.doesNotMatch(bad, pattern)
+  }
+})
+
 test('the same from the service, without a key, and from the shell', async (t) => {
   const service = await startService(t)
   const response = await fetch(`${service.url}/openapi.json`)
@@ -115,28 +150,33 @@ test('the page of the API leaves out nothing that an operation says, and says wh
     servers: unknown
   }
   const { info, servers, paths, components, ...rest } = shown
-  const { Refusal, ValidationRefusal, ...schemas } = DESCRIPTION.components.schemas
   assert.deepEqual(rest, { ...rest, webhooks: DESCRIPTION.webhooks })
-  assert.deepEqual(components, { ...DESCRIPTION.components, schemas })
+  // The page has a field of its own for a key.
+  assert.deepEqual({ ...DESCRIPTION.components, ...components }, DESCRIPTION.components)
+  assert.ok(!('securitySchemes' in components) && !('security' in rest))
   assert.deepEqual(servers, [{ url: '..' }], 'the service beside the page')
   assert.deepEqual(Object.keys(paths), Object.keys(DESCRIPTION.paths))
-  const shared = new Set([...ANY_REFUSAL, ...BODY_REFUSALS].map(({ code, name }) => `${code} ${name}`))
+  const shared: string[] = [...ANY_REFUSAL, ...BODY_REFUSALS]
+  for (const code of shared) assert.ok(info.description.includes(`\`${code}\``), code)
   for (const [path, methods] of Object.entries(DESCRIPTION.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       const own = paths[path]?.[method] ?? assert.fail(`${method} ${path}`)
       assert.deepEqual(own.requestBody, operation.requestBody)
       assert.deepEqual(own.responses['200']?.content, operation.responses['200']?.content)
-      for (const [status, { content }] of Object.entries(operation.responses)) {
+      for (const [status, { content, headers }] of Object.entries(operation.responses)) {
         if (status === '200') continue
+        const told = String(Object(own.responses[status]).description ?? '')
+        const { 'X-Error-Code': header } = headers
+        assert.ok(header && 'schema' in header)
+        // A code can have a meaning of every call, and one of this operation besides.
+        for (const code of header.schema.enum as string[])
+          assert.ok(`${told} ${info.description}`.includes(`\`${code}\``), `${method} ${path}: ${code}`)
         const examples = Object.entries(content['application/json'].examples ?? {})
-        for (const [name, { value, 'x-error-code': code = '' }] of examples) {
-          const told = String(Object(own.responses[status]).description ?? '')
+        for (const [code, { value }] of examples) {
           const { detail } = value as { detail: string | { msg: string }[] }
-          const isShared = shared.has(`${code} ${name}`)
-          // A code can have a meaning of every call, and one of this operation besides.
-          const isTold = (isShared ? info.description : told).includes(`\`${code}\``)
-          assert.ok(isTold, `${method} ${path}: ${code} ${name}`)
+          const isShared = shared.includes(code)
           if (typeof detail === 'string') assert.equal(told.includes(`\`${detail}\``), !isShared, detail)
+          else for (const { msg } of detail) assert.ok(`${told} ${info.description}`.includes(msg), msg)
         }
       }
     }

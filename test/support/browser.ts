@@ -18,6 +18,8 @@ type Look = {
   phone?: boolean
   /** Takes a certificate that nobody has signed. */
   trusting?: boolean
+  /** Whether it runs those of the page; yes unless told. */
+  scripts?: boolean
 }
 type Scheme = 'dark' | 'light'
 export type Page = {
@@ -155,7 +157,7 @@ function startChromium(t: TestContext): Wire {
 type OnEvent = (heard: (method: string, params: Fields) => void) => void
 
 async function preparePage(send: Send, look: Look, onEvent: OnEvent): Promise<Page> {
-  const { width = 1280, height = 800, dark = false, phone = false, trusting = false } = look
+  const { width = 1280, height = 800, dark = false, phone = false, trusting = false, scripts = true } = look
   const [problems, requested]: [string[], string[]] = [[], []]
   let loaded = Promise.withResolvers<void>()
   onEvent((method, params) => {
@@ -177,6 +179,7 @@ async function preparePage(send: Send, look: Look, onEvent: OnEvent): Promise<Pa
     send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: phone }),
     prefer(dark ? 'dark' : 'light'),
     send('Performance.enable', { timeDomain: 'threadTicks' }),
+    send('Emulation.setScriptExecutionDisabled', { value: !scripts }),
     send('Security.setIgnoreCertificateErrors', { ignore: trusting }),
   ])
 

@@ -2,56 +2,45 @@
 // package that is part of the program. The page loads nothing from any other address, and calls no other.
 
 import { readBrowserFile, VERSION } from '../../resources.ts'
-import { ERROR_STATUS, type ErrorCode } from '../error-codes.ts'
-import { describeApi, INFO } from '../openapi/document.ts'
-import { ANY_REFUSAL, BODY_REFUSALS, type RefusalExample } from '../openapi/examples.ts'
+import { ERROR_STATUS } from '../error-codes.ts'
+import { ANYWHERE, describeApi, INFO, refusalList } from '../openapi/document.ts'
+import { ANY_REFUSAL, BODY_REFUSALS } from '../openapi/examples.ts'
 import { turnForLarge } from '../turns.ts'
 
-export const DOCS_PATHS = [
-  '/docs',
-  '/docs/page.css',
-  '/docs/viewer.css',
-  '/docs/viewer.js',
-  '/docs/start.js',
-  '/docs/description.json',
-] as const
-type DocsPath = (typeof DOCS_PATHS)[number]
-type DocsAnswer = { headers: Record<string, string>; body: string | Uint8Array }
+const FILES = {
+  '/docs/page.css': ['text/css', 'page.css'],
+  '/docs/viewer.css': ['text/css', 'swagger-ui.css'],
+  '/docs/viewer.js': ['text/javascript', 'swagger-ui-bundle.js'],
+  '/docs/start.js': ['text/javascript', 'start.js'],
+} as const
+const FILE_PATHS = Object.keys(FILES) as (keyof typeof FILES)[]
+export const DOCS_PATHS = ['/docs', '/docs/description.json', ...FILE_PATHS] as const
 
 // Relative addresses, so that a proxy may put the service under a path of its own. The field for the key has no name,
-// is not a password that a browser would offer to keep, and is checked by no spelling service.
+// is not a password that a browser would offer to keep, and is checked by no spelling service. The viewer's sheet comes
+// last, so that no browser waits for it before it shows the header.
 const PAGE = `<!doctype html>
 <html lang="en">
-<head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${INFO.title}</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="docs/viewer.css">
+<title>${INFO.title}</title><link rel="icon" href="data:,">
 <link rel="stylesheet" href="docs/page.css">
 <script src="docs/viewer.js" defer></script>
 <script src="docs/start.js" type="module"></script>
-</head>
-<body>
-<header id="top">
-<p class="brand">tranche</p>
-<form id="authorize" autocomplete="off">
-<label for="key">Test key</label>
+<header id="top"><b>tranche</b>
+<noscript>This page needs JavaScript. <a href="openapi.json">openapi.json</a> says the same to programs.</noscript>
+<form id="authorize" autocomplete="off"><label for="key">Test key</label>
 <input id="key" type="text" autocomplete="off" autocapitalize="none" autocorrect="off" spellcheck="false"
-  placeholder="sse_test_…" aria-describedby="about" required>
-<button>Authorize</button>
-</form>
-<p id="told" role="status"></p>
-<button id="forget" type="button" hidden>Forget the key</button>
-<p id="refused" role="alert"></p>
-<p id="about">“Try it out” calls this service for your sandbox. The key stays in this page’s memory until you close or
-reload it. A live key is refused.</p>
+  placeholder="sse_test_…" aria-describedby="about" size="32" required>
+<button>Authorize</button></form>
+<span id="told" role="status"></span><button id="forget" type="button" hidden>Forget the key</button>
+<div id="refused" role="alert"></div>
+<div id="about">“Try it out” calls this service for your sandbox. The key stays in this page’s memory until you close or
+reload it. A live key is refused.</div>
 </header>
-<noscript><p>This page needs JavaScript. The same as JSON: <a href="openapi.json">openapi.json</a></p></noscript>
-<div id="viewer"></div>
-</body>
-</html>
+<div id="viewer"><p>Loading…</p></div>
+<link rel="stylesheet" href="docs/viewer.css">
 `
 
 const HEADERS = {
@@ -64,27 +53,24 @@ const HEADERS = {
   'cross-origin-resource-policy': 'same-origin',
   'referrer-policy': 'no-referrer',
 }
+const answerOf = (type: string, body: string | Uint8Array, more = {}) => ({
+  headers: { ...HEADERS, 'content-type': `${type}; charset=utf-8`, ...more },
+  body,
+})
 
-export async function readDocs(path: DocsPath): Promise<DocsAnswer> {
-  switch (path) {
-    case '/docs':
-      return answerOf('text/html', PAGE)
-    case '/docs/description.json':
-      await turnForLarge()
-      return answerOf('application/json', shownDescription())
-    case '/docs/page.css':
-      return zipped('text/css', await readBrowserFile('page.css'))
-    case '/docs/start.js':
-      return zipped('text/javascript', await readBrowserFile('start.js'))
-    case '/docs/viewer.css':
-      await turnForLarge()
-      return zipped('text/css', await readBrowserFile('swagger-ui.css'))
-    case '/docs/viewer.js':
-      await turnForLarge()
-      return zipped('text/javascript', await readBrowserFile('swagger-ui-bundle.js'))
-    default:
-      return path satisfies never
+/** The description that the page shows: made once, as bytes, like the description itself. */
+let shown: Uint8Array | undefined
+
+export async function readDocs(path: (typeof DOCS_PATHS)[number]) {
+  if (path === '/docs') return answerOf('text/html', PAGE)
+  await turnForLarge()
+  if (path === '/docs/description.json') {
+    shown ??= Buffer.from(JSON.stringify(describeShown()))
+    return answerOf('application/json', shown)
   }
+  const [type, name] = FILES[path]
+  // Every browser accepts gzip, so the files are embedded compressed, and never unpacked here.
+  return answerOf(type, await readBrowserFile(name), { 'content-encoding': 'gzip' })
 }
 
 /**
@@ -93,157 +79,39 @@ export async function readDocs(path: DocsPath): Promise<DocsAnswer> {
  */
 export const wantsPage = (method: string, accept: string | null): boolean =>
   method === 'GET' &&
-  (accept ?? '').split(',').some((range) => {
-    const [type, ...parameters] = range.split(';').map((part) => part.trim().toLowerCase())
-    return type === 'text/html' && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter))
-  })
+  (accept ?? '')
+    .split(',')
+    .some((range) => /^\s*text\/html\s*(;|$)/i.test(range) && !/;\s*q=0(\.0*)?\s*(;|$)/i.test(range))
 
 /** Where that person is led. Relative, like the addresses on the page. */
 export const TO_PAGE = { location: 'docs', vary: 'accept' }
-
 /** The address of the page with a slash too many: the page's own addresses would lead elsewhere from there. */
 export const SLASHED = { path: '/docs/', to: { location: '../docs' } }
 
-const answerOf = (type: string, body: string | Uint8Array): DocsAnswer => ({
-  headers: { ...HEADERS, 'content-type': `${type}; charset=utf-8` },
-  body,
-})
+// The page shows the short description, and says once what all operations share. /openapi.json says all of it
+// everywhere, for generators.
 
-/** Every browser accepts gzip, so the files are embedded compressed, and never unpacked here. */
-function zipped(type: string, body: Uint8Array): DocsAnswer {
-  const { headers } = answerOf(type, body)
-  return { headers: { ...headers, 'content-encoding': 'gzip' }, body }
-}
+function describeShown(): object {
+  const { security, ...whole } = describeApi(VERSION, { isShort: true })
+  const { securitySchemes, ...components } = whole.components as Record<string, unknown>
+  const { license, ...info } = INFO
+  const codes = [...ANY_REFUSAL, ...BODY_REFUSALS]
+  const others = [...ANYWHERE.difference(new Set<string>(codes))]
+  const shared = `An operation shows the refusals of its own; [openapi.json](openapi.json) repeats these everywhere.
+<details><summary>Headers and refusals of every call</summary>
 
-// What /docs shows of the API description. The refusals and headers that every operation shares would bury what is its
-// own, so the page has them once, at its top. /openapi.json says all of it everywhere, for generators.
+- \`X-Request-Id\` is the id of the call, to quote to the operator. You may send your own.
+- A refusal has \`X-Error-Code\`, the reason for a program, and in its body \`detail\`, a sentence for a person; with 422,
+  \`detail\` lists every wrong field. More codes may be added: treat one that you do not know as its status says.
+${refusalList(codes)}
+- ${others.map((code) => `\`${code}\` (${ERROR_STATUS[code]})`).join(' ')}
 
-type Described = {
-  info: { description: string }
-  servers: { url: string }[]
-  paths: Record<string, Record<string, Operation>>
-  components: { headers: Record<string, { description: string }>; schemas: Record<string, unknown> }
-}
-type Operation = {
-  operationId: string
-  parameters: Parameter[]
-  responses: Record<string, Response>
-}
-type Parameter = { name: string; in: string; description: string }
-type Response = {
-  description: string
-  headers?: Record<string, { schema?: { enum: ErrorCode[] } }>
-  content?: Record<string, { examples?: Record<string, Example> }>
-}
-type Example = { summary: string; 'x-error-code'?: ErrorCode; value: { detail: RefusalExample['detail'] } }
-
-/** Made once, as bytes, like the description itself. */
-let made: Uint8Array | undefined
-
-function shownDescription(): Uint8Array {
-  made ??= Buffer.from(JSON.stringify(describeShown()))
-  return made
-}
-
-function describeShown(): Described {
-  const whole = describeApi(VERSION) as unknown as Described
-  const operations = Object.values(whole.paths).flatMap((methods) => Object.values(methods))
-  const opening = [whole.info.description, ...openingOf(whole, operations)].join('\n\n')
-  for (const operation of operations) {
-    operation.parameters = ownParameters(operation.parameters)
-    operation.responses = ownResponses(operation.responses)
-  }
-  const { Refusal, ValidationRefusal, ...schemas } = whole.components.schemas
+</details>`
   return {
     ...whole,
-    info: { ...whole.info, description: opening },
+    info: { ...info, version: VERSION, description: `${info.description}\n\n${shared}` },
     // Relative to the address of this document: behind a proxy the service may have a path of its own.
     servers: [{ url: '..' }],
-    components: { ...whole.components, schemas },
+    components,
   }
 }
-
-const REQUEST_ID = 'X-Request-Id'
-const SHARED_HEADERS = new Set([REQUEST_ID, 'X-Ignored-Fields'])
-const SHARED_REFUSALS = new Set([...ANY_REFUSAL, ...BODY_REFUSALS].map(({ code, name }) => `${code} ${name}`))
-
-/** The viewer encodes what is typed. */
-const ownParameters = (parameters: readonly Parameter[]): Parameter[] =>
-  parameters
-    .filter(({ name }) => name !== REQUEST_ID)
-    .map((one) => (one.in === 'path' ? { ...one, description: 'As it is; in a URL, percent-encoded.' } : one))
-
-/** The responses of an operation, where each refusal of its own is one line, and a shared one is not there. */
-function ownResponses(responses: Record<string, Response>): Record<string, Response> {
-  return Object.fromEntries(
-    Object.entries(responses).flatMap(([status, response]): [string, Response][] => {
-      if (status === '200') return [[status, { ...response, headers: ownHeaders(response) }]]
-      const own = examplesOf(response).filter(
-        ([name, example]) => !SHARED_REFUSALS.has(`${example['x-error-code']} ${name}`),
-      )
-      if (own.length === 0) return []
-      return [[status, { description: own.map(([, example]) => lineOf(example)).join('\n') }]]
-    }),
-  )
-}
-
-const ownHeaders = ({ headers = {} }: Response): NonNullable<Response['headers']> =>
-  Object.fromEntries(Object.entries(headers).filter(([name]) => !SHARED_HEADERS.has(name)))
-
-const examplesOf = ({ content }: Response): [string, Example][] =>
-  Object.entries(content?.['application/json']?.examples ?? {})
-
-function lineOf({ summary, value, 'x-error-code': code }: Example): string {
-  const { detail } = value
-  const told =
-    typeof detail === 'string' ? [detail] : detail.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`)
-  return `- \`${code}\` ${summary}. ${told.map((text) => `\`${text}\``).join(' ')}`
-}
-
-/** What the page says once, below the description's own words. */
-function openingOf({ components }: Described, operations: readonly Operation[]): string[] {
-  return [
-    'An operation shows the refusals and headers of its own; [openapi.json](openapi.json) repeats the shared ones ' +
-      'everywhere, for generators.',
-    folded('Headers and errors of every answer', [
-      `- \`${REQUEST_ID}\` is the id of the call, to quote to the operator. You may send your own: letters, digits, ` +
-        '`.`, `_` and `-`.',
-      `- \`X-Ignored-Fields\`: ${components.headers.IgnoredFields?.description}`,
-      '- A refusal has `X-Error-Code`, the reason for a program, and in its body `detail`, a sentence for a person; ' +
-        'with 422, `detail` lists every wrong field with its `type`, `loc` and `msg`. More codes may be added: treat ' +
-        'one that you do not know as its status says.',
-    ]),
-    folded('Refusals of every call', tableOf(anyRefusals(operations))),
-    folded('Refusals of every call with a body', tableOf(BODY_REFUSALS)),
-  ]
-}
-
-type Row = { code: ErrorCode; summary: string }
-
-/** The codes of refusals that an operation without any of its own has, also those that have no example. */
-function anyRefusals(operations: readonly Operation[]): Row[] {
-  const plain = operations.find(({ operationId }) => operationId === 'getMe')
-  return Object.values(plain?.responses ?? {}).flatMap(({ description, headers }) =>
-    (headers?.['X-Error-Code']?.schema?.enum ?? []).map((code) => ({
-      code,
-      summary:
-        ANY_REFUSAL.find((refusal) => refusal.code === code)?.summary ?? description.replace(/\.$/, ''),
-    })),
-  )
-}
-
-/** One row for the codes that mean the same, and for all meanings of a code. */
-function tableOf(refusals: readonly Row[]): string[] {
-  const byCode = [...Map.groupBy(refusals, ({ code }) => code)].map(([code, same]) => ({
-    code,
-    summary: same.map(({ summary }) => summary).join('; '),
-  }))
-  const rows = [...Map.groupBy(byCode, ({ summary }) => summary)].map(([summary, same]) => {
-    const codes = same.map(({ code }) => `\`${code}\``).join(' ')
-    return `| ${same.map(({ code }) => ERROR_STATUS[code])[0]} | ${codes} | ${summary} |`
-  })
-  return ['| status | X-Error-Code | when |', '|---|---|---|', ...rows]
-}
-
-const folded = (title: string, lines: readonly string[]): string =>
-  `<details><summary>${title}</summary>\n\n${lines.join('\n')}\n\n</details>`

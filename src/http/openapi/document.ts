@@ -11,17 +11,28 @@ import { BODY_BYTES_MAX } from '../request.ts'
 import { type Route, route } from '../route.ts'
 import { ROUTES } from '../routes.ts'
 import { wakeUp, wakeUpCall } from '../webhooks.ts'
-import { answerExamples, BODY_EXAMPLES, type Examples, type RefusalExample } from './examples.ts'
+import {
+  ANY_REFUSAL,
+  answerExamples,
+  BODY_EXAMPLES,
+  BODY_REFUSALS,
+  type Examples,
+  type RefusalCode,
+  refusalExample,
+} from './examples.ts'
 import { OPERATIONS, type Operation } from './route-descriptions.ts'
 
 type Json = { [name: string]: unknown }
 
-/** The whole description. `version` is the program's; the version of the API itself is in its paths. */
-export function describeApi(version: string): Json {
+/**
+ * The whole description. `version` is the program's; the version of the API itself is in its paths. The short one is
+ * for people: an operation lists the refusals of its own, without what all of them share.
+ */
+export function describeApi(version: string, { isShort = false } = {}): Json {
   const paths: Record<string, Json> = {}
   for (const route of ROUTES) {
     const path = templateOf(route.path)
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationOf(route) }
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationOf(route, isShort) }
   }
   return {
     openapi: '3.1.1',
@@ -59,7 +70,7 @@ function operationFor(route: Pick<Route, 'method' | 'path'>): Operation {
   return operation
 }
 
-function operationOf(route: Route): Json {
+function operationOf(route: Route, isShort: boolean): Json {
   const { operationId, tag, summary, description, isAddition, ...operation } = operationFor(route)
   return {
     operationId,
@@ -67,17 +78,17 @@ function operationOf(route: Route): Json {
     summary,
     description: isAddition ? `An addition to the contract. ${description}` : description,
     ...(isAddition && { 'x-addition': true }),
-    parameters: parametersOf(route, operation.params ?? {}),
+    parameters: [...parametersOf(route, operation.params ?? {}), ...(isShort ? [] : PARAMETERS)],
     ...(operation.body !== undefined && {
       requestBody: { required: true, content: jsonOf(operation.body, BODY_EXAMPLES[operation.body]) },
     }),
     responses: {
       '200': {
         description: 'Done.',
-        headers: headersOf(operation.headers),
+        headers: headersOf({ ...(!isShort && SHARED_HEADERS), ...operation.headers }),
         content: jsonOf(operation.answer, answerExamples(operation.answer, schemaOf(route.answer, 'output'))),
       },
-      ...refusalsOf(operation.refusals),
+      ...(isShort ? listedRefusals : refusalsOf)(operationId, operation),
     },
   }
 }
@@ -87,7 +98,7 @@ function parametersOf(route: Route, params: Record<string, string>): Json[] {
     name,
     in: 'path',
     required: true,
-    description: 'Percent-encoded.',
+    description: 'In a URL, percent-encoded.',
     schema: { type: 'string', ...(name === 'execution_id' ? EXECUTION_ID : oneLine(ID_MAX)) },
     example,
   }))
@@ -105,32 +116,51 @@ function parametersOf(route: Route, params: Record<string, string>): Json[] {
       example,
     }
   })
-  return [...inPath, ...inQuery, ...PARAMETERS]
+  return [...inPath, ...inQuery]
 }
 
-function refusalsOf(refusals: readonly RefusalExample[]): Json {
-  const byStatus = [...Map.groupBy(refusals, ({ code }) => ERROR_STATUS[code])].sort(([a], [b]) => a - b)
-  return Object.fromEntries(
-    byStatus.map(([status, examples]) => [
-      String(status),
-      {
-        description: MEANING[status],
-        headers: { ...headersOf(REFUSAL_HEADERS[status]), 'X-Error-Code': errorCodeHeader(status, examples) },
-        content: {
-          'application/json': {
-            schema: { $ref: `#/components/schemas/${status === 422 ? 'ValidationRefusal' : 'Refusal'}` },
-            examples: Object.fromEntries(
-              examples.map(({ code, name, summary, detail }) => [
-                name,
-                { summary, 'x-error-code': code, value: { detail } },
-              ]),
-            ),
-          },
-        },
+type Refused = Pick<Operation, 'body' | 'refusals'>
+
+function refusalsOf(operationId: string, { body, refusals = [] }: Refused): Json {
+  const all = new Set([...refusals, ...(body === undefined ? [] : BODY_REFUSALS), ...ANY_REFUSAL])
+  return byStatus(all, (codes, status) => ({
+    description: MEANING[status],
+    headers: {
+      ...headersOf({ ...SHARED_HEADERS, ...REFUSAL_HEADERS[status] }),
+      'X-Error-Code': errorCodeHeader(status, codes),
+    },
+    content: {
+      'application/json': {
+        schema: { $ref: `#/components/schemas/${status === 422 ? 'ValidationRefusal' : 'Refusal'}` },
+        examples: Object.fromEntries(codes.map((code) => [code, refusalExample(code, operationId)])),
       },
-    ]),
-  )
+    },
+  }))
 }
+
+const listedRefusals = (operationId: string, { refusals = [] }: Refused): Json =>
+  byStatus(refusals, (codes) => ({ description: refusalList(codes, operationId) }))
+
+function byStatus(
+  codes: Iterable<RefusalCode>,
+  describe: (codes: readonly RefusalCode[], status: number) => Json,
+): Json {
+  const groups = [...Map.groupBy(codes, (code) => ERROR_STATUS[code])].sort(([a], [b]) => a - b)
+  return Object.fromEntries(groups.map(([status, group]) => [String(status), describe(group, status)]))
+}
+
+/** The refusals as a list in Markdown, each with what its body says. */
+export const refusalList = (codes: readonly RefusalCode[], operationId = ''): string =>
+  codes
+    .map((code) => {
+      const { summary, value } = refusalExample(code, operationId)
+      const told =
+        typeof value.detail === 'string'
+          ? [value.detail]
+          : value.detail.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`)
+      return `- \`${code}\` ${summary}. ${told.map((text) => `\`${text}\``).join(' ')}`
+    })
+    .join('\n')
 
 const MEANING: Record<number, string> = {
   400: 'The request is well formed but breaks a rule.',
@@ -147,7 +177,7 @@ const MEANING: Record<number, string> = {
 }
 
 /** What any call may be refused with, whether its route shows an example of it or not. */
-const ANYWHERE = new Set<ErrorCode>([
+export const ANYWHERE = new Set<ErrorCode>([
   'bad_request',
   'key_malformed',
   'key_invalid',
@@ -164,17 +194,16 @@ const ANYWHERE = new Set<ErrorCode>([
   'service_outdated',
 ])
 
-/** The codes that a route can be refused with under one status. */
-function errorCodeHeader(status: number, examples: readonly RefusalExample[]): Json {
-  const shown = new Set(examples.map(({ code }) => code))
+/** The codes that a route can be refused with under one status. Its example goes with the body's first one. */
+function errorCodeHeader(status: number, shown: readonly ErrorCode[]): Json {
   const codes = ERROR_CODES.filter(
-    (code) => ERROR_STATUS[code] === status && (shown.has(code) || ANYWHERE.has(code)),
+    (code) => ERROR_STATUS[code] === status && (shown.includes(code) || ANYWHERE.has(code)),
   )
   return {
     description: 'Why, for a program. More may be added: treat one that you do not know as its status says.',
     required: true,
     schema: { type: 'string', enum: codes },
-    example: codes[0],
+    example: shown[0],
   }
 }
 
@@ -184,8 +213,9 @@ const REFUSAL_HEADERS: Record<number, Record<string, string>> = {
   503: { 'Retry-After': 'RetryAfter' },
 }
 
-function headersOf(more: Record<string, string> = {}): Json {
-  const all = { 'X-Request-Id': 'RequestId', 'X-Ignored-Fields': 'IgnoredFields', ...more }
+const SHARED_HEADERS = { 'X-Request-Id': 'RequestId' }
+
+function headersOf(all: Record<string, string>): Json {
   return Object.fromEntries(
     Object.entries(all).map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
   )
@@ -310,7 +340,8 @@ export const INFO = {
     '`X-Service`, unless the operator has chosen another name. Link a user, create a plan, poll what is due, buy it on',
     'your venue, confirm. The service keeps the ledger and never holds money. Every amount is a decimal string, every',
     'instant is UTC. The sandbox and the live environment differ by nothing but the key. Fields may be added to answers:',
-    'ignore what you do not know.',
+    'ignore what you do not know. The header `X-Ignored-Fields` of an answer names what you sent and its route does not',
+    'know, members of the body and `?name` of the query: one of them may be misspelt. It is absent when there are none.',
   ].join(' '),
   contact: { name: 'The operator who gave you your key' },
   license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
@@ -351,19 +382,6 @@ const HEADERS = {
     description: 'The id of this call, to quote to the operator.',
     required: true,
     schema: REQUEST_ID,
-  },
-  IgnoredFields: {
-    description:
-      'Names of what you sent and this route does not know: members of the body, and `?name` for parameters of the ' +
-      'query. They were ignored; one of them may be misspelt. Absent when there are none. Percent-encoded except for ' +
-      'letters, digits and `-._~`. An empty name is `""`, `*` ends a name that is cut, `+N` means N more.',
-    required: false,
-    schema: {
-      type: 'string',
-      maxLength: 1_024,
-      pattern: '^[A-Za-z0-9._~%?*"+-]+(, [A-Za-z0-9._~%?*"+-]+)*$',
-    },
-    example: 'stauts, start%20date, ?limt',
   },
   DueRemaining: {
     description:

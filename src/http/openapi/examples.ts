@@ -4,7 +4,7 @@
 import { formatUsd } from '../../core/money.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
 import { tooMuchToWipe } from '../../core/sandbox.ts'
-import { NO_EXECUTION, TESTS_PER_MINUTE } from '../../core/webhook.ts'
+import { NO_EXECUTION } from '../../core/webhook.ts'
 import type { ErrorCode, ValidationDetail } from '../error-codes.ts'
 import { fillBody, noFillBody } from '../executions.ts'
 import { PAGE_MAX } from '../fields.ts'
@@ -193,292 +193,173 @@ function composed(schema: Json, whole: boolean): unknown {
   return Object.fromEntries(shown.map(([name, field]) => [name, composed(field, whole)]))
 }
 
-// Every refusal that the API documents, each with its body. The contract test provokes and compares each of them, so
-// that they match what is really answered.
+// Every refusal that the description documents, by its code: an example of its body, from which the example of its
+// header follows. The contract test provokes each of them at each operation, so that they match what is really answered.
 
-export type RefusalExample = {
-  code: ErrorCode
-  /** Unique among the refusals of one operation. */
-  name: string
-  summary: string
-  detail: string | ValidationDetail[]
-}
+type Detail = string | ValidationDetail[]
+/** `at` has the details of the operations whose own differ, by their ids. */
+type RefusalExample = { summary: string; detail: Detail; at?: Record<string, Detail> }
 
 const EXECUTION = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'
 
-const refusal = (
-  code: ErrorCode,
-  name: string,
-  summary: string,
-  detail: string | ValidationDetail[],
-): RefusalExample => ({ code, name, summary, detail })
+const wrong = (type: string, loc: string[], msg: string): ValidationDetail => ({ type, loc, msg })
+const missing = (...field: string[]) => wrong('missing', ['body', ...field], 'Field required')
 
-const wrong = (type: string, loc: (string | number)[], msg: string): ValidationDetail => ({ type, loc, msg })
-const missing = (field: string) => wrong('missing', ['body', field], 'Field required')
-
-/** What any call may be answered. */
-export const ANY_REFUSAL: readonly RefusalExample[] = [
-  refusal(
-    'key_malformed',
-    'malformed',
-    'No header, or not of this form',
-    'Expected Authorization: Bearer <key>',
-  ),
-  refusal('key_invalid', 'invalid', 'An unknown, expired or revoked key', 'Invalid API key.'),
-  refusal(
-    'partner_disabled',
-    'partner_disabled',
-    'The operator has disabled the partner',
-    'Partner is not active.',
-  ),
-  refusal('rate_limited', 'throttled', 'Wait as long as Retry-After says', 'Too many requests.'),
-  refusal(
-    'internal_error',
-    'unexpected',
-    'Retry if that is safe, then ask the operator',
-    'Internal Server Error',
-  ),
-  refusal('starting', 'starting', 'The database is being opened', 'The database is being opened; try again.'),
+const badLimit = [
+  wrong('less_than_equal', ['query', 'limit'], `Input should be less than or equal to ${PAGE_MAX}`),
 ]
+const badMonth = [wrong('value_error', ['query', 'month'], 'Value error, month must be written YYYY-MM')]
 
-/** What any call with a body may be answered. */
-export const BODY_REFUSALS: readonly RefusalExample[] = [
-  refusal('body_not_utf8', 'not_utf8', 'The body is not text', 'Request body is not valid UTF-8.'),
-  refusal(
-    'body_too_large',
-    'too_large',
-    `The limit is ${BODY_BYTES_MAX / 1024} KiB`,
-    `Request body is larger than ${BODY_BYTES_MAX} bytes.`,
-  ),
-  refusal(
-    'body_encoded',
-    'encoded',
-    'The body is compressed',
-    'Content-Encoding is not supported: send the body uncompressed.',
-  ),
-  refusal('validation_failed', 'not_json', 'The body is not JSON; loc has the offset where it breaks', [
-    wrong('json_invalid', ['body', 1], 'JSON decode error'),
-  ]),
-  refusal('validation_failed', 'no_body', 'The body is empty', [
-    wrong('missing', ['body'], 'Field required'),
-  ]),
-  refusal('validation_failed', 'not_an_object', 'The body is JSON, but not an object', [
-    wrong(
-      'model_attributes_type',
-      ['body'],
-      'Input should be a valid dictionary or object to extract fields from',
-    ),
-  ]),
-]
-
-export const USER_REFUSALS = {
-  link: [
-    refusal('consent_required', 'consent_required', 'consent_accepted is false', 'User consent is required.'),
-    refusal('validation_failed', 'invalid_fields', 'Every wrong field at once', [
-      missing('partner_user_id'),
-      wrong('bool_type', ['body', 'consent_accepted'], 'Input should be a valid boolean'),
-    ]),
-  ],
-  missing: [
-    refusal('user_not_found', 'unknown_user', 'No such user in this environment', 'Partner user not found.'),
-  ],
-  change: [
-    refusal('validation_failed', 'unknown_status', 'An unknown status', [
-      wrong('literal_error', ['body', 'status'], "Input should be 'disabled' or 'linked'"),
-    ]),
-  ],
-} as const
-
-export const PLAN_REFUSALS: readonly RefusalExample[] = [
-  refusal(
-    'user_disabled',
-    'user_disabled',
-    'The user must be linked again first; until then a plan can only be cancelled',
-    'Partner user is not active (disabled).',
-  ),
-  refusal(
-    'user_never_linked',
-    'user_never_linked',
-    'POST /users first',
-    'Partner user not found; create and link the user first.',
-  ),
-  refusal(
-    'plan_bound_elsewhere',
-    'bound_elsewhere',
-    'The plan id belongs to another user',
-    'partner_plan_id plan-1 exists under a different partner_user_id; cancel it and create a new plan.',
-  ),
-  refusal(
-    'plan_cancelled',
-    'cancelled',
-    'A cancelled plan is sent as active or paused',
-    'Plan plan-1 is cancelled; a cancelled plan cannot be reactivated, a new partner_plan_id is needed.',
-  ),
-  refusal('validation_failed', 'invalid_fields', 'Every wrong field at once', [
-    wrong(
-      'greater_than_equal',
-      ['body', 'amount_usd'],
-      `Input should be greater than or equal to ${formatUsd(PLAN_AMOUNT_MIN)}`,
-    ),
-    wrong('literal_error', ['body', 'frequency'], "Input should be 'daily', 'weekly' or 'bi-weekly'"),
-  ]),
-]
-
-export const MISSING_PLAN: readonly RefusalExample[] = [
-  refusal('plan_not_found', 'unknown_plan', 'No such plan in this environment', 'Plan not found.'),
-]
-
-export const MISSING_EXECUTION: readonly RefusalExample[] = [
-  refusal(
-    'execution_not_found',
-    'unknown_execution',
-    'No such execution in this environment',
-    'Execution not found.',
-  ),
-]
-
-export const CONFIRM_REFUSALS: readonly RefusalExample[] = [
-  refusal(
-    'amount_over_reservation',
-    'over_reservation',
-    'More was spent than the execution reserved',
-    'usd_amount exceeds the reserved amount: reserved 10.00, received 10.01.',
-  ),
-  refusal(
-    'execution_pending',
-    'pending',
-    'It has not been delivered yet; a reported fill is kept',
-    'Execution cannot be confirmed while pending; poll due first; a purchase is kept as a late fill.',
-  ),
-  refusal(
-    'execution_recorded',
-    'recorded',
-    'Another report is recorded',
-    'Execution already confirmed with status filled and partner_order_id order-1; ' +
+export const REFUSALS = {
+  consent_required: { summary: 'consent_accepted is false', detail: 'User consent is required.' },
+  amount_over_reservation: {
+    summary: 'More was spent than the execution reserved',
+    detail: 'usd_amount exceeds the reserved amount: reserved 10.00, received 10.01.',
+  },
+  webhook_refused: {
+    summary: 'The host does not resolve, or to an address that is not public',
+    detail: 'Webhook URL is refused: 10.0.0.1 is not on the public internet (private).',
+  },
+  user_disabled: {
+    summary: 'The user must be linked again first; until then a plan can only be cancelled',
+    detail: 'Partner user is not active (disabled).',
+  },
+  test_key_required: {
+    summary: 'The key is a live one',
+    detail: 'Only a test environment has a sandbox; send a test key.',
+  },
+  route_not_found: { summary: 'The operator has switched these routes off', detail: 'Not Found' },
+  user_not_found: { summary: 'No such user in this environment', detail: 'Partner user not found.' },
+  user_never_linked: {
+    summary: 'POST /users first',
+    detail: 'Partner user not found; create and link the user first.',
+  },
+  plan_not_found: { summary: 'No such plan in this environment', detail: 'Plan not found.' },
+  execution_not_found: { summary: 'No such execution in this environment', detail: 'Execution not found.' },
+  webhook_not_found: { summary: 'POST /webhooks first', detail: 'No webhook is registered.' },
+  plan_bound_elsewhere: {
+    summary: 'The plan id belongs to another user',
+    detail:
+      'partner_plan_id plan-1 exists under a different partner_user_id; cancel it and create a new plan.',
+  },
+  plan_cancelled: {
+    summary: 'A cancelled plan is sent as active or paused',
+    detail:
+      'Plan plan-1 is cancelled; a cancelled plan cannot be reactivated, a new partner_plan_id is needed.',
+  },
+  execution_pending: {
+    summary: 'It has not been delivered yet; a reported fill is kept',
+    detail: 'Execution cannot be confirmed while pending; poll due first; a purchase is kept as a late fill.',
+  },
+  execution_recorded: {
+    summary: 'Another report is recorded',
+    detail:
+      'Execution already confirmed with status filled and partner_order_id order-1; ' +
       'it cannot be re-confirmed with different values.',
-  ),
-  refusal(
-    'order_id_taken',
-    'order_id_taken',
-    'The order belongs to another execution',
-    `partner_order_id order-1 is already recorded for execution ${EXECUTION}.`,
-  ),
-  refusal(
-    'execution_cancelled',
-    'cancelled',
-    'Its plan was cancelled or its user disabled; the report is kept',
-    `Execution ${EXECUTION} was cancelled before it was confirmed; ` +
+  },
+  execution_cancelled: {
+    summary: 'Its plan was cancelled or its user disabled; the report is kept',
+    detail:
+      `Execution ${EXECUTION} was cancelled before it was confirmed; ` +
       'a reported fill is kept for the operator to decide on.',
-  ),
-  refusal('validation_failed', 'missing_fields', 'A fill without its amounts', [
-    missing('usd_amount'),
-    missing('btc_amount'),
-    missing('execution_price'),
-  ]),
-]
+  },
+  order_id_taken: {
+    summary: 'The order belongs to another execution',
+    detail: `partner_order_id order-1 is already recorded for execution ${EXECUTION}.`,
+  },
+  sandbox_refused: {
+    summary: 'The sandbox cannot do that as it is',
+    detail: 'A sandbox goes at most 3650 days ahead; this one is 0 days ahead already.',
+    at: {
+      fireSandboxTranche:
+        'Plan plan-1 fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.',
+      resetSandbox: tooMuchToWipe('acme').message,
+    },
+  },
+  sandbox_busy: {
+    summary: 'One sandbox moves at a time; GET /sandbox says whether it is yours',
+    detail: 'Another advance is running: wait until it ends.',
+  },
+  too_many_calls: {
+    summary: 'One at a time; it ends within ten seconds',
+    detail: 'A test of this webhook is under way.',
+  },
+  validation_failed: {
+    summary: 'Every wrong field at once',
+    detail: [missing()],
+    at: {
+      linkUser: [
+        missing('partner_user_id'),
+        wrong('bool_type', ['body', 'consent_accepted'], 'Input should be a valid boolean'),
+      ],
+      setUserStatus: [wrong('literal_error', ['body', 'status'], "Input should be 'disabled' or 'linked'")],
+      putPlan: [
+        wrong(
+          'greater_than_equal',
+          ['body', 'amount_usd'],
+          `Input should be greater than or equal to ${formatUsd(PLAN_AMOUNT_MIN)}`,
+        ),
+        wrong('literal_error', ['body', 'frequency'], "Input should be 'daily', 'weekly' or 'bi-weekly'"),
+      ],
+      confirmExecution: ['usd_amount', 'btc_amount', 'execution_price'].map((field) => missing(field)),
+      registerWebhook: [wrong('url_scheme', ['body', 'url'], "URL scheme should be 'https'")],
+      advanceSandbox: [
+        wrong('value_error', ['body', 'by'], 'Value error, by must be written as in 12h or 30d'),
+      ],
+      listUsers: badLimit,
+      listPlans: badLimit,
+      listExecutions: badLimit,
+      listTrades: badMonth,
+      getMonthlyStatement: badMonth,
+      listMonthlyUsers: badMonth,
+    },
+  },
+  body_not_utf8: { summary: 'The body is not text', detail: 'Request body is not valid UTF-8.' },
+  body_too_large: {
+    summary: `The limit is ${BODY_BYTES_MAX / 1024} KiB`,
+    detail: `Request body is larger than ${BODY_BYTES_MAX} bytes.`,
+  },
+  body_encoded: {
+    summary: 'The body is compressed',
+    detail: 'Content-Encoding is not supported: send the body uncompressed.',
+  },
+  key_malformed: {
+    summary: 'No header, or not of this form',
+    detail: 'Expected Authorization: Bearer <key>',
+  },
+  key_invalid: { summary: 'An unknown, expired or revoked key', detail: 'Invalid API key.' },
+  partner_disabled: { summary: 'The operator has disabled the partner', detail: 'Partner is not active.' },
+  rate_limited: { summary: 'Wait as long as Retry-After says', detail: 'Too many requests.' },
+  internal_error: {
+    summary: 'Retry if that is safe, then ask the operator',
+    detail: 'Internal Server Error',
+  },
+  starting: { summary: 'The database is being opened', detail: 'The database is being opened; try again.' },
+} satisfies Partial<Record<ErrorCode, RefusalExample>>
 
-export const WEBHOOK_REFUSALS: readonly RefusalExample[] = [
-  refusal(
-    'webhook_refused',
-    'refused_address',
-    'The host does not resolve, or to an address that is not public',
-    'Webhook URL is refused: 10.0.0.1 is not on the public internet (private).',
-  ),
-  refusal('validation_failed', 'not_https', 'Only https is called', [
-    wrong('url_scheme', ['body', 'url'], "URL scheme should be 'https'"),
-  ]),
-]
+export type RefusalCode = keyof typeof REFUSALS
 
-export const TEST_REFUSALS: readonly RefusalExample[] = [
-  refusal('webhook_not_found', 'no_webhook', 'POST /webhooks first', 'No webhook is registered.'),
-  refusal(
-    'rate_limited',
-    'tests_throttled',
-    'Wait as long as Retry-After says',
-    `At most ${TESTS_PER_MINUTE} tests of a webhook a minute.`,
-  ),
-  refusal(
-    'too_many_calls',
-    'test_under_way',
-    'One at a time; it ends within ten seconds',
-    'A test of this webhook is under way.',
-  ),
-]
+/** What the operation says when it refuses with this code. */
+export function refusalExample(
+  code: RefusalCode,
+  operationId: string,
+): { summary: string; value: { detail: Detail } } {
+  const { summary, detail, at }: RefusalExample = REFUSALS[code]
+  return { summary, value: { detail: at?.[operationId] ?? detail } }
+}
 
-/** What any call of the sandbox may be answered. */
-export const SANDBOX_REFUSAL: readonly RefusalExample[] = [
-  refusal(
-    'test_key_required',
-    'live_key',
-    'The key is a live one',
-    'Only a test environment has a sandbox; send a test key.',
-  ),
-  refusal('route_not_found', 'switched_off', 'The operator has switched these routes off', 'Not Found'),
-]
-
-const TOO_MANY_WAKE_UPS = refusal(
+/** What any call may be answered, and what any call with a body. */
+export const ANY_REFUSAL: readonly RefusalCode[] = [
+  'key_malformed',
+  'key_invalid',
+  'partner_disabled',
   'rate_limited',
-  'too_many_wake_ups',
-  'Each wakes your webhook; wait as long as Retry-After says',
-  'At most 60 calls a minute fire tranches where a webhook is active.',
-)
-
-export const SANDBOX_REFUSALS = {
-  advance: [
-    refusal(
-      'sandbox_refused',
-      'too_far',
-      'The clock may be ten years ahead, and no more',
-      'A sandbox goes at most 3650 days ahead; this one is 0 days ahead already.',
-    ),
-    refusal(
-      'sandbox_busy',
-      'under_way',
-      'One sandbox moves at a time; GET /sandbox says whether it is yours',
-      'Another advance is running: wait until it ends.',
-    ),
-    refusal('validation_failed', 'bad_span', 'Not a whole number and a unit', [
-      wrong('value_error', ['body', 'by'], 'Value error, by must be written as in 12h or 30d'),
-    ]),
-    TOO_MANY_WAKE_UPS,
-  ],
-  fire: [
-    refusal('plan_not_found', 'unknown_plan', 'No such plan in this environment', 'Plan not found.'),
-    refusal(
-      'sandbox_refused',
-      'nothing_to_fire',
-      'The plan is paused, or has nothing left to buy with',
-      'Plan plan-1 fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.',
-    ),
-    TOO_MANY_WAKE_UPS,
-  ],
-  reset: [
-    refusal(
-      'sandbox_refused',
-      'too_large',
-      'The environment is too large to be wiped while others wait',
-      tooMuchToWipe('acme').message,
-    ),
-  ],
-} as const
-
-export const QUERY_REFUSALS = {
-  since: [
-    refusal('validation_failed', 'bad_since', 'Not an instant, or one without its offset', [
-      wrong('timezone_aware', ['query', 'since'], 'Input should have timezone info'),
-    ]),
-  ],
-  month: [
-    refusal('validation_failed', 'bad_month', 'No month, or not written YYYY-MM', [
-      wrong('value_error', ['query', 'month'], 'Value error, month must be written YYYY-MM'),
-    ]),
-  ],
-  page: [
-    refusal('validation_failed', 'bad_limit', `The limit is 1 to ${PAGE_MAX}`, [
-      wrong('less_than_equal', ['query', 'limit'], `Input should be less than or equal to ${PAGE_MAX}`),
-    ]),
-    refusal('validation_failed', 'bad_cursor', 'Not a next_cursor of a page', [
-      wrong('value_error', ['query', 'cursor'], 'Value error, cursor must be the next_cursor of a page'),
-    ]),
-  ],
-} as const
+  'internal_error',
+  'starting',
+]
+export const BODY_REFUSALS: readonly RefusalCode[] = [
+  'body_not_utf8',
+  'body_too_large',
+  'body_encoded',
+  'validation_failed',
+]

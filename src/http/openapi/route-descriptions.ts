@@ -3,21 +3,7 @@
 import { DUE_PAGE_MAX, LEASE_MS } from '../../core/execution.ts'
 import { MINUTE_MS } from '../../core/time.ts'
 import { DELIVERIES_KEPT, TESTS_PER_MINUTE } from '../../core/webhook.ts'
-import {
-  ANY_REFUSAL,
-  BODY_REFUSALS,
-  CONFIRM_REFUSALS,
-  MISSING_EXECUTION,
-  MISSING_PLAN,
-  PLAN_REFUSALS,
-  QUERY_REFUSALS,
-  type RefusalExample,
-  SANDBOX_REFUSAL,
-  SANDBOX_REFUSALS,
-  TEST_REFUSALS,
-  USER_REFUSALS,
-  WEBHOOK_REFUSALS,
-} from './examples.ts'
+import type { RefusalCode } from './examples.ts'
 
 export type Operation = {
   operationId: string
@@ -29,7 +15,8 @@ export type Operation = {
   body?: string
   params?: Record<string, string>
   headers?: Record<string, string>
-  refusals: readonly RefusalExample[]
+  /** Of its own: those of every call, and of every call with a body, go without saying. */
+  refusals?: readonly RefusalCode[]
   /** Not in the contract that partners signed: it was added later, and changes nothing in the contract. */
   isAddition?: true
 }
@@ -41,6 +28,8 @@ const WAKING =
   'With an active webhook, at most 60 calls a minute may fire tranches, by an advance or directly.'
 const SANDBOX = 'Only for test keys. An operator may have switched it off, and the answer is then 404.'
 
+const SANDBOX_REFUSALS = ['test_key_required', 'route_not_found'] as const
+
 /** Keyed by method and path, as the route table has them. */
 export const OPERATIONS: Record<string, Operation> = {
   'GET /partner/v1/me': {
@@ -49,7 +38,6 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'Who the key belongs to',
     description: `The partner and the environment of the key. ${SAFE}`,
     answer: 'Me',
-    refusals: ANY_REFUSAL,
   },
   'POST /partner/v1/users': {
     operationId: 'linkUser',
@@ -60,7 +48,7 @@ export const OPERATIONS: Record<string, Operation> = {
       `A disabled user stays disabled. ${SAFE}`,
     answer: 'User',
     body: 'UserRequest',
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...USER_REFUSALS.link],
+    refusals: ['consent_required', 'validation_failed'],
   },
   'GET /partner/v1/users': {
     operationId: 'listUsers',
@@ -68,7 +56,7 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'All users',
     description: `Page by page, by partner_user_id. ${READS}`,
     answer: 'Users',
-    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.page],
+    refusals: ['validation_failed'],
     isAddition: true,
   },
   'GET /partner/v1/users/:partner_user_id': {
@@ -80,7 +68,7 @@ export const OPERATIONS: Record<string, Operation> = {
       `are null. ${READS}`,
     answer: 'UserState',
     params: { partner_user_id: 'user-1' },
-    refusals: [...ANY_REFUSAL, ...USER_REFUSALS.missing],
+    refusals: ['user_not_found'],
     isAddition: true,
   },
   'PATCH /partner/v1/users/:partner_user_id': {
@@ -93,7 +81,7 @@ export const OPERATIONS: Record<string, Operation> = {
     answer: 'UserChanged',
     body: 'UserStatusRequest',
     params: { partner_user_id: 'user-1' },
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...USER_REFUSALS.missing, ...USER_REFUSALS.change],
+    refusals: ['user_not_found', 'validation_failed'],
   },
   'POST /partner/v1/plans': {
     operationId: 'putPlan',
@@ -105,7 +93,13 @@ export const OPERATIONS: Record<string, Operation> = {
       `that is left out never reactivates. A plan of a disabled user can only be cancelled. ${SAFE}`,
     answer: 'Plan',
     body: 'PlanRequest',
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...PLAN_REFUSALS],
+    refusals: [
+      'user_disabled',
+      'user_never_linked',
+      'plan_bound_elsewhere',
+      'plan_cancelled',
+      'validation_failed',
+    ],
   },
   'GET /partner/v1/plans': {
     operationId: 'listPlans',
@@ -113,7 +107,7 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'All plans, with their windows and next steps',
     description: `Page by page, by partner_plan_id. ${READS}`,
     answer: 'Plans',
-    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.page],
+    refusals: ['validation_failed'],
     isAddition: true,
   },
   'GET /partner/v1/plans/:partner_plan_id': {
@@ -123,7 +117,7 @@ export const OPERATIONS: Record<string, Operation> = {
     description: `A plan called \`.\` or \`..\` cannot be named in a path: GET /plans has it. ${READS}`,
     answer: 'PlanState',
     params: { partner_plan_id: 'plan-1' },
-    refusals: [...ANY_REFUSAL, ...MISSING_PLAN],
+    refusals: ['plan_not_found'],
     isAddition: true,
   },
   'GET /partner/v1/executions/due': {
@@ -137,7 +131,6 @@ export const OPERATIONS: Record<string, Operation> = {
       `environment. ${SAFE}`,
     answer: 'DueExecutions',
     headers: { 'X-Due-Remaining': 'DueRemaining' },
-    refusals: ANY_REFUSAL,
   },
   'POST /partner/v1/executions/:execution_id/confirm': {
     operationId: 'confirmExecution',
@@ -149,7 +142,15 @@ export const OPERATIONS: Record<string, Operation> = {
     answer: 'Confirmed',
     body: 'Confirmation',
     params: { execution_id: 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d' },
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...MISSING_EXECUTION, ...CONFIRM_REFUSALS],
+    refusals: [
+      'execution_not_found',
+      'amount_over_reservation',
+      'execution_pending',
+      'execution_recorded',
+      'execution_cancelled',
+      'order_id_taken',
+      'validation_failed',
+    ],
   },
   'GET /partner/v1/executions': {
     operationId: 'listExecutions',
@@ -159,7 +160,7 @@ export const OPERATIONS: Record<string, Operation> = {
       'Page by page, oldest first, whatever the status. Never buy because of this list: only a poll delivers ' +
       `executions, and what you have not polled cannot be confirmed. ${READS}`,
     answer: 'Executions',
-    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.since, ...QUERY_REFUSALS.page],
+    refusals: ['validation_failed'],
     isAddition: true,
   },
   'GET /partner/v1/trades': {
@@ -170,7 +171,7 @@ export const OPERATIONS: Record<string, Operation> = {
       'Page by page: every confirmation that was accepted, and every adjustment. The dollars of a month add up to the ' +
       `volume of its statement. What is recorded meanwhile comes on a later page. ${READS}`,
     answer: 'Trades',
-    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.month, ...QUERY_REFUSALS.page],
+    refusals: ['validation_failed'],
     isAddition: true,
   },
   'POST /partner/v1/webhooks': {
@@ -180,7 +181,7 @@ export const OPERATIONS: Record<string, Operation> = {
     description: `One for each environment. Makes a new secret, clears the counters and lifts a pause. ${SAFE}`,
     answer: 'WebhookRegistered',
     body: 'WebhookRequest',
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...WEBHOOK_REFUSALS],
+    refusals: ['webhook_refused', 'validation_failed'],
   },
   'GET /partner/v1/webhooks': {
     operationId: 'getWebhook',
@@ -188,7 +189,6 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'The webhook and how its deliveries go',
     description: `Its fields are null when none is registered. Never its secret. ${SAFE}`,
     answer: 'Webhook',
-    refusals: ANY_REFUSAL,
   },
   'DELETE /partner/v1/webhooks': {
     operationId: 'deleteWebhook',
@@ -196,7 +196,6 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'End the wake-ups',
     description: `Touches no execution: polling goes on as before. ${SAFE}`,
     answer: 'WebhookDeleted',
-    refusals: ANY_REFUSAL,
   },
   'GET /partner/v1/webhooks/deliveries': {
     operationId: 'listDeliveries',
@@ -206,7 +205,6 @@ export const OPERATIONS: Record<string, Operation> = {
       `The newest ${DELIVERIES_KEPT} wake-ups and tests, the newest first; older ones are forgotten. They stay when ` +
       `you register another address or end the wake-ups; a reset of the sandbox takes them. ${READS}`,
     answer: 'Deliveries',
-    refusals: ANY_REFUSAL,
     isAddition: true,
   },
   'POST /partner/v1/webhooks/test': {
@@ -219,7 +217,7 @@ export const OPERATIONS: Record<string, Operation> = {
       `time, and at most ${TESTS_PER_MINUTE} a minute. ${SAFE}`,
     answer: 'WebhookTested',
     body: 'WebhookTest',
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...TEST_REFUSALS],
+    refusals: ['webhook_not_found', 'too_many_calls'],
     isAddition: true,
   },
   'GET /partner/v1/billing/monthly': {
@@ -228,7 +226,7 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'What a month costs',
     description: `A trade belongs to the UTC month its confirmation was accepted in. ${SAFE}`,
     answer: 'MonthlyStatement',
-    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.month],
+    refusals: ['validation_failed'],
   },
   'GET /partner/v1/billing/monthly/users': {
     operationId: 'listMonthlyUsers',
@@ -238,7 +236,7 @@ export const OPERATIONS: Record<string, Operation> = {
       'Page by page, by partner_user_id. All pages of a listing show the month as its first page did. ' +
       `The shares add up to the month's fee. ${SAFE}`,
     answer: 'MonthlyUsers',
-    refusals: [...ANY_REFUSAL, ...QUERY_REFUSALS.month, ...QUERY_REFUSALS.page],
+    refusals: ['validation_failed'],
   },
   'GET /partner/v1/sandbox': {
     operationId: 'getSandbox',
@@ -246,7 +244,7 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'What time it is in your test environment',
     description: `${SANDBOX} ${SAFE}`,
     answer: 'Sandbox',
-    refusals: [...ANY_REFUSAL, ...SANDBOX_REFUSAL],
+    refusals: [...SANDBOX_REFUSALS],
     isAddition: true,
   },
   'POST /partner/v1/sandbox/advance': {
@@ -260,7 +258,7 @@ export const OPERATIONS: Record<string, Operation> = {
       `${WAKING} ${SANDBOX}`,
     answer: 'SandboxAdvanced',
     body: 'SandboxAdvance',
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL, ...SANDBOX_REFUSALS.advance],
+    refusals: [...SANDBOX_REFUSALS, 'sandbox_refused', 'sandbox_busy', 'validation_failed'],
     isAddition: true,
   },
   'POST /partner/v1/sandbox/fire': {
@@ -270,7 +268,7 @@ export const OPERATIONS: Record<string, Operation> = {
     description: `The clock stays where it is. Not safe to retry: each call fires a tranche. ${WAKING} ${SANDBOX}`,
     answer: 'SandboxFired',
     body: 'SandboxFire',
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL, ...SANDBOX_REFUSALS.fire],
+    refusals: [...SANDBOX_REFUSALS, 'plan_not_found', 'sandbox_refused'],
     isAddition: true,
   },
   'POST /partner/v1/sandbox/reset': {
@@ -282,7 +280,7 @@ export const OPERATIONS: Record<string, Operation> = {
       `does not go back. ${SANDBOX} ${SAFE}`,
     answer: 'SandboxWiped',
     body: 'SandboxReset',
-    refusals: [...ANY_REFUSAL, ...BODY_REFUSALS, ...SANDBOX_REFUSAL, ...SANDBOX_REFUSALS.reset],
+    refusals: [...SANDBOX_REFUSALS, 'sandbox_refused'],
     isAddition: true,
   },
 }
