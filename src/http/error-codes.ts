@@ -17,7 +17,6 @@ export const ERROR_STATUS = {
   partner_disabled: 403,
   user_disabled: 403,
   test_key_required: 403,
-  cross_site: 403,
   route_not_found: 404,
   user_not_found: 404,
   user_never_linked: 404,

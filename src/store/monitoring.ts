@@ -96,8 +96,8 @@ export interface OpsPageStore {
   ): Promise<{ sums: TradeSum[]; last: TradePlace | null }>
   /** The one that ends next comes first. */
   listOpenWindows(limit: number): Promise<OpenWindow[]>
-  /** The newest first: of a plan, or the live ones among the latest of all. */
-  listTranches(planId: number | null, limit: number): Promise<FiredTranche[]>
+  /** The latest of all live environments, the newest first. */
+  listTranches(limit: number): Promise<FiredTranche[]>
   /** One price in each step of time since an instant, oldest first. */
   samplePrices(since: Instant, stepMs: number): Promise<{ at: Instant; price: Price }[]>
 }

@@ -21,6 +21,8 @@ const TOKEN = 'correct-horse-battery'
 /** What can be asked for without more words. */
 const PLAIN = OPS_PATHS.filter((path) => path === '/ops' || !PAGE_PATHS.includes(path as never))
 const BEARER = { authorization: `Bearer ${TOKEN}` }
+/** As a browser sends a user name and a password. */
+const basic = (text: string): string => `Basic ${Buffer.from(text).toString('base64')}`
 /** All but the two that everybody may ask. */
 const CLOSED = OPS_PATHS.filter((path) => path !== '/healthz' && path !== '/readyz')
 
@@ -112,15 +114,52 @@ test('their answers have the id of the call, like all others', async (t) => {
   assert.equal(made.size, 2 * 3 * OPS_PATHS.length)
 })
 
-test('with the token they are seen by its bearer alone, from anywhere, at both listeners', async (t) => {
+test('with the token they are seen by who sends it alone, from anywhere, at both listeners', async (t) => {
   const service = await startMonitored(t, { token: TOKEN })
   await assertHidden(service, {}, ['/metrics'])
-  for (const wrong of [`Bearer ${TOKEN}x`, 'Bearer x', TOKEN, `Basic ${TOKEN}`, `bearer ${TOKEN}`])
+  const unlike = [`${TOKEN}x`, 'x', '', service.key]
+  for (const wrong of [
+    ...unlike.map((token) => `Bearer ${token}`),
+    ...unlike.map((token) => basic(`ops:${token}`)),
+    ...[TOKEN, `Basic ${TOKEN}`, `bearer ${TOKEN}`, basic(TOKEN), basic(`${TOKEN}:`), `Digest ${TOKEN}`],
+  ])
+    for (const url of [service.url, service.opsUrl]) {
+      const headers = { authorization: wrong }
+      const isHidden = url === service.url && wrong.includes(service.key)
+      assert.equal((await fetch(`${url}/metrics`, { headers })).status, isHidden ? 404 : 401, wrong)
+      assert.equal((await fetch(`${url}/ops`, { headers })).status, 401, wrong)
+    }
+  for (const authorization of [
+    BEARER.authorization,
+    ...['', 'ops', 'ä b'].map((user) => basic(`${user}:${TOKEN}`)),
+  ]) {
+    const headers = { authorization, 'x-forwarded-for': '192.0.2.1', host: 'ops.example' }
     for (const url of [service.url, service.opsUrl])
-      assert.equal((await fetch(`${url}/metrics`, { headers: { authorization: wrong } })).status, 401, wrong)
-  const headers = { ...BEARER, 'x-forwarded-for': '192.0.2.1', host: 'ops.example' }
-  for (const url of [service.url, service.opsUrl])
-    for (const path of PLAIN) assert.equal((await fetch(url + path, { headers })).status, 200, path)
+      for (const path of PLAIN) assert.equal((await fetch(url + path, { headers })).status, 200, path)
+  }
+  const colons = await startMonitored(t, { token: 'a:b::correct-horse:' })
+  const headers = { authorization: basic('ops:a:b::correct-horse:') }
+  assert.equal((await fetch(`${colons.url}/ops`, { headers })).status, 200)
+})
+
+test('a browser is asked for the token where there is one, and a program told how to send it', async (t) => {
+  const bare = await startMonitored(t)
+  const { url, opsUrl } = await startMonitored(t, { token: TOKEN })
+  for (const at of [url, opsUrl])
+    for (const path of PAGE_PATHS)
+      for (const authorization of [undefined, basic('ops:wrong')]) {
+        const answer = await fetch(at + path, { headers: { ...(authorization && { authorization }) } })
+        assert.equal(answer.status, 401)
+        assert.equal(answer.headers.get('www-authenticate'), 'Basic realm="tranche", charset="UTF-8"')
+        assert.deepEqual(await answer.json(), {
+          detail:
+            'Send the ops token as the password, with any user name, or as Authorization: Bearer TOKEN.',
+        })
+      }
+  for (const asked of [`${opsUrl}/metrics`, `${bare.url}/ops`]) {
+    const { status, headers } = await fetch(asked)
+    assert.deepEqual([status, headers.get('www-authenticate')], [401, 'Bearer'], asked)
+  }
 })
 
 test('without ops there is nothing there at all', async (t) => {
@@ -163,9 +202,9 @@ test('which addresses are this machine', () => {
 })
 
 /** A call as access sees it. */
-const callFrom = (remoteAddress: string, given: string): H3Event => {
+const callFrom = (remoteAddress: string, given: string, authorization = `Bearer ${given}`): H3Event => {
   const node = { req: { socket: { remoteAddress } } }
-  const headers = new Headers({ authorization: `Bearer ${given}` })
+  const headers = new Headers({ authorization })
   return { req: { headers, runtime: { node } }, url: new URL('http://service/') } as unknown as H3Event
 }
 
@@ -183,12 +222,13 @@ test('a token is compared by its digest, in a time that tells nothing', (t) => {
   })
   const { admits } = createAccess({ clock: () => T0, token: TOKEN })
   const tried = ['x', `${TOKEN.slice(0, -1)}x`, `${TOKEN}x`, 'y'.repeat(1_000), TOKEN]
-  assert.deepEqual(
-    tried.map((given) => admits(callFrom('127.0.0.1', given), 'api')),
-    [false, false, false, false, true],
-  )
+  for (const sent of [(token: string) => `Bearer ${token}`, (token: string) => basic(`ops:${token}`)])
+    assert.deepEqual(
+      tried.map((given) => admits(callFrom('127.0.0.1', given, sent(given)), 'api')),
+      [false, false, false, false, true],
+    )
   // Nothing decides but this comparison, and it is always of two digests.
-  assert.deepEqual(compared, Array(tried.length).fill([32, 32]))
+  assert.deepEqual(compared, Array(2 * tried.length).fill([32, 32]))
   t.mock.method(crypto, 'timingSafeEqual', () => true)
   syncBuiltinESMExports()
   assert.ok(admits(callFrom('127.0.0.1', 'wrong'), 'api'))
@@ -199,36 +239,48 @@ test('whoever guesses keeps nobody out: the right token is let in, however many 
   const onManyWrong = () => {
     warned += 1
   }
-  const { admits, signIn } = createAccess({ clock: () => now, token: TOKEN, onManyWrong })
-  const tries = (from: string, given: string) => admits(callFrom(from, given), 'api')
-  const enters = (from: string, given: string) => signIn(callFrom(from, given), 'api', given).outcome
-  const guess = (from: string) => {
-    for (let i = 0; i < WRONG_TOKENS_MAX; i++) assert.ok(!tries(from, `guess-${i}`))
+  const { admits } = createAccess({ clock: () => now, token: TOKEN, onManyWrong })
+  const tries = (from: string, given: string, door: 'api' | 'ops' = 'api') =>
+    admits(callFrom(from, given), door)
+  const guess = (from: string, times = WRONG_TOKENS_MAX) => {
+    for (let i = 0; i < times; i++) assert.ok(!tries(from, `guess-${i}`))
+  }
+  const nextMinute = () => {
+    now = (now + MINUTE_MS) as typeof now
+    warned = 0
   }
   // A partner's key sent along does not count as a guess.
   for (let i = 0; i < 100; i++) assert.ok(!tries('192.0.2.1', 'sse_live_x'))
-  assert.equal(enters('192.0.2.1', 'guess'), 'wrong')
   guess('192.0.2.1')
-  assert.equal(enters('192.0.2.1', 'guess'), 'too many')
-  assert.equal(warned, 1)
+  assert.equal(warned, 0)
   assert.ok(tries('192.0.2.1', TOKEN))
-  assert.equal(enters('192.0.2.1', TOKEN), 'signed in')
-  assert.equal(enters('192.0.2.1', 'guess'), 'too many', 'the right one in between forgives nothing')
-  assert.equal(enters('192.0.2.2', 'guess'), 'wrong', 'others are not told to wait')
-  guess('2001:db8::1')
-  assert.equal(enters('2001:db8::2', 'guess'), 'too many', 'who has a network has all its addresses')
-  guess('127.0.0.1')
-  assert.equal(enters('::1', 'guess'), 'too many')
-  assert.ok(tries('::1', TOKEN))
-  assert.equal(signIn(callFrom('127.0.0.1', 'guess'), 'ops', 'guess').outcome, 'wrong')
+  assert.ok(!tries('192.0.2.2', 'guess'))
+  assert.ok(!tries('192.0.2.1', 'guess', 'ops'))
+  assert.equal(warned, 0, 'another network and the other listener have counts of their own')
+  guess('192.0.2.1', 1)
+  assert.equal(warned, 1, 'the right one in between forgives nothing')
+  guess('192.0.2.1')
+  guess('198.51.100.1', WRONG_TOKENS_MAX + 1)
   assert.equal(warned, 1, 'one warning a minute, whoever guesses')
-  now = (now + MINUTE_MS) as typeof now
-  for (const from of ['192.0.2.1', '2001:db8::2', '::1']) assert.equal(enters(from, 'guess'), 'wrong')
+  assert.ok(tries('192.0.2.1', TOKEN))
+  for (const [one, other] of [
+    ['2001:db8::1', '2001:db8::2'],
+    ['127.0.0.1', '::1'],
+  ] as const) {
+    nextMinute()
+    guess(one)
+    assert.equal(warned, 0)
+    guess(other, 1)
+    assert.equal(warned, 1, 'who has a network has all its addresses')
+    assert.ok(tries(other, TOKEN))
+  }
   // More networks than are told apart share one count.
-  for (let i = 0; i < 10_100; i++) tries(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`, 'guess')
-  assert.equal(enters('192.0.2.3', 'guess'), 'too many')
+  nextMinute()
+  for (let i = 0; i < 10_000; i++) tries(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`, 'guess')
+  assert.equal(warned, 0)
+  for (let i = 0; i <= WRONG_TOKENS_MAX; i++) tries(`192.0.${i}.1`, 'guess')
+  assert.equal(warned, 1)
   assert.ok(tries('192.0.2.3', TOKEN))
-  assert.equal(warned, 2)
 })
 
 test('wrong tokens at /readyz, which proxies forward, do not blind the monitoring', async (t) => {

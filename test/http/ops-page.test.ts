@@ -1,4 +1,4 @@
-// The page of the operator over HTTP: who gets in and how, what it may load, and that nobody's words become markup.
+// The page of the operator over HTTP: what it shows, what it may load, and that nobody's words become markup.
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -7,34 +7,17 @@ import { test } from 'node:test'
 import { type Price, price, usd } from '../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
 import { advanceSandbox } from '../../src/engine/sandbox.ts'
-import { COOKIE, WRONG_TOKENS_MAX } from '../../src/http/ops/access.ts'
 import { html } from '../../src/http/ops/html.ts'
 import { drawPrices, shownPrice, shownUsd } from '../../src/http/ops/page.ts'
 import { machineAt } from '../../src/machine.ts'
 import { T0 } from '../store/world.ts'
 import { isOnServer } from '../support/database.ts'
 import { AUDIT, fill, PLAN, runHere, USER } from '../support/service.ts'
-import { HOSTILE, startMonitored, withBusiness } from './monitored.ts'
+import { startMonitored, withBusiness } from './monitored.ts'
 
 const TOKEN = 'correct-horse-battery'
 
-type Given = Record<string, string>
-const signIn = (url: string, token: string, headers: Given = {}): Promise<Response> =>
-  fetch(`${url}/ops`, { method: 'POST', redirect: 'manual', headers, body: new URLSearchParams({ token }) })
-const cookieOf = (answer: Response): string => (answer.headers.get('set-cookie') ?? '').split(';')[0] ?? ''
-const statusWith = async (url: string, cookie: string): Promise<number> =>
-  (await fetch(url, { headers: { cookie } })).status
-
-const PLACES = [
-  '/ops',
-  '/ops?q=GLOB',
-  '/ops?partner=globex',
-  '/ops?partner=globex&env=test',
-  '/ops?partner=globex&plan=p1',
-  `/ops?partner=globex&env=live&plan=${encodeURIComponent(HOSTILE)}`,
-  '/ops?month=2026-01',
-  `/ops?q=${encodeURIComponent(HOSTILE)}`,
-]
+const PLACES = ['/ops', '/ops?month=2026-01']
 
 test('on every page nothing but its own sheet is let in, and whatever partners write is text', async (t) => {
   const { opsUrl } = await withBusiness(t)
@@ -46,13 +29,17 @@ test('on every page nothing but its own sheet is let in, and whatever partners w
     const hash = createHash('sha256').update(sheet).digest('base64')
     const policy = answer.headers.get('content-security-policy') ?? ''
     const allowed = policy.split('; ').filter((part) => !part.endsWith(" 'none'"))
-    assert.deepEqual(allowed, [`style-src 'sha256-${hash}'`, "form-action 'self'"])
-    assert.match(policy, /default-src 'none'.*base-uri 'none'.*frame-ancestors 'none'/)
+    assert.deepEqual(allowed, [`style-src 'sha256-${hash}'`])
+    assert.match(policy, /default-src 'none'.*form-action 'none'.*base-uri 'none'.*frame-ancestors 'none'/)
+    assert.equal(answer.headers.get('x-frame-options'), 'DENY')
+    assert.equal(answer.headers.get('cross-origin-resource-policy'), 'same-origin')
     assert.equal(answer.headers.get('x-content-type-options'), 'nosniff')
     assert.equal(answer.headers.get('cache-control'), 'no-store')
     const tags = text.replace(sheet, '').match(/<[^>]*>/g) ?? []
     const names = tags.map((tag) => tag.replace(/="[^"]*"/g, '='))
-    const loading = names.filter((tag) => /^<(script|img|iframe|object)|\s(on\w+|style|src)\b/i.test(tag))
+    const loading = names.filter((tag) =>
+      /^<(script|img|iframe|object|form)|\s(on\w+|style|src)\b/i.test(tag),
+    )
     const links = tags.flatMap((tag) => /(?:href|action)="([^"]*)"/.exec(tag)?.[1] ?? [])
     assert.deepEqual(
       links.filter((target) => !/^\/ops([?#/]|$)/.test(target)),
@@ -137,17 +124,55 @@ test('a window that is over, but that no tick has closed, is not said to end now
   assert.doesNotMatch(over, /\(in 0 s\)/)
 })
 
-test('a plan waits for a price, or for an instant while no price has come in its slot', async (t) => {
+test('a row names the command that shows more of it, and leads nowhere', async (t) => {
   const service = await withBusiness(t)
-  const waitsFor = async (): Promise<string | undefined> => {
-    const text = await (await fetch(`${service.opsUrl}/ops?partner=globex&env=live&plan=p1`)).text()
-    return /<dt>Waits for<\/dt><dd>(.*?)<\/dd>/.exec(text)?.[1]
+  const { machine } = machineAt(service.now())
+  const text = await (await fetch(`${service.opsUrl}/ops`)).text()
+  const commands = [...text.matchAll(/<td><code>tranche ([^<]*)<\/code><\/td>/g)].map(
+    ([, words = '']) => words,
+  )
+  assert.ok(commands.includes('partner show globex'))
+  assert.ok(commands.includes('plan show p1 --partner globex --env live'))
+  const plain = commands.filter((words) => !words.includes('&lt;'))
+  assert.equal(plain.filter((words) => words.startsWith('execution show exec_')).length, 2)
+  for (const words of plain) {
+    const { code, err } = await runHere(['--db', service.file, ...words.split(' ')], { machine })
+    assert.equal(code, 0, err)
   }
-  assert.match((await waitsFor()) ?? '', /^\d{5}\.\d+ USD$/)
-  // The next slot begins without a live price.
-  service.advance(8 * HOUR_MS)
-  await service.tick()
-  assert.match((await waitsFor()) ?? '', /^2026-01-0\d \d\d:\d\d/)
+  assert.doesNotMatch(text, /href="\/ops\?(?!month=)/)
+})
+
+test('a month is what billing show says, to the last place, with its row of totals', async (t) => {
+  const service = await withBusiness(t)
+  service.advance(HOUR_MS)
+  await service.tick('50000')
+  const { body: due } = await service.call('GET', '/partner/v1/executions/due', undefined, {
+    key: service.live,
+  })
+  const part = { ...fill('o3', '4.99001234'), usd_amount: '4.99001234' }
+  const confirm = `/partner/v1/executions/${due[0].execution_id}/confirm`
+  assert.equal((await service.call('POST', confirm, part, { key: service.live })).status, 200)
+  const monthOf = async () => (await fetch(`${service.opsUrl}/ops?month=2026-01`)).text()
+  const { machine } = machineAt(service.now())
+  const argv = ['--db', service.file, 'billing', 'show', '--month', '2026-01']
+  const shown = async () => (await runHere(argv, { machine })).out
+  const cellsOf = (text: string) =>
+    [...text.matchAll(/<tr>(.*?)<\/tr>/g)].map(([, row = '']) =>
+      row
+        .split(/<\/t[hd]>/)
+        .slice(0, 8)
+        .map((cell) => cell.replaceAll(/<[^>]*>/g, '')),
+    )
+  const rows = cellsOf(await monthOf())
+  const total = rows.at(-1) ?? []
+  assert.equal(total[0], 'TOTAL')
+  const [volume, fee] = [total[3] ?? '', total[7] ?? '']
+  assert.match(volume, /^\d+\.\d\d001234$/)
+  assert.match(await shown(), new RegExp(`^TOTAL .* ${volume} .* ${fee}$`, 'm'))
+  for (const row of rows.slice(1, -1)) {
+    const words = row.map((cell) => cell.replace(/([().])/g, '\\$1'))
+    assert.match(await shown(), new RegExp(`^${words[0]} live .*${words[3]} .*${words[7]}$`, 'm'))
+  }
 })
 
 test('a sandbox that lives in the days to come hides no purchase of today', async (t) => {
@@ -176,23 +201,21 @@ test('an empty service has a page too, and what is not there is not found', asyn
   const { opsUrl } = await startMonitored(t)
   const text = await (await fetch(`${opsUrl}/ops`)).text()
   assert.match(text, /Nothing to look after[\s\S]*There are no prices[\s\S]*Nothing has fired yet/)
-  for (const query of [
-    'partner=none',
-    'partner=acme&plan=none',
-    'month=2026-13',
-    'page=-1',
-    'partner=acme&after=x',
-  ])
-    assert.equal((await fetch(`${opsUrl}/ops?${query}`)).status, 404, query)
+  for (const path of ['/ops?month=2026-13', '/ops?month=', '/ops/invoice?month=2026-01&partner=acme'])
+    assert.equal((await fetch(opsUrl + path)).status, 404, path)
   for (const query of [
     '',
     'month=2026-01',
     'month=x&report=users',
     'month=2026-01&report=x',
+    'month=2026-01&report=invoices',
     'month=2026-01&report=users&partner=none',
   ])
     assert.equal((await fetch(`${opsUrl}/ops/export?${query}`)).status, 404, query)
-  assert.equal((await fetch(`${opsUrl}/ops`, { method: 'DELETE' })).status, 405)
+  for (const method of ['DELETE', 'POST', 'HEAD']) {
+    const { status, headers } = await fetch(`${opsUrl}/ops`, { method })
+    assert.deepEqual([status, headers.get('allow')], [405, 'GET'], method)
+  }
 })
 
 test('a month as CSV is what billing export writes, byte for byte', async (t) => {
@@ -209,126 +232,25 @@ test('a month as CSV is what billing export writes, byte for byte', async (t) =>
   }
 })
 
-test('an invoice is the one that billing invoice makes, under a policy that lets its own sheet in', async (t) => {
-  const service = await withBusiness(t)
-  const answer = await fetch(`${service.opsUrl}/ops/invoice?month=2026-01&partner=globex`)
-  const text = await answer.text()
-  const { machine } = machineAt(service.now())
-  const argv = ['--db', service.file, 'billing', 'invoice', '--month', '2026-01', '--partner', 'globex']
-  const { out } = await runHere([...argv, '--format', 'html'], { machine })
-  assert.equal(text, out)
-  const sheet = /<style>([\s\S]*?)<\/style>/.exec(text)?.[1] ?? ''
-  const hash = createHash('sha256').update(sheet).digest('base64')
-  assert.ok(answer.headers.get('content-security-policy')?.includes(`style-src 'sha256-${hash}';`))
-  for (const query of ['month=2026-01', 'month=2026-01&partner=none', 'partner=globex'])
-    assert.equal((await fetch(`${service.opsUrl}/ops/invoice?${query}`)).status, 404, query)
-})
-
-test('without a token there is no page at the API’s listener; with one, a form', async (t) => {
-  const bare = await startMonitored(t)
-  assert.equal((await fetch(`${bare.url}/ops`)).status, 401)
-  assert.equal((await signIn(bare.url, TOKEN)).status, 401)
-  assert.equal(
-    (await fetch(`${bare.url}/ops`, { headers: { authorization: `Bearer ${bare.key}` } })).status,
-    404,
-  )
-  const { url, opsUrl } = await startMonitored(t, { token: TOKEN })
-  for (const one of [url, opsUrl]) {
-    const asked = await fetch(`${one}/ops`)
-    const text = await asked.text()
-    assert.equal(asked.status, 401)
-    assert.match(text, /type="password"/)
-    assert.doesNotMatch(text, /Findings|acme|Sign out/)
-    assert.equal((await fetch(`${one}/ops/export?month=2026-01&report=trades`)).status, 401)
-    const bearer = { authorization: `Bearer ${TOKEN}` }
-    assert.equal((await fetch(`${one}/ops`, { headers: bearer })).status, 200)
-  }
-})
-
-test('signing in sets a strict cookie that is not the token, lasts half a day, and opens the page alone', async (t) => {
-  const service = await startMonitored(t, { token: TOKEN })
-  const { url } = service
-  const wrong = await signIn(url, 'wrong')
-  assert.deepEqual([wrong.status, wrong.headers.get('set-cookie')], [401, null])
-  const right = await signIn(url, TOKEN)
-  assert.deepEqual([right.status, right.headers.get('location')], [303, '/ops'])
-  const set = right.headers.get('set-cookie') ?? ''
-  assert.match(set, /^tranche_ops=\d+\.[\w-]{43}; Path=\/ops; Max-Age=43200; HttpOnly; SameSite=Strict$/)
-  assert.ok(!set.includes(TOKEN))
-  const overTls = await signIn(url, TOKEN, { origin: 'https://api.example', host: 'api.example' })
-  if (overTls.status === 303) assert.match(overTls.headers.get('set-cookie') ?? '', /; Secure$/)
-  const cookie = cookieOf(right)
-  assert.equal(await statusWith(`${url}/ops`, `a=b; ${cookie}; c=d`), 200)
-  assert.equal(await statusWith(`${url}/ops/export?month=2026-01&report=users`, cookie), 200)
-  // A browser sends it with whatever it is told to ask; only the page takes it.
-  assert.equal(await statusWith(`${url}/metrics`, cookie), 401)
-  const [, expires = '', seal = ''] = /=(\d+)\.(.*)$/.exec(cookie) ?? []
-  for (const forged of [
-    `${Number(expires) + 1}.${seal}`,
-    `${expires}.${seal.slice(0, -1)}`,
-    `${expires}.`,
-    seal,
-    TOKEN,
-  ])
-    assert.equal(await statusWith(`${url}/ops`, `${COOKIE}=${forged}`), 401, forged)
-  const other = await startMonitored(t, { token: `${TOKEN}-2` })
-  assert.equal(await statusWith(`${other.url}/ops`, cookie), 401)
-  service.advance(12 * HOUR_MS)
-  assert.equal(await statusWith(`${url}/ops`, cookie), 401)
-})
-
-test('the form takes nothing from another site, nothing huge, and after many guesses only the token', async (t) => {
-  const { url, opsUrl } = await startMonitored(t, { token: TOKEN })
-  for (const headers of [
-    { 'sec-fetch-site': 'cross-site' },
-    { 'sec-fetch-site': 'same-site' },
-    { origin: 'https://evil.example' },
-    { origin: 'null' },
-  ])
-    assert.equal((await signIn(url, TOKEN, headers)).status, 403, JSON.stringify(headers))
-  assert.equal((await signIn(url, TOKEN, { origin: url })).status, 303)
-  assert.equal((await signIn(url, 'x'.repeat(70_000))).status, 413)
-  const signOut = await fetch(`${url}/ops`, {
-    method: 'POST',
-    redirect: 'manual',
-    body: new URLSearchParams({ 'sign-out': 'yes' }),
-  })
-  assert.match(signOut.headers.get('set-cookie') ?? '', /^tranche_ops=; .*Max-Age=0/)
-  for (let i = 0; i < WRONG_TOKENS_MAX; i++) assert.equal((await signIn(url, `guess-${i}`)).status, 401)
-  const refused = await signIn(url, 'guess')
-  const { headers } = refused
-  assert.deepEqual([refused.status, headers.get('set-cookie'), headers.get('retry-after')], [429, null, '60'])
-  assert.match(await refused.text(), /Wait a minute before you try another/)
-  assert.equal((await signIn(opsUrl, 'guess')).status, 401, 'the other listener has a count of its own')
-  for (const at of [url, opsUrl]) assert.equal((await signIn(at, TOKEN)).status, 303)
-})
-
 test('every refusal of the page has its code', async (t) => {
-  const { url, opsUrl } = await startMonitored(t, { token: TOKEN })
-  const bearer = { authorization: `Bearer ${TOKEN}` }
-  const asked = async (answer: Response | Promise<Response>) => {
-    const { status, headers } = await answer
-    return [status, headers.get('x-error-code')]
-  }
+  const { opsUrl } = await startMonitored(t, { token: TOKEN })
+  const headers = { authorization: `Bearer ${TOKEN}` }
   const starting = await startMonitored(t, { token: TOKEN, isOpen: false })
   for (const [answer, expected] of [
     [fetch(`${opsUrl}/ops`), [401, 'key_malformed']],
     [fetch(`${opsUrl}/ops`, { headers: { authorization: 'Bearer x' } }), [401, 'key_invalid']],
-    [signIn(url, 'wrong'), [401, 'key_invalid']],
-    [signIn(url, TOKEN, { 'sec-fetch-site': 'cross-site' }), [403, 'cross_site']],
-    [signIn(url, 'x'.repeat(70_000)), [413, 'body_too_large']],
-    [fetch(`${opsUrl}/ops?partner=none`, { headers: bearer }), [404, 'route_not_found']],
-    [fetch(`${opsUrl}/ops/export?month=x`, { headers: bearer }), [404, 'route_not_found']],
-    [fetch(`${opsUrl}/ops`, { method: 'DELETE', headers: bearer }), [405, 'method_not_allowed']],
-    [fetch(`${starting.opsUrl}/ops`, { headers: bearer }), [503, 'starting']],
-    [fetch(`${opsUrl}/ops`, { headers: bearer }), [200, null]],
-    [signIn(url, TOKEN), [303, null]],
-  ] as const)
-    assert.deepEqual(await asked(answer), expected)
-  const opening = await (await fetch(`${starting.opsUrl}/ops`, { headers: bearer })).text()
+    [fetch(`${opsUrl}/ops?month=x`, { headers }), [404, 'route_not_found']],
+    [fetch(`${opsUrl}/ops/export?month=x`, { headers }), [404, 'route_not_found']],
+    [fetch(`${opsUrl}/ops`, { method: 'DELETE', headers }), [405, 'method_not_allowed']],
+    [fetch(`${starting.opsUrl}/ops`), [401, 'key_malformed']],
+    [fetch(`${starting.opsUrl}/ops`, { headers }), [503, 'starting']],
+    [fetch(`${opsUrl}/ops`, { headers }), [200, null]],
+  ] as const) {
+    const seen = await answer
+    assert.deepEqual([seen.status, seen.headers.get('x-error-code')], expected)
+  }
+  const opening = await (await fetch(`${starting.opsUrl}/ops`, { headers })).text()
   assert.match(opening, /<meta http-equiv="refresh"/, 'it asks again by itself')
-  for (let i = 0; i < WRONG_TOKENS_MAX; i++) await signIn(url, `guess-${i}`)
-  assert.deepEqual(await asked(signIn(url, 'guess')), [429, 'rate_limited'])
 })
 
 test('while the database is away the page says so, and asks again by itself', async (t) => {
@@ -337,12 +259,12 @@ test('while the database is away the page says so, and asks again by itself', as
   else renameSync(file, `${file}.moved`)
   // It is noticed within a tenth of a second.
   const end = performance.now() + 30_000
-  while ((await fetch(`${opsUrl}/ops?q=`)).status === 200) {
+  while ((await fetch(`${opsUrl}/ops`)).status === 200) {
     assert.ok(performance.now() < end, 'it goes on')
     // What was read is shown again for a moment.
     advance(3_000)
   }
-  for (const place of ['/ops', '/ops?partner=globex', '/ops?month=2026-01']) {
+  for (const place of PLACES) {
     const away = await fetch(opsUrl + place)
     assert.equal(away.status, 503, place)
     assert.match(away.headers.get('content-type') ?? '', /^text\/html/)

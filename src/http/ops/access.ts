@@ -1,25 +1,19 @@
 // Who may see the paths of operations. No address is trusted, and no header except the token, because behind a proxy on
 // the same machine every caller looks local. A listener that only this machine can reach is trusted.
 
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { createHash, timingSafeEqual } from 'node:crypto'
 import type { H3Event } from 'h3'
 import ipaddr from 'ipaddr.js'
-import { HOUR_MS, type Instant, MINUTE_MS, SECOND_MS } from '../../core/time.ts'
+import { type Instant, MINUTE_MS } from '../../core/time.ts'
 import { networkOf } from '../request.ts'
 
 /** The listener that a call came through: that of the partner API, or the one of operations. */
 export type Door = 'api' | 'ops'
-/** `too many`: the token is wrong, and so were too many others from the same network in the same minute. */
-type SignIn = { outcome: 'wrong' | 'too many' } | { outcome: 'signed in'; cookie: string }
 
 export type Access = {
   /** Whether the caller may see everything. */
   admits: (event: H3Event, door: Door) => boolean
-  /** Like `admits`, but also by the cookie: only for the page, because a browser sends its cookies with every call. */
-  admitsBrowser: (event: H3Event, door: Door) => boolean
-  /** Whether there is a token to sign in with. */
   hasToken: boolean
-  signIn: (event: H3Event, door: Door, given: string) => SignIn
 }
 type AccessOptions = {
   clock: () => Instant
@@ -31,76 +25,35 @@ type AccessOptions = {
 
 /** How the API's own keys begin. No ops token may begin like that. */
 export const KEY_START = 'sse_'
-export const COOKIE = 'tranche_ops'
-const SIGNED_IN_MS = 12 * HOUR_MS
 
+/** A program sends the token as Bearer, a browser as the password of HTTP Basic. */
 export function createAccess({ clock, token, onManyWrong }: AccessOptions): Access {
   const digest = token === null ? null : sha256(token)
-  const wrongTokens = createWrongTokens(clock, onManyWrong)
-  const seal = (expires: string): string =>
-    createHmac('sha256', token ?? '')
-      .update(`${COOKIE} ${expires}`)
-      .digest('base64url')
+  const noteWrong = createWrongTokens(clock, onManyWrong)
 
   /**
    * The token is compared before anything is counted. Otherwise strangers could lock out the right token: behind a
    * proxy on this machine they share a count with the monitoring.
    */
-  function judge(event: H3Event, door: Door, given: string): 'right' | 'wrong' | 'too many' {
-    // A partner's client that sends its key with every call is not guessing.
-    if (given.startsWith(KEY_START)) return 'wrong'
-    if (digest !== null && timingSafeEqual(sha256(given), digest)) return 'right'
-    const whose = `${door} ${networkOf(socketOf(event)?.remoteAddress) ?? 'here'}`
-    return wrongTokens.areTooMany(whose) ? 'too many' : 'wrong'
-  }
-
   function admits(event: H3Event, door: Door): boolean {
     if (digest === null) return door === 'ops'
-    const given = /^Bearer (\S+)$/.exec(event.req.headers.get('authorization') ?? '')?.[1]
-    return given !== undefined && judge(event, door, given) === 'right'
+    const sent = tokenIn(event.req.headers.get('authorization') ?? '')
+    // A partner's client that sends its key with every call is not guessing.
+    if (sent === null || sent.startsWith(KEY_START)) return false
+    if (timingSafeEqual(sha256(sent), digest)) return true
+    noteWrong(`${door} ${networkOf(socketOf(event)?.remoteAddress) ?? 'here'}`)
+    return false
   }
 
-  function hasCookie({ req }: H3Event): boolean {
-    const cookies = (req.headers.get('cookie') ?? '').split(/; */)
-    return cookies.some((cookie) => {
-      const [, expires = '', sealed = ''] = /^tranche_ops=(\d{1,15})\.([\w-]+)$/.exec(cookie) ?? []
-      return Number(expires) > clock() && timingSafeEqual(sha256(sealed), sha256(seal(expires)))
-    })
-  }
-
-  return {
-    hasToken: digest !== null,
-    admits,
-    admitsBrowser: (event, door) => (digest !== null && hasCookie(event)) || admits(event, door),
-    signIn(event, door, given) {
-      const judged = judge(event, door, given)
-      if (judged !== 'right') return { outcome: judged }
-      const expires = String(clock() + SIGNED_IN_MS)
-      return { outcome: 'signed in', cookie: cookieOf(event, `${expires}.${seal(expires)}`, SIGNED_IN_MS) }
-    },
-  }
+  return { hasToken: digest !== null, admits }
 }
 
-/** A cookie that the browser sends only for the page, and never with a request that another site starts. */
-export function cookieOf(event: H3Event, value: string, lastsMs: number): string {
-  const parts = [
-    `${COOKIE}=${value}`,
-    'Path=/ops',
-    `Max-Age=${lastsMs / SECOND_MS}`,
-    'HttpOnly',
-    'SameSite=Strict',
-  ]
-  // TLS may end at a proxy, so this goes by the scheme that the browser itself names.
-  const isTls = event.url.protocol === 'https:' || event.req.headers.get('origin')?.startsWith('https://')
-  return [...parts, ...(isTls ? ['Secure'] : [])].join('; ')
-}
-
-/** Whether a form was sent by our own page, or by something that is not a browser. */
-export function isFromOwnPage({ req }: H3Event): boolean {
-  const site = req.headers.get('sec-fetch-site')
-  if (site !== null) return site === 'same-origin'
-  const origin = req.headers.get('origin')
-  return origin === null || URL.parse(origin)?.host === req.headers.get('host')
+function tokenIn(authorization: string): string | null {
+  const [, scheme, sent = ''] = /^(Bearer|Basic) (\S+)$/.exec(authorization) ?? []
+  if (scheme === 'Bearer') return sent
+  if (scheme === undefined) return null
+  // Any user name will do. It has no colon, and a token may have some.
+  return /^[^:]*:(.+)$/.exec(Buffer.from(sent, 'base64').toString())?.[1] ?? null
 }
 
 /**
@@ -130,7 +83,7 @@ const NETWORKS_MAX = 10_000
  * Counts wrong tokens by their origin, minute by minute. `onMany` is called at most once a minute, however many
  * networks guess: its line must not fill a disk.
  */
-function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefined) {
+function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefined): (whose: string) => void {
   const wrong = new Map<string, number>()
   let begunAt = clock()
   let isTold = false
@@ -140,27 +93,22 @@ function createWrongTokens(clock: () => Instant, onMany: (() => void) | undefine
     isTold = false
     begunAt = clock()
   }
-  // Beyond a number of networks, all others share one count.
-  const known = (whose: string): string => (wrong.has(whose) || wrong.size < NETWORKS_MAX ? whose : 'others')
-  return {
-    /** Counts one more, and says whether there have been too many. */
-    areTooMany(whose: string): boolean {
-      renew()
-      const name = known(whose)
-      const count = (wrong.get(name) ?? 0) + 1
-      wrong.set(name, count)
-      if (count <= WRONG_TOKENS_MAX) return false
-      if (!isTold) onMany?.()
-      isTold = true
-      return true
-    },
+  return (whose) => {
+    renew()
+    // Beyond a number of networks, all others share one count.
+    const name = wrong.has(whose) || wrong.size < NETWORKS_MAX ? whose : 'others'
+    const count = (wrong.get(name) ?? 0) + 1
+    wrong.set(name, count)
+    if (count <= WRONG_TOKENS_MAX || isTold) return
+    isTold = true
+    onMany?.()
   }
 }
 
 // The paths of operations, and how a call to one is answered.
 
 /** The page and the downloads beside it. */
-export const PAGE_PATHS = ['/ops', '/ops/export', '/ops/invoice'] as const
+export const PAGE_PATHS = ['/ops', '/ops/export'] as const
 export type PagePath = (typeof PAGE_PATHS)[number]
 
 export const OPS_PATHS = ['/healthz', '/readyz', '/metrics', ...PAGE_PATHS] as const

@@ -15,7 +15,6 @@ import {
   OPS_PATHS,
   type OpsAnswer,
   type OpsPath,
-  type PagePath,
 } from './access.ts'
 import type { Metrics } from './metrics.ts'
 import type { Pasted } from './page.ts'
@@ -54,9 +53,9 @@ export function createOps(options: OpsOptions): Ops {
   const scrape = shared(async () => metrics.read(store))
   const readiness = () => keptFor(TERSE_MS, clock, async () => (await reasonsAgainst(store)).length === 0)
   let isReady = readiness()
-  const pages = createPages(access, clock, options.pasted)
+  const pages = createPages(clock, options.pasted)
 
-  async function answerAdmitted(path: Exclude<OpsPath, PagePath>): Promise<OpsAnswer> {
+  async function answerAdmitted(path: OpsPath, query: URLSearchParams): Promise<OpsAnswer> {
     switch (path) {
       case '/healthz':
         return json(200, { status: 'up' })
@@ -66,13 +65,17 @@ export function createOps(options: OpsOptions): Ops {
       }
       case '/metrics':
         return { status: 200, headers: { 'content-type': exposition }, body: await scrape() }
+      case '/ops':
+      case '/ops/export':
+        return pages(path, query, store)
       default:
         return path satisfies never
     }
   }
 
-  async function answerStranger(path: Exclude<OpsPath, PagePath>): Promise<OpsAnswer> {
+  async function answerStranger(path: OpsPath, { headers }: H3Event['req']): Promise<OpsAnswer> {
     if (path === '/healthz') return json(200, { status: 'up' })
+    if (isPage(path)) return headers.has('authorization') ? WRONG_IN_BROWSER : NONE_IN_BROWSER
     if (path !== '/readyz') return UNAUTHORIZED
     const ready = await isReady()
     return json(ready ? 200 : 503, { ready })
@@ -90,16 +93,17 @@ export function createOps(options: OpsOptions): Ops {
       const isPublic = path === '/healthz' || path === '/readyz'
       if (door === 'ops' && !access.hasToken && !isPublic && !namesThisMachine(event))
         return Promise.resolve(MISDIRECTED)
-      if (isPage(path)) return pages({ event, door, path }, store)
       const isAdmitted = access.admits(event, door)
-      if (door === 'api' && !isAdmitted && !isPublic) return null
+      // A browser must be asked for the token, so where there is one, strangers learn of the page.
+      const isAsked = isPublic || (isPage(path) && access.hasToken)
+      if (door === 'api' && !isAdmitted && !isAsked) return null
       if (event.req.method !== 'GET') return Promise.resolve(NOT_ALLOWED)
-      return isAdmitted ? answerAdmitted(path) : answerStranger(path)
+      return isAdmitted ? answerAdmitted(path, event.url.searchParams) : answerStranger(path, event.req)
     },
   }
 }
 
-const isPage = (path: OpsPath): path is PagePath => path.startsWith('/ops')
+const isPage = (path: OpsPath): boolean => path.startsWith('/ops')
 
 const json = (status: number, body: unknown): OpsAnswer => inJson(status, JSON.stringify(body))
 
@@ -118,6 +122,12 @@ const asAnswer = ({ status, detail, headers }: Refusal): OpsAnswer =>
 const NOT_FOUND = refusal('route_not_found', 'Not Found')
 const NOT_ALLOWED = refusal('method_not_allowed', 'Method Not Allowed', { allow: 'GET' })
 const UNAUTHORIZED = refusal('key_malformed', 'Send the ops token: Authorization: Bearer TOKEN.')
+/** A browser asks its user for a password when it gets this. */
+const BASIC = { 'www-authenticate': 'Basic realm="tranche", charset="UTF-8"' }
+const IN_BROWSER =
+  'Send the ops token as the password, with any user name, or as Authorization: Bearer TOKEN.'
+const NONE_IN_BROWSER = refusal('key_malformed', IN_BROWSER, BASIC)
+const WRONG_IN_BROWSER = refusal('key_invalid', IN_BROWSER, BASIC)
 const MISDIRECTED = refusal(
   'misdirected',
   'Without an ops token this listener answers only to localhost or a loopback address.',

@@ -1,7 +1,8 @@
-// The views of the operator's page and their data: the overview, a partner, a plan, a month, and the sign-in form.
+// The two views of the operator's page and their data: the front page, and a month.
 
-import { type Billed, bill } from '../../billing/statement.ts'
-import type { Statement } from '../../core/fees.ts'
+import { SUMMARY_COLUMNS, type SummaryColumn, withTotal } from '../../billing/columns.ts'
+import type { Row } from '../../billing/csv.ts'
+import { bill, statementJson } from '../../billing/statement.ts'
 import { type Finding, findingsOf, type PartnerVitals, type Vitals } from '../../core/findings.ts'
 import {
   averagePrice,
@@ -16,7 +17,7 @@ import {
   ZERO_USD,
 } from '../../core/money.ts'
 import { type FixedPeriod, periodOf } from '../../core/month.ts'
-import type { Partner, Tenant } from '../../core/partner.ts'
+import { type Partner, showPlan } from '../../core/partner.ts'
 import { quoted } from '../../core/text.ts'
 import {
   DAY_MS,
@@ -27,33 +28,24 @@ import {
   spellInstant,
   spellSpan,
 } from '../../core/time.ts'
-import { awaitedPrice, type Schedule } from '../../core/window.ts'
 import type { FiredTranche, OpenWindow, OpsPageStore, TradePlace, TradeSum } from '../../store/monitoring.ts'
-import type { ListedPlan, Store } from '../../store/store.ts'
-import { ago, type Html, html, link, type Part, tableOf } from './html.ts'
+import type { Store } from '../../store/store.ts'
+import { ago, type Html, html, type Part, tableOf } from './html.ts'
 import { createStockTaker, keptFor, shared } from './readiness.ts'
 
 /** How many findings are shown at once; the others can be unfolded. */
 const FINDINGS_SHOWN = 8
 const FINDINGS_MAX = 200
-const TRANCHES_LISTED = 12
-
-export const signInForm = (complaint: string | null): Html => html`<section>
-<h2>Sign in</h2>
-${complaint !== null && html`<p class="bad" role="alert">${complaint}</p>`}
-<form class="signin" method="post"><label for="token">Ops token, as in the file of --ops-token-file</label>
-<input id="token" name="token" type="password" required autocomplete="current-password" autofocus>
-<button>Sign in</button></form>
-</section>`
-
-type Shown = { partners: Partner[]; found: number; page: number; search: string }
+const TRANCHES_LISTED = 10
+/** The reports of a month that the page offers as CSV. */
+export const PAGE_REPORTS = ['summary', 'users', 'trades'] as const
 
 /** How a command is written on the page, to be pasted into a shell: it names the database of this service. */
 export type Pasted = { line: (words: readonly string[]) => string; text: (message: string) => string }
 
 export const AS_IT_IS: Pasted = { line: (words) => words.map(quoted).join(' '), text: (message) => message }
 
-export function overviewParts(overview: Overview, partners: Shown, pasted: Pasted): Part[] {
+export function overviewParts(overview: Overview, pasted: Pasted): Part[] {
   return [
     html`<section><h2>Findings</h2>
 ${overview.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` : findingList(overview.findings, pasted)}
@@ -62,21 +54,26 @@ the whole file and recomputes the ledger, which no page does.</p></section>`,
     today(overview),
     html`<section><h2>Prices of the last ${PRICES_SHOWN_MS / DAY_MS} days, and the latest tranches</h2>
 ${drawPrices({ ...overview, to: overview.now })}
-${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], overview.tranches.slice(0, TRANCHES_LISTED).map(trancheRow), 'Nothing has fired yet.')}</section>`,
+${tableOf(
+  ['Fired', 'Status', '>USD', 'Partner', 'Plan', 'Command'],
+  overview.tranches.slice(0, TRANCHES_LISTED).map(trancheRow(pasted)),
+  'Nothing has fired yet.',
+)}</section>`,
     html`<section><h2>Windows that end next with money left</h2>
 ${tableOf(
-  ['Ends', 'Partner', 'Plan', '>Left USD', '>Budget USD'],
+  ['Ends', '>Left USD', '>Budget USD', 'Partner', 'Plan', 'Command'],
   overview.windows.map(({ end, tenant, partnerPlanId, left, budget }) => [
-    html`${spellInstant(end)} <span class="aside">(${untilOrAgo(end, overview.now)})</span>`,
-    partnerLink(tenant.partnerSlug),
-    planLink(tenant, partnerPlanId),
+    html`${spellInstant(end)} (${untilOrAgo(end, overview.now)})`,
     shownUsd(left),
     shownUsd(budget),
+    tenant.partnerSlug,
+    named(partnerPlanId),
+    command(pasted, showPlan(partnerPlanId, tenant)),
   ]),
   'No window has money left to fire.',
 )}</section>`,
-    partnerSection(overview, partners),
-    monthSection(overview, null),
+    partnerSection(overview, pasted),
+    monthSection(overview),
   ]
 }
 
@@ -107,30 +104,36 @@ function today({ day: { total, since } }: Overview): Html {
 </dl></section>`
 }
 
-function partnerSection(
-  { partners, vitalsOf, day: { partners: bought }, now }: Overview,
-  shown: Shown,
-): Html {
-  const pages = Math.max(1, Math.ceil(shown.found / ROWS_SHOWN))
+function partnerSection({ partners, vitalsOf, day, now }: Overview, pasted: Pasted): Html {
   return html`<section id="partners"><h2>Partners</h2>
-<form method="get" action="/ops#partners"><input name="q" value="${shown.search}" placeholder="Part of a name" aria-label="Part of a partner's name"> <button>Search</button></form>
 ${tableOf(
-  ['Partner', 'Name', 'Status', 'Last poll', '>Due', '>Filled today', '>USD today', 'Failed in 24 h'],
-  shown.partners.map(({ partnerSlug: slug, name, held, status }) => [
-    partnerLink(slug),
-    html`<span class="name">${name}</span>`,
-    held ? html`<span class="wait">held</span>` : status,
-    ago(vitalsOf.get(slug)?.polledAt ?? null, now),
-    vitalsOf.get(slug)?.due ?? 0,
-    bought.get(slug)?.filled ?? 0,
-    shownUsd(bought.get(slug)?.usd ?? ZERO_USD),
-    failures(vitalsOf.get(slug)),
-  ]),
-  partners.length === 0
-    ? 'There is no partner yet: tranche partner create SLUG --name TEXT'
-    : 'No partner has this name.',
+  [
+    'Partner',
+    'Status',
+    'Last poll',
+    '>Due',
+    '>Filled today',
+    '>USD today',
+    'Failed in 24 h',
+    'Name',
+    'Command',
+  ],
+  partners
+    .slice(0, PARTNERS_SHOWN)
+    .map(({ partnerSlug: slug, name, held, status }) => [
+      slug,
+      held ? html`<span class="wait">held</span>` : status,
+      ago(vitalsOf.get(slug)?.polledAt ?? null, now),
+      vitalsOf.get(slug)?.due ?? 0,
+      day.partners.get(slug)?.filled ?? 0,
+      shownUsd(day.partners.get(slug)?.usd ?? ZERO_USD),
+      failures(vitalsOf.get(slug)),
+      named(name),
+      command(pasted, ['partner', 'show', slug]),
+    ]),
+  'There is no partner yet: tranche partner create SLUG --name TEXT',
 )}
-${pageLinks({ page: shown.page, pages, of: (page) => `${link('/ops', { q: shown.search || null, page })}#partners` })}</section>`
+${others(partners.length - PARTNERS_SHOWN, pasted, ['partner', 'list'])}</section>`
 }
 
 const failures = (vitals: PartnerVitals | undefined): Part =>
@@ -138,139 +141,94 @@ const failures = (vitals: PartnerVitals | undefined): Part =>
   vitals.orders.failed > 0 &&
   html`<span class="name bad">${vitals.orders.failed}${vitals.orders.commonestReason !== null && `: ${vitals.orders.commonestReason}`}</span>`
 
-/** The months with something to download; for a single partner, with its invoices. */
-function monthSection({ partners, now }: Pick<Overview, 'partners' | 'now'>, partner: Partner | null): Html {
-  const created = (partner === null ? partners : [partner]).map(({ createdAt }) => createdAt)
-  const first = created.length === 0 ? null : created.reduce((a, b) => (b < a ? b : a))
-  const slug = partner?.partnerSlug ?? null
-  const csv = (month: string, report: string): Html =>
-    html`<a href="${link('/ops/export', { month, report, partner: slug })}">${report}.csv</a>`
+/** The months with something to download. */
+function monthSection({ partners, now }: Overview): Html {
+  const created = partners.map(({ createdAt }) => createdAt)
+  const first = created.length === 0 ? now : created.reduce((a, b) => (b < a ? b : a))
   return html`<section><h2>Months</h2>
 ${tableOf(
-  ['Month', 'Fees', 'CSV', ''],
-  monthsSince(first, now).map((month) => [
-    month,
-    html`<a href="${link('/ops', { month })}">as billed</a>`,
-    html`${csv(month, 'summary')} ${csv(month, 'users')} ${csv(month, 'trades')}`,
-    slug !== null && html`<a href="${link('/ops/invoice', { month, partner: slug })}">invoice</a>`,
-  ]),
+  ['As billed', 'CSV of all partners'],
+  monthsSince(first, now).map((month) => [html`<a href="/ops?month=${month}">${month}</a>`, csvLinks(month)]),
   '',
 )}</section>`
 }
 
-type PartnerView = { partner: Partner; environment: string; plans: ListedPlan[] }
-
-export function partnerParts({ partner, environment, plans }: PartnerView, overview: Overview): Part[] {
-  const { partnerSlug: slug } = partner
-  const last = plans.length < ROWS_SHOWN ? null : plans.at(-1)
-  const vitals = overview.vitalsOf.get(slug)
+/** The figures of `billing show`, to the last place, with its row of totals. */
+export function monthParts({ period: { month, final, end }, rows }: MonthView, pasted: Pasted): Part[] {
+  const state = final ? 'final' : `so far, until ${spellInstant(end)}`
+  const total = withTotal(SUMMARY_COLUMNS, rows).slice(rows.length)
   return [
-    html`<section><h2>${partner.name}</h2><dl>
-<div><dt>Partner</dt><dd>${slug}</dd></div>
-<div><dt>Status</dt><dd>${partner.held ? 'held' : partner.status}</dd></div>
-<div><dt>Last poll</dt><dd>${ago(vitals?.polledAt ?? null, overview.now)}</dd></div>
-<div><dt>Last confirmation</dt><dd>${ago(vitals?.confirmedAt ?? null, overview.now)}</dd></div>
-<div><dt>Filled in 24 h</dt><dd>${vitals?.orders.filled ?? 0}</dd></div>
-<div><dt>Failed in 24 h</dt><dd>${failures(vitals) || 0}</dd></div></dl></section>`,
-    html`<section><h2>Plans, ${environment}</h2>
+    html`<section><h2>${month}, ${state}</h2>
 ${tableOf(
-  ['Plan', 'User', 'Status', 'Every', '>USD', 'Window ends', '>Spent USD'],
-  plans.map((plan) => [
-    planLink(plan.tenant, plan.partnerPlanId),
-    html`<span class="name">${plan.partnerUserId}</span>`,
-    plan.status,
-    plan.frequency,
-    shownUsd(plan.amount),
-    plan.window === null ? '' : spellInstant(plan.window.end),
-    plan.window === null ? '' : shownUsd(plan.window.spent),
-  ]),
-  'No plans here.',
-)}
-<nav>${last && html`<a href="${link('/ops', { partner: slug, env: environment, after: String(last.planId) })}">More plans</a>`}
-<a href="${link('/ops', { partner: slug, env: environment === 'live' ? 'test' : 'live' })}">${environment === 'live' ? 'Test' : 'Live'} plans</a></nav></section>`,
-    monthSection(overview, partner),
-  ]
-}
-
-export function planParts({ plan, ...drawing }: PlanView): Part[] {
-  const { schedule, window } = plan
-  return [
-    html`<section><h2><span class="name">${plan.partnerPlanId}</span></h2><dl>
-<div><dt>Partner</dt><dd>${partnerLink(plan.tenant.partnerSlug)} ${plan.tenant.environment}</dd></div>
-<div><dt>User</dt><dd>${plan.partnerUserId}</dd></div>
-<div><dt>Status</dt><dd>${plan.status}</dd></div>
-<div><dt>Amount</dt><dd>${shownUsd(plan.amount)} USD ${plan.frequency}</dd></div>
-<div><dt>Waits for</dt><dd>${schedule === null ? 'nothing' : waitsFor(schedule)}</dd></div></dl></section>`,
-    html`<section><h2>${window === null ? 'No open window' : `The window until ${spellInstant(window.end)}`}</h2>
-${drawPrices(drawing)}
-${tableOf(['Fired', 'Partner', 'Plan', '>USD', 'Status'], drawing.tranches.slice(0, ROWS_SHOWN).map(trancheRow), 'Nothing has fired yet.')}</section>`,
-    html`<section><h2>Windows</h2>
-${tableOf(
-  ['From', 'To', '>Budget', '>Spent', '>Reserved', '>Released', 'Closed'],
-  plan.windows
-    .slice(-ROWS_SHOWN)
-    .map((one) => [
-      spellInstant(one.start),
-      spellInstant(one.end),
-      ...[one.budget, one.spent, one.reserved, one.released].map(shownUsd),
-      one.closed?.reason ?? 'open',
-    ]),
-  'None yet.',
-)}</section>`,
-  ]
-}
-
-export function monthParts({ period, billed, page, pages }: MonthView): Part[] {
-  const state = period.final ? 'final' : `so far, until ${spellInstant(period.end)}`
-  return [
-    html`<section><h2>${period.month}, ${state}</h2>
-${tableOf(
-  ['Partner', '>Trades', '>Users', '>Volume USD', '>Volume BTC', 'Tier', '>Bps', '>Fee USD', 'Downloads'],
-  billed.map(({ statement }) => billingRow(statement)),
+  [
+    'Partner',
+    '>Trades',
+    '>Users',
+    '>Volume USD',
+    '>Volume BTC',
+    'Tier',
+    '>Bps',
+    '>Fee USD',
+    'CSV',
+    'Command',
+  ],
+  [
+    ...rows.slice(0, MONTH_ROWS_SHOWN).map(monthRow(pasted)),
+    ...total.map((row) => [...monthCells(row), '', '']),
+  ],
   'There were no partners in that month.',
 )}
-${pageLinks({ page, pages, of: (at) => link('/ops', { month: period.month, page: at }) })}</section>`,
+${others(rows.length - MONTH_ROWS_SHOWN, pasted, ['billing', 'show', '--month', month])}
+<p class="quiet">CSV of all partners: ${csvLinks(month)}. For an invoice: ${command(pasted, ['billing', 'invoice', '--month', month, '--partner', 'SLUG'])}</p></section>`,
   ]
 }
 
-const billingRow = ({ tenant, period, activity, tier, tierSource, fees }: Statement): Part[] => [
-  partnerLink(tenant.partnerSlug),
-  activity.executionsFilled + activity.executionsPartial,
-  activity.activeUsers,
-  shownUsd(activity.volume),
-  formatBtc(activity.btc),
-  `${tier.name} (${tierSource})`,
-  tier.rateBps,
-  shownUsd(fees.total),
-  html`<a href="${link('/ops/export', { month: period.month, report: 'trades', partner: tenant.partnerSlug })}">trades.csv</a> <a href="${link('/ops/invoice', { month: period.month, partner: tenant.partnerSlug })}">invoice</a>`,
+const monthCells = (row: Row<SummaryColumn>): Part[] => [
+  row.environment === null ? html`<strong>${row.partner_slug}</strong>` : row.partner_slug,
+  row.trade_count,
+  row.active_users,
+  row.volume_usd,
+  row.volume_btc,
+  row.pricing_tier !== null && `${row.pricing_tier} (${row.pricing_tier_source})`,
+  row.rate_bps,
+  row.total_fee_usd,
 ]
 
-/** A price, or while there is none the instant at which it goes by the clock. */
-function waitsFor(schedule: Schedule): string {
-  const price = awaitedPrice(schedule)
-  return price === null ? spellInstant(schedule.clockAt ?? schedule.nextRunAt) : `${shownPrice(price)} USD`
-}
+const monthRow =
+  (pasted: Pasted) =>
+  (row: MonthRow): Part[] => [
+    ...monthCells(row),
+    csvLink({ month: row.month, report: 'trades', partner: row.partner_slug }),
+    command(pasted, ['billing', 'show', '--month', row.month, '--partner', row.partner_slug]),
+  ]
 
-type Pages = { page: number; pages: number; of: (page: string) => string }
+// What several tables show: names, commands, downloads, prices and dollars.
 
-const pageLinks = ({ page, pages, of }: Pages): Html | false =>
-  pages > 1 &&
-  html`<nav>${page > 1 && html`<a href="${of(String(page - 1))}">Before</a>`}<span>${page} of ${pages}</span>${page < pages && html`<a href="${of(String(page + 1))}">After</a>`}</nav>`
+const named = (text: string): Html => html`<span class="name">${text}</span>`
 
-// What several views show: a tranche, links to partners and plans, prices and dollars.
+const command = (pasted: Pasted, words: readonly string[]): Html =>
+  html`<code>${pasted.line(['tranche', ...words])}</code>`
 
-const partnerLink = (slug: string): Html => html`<a href="${link('/ops', { partner: slug })}">${slug}</a>`
+/** The rows that a long list leaves out, and the command that has them all. */
+const others = (count: number, pasted: Pasted, all: readonly string[]): Html | false =>
+  count > 0 && html`<p class="quiet">${count} more: ${command(pasted, all)}</p>`
 
-const planLink = ({ partnerSlug, environment }: Tenant, plan: string): Html =>
-  html`<a class="name" href="${link('/ops', { partner: partnerSlug, env: environment, plan })}">${plan}</a>`
+const csvLink = (of: { month: string; report: string; partner?: string }): Html =>
+  html`<a href="/ops/export?${new URLSearchParams(of).toString()}">${of.report}.csv</a>`
 
-const trancheRow = ({ createdAt, tenant, partnerPlanId, amount, status }: FiredTranche): Part[] => [
-  spellInstant(createdAt),
-  partnerLink(tenant.partnerSlug),
-  planLink(tenant, partnerPlanId),
-  shownUsd(amount),
-  html`<span class="${status}">${status}</span>`,
-]
+const csvLinks = (month: string): Part =>
+  PAGE_REPORTS.map((report, at) => [at > 0 && ' ', csvLink({ month, report })])
+
+const trancheRow =
+  (pasted: Pasted) =>
+  ({ executionId, createdAt, tenant, partnerPlanId, amount, status }: FiredTranche): Part[] => [
+    spellInstant(createdAt),
+    html`<span class="${status}">${status}</span>`,
+    shownUsd(amount),
+    tenant.partnerSlug,
+    named(partnerPlanId),
+    command(pasted, ['execution', 'show', executionId]),
+  ]
 
 /** A price to the cent, where a cent is little of it. */
 export const shownPrice = (price: Price): string =>
@@ -340,11 +298,12 @@ const least = (values: readonly bigint[]): bigint => values.reduce((a, b) => (b 
 
 const clock = (at: Instant): string => `${formatInstant(at).slice(0, 16).replace('T', ' ')} UTC`
 
-// Their data, read from the store, as `status`, `check`, `plan show` and `billing show` compute it.
+// Their data, read from the store, as `status`, `check` and `billing show` compute it.
 
-export const ROWS_SHOWN = 50
+const PARTNERS_SHOWN = 50
+const MONTH_ROWS_SHOWN = 200
 const MONTHS_SHOWN = 24
-const WINDOWS_SHOWN = 15
+const WINDOWS_SHOWN = 10
 const TRANCHES_DRAWN = 200
 const PRICES_SHOWN_MS = 2 * DAY_MS
 const PRICE_STEPS = 400
@@ -366,21 +325,14 @@ type Overview = {
   partners: Partner[]
   vitalsOf: ReadonlyMap<string, PartnerVitals>
 }
-type PlanView = {
-  now: Instant
-  plan: Awaited<ReturnType<Store['findPlans']>>[number]
-  from: Instant
-  to: Instant
-  points: Line
-  tranches: FiredTranche[]
-}
-type MonthView = { period: FixedPeriod; billed: Billed[]; page: number; pages: number }
+type MonthRow = ReturnType<typeof statementJson>
+type MonthView = { period: FixedPeriod; rows: MonthRow[] }
 
-export function createReader(clock: () => Instant) {
+/** Reads the front page, once for everybody who asks at about the same time. */
+export function createOverviewReader(clock: () => Instant): (store: Store) => Promise<Overview> {
   const addUpDay = createDayCounter()
   const takeStock = createStockTaker()
-  const oneAtATime = shared(readOverview)
-  const overview = keptFor(OVERVIEW_MS, clock, oneAtATime)
+  return keptFor(OVERVIEW_MS, clock, shared(readOverview))
 
   async function readOverview(store: Store): Promise<Overview> {
     const { now } = await store.readClock()
@@ -398,43 +350,32 @@ export function createReader(clock: () => Instant) {
       day: await addUpDay(store, now),
       from,
       points: await store.samplePrices(from, PRICES_SHOWN_MS / PRICE_STEPS),
-      tranches: await store.listTranches(null, TRANCHES_DRAWN),
+      tranches: await store.listTranches(TRANCHES_DRAWN),
       windows: await store.listOpenWindows(WINDOWS_SHOWN),
       partners: (await store.listPartners()).toSorted((a, b) => calm(a) - calm(b)),
     }
   }
-
-  return { overview, readPlan, readMonth }
-
-  /** Null for a plan that does not exist. */
-  async function readPlan(store: Store, name: string, tenant: Tenant): Promise<PlanView | null> {
-    const plan = (await store.findPlans(name)).find((one) => one.tenant.tenantId === tenant.tenantId)
-    if (!plan) return null
-    const { now } = await store.readClock()
-    const { start, end } = plan.window ?? { start: plus(now, -DAY_MS), end: now }
-    const to = Math.min(end, Math.max(now, start)) as Instant
-    const points = await store.samplePrices(start, Math.max(1, Math.ceil((to - start) / PRICE_STEPS)))
-    const tranches = await store.listTranches(plan.planId, TRANCHES_DRAWN)
-    return { now, plan, from: start, to, points: points.filter(({ at }) => at <= to), tranches }
-  }
-
-  /** A month as `billing show` has it, a page of partners at a time. */
-  async function readMonth(store: Store, month: string, page: number): Promise<MonthView> {
-    const own = periodOf(month)
-    const period = await store.fixPeriod(own)
-    const tenants = await store.listTenants({ slug: null, environment: 'live' }, own.end)
-    const pages = Math.max(1, Math.ceil(tenants.length / ROWS_SHOWN))
-    const shown = tenants.slice((page - 1) * ROWS_SHOWN, page * ROWS_SHOWN)
-    const billed: Billed[] = []
-    for (const tenant of shown) billed.push(await bill(store, tenant, period))
-    return { period, billed, page, pages }
-  }
 }
 
+/** A month as `billing show` has it. */
+export async function readMonth(store: Store, month: string): Promise<MonthView> {
+  const whole = periodOf(month)
+  const period = await store.fixPeriod(whole)
+  const rows: MonthRow[] = []
+  for (const tenant of await store.listTenants({ slug: null, environment: 'live' }, whole.end)) {
+    rows.push(statementJson((await bill(store, tenant, period)).statement))
+    await breathe()
+  }
+  return { period, rows }
+}
+
+/** A turn of the event loop, in which other calls are answered. */
+const breathe = () => new Promise((resolve) => setImmediate(resolve))
+
 /** The months since the first partner, the newest first. */
-function monthsSince(first: Instant | null, now: Instant): string[] {
+function monthsSince(first: Instant, now: Instant): string[] {
   const months: string[] = []
-  const earliest = monthOf(first ?? now)
+  const earliest = monthOf(first)
   for (let month = monthOf(now); month >= earliest && months.length < MONTHS_SHOWN; ) {
     months.push(month)
     month = monthOf(plus(periodOf(month).start, -1))
@@ -480,7 +421,7 @@ function createDayCounter(): (store: OpsPageStore, now: Instant) => Promise<Day>
       }
       if (last === null) return day
       place = last
-      await new Promise((resolve) => setImmediate(resolve))
+      await breathe()
     }
   }
 }

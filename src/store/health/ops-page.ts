@@ -65,11 +65,6 @@ const WINDOWS = query<WindowRow>(
    join plans p on p.plan_id = s.plan_id join tenants t on t.tenant_id = p.tenant_id
    where t.environment = 'live' order by s.window_end, s.plan_id limit :limit`,
 )
-const OF_PLAN = query<TrancheRow>(
-  `select ${TRANCHE} from executions e join plans p on p.plan_id = e.plan_id
-     join tenants t on t.tenant_id = e.tenant_id
-   where e.plan_id = :plan order by e.window_start desc, e.tranche_index desc limit :limit`,
-)
 
 export const createOpsPageStore = (base: Base, own: OpsSql): OpsPageStore => ({
   async sumTradesAfter({ recordedAt, executionId }, until, limit) {
@@ -100,11 +95,8 @@ export const createOpsPageStore = (base: Base, own: OpsSql): OpsPageStore => ({
       left: row.fireable as Usd,
     })),
 
-  async listTranches(planId, limit) {
-    const rows = await base.look((tx) =>
-      planId === null ? tx.all(own.latest, { limit }) : tx.all(OF_PLAN, { plan: planId, limit }),
-    )
-    return rows.map((row) => ({
+  listTranches: async (limit) =>
+    (await base.look((tx) => tx.all(own.latest, { limit }))).map((row) => ({
       tenant: tenantOf(row),
       executionId: row.execution_id as ExecutionId,
       partnerPlanId: row.partner_plan_id,
@@ -112,8 +104,7 @@ export const createOpsPageStore = (base: Base, own: OpsSql): OpsPageStore => ({
       status: row.status,
       createdAt: instant(row.created_at),
       price: priceOrNull(row.price),
-    }))
-  },
+    })),
 
   samplePrices: async (since, stepMs) =>
     (await base.look((tx) => tx.all(own.prices, { since, step: stepMs }))).map((row) => ({
