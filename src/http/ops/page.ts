@@ -115,8 +115,8 @@ ${tableOf(
     '>Filled today',
     '>USD today',
     'Failed in 24 h',
-    'Name',
     'Command',
+    'Name',
   ],
   partners
     .slice(0, PARTNERS_SHOWN)
@@ -128,8 +128,8 @@ ${tableOf(
       day.partners.get(slug)?.filled ?? 0,
       shownUsd(day.partners.get(slug)?.usd ?? ZERO_USD),
       failures(vitalsOf.get(slug)),
-      named(name),
       command(pasted, ['partner', 'show', slug]),
+      named(name),
     ]),
   'There is no partner yet: tranche partner create SLUG --name TEXT',
 )}
@@ -213,8 +213,8 @@ const command = (pasted: Pasted, words: readonly string[]): Html =>
 const others = (count: number, pasted: Pasted, all: readonly string[]): Html | false =>
   count > 0 && html`<p class="quiet">${count} more: ${command(pasted, all)}</p>`
 
-const csvLink = (of: { month: string; report: string; partner?: string }): Html =>
-  html`<a href="/ops/export?${new URLSearchParams(of).toString()}">${of.report}.csv</a>`
+const csvLink = (query: { month: string; report: string; partner?: string }): Html =>
+  html`<a href="/ops/export?${new URLSearchParams(query).toString()}">${query.report}.csv</a>`
 
 const csvLinks = (month: string): Part =>
   PAGE_REPORTS.map((report, at) => [at > 0 && ' ', csvLink({ month, report })])
