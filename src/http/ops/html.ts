@@ -1,5 +1,5 @@
-// HTML for the operator's page: a template that escapes, tables, times, and the frame of a page with its style sheet and
-// the headers that say what a browser may do with it.
+// HTML for the operator's page: a template that escapes, tables, times, and the frame of a page with its style sheet
+// and the headers that say what a browser may do with it.
 
 import { createHash } from 'node:crypto'
 import { htmlText } from '../../core/text.ts'
@@ -38,7 +38,7 @@ export const ago = (at: Instant | null, now: Instant): Html | string =>
     ? 'never'
     : html`<time datetime="${formatInstant(at)}" title="${spellInstant(at)}">${spellSpan(now - at)} ago</time>`
 
-/** A title that begins with > has its column aligned to the right. A table too wide for the screen scrolls by itself. */
+/** A title that begins with > has its column aligned to the right. A table that is too wide scrolls by itself. */
 export function tableOf(
   titles: readonly string[],
   rows: readonly (readonly Part[])[],
