@@ -34,6 +34,7 @@ export async function writeFileWhole(
 ): Promise<void> {
   const aside = nameAside(file)
   let handle: FileHandle | null = null
+  let hasName = false
   const interrupted = (signal: NodeJS.Signals) => {
     rmSync(aside, { force: true })
     // Both listeners are gone by then: the process ends by the signal, as its caller expects.
@@ -51,10 +52,16 @@ export async function writeFileWhole(
     await handle.close()
     handle = null
     giveName(aside, file, { replace })
+    hasName = true
+    syncFolder(dirname(file))
   } catch (error) {
     if (!isOfSystem(error)) throw error
-    const had = existsSync(file) ? 'what had that name before is unchanged' : 'nothing has that name'
-    throw new Problem('storage_failed', `${file} could not be written (${error.message}); ${had}.`)
+    const left = hasName
+      ? 'it is there, and a power cut may undo that'
+      : existsSync(file)
+        ? 'what had that name before is unchanged'
+        : 'nothing has that name'
+    throw new Problem('storage_failed', `${file} could not be written (${error.message}); ${left}.`)
   } finally {
     listen('off')
     await handle?.close().catch(() => {})
@@ -181,6 +188,17 @@ export function sync(path: string): void {
     closeSync(descriptor)
   }
 }
+
+/** Waits until the names in a folder are on disk, where its file system can do that and this user may read it. */
+function syncFolder(folder: string): void {
+  try {
+    sync(folder)
+  } catch (error) {
+    if (!UNSYNCABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+}
+
+const UNSYNCABLE = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR', 'EBADF']
 
 /**
  * Whether a file that was complete is gone, or empty. A folder that is not there, or is closed to this user, tells

@@ -117,7 +117,7 @@ const ownSettings = (env: NodeJS.ProcessEnv): string => join(ownFolder(env), 'tr
 /** Null where there are none. Throws usage for those that this user may not read, unless a database is at hand. */
 function readSettings(file: string): Record<string, string> | null {
   try {
-    return settingsIn(withPlain(file, {}, (descriptor) => readFileSync(descriptor, 'utf8')))
+    return settingsIn(withPlain(file, (descriptor) => readFileSync(descriptor, 'utf8')))
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT' || code === 'ENOTDIR') return null

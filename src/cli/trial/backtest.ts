@@ -90,7 +90,7 @@ async function writeChart(chart: string, svg: string): Promise<void> {
   const head = Buffer.alloc(CHART_HEAD.length)
   try {
     const isThere = existsSync(chart)
-    if (isThere) withPlain(chart, {}, (descriptor) => readSync(descriptor, head))
+    if (isThere) withPlain(chart, (descriptor) => readSync(descriptor, head))
     if (isThere && head.toString('latin1') !== CHART_HEAD) throw new Error('it exists and is not a chart')
     await writeFileWhole(chart, [svg], { replace: isThere })
   } catch (error) {

@@ -13,6 +13,7 @@ import type { KeyStore, Remains } from '../store.ts'
 import { askTogether } from '../writes.ts'
 import { type Connection, createMemory, type Database, type Memory, whenFree } from './file/connection.ts'
 import { busy } from './file/errors.ts'
+import { syncLog } from './file/files.ts'
 
 /** The plans of a partner, in both of its environments. */
 const PLANS_OF_PARTNER =
@@ -80,10 +81,10 @@ export const createOverwriter =
 async function overwrite(db: Database, { file, held }: Place, text: string | null): Promise<boolean> {
   if (file === ':memory:') return true
   try {
-    await emptyLog(db)
+    await emptyLog(db, file)
     if (text === null || !(await holds(held(), text))) return true
     await whenFree(() => db.exec('vacuum'))
-    await emptyLog(db)
+    await emptyLog(db, file)
     return !(await holds(held(), text))
   } catch (error) {
     // The row is erased all the same; a later checkpoint, or the command again, empties the log.
@@ -92,12 +93,15 @@ async function overwrite(db: Database, { file, held }: Place, text: string | nul
   }
 }
 
-const emptyLog = (db: Database): Promise<void> =>
-  whenFree(() => {
+async function emptyLog(db: Database, file: string): Promise<void> {
+  await whenFree(() => {
     const [row] = db.pragma('wal_checkpoint(truncate)') as { busy: bigint }[]
     // A reader still needs the log: the checkpoint is tried again, as with any other lock.
     if (row?.busy !== 0n) throw busy()
   })
+  // SQLite does not wait for it, and a power cut would bring back what was in it.
+  syncLog(file)
+}
 
 /** Whether an open file contains a text; read in pieces that overlap by its length. */
 async function holds(descriptor: number, text: string): Promise<boolean> {

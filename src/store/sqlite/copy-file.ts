@@ -1,6 +1,6 @@
 // Copies of a file: one that holds still meanwhile, one in the making, and a backup of one in use.
 
-import { existsSync, rmSync, statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
@@ -24,21 +24,20 @@ import type { Seal } from '../seal.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import type { Table } from '../tables.ts'
-import { type Database, insertRows, openFile, whenFree } from './file/connection.ts'
+import { type Database, insertRows, openFile, openToWrite, whenFree } from './file/connection.ts'
 import { explained, isUnreadable, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
 import {
-  BESIDE,
+  filesReadWith,
   isMissing,
   lockFile,
   realName,
   refuseDatabaseFile,
   refuseNetworkFile,
-  walBytes,
-  walFile,
+  removeUnfinished,
+  syncLog,
 } from './file/files.ts'
 import { acquireLock, haltPasses } from './file/locks.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
-import { damagedLog, hasForeignLog, refuseDoubtfulLog } from './file/wal.ts'
 import { copyTo } from './file/whole-copy.ts'
 import { openStore } from './open.ts'
 import { addAuditFromOutside, breakSeal, noteRestored, sealOf, setSeal } from './seal.ts'
@@ -53,11 +52,10 @@ export async function holdFile(
 ): Promise<HeldSource> {
   refuseUnreachable(file)
   if (isMissing(file)) throw notThere(file)
-  refuseDoubtfulLog(file)
-  const playedIn = [walFile(file), `${file}-journal`].filter(hasContent)
+  const playedIn = filesReadWith(file)
   const store = untouched ? null : await openStore(file, { clock, create: false })
   let letPassesOn = () => {}
-  const db = openFile(file)
+  const db = await openToWrite(file)
   const release = async () => {
     if (db.inTransaction) db.exec('rollback')
     db.close()
@@ -86,17 +84,11 @@ export async function holdFile(
       setSeal(db, seal)
       db.exec('commit')
     },
-    async keepSeal() {
-      // A kill may have come after a commit was written and before it reached the disk.
-      const log = walFile(file)
-      if (existsSync(log)) sync(log)
-    },
+    keepSeal: async () => syncLog(file),
     store,
     release,
   }
 }
-
-const hasContent = (name: string): boolean => (statSync(name, { throwIfNoEntry: false })?.size ?? 0) > 0
 
 type MigrationRow = { name: string; sha256: string; applied_at: bigint }
 
@@ -158,17 +150,15 @@ export async function newFile(
   const loading = nameAside(file)
   const packed = `${loading}-packed`
   // Private from the first byte.
-  const refuseOther = createPrivate(loading)
+  createPrivate(loading)
   const db = openFile(loading, { fileMustExist: true })
   let result: Database | null = null
   const close = async () => {
     result?.close()
     db.close()
-    for (const name of [loading, packed])
-      for (const suffix of ['', ...BESIDE]) rmSync(name + suffix, { force: true })
+    removeUnfinished(loading, packed)
   }
   try {
-    refuseOther()
     // No other process uses it, and what a crash leaves of it is thrown away.
     for (const setting of ['journal_mode = memory', 'synchronous = off', 'cache_size = -65536'])
       db.pragma(setting)
@@ -191,7 +181,7 @@ export async function newFile(
       if (seal) db.transaction(() => setSeal(db, seal))()
       copyTo(db, packed, { replace: false })
       db.close()
-      result = openFile(packed, { fileMustExist: true })
+      result = await openToWrite(packed)
     },
     count: (table) => reading().count(table),
     blocks: (table) => reading().blocks(table),
@@ -235,27 +225,26 @@ function sayMigrations(db: Database, { begunAt, migrations }: FileHistory): void
 
 /** An empty file does not count as a database, nor does a log without one. */
 function refuseTaken(file: string): void {
-  if (isMissing(file) && walBytes(file) === 0) return
+  const taken = isMissing(file) ? filesReadWith(file)[0] : file
+  if (taken === undefined) return
   throw new Problem(
     'database_exists',
-    `${existsSync(file) ? file : walFile(file)} already exists, and a copy never replaces anything: name another file.`,
+    `${taken} already exists, and a copy never replaces anything: name another file.`,
   )
 }
 
 // Reads the seal of a file from outside, and takes it off.
 
-/**
- * The seal of whatever is there; also null for a file that cannot be read, or that would be read wrongly with its log.
- */
+/** The seal of whatever is there; also null for a file that cannot be read, or not with the log beside it. */
 export function seenSeal(file: string): Seal | null {
   refuseUnreachable(file)
-  if (isMissing(file) || hasForeignLog(file) || damagedLog(file) !== null) return null
+  if (isMissing(file)) return null
   let db: Database | undefined
   try {
     db = openFile(file, { fileMustExist: true })
     return sealOf(db)
   } catch (error) {
-    if (isUnreadable(error)) return null
+    if (isUnreadable(error) || (error instanceof Problem && error.code === 'bad_file')) return null
     throw explained(error, file)
   } finally {
     db?.close()
@@ -269,8 +258,9 @@ export async function unseal(
 ): Promise<Seal> {
   refuseUnreachable(file)
   if (isMissing(file)) throw notThere(file)
-  refuseDoubtfulLog(file)
-  const db = openFile(file)
+  const db = await openToWrite(file).catch((error) => {
+    throw explained(error, file)
+  })
   let letOn: (() => void) | null = null
   try {
     // Otherwise a copy that is still unnamed could get its name afterwards, and two databases would take writes.
@@ -300,7 +290,6 @@ export async function unseal(
 export async function backUp(file: string, copy: string, { replace }: { replace: boolean }): Promise<void> {
   refuseUnreachable(file)
   if (!existsSync(file)) throw notThere(file)
-  refuseDoubtfulLog(file)
   refuseClosedFolder(copy)
   refuseDatabaseFile(copy, file)
   refuseDevice(copy)

@@ -43,7 +43,7 @@ import {
 import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
 import { appendErasures, isMissing, realName, refuseNetworkFile, watchFileName } from './file/files.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
-import { forgetLogOwner, noteLogOwner, refuseDoubtfulLog } from './file/wal.ts'
+import { forgetLogOwner, noteLogOwner, refuseForeignBeside } from './file/wal.ts'
 import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
 import {
   createPageRunner,
@@ -155,7 +155,6 @@ function assemble(
   }
 }
 
-/** A file that lacks answered commits is not opened at all (file/wal.ts). */
 const createStandstillStore = (connection: Connection, { look, write }: Base): StandstillStore => ({
   readRestored: () => look(readRestored),
   readLostWrites: async () => null,
@@ -182,13 +181,14 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
 function openDatabase(file: string, create: boolean) {
   refuseNetworkFile(file)
   refuseUnreachable(file)
-  refuseDoubtfulLog(file)
+  // Before a file is made beside a log whose own is gone.
+  refuseForeignBeside(file)
   if (file !== ':memory:' && isMissing(file)) {
     if (!create) throw notThere(file)
     refuseClosedFolder(file)
     // Made private before SQLite opens it, because its log and index files take over the mode.
     const flags = constants.O_RDWR | constants.O_CREAT
-    withPlain(realName(file), { flags }, (descriptor) => fchmodSync(descriptor, 0o600))
+    withPlain(realName(file), (descriptor) => fchmodSync(descriptor, 0o600), flags)
   }
   return openFile(file)
 }

@@ -13,7 +13,8 @@ import { nativeBinding } from './addon.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { CHECKPOINT_PAGES } from './checkpoints.ts'
 import { explained, isBusy } from './errors.ts'
-import { hasRoom, isDiskFull, type NameWatch, refusePlantedBeside, UNWATCHED } from './files.ts'
+import { hasRoom, isDiskFull, type NameWatch, UNWATCHED } from './files.ts'
+import { refuseForeignBeside } from './wal.ts'
 
 // Waiting while another process holds the lock, without holding up the event loop.
 
@@ -77,10 +78,10 @@ class FileDatabase extends SQLite {
 
 /**
  * Opens a file without waiting inside SQLite: waiting for a lock is done outside, so that the event loop stays free.
- * Throws bad_file for a log or a journal beside it that somebody else may have put there.
+ * For reading: a commit would not wait for the disk. Throws bad_file for a log that belongs to another file.
  */
 export function openFile(file: string, { fileMustExist = false } = {}): Database {
-  refusePlantedBeside(file)
+  refuseForeignBeside(file)
   const binding = nativeBinding()
   const db = new FileDatabase(file, {
     timeout: 0,
@@ -90,6 +91,21 @@ export function openFile(file: string, { fileMustExist = false } = {}): Database
   db.defaultSafeIntegers(true)
   return db
 }
+
+/** The same, for writing: a commit is on disk when it returns. */
+export async function openToWrite(file: string): Promise<Database> {
+  const db = openFile(file)
+  try {
+    await whenFree(() => commitSafely(db))
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** SQLite's compiled default leaves the last commits of a log to the next checkpoint. It reads the schema first. */
+const commitSafely = (db: Database): void => void db.pragma('synchronous = full')
 
 /** The size of the database without its log; inside a transaction, as that transaction leaves it. */
 export const databaseBytes = (db: Database): number =>
@@ -369,7 +385,7 @@ const CACHE_KIB = 32_768
 
 export function configure(db: Database, cacheKib = CACHE_KIB): void {
   db.pragma('journal_mode = wal')
-  db.pragma('synchronous = full')
+  commitSafely(db)
   db.pragma('foreign_keys = on')
   db.pragma('trusted_schema = off')
   // What is erased or replaced leaves zeros behind, not its text (docs/decisions/file.md#erasing-a-user).

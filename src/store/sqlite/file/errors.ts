@@ -9,7 +9,7 @@ import { quoted } from '../../../core/text.ts'
 import { refuseStrange } from '../../../plain-file.ts'
 import { INSTALLED } from '../../address.ts'
 import { isSealedWords } from '../../seal.ts'
-import { freeOn, realName, refusePlantedBeside } from './files.ts'
+import { freeOn, realName } from './files.ts'
 
 /**
  * Throws bad_file for a name that cannot be a database: a folder, a pipe, or a path through a folder that may not be
@@ -180,8 +180,6 @@ export function explained(error: unknown, file: string): unknown {
   if (!(error instanceof SQLite.SqliteError)) return error
   if (isSealedWords(error.message)) return new Problem('database_sealed', error.message)
   const [kind = ''] = /^SQLITE_[A-Z]+/.exec(error.code) ?? []
-  const planted = plantedBeside(file)
-  if (planted) return planted
   const folder = dirname(resolve(file))
   if (['SQLITE_CANTOPEN', 'SQLITE_IOERR'].includes(kind) && !canOpenMore())
     return new Problem('storage_failed', TOO_MANY_FILES)
@@ -198,16 +196,6 @@ export function explained(error: unknown, file: string): unknown {
     SQLITE_CANTOPEN: unwritable(file, folder),
   }[kind]
   return sentence === undefined ? error : new Problem('storage_failed', sentence)
-}
-
-/** SQLite would only say that something failed: a journal of somebody else cannot be removed, for example. */
-function plantedBeside(file: string): Problem | null {
-  try {
-    refusePlantedBeside(file)
-    return null
-  } catch (error) {
-    return error instanceof Problem ? error : null
-  }
 }
 
 /**

@@ -1,6 +1,7 @@
 // The files of a database and beside it, and the guard against writing anything else over them.
 
 import {
+  closeSync,
   constants,
   existsSync,
   fchmodSync,
@@ -11,6 +12,7 @@ import {
   readlinkSync,
   readSync,
   realpathSync,
+  rmSync,
   statfsSync,
   statSync,
   writeSync,
@@ -18,7 +20,7 @@ import {
 import { dirname, resolve } from 'node:path'
 import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
-import { refuseForeignBeside, withPlain } from '../../../plain-file.ts'
+import { openPlain, openUnlinked, withPlain } from '../../../plain-file.ts'
 import { sync } from '../../../whole-file.ts'
 import { type Erasure, erasureLine, erasuresIn, unreadErasuresIn } from '../../erasures.ts'
 
@@ -53,26 +55,32 @@ function readLink(file: string): string | null {
   }
 }
 
-/**
- * Throws bad_file when SQLite would play back, or write into, a log, an index or a journal that somebody else may have
- * put there. They are looked at, not opened: closing one again would give up the locks of this process on it.
- */
-export function refusePlantedBeside(database: string): void {
-  const file = realName(database)
-  for (const suffix of BESIDE) refuseForeignBeside(file, file + suffix)
-}
-
 /** Whether there is no database. An empty file does not count as one: a mistyped redirection leaves such a file. */
 export const isMissing = (file: string): boolean =>
   (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0
 
 /** The write-ahead log of a database: its name, and its size, which is 0 when there is none. */
 export const walFile = (database: string): string => `${realName(database)}-wal`
-export const walBytes = (database: string): number =>
-  statSync(walFile(database), { throwIfNoEntry: false })?.size ?? 0
+export const walBytes = (database: string): number => sizeOf(walFile(database))
 
-/** The index of that log, which all who have the database open share. */
-export const indexFile = (database: string): string => `${realName(database)}-shm`
+const sizeOf = (name: string): number => statSync(name, { throwIfNoEntry: false })?.size ?? 0
+
+/** The files beside a database, its own name not resolved, that SQLite reads with it because they are not empty. */
+export const filesReadWith = (database: string): string[] =>
+  ['-wal', '-journal'].map((suffix) => database + suffix).filter((name) => sizeOf(name) > 0)
+
+/** Brings to disk that the log was emptied, or commits that a killed process had no time to bring there. */
+export function syncLog(database: string): void {
+  const log = walFile(database)
+  if (existsSync(log)) sync(log)
+}
+
+/** Removes a database of ours that has no name of its own yet, and whatever lies beside it. */
+export function removeUnfinished(...names: string[]): void {
+  for (const name of names)
+    for (const suffix of ['', ...BESIDE, OWNER_SUFFIX, ERASURES_SUFFIX])
+      rmSync(name + suffix, { force: true })
+}
 
 export const ownerNote = (database: string): string => realName(database) + OWNER_SUFFIX
 
@@ -99,33 +107,34 @@ export function isSameFile(a: string, b: string): boolean {
 type Owner = { uid: number; gid: number }
 
 /**
- * Gives a file of ours to `owner`, with the mode if one is given. Root may do this in a folder in which somebody else
- * can put links, so nothing is changed through a link: it throws instead, as it does when this user may not change the
- * owner.
+ * Gives a plain file to `owner`, with the mode if one is given. Throws when this user may not change the owner; nothing
+ * is changed through a link.
  */
-export function handOver(file: string, { uid, gid }: Owner, mode?: number): void {
-  withPlain(file, { ownedBy: () => ownersBeside(file) }, (descriptor) => {
-    const mine = fstatSync(descriptor)
-    if (mine.uid !== uid || mine.gid !== gid) fchownSync(descriptor, uid, gid)
+export const handOver = (file: string, owner: Owner, mode?: number): void =>
+  withPlain(file, (descriptor) => {
+    give(descriptor, owner)
     if (mode !== undefined) fchmodSync(descriptor, mode)
   })
-}
 
-/** Whose a file of ours may be, beside root's and this user's own: the folder's owner, or that of its database. */
-export function ownersBeside(file: string): number[] {
-  const beside = [OWNER_SUFFIX, ERASURES_SUFFIX, ...Object.values(LOCK_SUFFIX)].find((suffix) =>
-    file.endsWith(suffix),
-  )
-  const database = beside === undefined ? file : file.slice(0, -beside.length)
-  return [dirname(file), database].flatMap((name) => statSync(name, { throwIfNoEntry: false })?.uid ?? [])
+function give(descriptor: number, { uid, gid }: Owner): void {
+  const mine = fstatSync(descriptor)
+  if (mine.uid !== uid || mine.gid !== gid) fchownSync(descriptor, uid, gid)
 }
 
 /**
- * What root creates beside a database goes to the owner of the folder, as SQLite's own files do, because the service
- * opens it.
+ * Opens a plain file beside a database, or makes it, private. A file that root makes goes to the owner of the folder,
+ * as SQLite's own files do, because the service opens it.
  */
-export function giveToFolderOwner(file: string): void {
-  if (process.getuid?.() === 0) handOver(file, statSync(dirname(file)))
+export function openOrCreate(file: string, flags: number): number {
+  let descriptor: number
+  try {
+    descriptor = openUnlinked(file, flags | constants.O_CREAT | constants.O_EXCL)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return openPlain(file, flags)
+  }
+  if (process.getuid?.() === 0) give(descriptor, statSync(dirname(file)))
+  return descriptor
 }
 
 /** Throws a usage Problem for an output that is the database, its log or one of its locks, forced or not. */
@@ -160,7 +169,7 @@ export const UNWATCHED: NameWatch = { look: () => {}, lookNowAndThen: () => {} }
  */
 export function watchFileName(file: string): NameWatch & { besideToo: () => void } {
   if (file === ':memory:') return { ...UNWATCHED, besideToo: () => {} }
-  const beside = [walFile(file), indexFile(file)]
+  const beside = [walFile(file), `${realName(file)}-shm`]
   const watched = identified([file])
   let gone: Problem | null = null
   let lookedAt = Number.NEGATIVE_INFINITY
@@ -271,15 +280,15 @@ export function appendErasures(database: string, erasures: readonly Erasure[]): 
   if (database === ':memory:' || erasures.length === 0) return
   const file = erasuresFile(database)
   const isNew = !existsSync(file)
-  const flags = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT
-  withPlain(file, { flags, ownedBy: () => ownersBeside(file) }, (descriptor) => {
+  const descriptor = openOrCreate(file, constants.O_RDWR | constants.O_APPEND)
+  try {
     const lines = erasures.map(erasureLine).join('')
     writeSync(descriptor, endsInLine(descriptor) ? lines : `\n${lines}`)
     fsyncSync(descriptor)
-  })
-  if (!isNew) return
-  giveToFolderOwner(file)
-  sync(dirname(file))
+  } finally {
+    closeSync(descriptor)
+  }
+  if (isNew) sync(dirname(file))
 }
 
 /** False for a last line that a crash has cut off. */
@@ -298,7 +307,5 @@ export const countUnreadErasures = (database: string): number => unreadErasuresI
 function textBeside(database: string): string {
   const file = erasuresFile(database)
   if (!existsSync(file)) return ''
-  return withPlain(file, { ownedBy: () => ownersBeside(file) }, (descriptor) =>
-    readFileSync(descriptor, 'utf8'),
-  )
+  return withPlain(file, (descriptor) => readFileSync(descriptor, 'utf8'))
 }

@@ -16,7 +16,7 @@ import { restoredIn, SELECT_STANDSTILL, type StandstillRow } from '../../standst
 import { seenSeal } from '../copy-file.ts'
 import { openStore } from '../open.ts'
 import { breakSeal, noteRestored, sealOf, setSeal } from '../seal.ts'
-import { type Database, openFile } from './connection.ts'
+import { type Database, openFile, openToWrite } from './connection.ts'
 import {
   inOneLine,
   isBusy,
@@ -29,17 +29,18 @@ import {
 import {
   appendErasures,
   BESIDE,
+  filesReadWith,
   freeOn,
   handOver,
-  indexFile,
   isSameFile,
+  ownerNote,
   readErasures,
   realName,
   refuseNetworkFile,
+  removeUnfinished,
 } from './files.ts'
-import { canSeeLocks, isLockedByAnother } from './locks.ts'
 import { migrate, migrationStates } from './migrate.ts'
-import { damagedLog, hasForeignLog, noteLogOwner, refuseDoubtfulLog } from './wal.ts'
+import { hasForeignLog, noteLogOwner, refuseForeignBeside } from './wal.ts'
 import { assertWhole } from './whole-copy.ts'
 
 type Options = { now: Instant; force: boolean; clock: () => Instant }
@@ -62,8 +63,7 @@ export async function restore(
   if (!existsSync(copyName)) throw noFile(copyName)
   const [copy, file] = [realName(copyName), realName(fileName)]
   refuseClosedFolder(file)
-  refuseDoubtfulLog(copy)
-  if (isInUse(file)) throw inUse(file)
+  refuseForeignBeside(copy)
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
   if (!force) refuseSealed(file)
@@ -95,8 +95,7 @@ export async function restore(
       `The restore failed (${message}): ${adviceFor(code, dirname(file))}. Until then ${file} is either the old database or all of the restored one.`,
     )
   } finally {
-    for (const name of [aside, `${aside}-old`])
-      for (const suffix of ['', ...BESIDE, '-owner', '.erasures']) rmSync(name + suffix, { force: true })
+    removeUnfinished(aside, `${aside}-old`)
   }
 }
 
@@ -117,12 +116,12 @@ type Giving = Names & { finish: (replaced: Database | 'unread' | null) => Promis
 async function replace(file: string, giving: Giving): Promise<Omit<Replaced, 'playedIn'>> {
   const { aside, kept, finish } = giving
   if (existsSync(file)) {
-    const isUnread = hasForeignLog(file) || damagedLog(file) !== null
-    const log = isUnread ? await giveWayUnread(file, giving) : await giveWay(file, giving)
+    const log = hasForeignLog(file) ? await giveWayUnread(file, giving) : await giveWay(file, giving)
     return { database: kept, log }
   }
   await finish(null)
   const log = setAside(file, `${kept}.before`)
+  sync(dirname(file))
   renameSync(aside, file)
   return { database: null, log }
 }
@@ -132,24 +131,23 @@ async function replace(file: string, giving: Giving): Promise<Omit<Replaced, 'pl
  * Neither may change meanwhile, or the two would not belong together. Returns the names of what SQLite will play in.
  */
 function fetchCopy(copy: string, aside: string): string[] {
-  const parts = ['', '-wal', '-journal'].filter((suffix) => existsSync(copy + suffix))
+  const beside = filesReadWith(copy)
   const state = () =>
-    parts.map((suffix) => {
-      const { mtimeNs, size } = statSync(copy + suffix, { bigint: true })
+    [copy, ...beside].map((name) => {
+      const { mtimeNs, size } = statSync(name, { bigint: true })
       return `${mtimeNs} ${size}`
     })
   const before = state().join()
-  for (const suffix of parts) withPlain(copy + suffix, {}, (held) => copyAside(held, aside + suffix))
+  for (const name of [copy, ...beside])
+    withPlain(name, (held) => copyAside(held, aside + name.slice(copy.length)))
   if (state().join() !== before)
     throw new Problem('bad_file', `${copy} is being written to: take a copy with \`tranche backup\`.`)
-  return parts
-    .filter((suffix) => suffix !== '' && statSync(aside + suffix).size > 0)
-    .map((suffix) => copy + suffix)
+  return beside
 }
 
 /** Opens what has no name yet, and leaves all of it in one file. */
 async function inOneFile<T>(aside: string, work: (db: Database) => T | Promise<T>): Promise<T> {
-  const db = openFile(aside)
+  const db = await openToWrite(aside)
   try {
     db.pragma('journal_mode = delete')
     return await work(db)
@@ -206,7 +204,7 @@ const isOfThisSchema = (db: Database): boolean => {
  * Never the kept file itself: what cannot be read, or is of an earlier schema, is brought up in a copy if it can be.
  */
 async function readableCopy(kept: string, copy: string): Promise<string> {
-  withPlain(kept, {}, (held) => copyAside(held, copy))
+  withPlain(kept, (held) => copyAside(held, copy))
   let db: Database | null = null
   try {
     db = openFile(copy)
@@ -278,9 +276,8 @@ async function giveWay(file: string, { aside, kept, finish }: Giving): Promise<s
 }
 
 /**
- * The same for a file that must not be opened, because the log beside it belongs to another file or is damaged: SQLite
- * would throw away what it cannot read. Both are kept as they are, under names by which SQLite does not take them for a
- * pair.
+ * The same for a file that must not be opened, because the log beside it belongs to another file. Both are kept as they
+ * are, under names by which SQLite does not take them for a pair.
  */
 async function giveWayUnread(file: string, { aside, kept, finish }: Giving): Promise<string | null> {
   const held = openPlain(file)
@@ -306,21 +303,29 @@ async function finishOr(kept: string, finish: () => Promise<void>): Promise<void
 /**
  * Renames the file, and moves the log that lies there aside under its new name, if it gets one. The log is moved last:
  * between the two steps, the note of its owner keeps anybody from taking it for the new file's log, and the old file is
- * never there without it.
+ * never there without it. Each step is on disk before the next, so that a power cut leaves no other order.
  */
 function takeName(file: string, { aside, log }: { aside: string; log: string | null }): string | null {
-  if (log !== null && !hasForeignLog(file)) noteLogOwner(file)
+  if (log !== null && !hasForeignLog(file)) {
+    noteLogOwner(file)
+    if (existsSync(ownerNote(file))) sync(ownerNote(file))
+  }
+  sync(dirname(file))
   renameSync(aside, file)
-  return log === null ? null : setAside(file, log)
+  if (log === null) return null
+  sync(dirname(file))
+  return setAside(file, log)
 }
 
 /**
  * Leaves write-ahead logging, which folds the log into the file and takes a lock that no other open connection, however
- * idle, allows. False for a file that SQLite can no longer read: then the system has to be asked what other processes
- * hold, because SQLite gives up before it gets to locks.
+ * idle, allows. False for a file that SQLite can no longer read: it gives up before it gets to locks, and a process
+ * that still has it open finds out when it writes (NameWatch).
  */
 function takeAlone(db: Database, file: string): boolean {
   try {
+    // A change of the mode alone would not tell that the disk failed while the log was folded in.
+    db.pragma('wal_checkpoint(truncate)')
     if (db.pragma('journal_mode = delete', { simple: true }) === 'delete') {
       db.exec('begin exclusive')
       // Read again under the lock: another process may have been faster, and in its journal mode this lock keeps nobody
@@ -328,19 +333,11 @@ function takeAlone(db: Database, file: string): boolean {
       if (db.pragma('journal_mode', { simple: true }) === 'delete') return true
     }
   } catch (error) {
-    if (isUnreadable(error) && !isLockedByAnother(file)) return false
-    if (!isBusy(error) && !isUnreadable(error)) throw error
+    if (isUnreadable(error)) return false
+    if (!isBusy(error)) throw error
   }
-  // SQLite does not report that the disk failed while it folded in the log.
-  if (canSeeLocks() && !isInUse(file))
-    throw new Error('the log of the present database could not be folded into it')
-  throw inUse(file)
+  throw new Problem('database_in_use', `${file} is open in another process: stop serve and cron first.`)
 }
-
-const isInUse = (file: string): boolean => [file, indexFile(file)].some(isLockedByAnother)
-
-const inUse = (file: string): Problem =>
-  new Problem('database_in_use', `${file} is open in another process: stop serve and cron first.`)
 
 /** Copies an open file under another name, which appears when the copy is complete and on disk. */
 function keepCopy(held: number, { file, kept }: { file: string; kept: string }): void {

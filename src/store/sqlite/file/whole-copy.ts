@@ -1,13 +1,12 @@
 // A copy of a database under a name of its own: whole, private and on disk before anybody can see it there.
 
-import { rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
 import { createPrivate } from '../../../plain-file.ts'
 import { giveName, nameAside, sync } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
 import { inOneLine, isBusy, isCorrupt, isNoDatabase, isUnreadable } from './errors.ts'
-import { BESIDE } from './files.ts'
+import { removeUnfinished } from './files.ts'
 
 /**
  * Writes one consistent moment of `db` under the name `copy`, which appears only when the copy is complete, verified
@@ -18,12 +17,11 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
   const aside = nameAside(copy)
   try {
     // Private from the first byte: SQLite fills an empty file that already exists.
-    const refuseOther = createPrivate(aside)
+    createPrivate(aside)
     // A read transaction of its own: it waits for nobody, and nobody waits for it.
     db.prepare('vacuum into ?').run(aside)
     assertWhole(aside, 'The copy')
     sync(aside)
-    refuseOther()
     giveName(aside, copy, { replace })
     sync(dirname(copy))
   } catch (error) {
@@ -34,7 +32,7 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
       `${copy} could not be made (${message}): make room for it, or copy to another disk.`,
     )
   } finally {
-    for (const suffix of ['', ...BESIDE]) rmSync(aside + suffix, { force: true })
+    removeUnfinished(aside)
   }
 }
 
