@@ -1,16 +1,25 @@
 // `npm run faults`: a thousand rounds of kill -9 on the executable, each on the database that the one before left, or
 // of strikes at a database on servers that many hosts share. The seed decides who is struck and after how long; what
-// the machine makes of that is never the same twice.
+// the machine makes of that is never the same twice. With --power, the disks that a power cut may leave are looked at.
 
 import { Option } from 'commander'
 import { machine } from '../../src/machine.ts'
 import { optionsOrExit, runner, seedOption, wholeFrom } from '../support/runner.ts'
 import { hostRounds } from './hosts/rounds.ts'
+import { isMissing } from '../support/tools.ts'
 import { killRounds, sumOf } from './kill/rounds.ts'
+import { powerCuts } from './power/rounds.ts'
 
-type Options = { store: 'sqlite' | 'postgres'; rounds: number; seed: number; databases: number }
+type Options = {
+  store: 'sqlite' | 'postgres'
+  rounds: number
+  seed: number
+  databases: number
+  power: boolean
+  images: number
+}
 
-const { store, rounds, seed, databases } = optionsOrExit((args) =>
+const { store, rounds, seed, databases, power, images } = optionsOrExit((args) =>
   runner('faults', 'Kills the executable again and again, and looks for what was answered.')
     .addOption(
       new Option('--store <name>', 'sqlite: commands on a file; postgres: many hosts on two servers')
@@ -24,6 +33,8 @@ const { store, rounds, seed, databases } = optionsOrExit((args) =>
       wholeFrom(1),
       2,
     )
+    .option('--power', 'cuts the power instead, and looks at what the disk may hold then')
+    .option('--images <n>', 'with --power: how many such disks', wholeFrom(1), 500)
     .addOption(seedOption('who is killed, and after how long').default(machine.clock() % 1_000_000))
     .parse(args, { from: 'user' })
     .opts<Options>(),
@@ -40,16 +51,18 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
   })
 const onRound = (): void => {
   done += 1
-  if (done % 100 === 0) say(`${done} rounds, ${seconds()}`)
+  if (done % 100 === 0) say(`${done} done, ${seconds()}`)
 }
 function failed(why: string): void {
   say(`FAILED: ${why}`)
   process.exitCode = 1
 }
 
-say(`${rounds} rounds on ${databases} databases, --store ${store} --seed ${seed}`)
-await (store === 'sqlite' ? onFiles() : onServers())
-say(process.exitCode ? 'something was lost' : `nothing was lost in ${done} rounds (${seconds()})`)
+if (power) say(`${images} images, --power --seed ${seed}`)
+else say(`${rounds} rounds on ${databases} databases, --store ${store} --seed ${seed}`)
+await (power ? onImages() : store === 'sqlite' ? onFiles() : onServers())
+const unit = power ? 'images' : 'rounds'
+say(process.exitCode ? 'something was lost' : `nothing was lost in ${done} ${unit} (${seconds()})`)
 
 type Own = { seed: number; onRound: () => void; isOver: () => boolean }
 
@@ -66,6 +79,17 @@ async function shared<T>(work: (share: number, own: Own) => Promise<T>): Promise
     ),
   )
   return ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []))
+}
+
+async function onImages(): Promise<void> {
+  if (isMissing('cc')) {
+    say('NOT TESTED: cc is not installed')
+    if (process.env.CI) process.exitCode = 1
+    return
+  }
+  const { counts, failures } = await powerCuts(images, { seed, onImage: onRound, isOver: () => interrupted })
+  for (const [name, count] of counts) say(`${name.padEnd(32)} ${count} images`)
+  for (const why of failures) failed(why)
 }
 
 async function onFiles(): Promise<void> {
