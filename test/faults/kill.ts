@@ -5,8 +5,8 @@
 import { Option } from 'commander'
 import { machine } from '../../src/machine.ts'
 import { optionsOrExit, runner, seedOption, wholeFrom } from '../support/runner.ts'
-import { hostRounds } from './hosts/rounds.ts'
 import { isMissing } from '../support/tools.ts'
+import { hostRounds } from './hosts/rounds.ts'
 import { killRounds, sumOf } from './kill/rounds.ts'
 import { powerCuts } from './power/rounds.ts'
 

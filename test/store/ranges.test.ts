@@ -7,14 +7,9 @@ import type { Price } from '../../src/core/money.ts'
 import type { Instant } from '../../src/core/time.ts'
 import { ANY_PRICE } from '../../src/core/window.ts'
 import { createDriver } from '../../src/store/sqlite/driver.ts'
-import {
-  configure,
-  connect,
-  type Database,
-  openFile,
-  plannedOnce,
-} from '../../src/store/sqlite/file/connection.ts'
+import { configure, connect, type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
+import { plannedOnce } from '../../src/store/sqlite/file/statements.ts'
 import {
   createPageRunner,
   createPageSize,

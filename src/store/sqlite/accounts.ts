@@ -11,9 +11,10 @@ import { AWAKE, leastInstructionOf, SELECT_SEEN_KEY } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { KeyStore, Remains } from '../store.ts'
 import { askTogether } from '../writes.ts'
-import { type Connection, createMemory, type Database, type Memory, whenFree } from './file/connection.ts'
+import { type Connection, createMemory, type Database, type Memory } from './file/connection.ts'
 import { busy } from './file/errors.ts'
 import { syncLog } from './file/files.ts'
+import { whenFree } from './file/waiting.ts'
 
 /** The plans of a partner, in both of its environments. */
 const PLANS_OF_PARTNER =

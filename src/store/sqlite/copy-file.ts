@@ -24,7 +24,7 @@ import type { Seal } from '../seal.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import type { Table } from '../tables.ts'
-import { type Database, insertRows, openFile, openToWrite, whenFree } from './file/connection.ts'
+import { type Database, openFile, openToWrite } from './file/connection.ts'
 import { explained, isUnreadable, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
 import {
   filesReadWith,
@@ -38,6 +38,8 @@ import {
 } from './file/files.ts'
 import { acquireLock, haltPasses } from './file/locks.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
+import { insertRows } from './file/statements.ts'
+import { whenFree } from './file/waiting.ts'
 import { copyTo } from './file/whole-copy.ts'
 import { openStore } from './open.ts'
 import { addAuditFromOutside, breakSeal, noteRestored, sealOf, setSeal } from './seal.ts'

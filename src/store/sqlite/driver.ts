@@ -14,7 +14,8 @@ import {
   type Tx,
   type WriteTx,
 } from '../transaction.ts'
-import { type Connection, type Database, whenFree } from './file/connection.ts'
+import type { Connection, Database } from './file/connection.ts'
+import { whenFree } from './file/waiting.ts'
 import { createRefuseWhenStill } from './seal.ts'
 import type { TenantTime } from './tenant-time.ts'
 

@@ -38,11 +38,11 @@ import {
   forgetStatistics,
   openFile,
   watchSchema,
-  whenFree,
 } from './file/connection.ts'
 import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
 import { appendErasures, isMissing, realName, refuseNetworkFile, watchFileName } from './file/files.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
+import { whenFree } from './file/waiting.ts'
 import { forgetLogOwner, noteLogOwner, refuseForeignBeside } from './file/wal.ts'
 import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
 import {

@@ -98,12 +98,15 @@ async function cutsOf(
   mkdirSync(scratch)
   assertComplete(start, entries, folder, scratch)
   rmSync(scratch, { recursive: true })
-  const marked = entries.flatMap(({ kind, nr }) => (kind === 'm' ? [nr + 1] : []))
-  // Half of the cuts come right after an answer: nothing that was done later can have brought it to disk.
+  const marks = entries.flatMap(({ kind, nr, data }) =>
+    kind === 'm' ? [{ nr, mark: JSON.parse(data.toString()) as Mark }] : [],
+  )
+  const kinds = [...Map.groupBy(marks, ({ mark }) => mark.did).values()]
+  const any = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] ?? assert.fail()
+  // Half of the cuts come right after an answer, each kind as often as the others: nothing that was done later can have
+  // brought it to disk.
   const cuts = Array.from({ length: images }, () =>
-    random() < 0.5 && marked.length > 0
-      ? (marked[Math.floor(random() * marked.length)] ?? 0)
-      : Math.floor(random() * entries.length),
+    random() < 0.5 ? any(any(kinds)).nr + 1 : any(entries).nr,
   ).sort((a, b) => a - b)
   const disk = createDisk(start, entries)
   const failures: string[] = []
@@ -114,11 +117,9 @@ async function cutsOf(
     mkdirSync(image)
     disk.goTo(cut)
     disk.cut(image, random)
-    const marks = entries
-      .slice(0, cut)
-      .flatMap(({ kind, data }) => (kind === 'm' ? [JSON.parse(data.toString()) as Mark] : []))
+    const answered = marks.filter(({ nr }) => nr < cut).map(({ mark }) => mark)
     try {
-      await scene.look({ folder: image, file: join(image, 'tranche.db'), marks, here })
+      await scene.look({ folder: image, file: join(image, 'tranche.db'), marks: answered, here })
       rmSync(image, { recursive: true })
     } catch (error) {
       const { stack } = error as Error
@@ -214,24 +215,29 @@ const sha256 = (bytes: Buffer | string): string => createHash('sha256').update(b
 const emailOf = (user: string): string => `mail.${user}@erased.example`
 
 function assertThere(db: SQLite.Database, mark: Mark): void {
-  const one = (sql: string, ...values: string[]) => db.prepare<string[], Row>(sql).get(...values)
+  const one = (sql: string, id: string) => db.prepare<string[], Row>(sql).get(id)?.n
   switch (mark.did) {
     case 'user':
-      return assert.ok(one('select 1 from users where partner_user_id = ?', mark.id), `user ${mark.id}`)
+      assert.ok(one('select 1 as n from users where partner_user_id = ?', mark.id), `user ${mark.id}`)
+      break
     case 'plan':
-      return assert.ok(one('select 1 from plans where partner_plan_id = ?', mark.id), `plan ${mark.id}`)
+      assert.ok(one('select 1 as n from plans where partner_plan_id = ?', mark.id), `plan ${mark.id}`)
+      break
     case 'key':
-      return assert.ok(one('select 1 from api_keys where key_sha256 = ?', mark.id), 'a key')
+      assert.ok(one('select 1 as n from api_keys where key_sha256 = ?', mark.id), 'a key')
+      break
     case 'lease': {
-      const row = one('select delivered_count as n from executions where execution_id = ?', mark.id)
-      return assert.ok(row && Number(row.n) >= mark.count, `delivery of ${mark.id}`)
+      const delivered = one('select delivered_count as n from executions where execution_id = ?', mark.id)
+      assert.ok(Number(delivered) >= mark.count, `delivery of ${mark.id}`)
+      break
     }
     case 'report': {
-      const row = one('select partner_order_id as n from trades where execution_id = ?', mark.id)
-      return assert.equal(row?.n, mark.order, `report on ${mark.id}`)
+      const order = one('select partner_order_id as n from trades where execution_id = ?', mark.id)
+      assert.equal(order, mark.order, `report on ${mark.id}`)
+      break
     }
     case 'erased':
-      return assert.equal(one('select email as n from users where partner_user_id = ?', mark.id)?.n, null)
+      assert.equal(one('select email as n from users where partner_user_id = ?', mark.id), null)
   }
 }
 

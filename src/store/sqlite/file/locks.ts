@@ -3,9 +3,10 @@
 
 import { closeSync, constants } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
-import { LOCK_WAIT_MAX_MS, openFile } from './connection.ts'
+import { openFile } from './connection.ts'
 import { explained, isBusy } from './errors.ts'
 import { lockFile, openOrCreate } from './files.ts'
+import { LOCK_WAIT_MAX_MS } from './waiting.ts'
 
 const heldHere = new Set<string>()
 

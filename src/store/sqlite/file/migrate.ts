@@ -8,8 +8,8 @@ import { type Applied, isPending, type MigrationState, statesOf } from '../../mi
 import { sealedBeforeMigration } from '../../seal.ts'
 import { sealOf } from '../seal.ts'
 import type { Database } from './connection.ts'
-import { whenFree } from './connection.ts'
 import { haltPasses } from './locks.ts'
+import { whenFree } from './waiting.ts'
 import { copyTo } from './whole-copy.ts'
 
 /** Marks the file as ours ("trnc"), for `file` and for refusing to write into somebody else's database. */
