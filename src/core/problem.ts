@@ -88,19 +88,6 @@ export function notFound(what: keyof typeof NAMED, name?: string): Problem {
   return new Problem(code, name === undefined ? `${word} not found.` : `${word} ${name} not found.`)
 }
 
-/** A row is not what was stored, so nothing may rely on it. `place` names the row. */
-export class DamagedRow extends Problem {
-  readonly table: string
-
-  constructor(table: string, place: string) {
-    super(
-      'database_damaged',
-      `${place} is not what was stored: the disk gave it back changed, or something else wrote it. Nothing is done on its word; tranche check names every such row, and a backup has it as it was.`,
-    )
-    this.table = table
-  }
-}
-
 // Why a file cannot be read: a missing one is file_not_found, and any other is bad_file.
 
 const MISSING = ['ENOENT', 'ENOTDIR']

@@ -4,7 +4,7 @@ import { clockDisputed, judgeClock, type Testimony } from '../core/clock.ts'
 import { type ExecutionId, nextExecutionId } from '../core/execution.ts'
 import type { Price } from '../core/money.ts'
 import { livePriceOf, observe as observePrice, sigma } from '../core/price.ts'
-import { DamagedRow, Problem } from '../core/problem.ts'
+import { Problem } from '../core/problem.ts'
 import type { Instant } from '../core/time.ts'
 import { failsafeLead, roll } from '../core/window.ts'
 import type { Machine } from '../machine.ts'
@@ -136,18 +136,12 @@ async function visitPage(planIds: number[], visit: Visit, total: Visited): Promi
     total.executionsCreated += page.executionsCreated
     total.windowsRolled += page.windowsRolled
   } catch (error) {
-    if (concernsAll(error) || visit.store.isOutage(error)) throw error
+    if (error instanceof Problem || visit.store.isOutage(error)) throw error
     const [planId, ...others] = planIds
     if (planId !== undefined && others.length === 0) total.failed.push({ planId, error })
     else for (const one of planIds) await visitPage([one], visit, total)
   }
 }
-
-/** The tables in which a damaged row keeps only its own plan from firing. */
-const OF_ONE_PLAN: ReadonlySet<string> = new Set(['plans', 'schedules', 'windows'])
-
-const concernsAll = (error: unknown): boolean =>
-  error instanceof Problem && !(error instanceof DamagedRow && OF_ONE_PLAN.has(error.table))
 
 /** The decisions of a pass with this price and volatility. */
 export function decisions(pass: Known, leadMs: number, machine: Machine): PlanDecisions {

@@ -22,8 +22,8 @@ export type Column<Row = unknown, Value = unknown, IsMade extends boolean = bool
   readonly isNullable: boolean
   /** Whether an insert leaves it to the database: it has a default, may be null, or is numbered by the database. */
   readonly isMade: IsMade
-  /** Whether the digest of its row covers it: in the order of the columns, or after all others. */
-  readonly isCovered: boolean | 'last'
+  /** Whether it holds what is known of a person, and goes when that user is erased. */
+  readonly isPersonal: boolean
   readonly row?: Row
   readonly value?: Value
 }
@@ -34,7 +34,7 @@ const column = <R, V>(kind: ColumnKind): Given<R, V> => ({
   kind,
   isNullable: false,
   isMade: false,
-  isCovered: true,
+  isPersonal: false,
 })
 const text = <T extends string = string>() => column<string, T>('text')
 const id = () => column<bigint, number | bigint>('integer')
@@ -51,37 +51,22 @@ const one = () => column<bigint, 1>('integer')
 const orNull = <R, V, M extends boolean>(of: Column<R, V, M>) =>
   ({ ...of, isNullable: true }) as Column<R | null, V | null, M>
 const made = <R, V>(of: Given<R, V>) => ({ ...of, isMade: true }) as Column<R, V, true>
-/**
- * A column that statements change in many rows at once, without reading them, is outside the digest of its row: such a
- * statement would give a damaged row a digest that agrees. It follows from other rows, and rules of the check hold it
- * (sql/check-rules.ts). A number that the database gives is outside as well.
- */
-const outside = <R, V, M extends boolean>(of: Column<R, V, M>): Column<R, V, M> => ({
+const numbered = () => made(id())
+/** The digest of a row that never changes, made from its parts (rows/ledger.ts). */
+const digest = () => column<string, string>('text')
+/** What is known of a user as a person. Erasing the user sets it to null, in every row that is the user's. */
+const personal = <R, V>(of: Column<R | null, V | null, false>): Column<R | null, V | null, false> => ({
   ...of,
-  isCovered: false,
+  isPersonal: true,
 })
-/** Stored digests have it after columns that a copy carries later. */
-const coveredLast = <R, V>(of: Given<R, V>): Given<R, V> => ({ ...of, isCovered: 'last' })
-const numbered = () => outside(made(id()))
-const digest = () => outside(column<bigint, number>('integer'))
-/** The digest of a row that never changes: made from its parts as core lists them (digests.ts). */
-const ownDigest = () => outside(column<string, string>('text'))
 
-/** How the digests of a table are made. Some are `mixed`, which is faster (digests.ts). */
-type Digests = 'hashed' | 'mixed' | 'none'
-
-type Described<C extends Columns, D extends Digests> = {
+type Described<C extends Columns> = {
   readonly key: readonly string[]
-  readonly digests: D
   /** In the order in which a copy carries them. */
   readonly shape: C
 }
 
-const table = <D extends Digests, C extends Columns>(key: string, digests: D, shape: C): Described<C, D> => ({
-  key: key.split(' '),
-  digests,
-  shape,
-})
+const table = <C extends Columns>(key: string, shape: C): Described<C> => ({ key: key.split(' '), shape })
 
 /** What a partner reported for an execution, in time or late. */
 const REPORTED = {
@@ -101,26 +86,24 @@ export const REPORTED_COLUMNS = Object.keys(REPORTED) as (keyof typeof REPORTED)
  * a store counts or derives from them is made anew in the copy.
  */
 const tables = {
-  partners: table('partner_slug', 'hashed', {
+  partners: table('partner_slug', {
     partner_slug: text(),
     name: text(),
     status: text<PartnerStatus>(),
     min_tranche: usd(),
     held: flag(),
     created_at: instant(),
-    updated_at: outside(instant()),
-    digest: digest(),
+    updated_at: instant(),
   }),
 
-  tenants: table('tenant_id', 'hashed', {
+  tenants: table('tenant_id', {
     tenant_id: numbered(),
     partner_slug: text(),
     environment: text<Environment>(),
-    digest: digest(),
-    unkept_reports: outside(made(count())),
+    unkept_reports: made(count()),
   }),
 
-  api_keys: table('key_id', 'hashed', {
+  api_keys: table('key_id', {
     key_id: text(),
     tenant_id: id(),
     key_sha256: text(),
@@ -130,36 +113,33 @@ const tables = {
     created_at: instant(),
     expires_at: orNull(instant()),
     revoked_at: made(orNull(instant())),
-    last_used_at: outside(made(orNull(instant()))),
-    digest: digest(),
+    last_used_at: made(orNull(instant())),
   }),
 
-  users: table('user_id', 'hashed', {
+  users: table('user_id', {
     user_id: numbered(),
     tenant_id: id(),
     partner_user_id: text(),
-    email: orNull(text()),
-    auth_provider: orNull(text()),
+    email: personal(orNull(text())),
+    auth_provider: personal(orNull(text())),
     consent_version: text(),
     consent_timestamp: instant(),
     status: text<UserStatus>(),
     created_at: instant(),
-    updated_at: outside(instant()),
+    updated_at: instant(),
     erased_at: made(orNull(instant())),
-    digest: digest(),
   }),
 
   /** Every consent that a user ever gave: rows are added, never changed. */
-  consents: table('consent_id', 'hashed', {
+  consents: table('consent_id', {
     consent_id: numbered(),
     user_id: id(),
     consent_version: text(),
     consent_timestamp: instant(),
     received_at: instant(),
-    digest: digest(),
   }),
 
-  plans: table('plan_id', 'mixed', {
+  plans: table('plan_id', {
     plan_id: numbered(),
     tenant_id: id(),
     user_id: id(),
@@ -168,40 +148,38 @@ const tables = {
     frequency: text<Frequency>(),
     smart_timing_enabled: flag(),
     start_date: instant(),
-    status: outside(text<PlanStatus>()),
+    status: text<PlanStatus>(),
     created_at: instant(),
-    updated_at: outside(instant()),
-    digest: digest(),
+    updated_at: instant(),
   }),
 
-  windows: table('window_id', 'mixed', {
-    window_id: outside(id()),
+  windows: table('window_id', {
+    window_id: id(),
     plan_id: id(),
     window_start: instant(),
     window_end: instant(),
     budget: usd(),
-    reserved: outside(made(usd())),
-    spent: outside(made(usd())),
-    released: outside(made(usd())),
-    excess: outside(made(usd())),
-    closed_at: outside(made(orNull(instant()))),
-    close_reason: outside(made(orNull(text<CloseReason>()))),
-    digest: digest(),
+    reserved: made(usd()),
+    spent: made(usd()),
+    released: made(usd()),
+    excess: made(usd()),
+    closed_at: made(orNull(instant())),
+    close_reason: made(orNull(text<CloseReason>())),
   }),
 
   /** One narrow row for each current window: all that a pass reads and writes for a plan that waits. */
-  schedules: table('plan_id', 'mixed', {
+  schedules: table('plan_id', {
     plan_id: id(),
     window_id: id(),
-    awake: outside(flag()),
+    awake: flag(),
     next_run_at: instant(),
     limit_price: orNull(price()),
     clock_at: orNull(instant()),
     window_start: instant(),
     window_end: instant(),
     budget: usd(),
-    fireable: outside(usd()),
-    floor: outside(usd()),
+    fireable: usd(),
+    floor: usd(),
     tranche_index: count(),
     slots: orNull(count()),
     units_per_slot: orNull(count()),
@@ -211,10 +189,9 @@ const tables = {
     half_width: orNull(real()),
     extras_left: count(),
     next_extra_at: instant(),
-    digest: digest(),
   }),
 
-  executions: table('execution_id', 'mixed', {
+  executions: table('execution_id', {
     execution_id: text<ExecutionId>(),
     tenant_id: id(),
     plan_id: id(),
@@ -229,17 +206,16 @@ const tables = {
     reference_price: orNull(price()),
     reservation_price: orNull(price()),
     created_at: instant(),
-    status: outside(text<ExecutionStatus>()),
-    delivered_count: outside(made(count())),
-    lease_expires_at: outside(made(orNull(instant()))),
-    cancelled_at: outside(made(orNull(instant()))),
-    cancel_reason: outside(made(orNull(text()))),
-    unkept_reports: outside(made(count())),
-    digest: digest(),
+    status: text<ExecutionStatus>(),
+    delivered_count: made(count()),
+    lease_expires_at: made(orNull(instant())),
+    cancelled_at: made(orNull(instant())),
+    cancel_reason: made(orNull(text())),
+    unkept_reports: made(count()),
   }),
 
   /** The accepted confirmation of an execution: rows are added, never changed. */
-  trades: table('execution_id', 'none', {
+  trades: table('execution_id', {
     execution_id: text<ExecutionId>(),
     tenant_id: id(),
     plan_id: id(),
@@ -247,29 +223,30 @@ const tables = {
     ...REPORTED,
     recorded_at: instant(),
     received_at: orNull(instant()),
-    digest: ownDigest(),
-  }),
-
-  /** Late fills: reports of fills that were refused. */
-  late_reports: table('report_id', 'hashed', {
-    report_id: numbered(),
-    execution_id: text<ExecutionId>(),
-    tenant_id: id(),
-    /** It covers the whole report, so the digest need not cover a column that is added to it. */
-    fingerprint: text(),
-    ...REPORTED,
-    /** Always null: only fills are kept. */
-    failure_reason: outside(made(orNull(text()))),
-    received_at: coveredLast(instant()),
-    accepted_at: outside(made(orNull(instant()))),
-    reason: text(),
-    decided_at: outside(made(orNull(instant()))),
-    decision_reason: outside(made(orNull(text()))),
     digest: digest(),
   }),
 
+  /** Late fills: reports of fills that were refused. */
+  late_reports: table('report_id', {
+    report_id: numbered(),
+    execution_id: text<ExecutionId>(),
+    tenant_id: id(),
+    /** Of the whole report: the same one again is kept once. */
+    fingerprint: text(),
+    ...REPORTED,
+    /** Always null: only fills are kept. */
+    failure_reason: made(orNull(text())),
+    received_at: instant(),
+    accepted_at: made(orNull(instant())),
+    reason: text(),
+    decided_at: made(orNull(instant())),
+    decision_reason: made(orNull(text())),
+    /** Null in rows from before these digests. */
+    content_digest: orNull(text()),
+  }),
+
   /** Corrections of trades: rows are added, never changed. */
-  adjustments: table('adjustment_id', 'none', {
+  adjustments: table('adjustment_id', {
     adjustment_id: id(),
     execution_id: text<ExecutionId>(),
     tenant_id: id(),
@@ -279,7 +256,7 @@ const tables = {
     btc_amount: btc(),
     reason: text(),
     recorded_at: instant(),
-    digest: ownDigest(),
+    digest: digest(),
     report_id: orNull(id()),
     partner_order_id: orNull(text()),
     partner_fee_usd: orNull(usd()),
@@ -287,22 +264,21 @@ const tables = {
     executed_at: orNull(instant()),
   }),
 
-  webhooks: table('tenant_id', 'hashed', {
+  webhooks: table('tenant_id', {
     tenant_id: id(),
     url: text(),
     secret: text(),
-    status: outside(text<Webhook['status']>()),
+    status: text<Webhook['status']>(),
     created_at: instant(),
-    updated_at: outside(instant()),
-    last_delivered_at: outside(orNull(instant())),
-    last_status_code: outside(orNull(count())),
-    consecutive_failures: outside(count()),
-    last_failed_at: outside(orNull(instant())),
-    last_failure_reason: outside(orNull(text())),
-    digest: digest(),
+    updated_at: instant(),
+    last_delivered_at: orNull(instant()),
+    last_status_code: orNull(count()),
+    consecutive_failures: count(),
+    last_failed_at: orNull(instant()),
+    last_failure_reason: orNull(text()),
   }),
 
-  webhook_events: table('tick_id tenant_id', 'none', {
+  webhook_events: table('tick_id tenant_id', {
     tick_id: id(),
     tenant_id: id(),
     count: count(),
@@ -311,7 +287,7 @@ const tables = {
     claimed_at: made(orNull(instant())),
   }),
 
-  webhook_deliveries: table('tenant_id number', 'none', {
+  webhook_deliveries: table('tenant_id number', {
     tenant_id: id(),
     number: count(),
     ended_at: instant(),
@@ -323,11 +299,11 @@ const tables = {
     duration_ms: count(),
   }),
 
-  prices: table('at', 'none', { at: instant(), price: price(), source: text() }),
+  prices: table('at', { at: instant(), price: price(), source: text() }),
 
-  price_imports: table('at', 'none', { at: instant(), price: price() }),
+  price_imports: table('at', { at: instant(), price: price() }),
 
-  volatility: table('one', 'none', {
+  volatility: table('one', {
     one: one(),
     variance: real(),
     hours: real(),
@@ -335,7 +311,7 @@ const tables = {
     last_at: orNull(instant()),
   }),
 
-  ticks: table('tick_id', 'none', {
+  ticks: table('tick_id', {
     tick_id: numbered(),
     at: instant(),
     price: orNull(price()),
@@ -348,16 +324,16 @@ const tables = {
     database_bytes: orNull(count()),
   }),
 
-  clock_disputes: table('one', 'none', {
+  clock_disputes: table('one', {
     one: one(),
     clock_at: instant(),
     witness_at: instant(),
     source: text(),
   }),
 
-  standstill: table('one', 'none', { one: one(), at: instant(), copy: text(), replaced: text() }),
+  standstill: table('one', { one: one(), at: instant(), copy: text(), replaced: text() }),
 
-  last_results: table('job host', 'none', {
+  last_results: table('job host', {
     job: text<JobResult['job']>(),
     host: text(),
     at: instant(),
@@ -367,33 +343,30 @@ const tables = {
     message: text(),
   }),
 
-  tiers: table('name from_month', 'hashed', {
+  tiers: table('name from_month', {
     name: text(),
     from_month: text<Tier['fromMonth']>(),
     min_volume_usd: orNull(usd()),
     rate_bps: count(),
     per_active_user_usd: usd(),
     monthly_minimum_usd: usd(),
-    digest: digest(),
     place: count(),
   }),
 
-  tier_overrides: table('partner_slug from_month', 'hashed', {
+  tier_overrides: table('partner_slug from_month', {
     partner_slug: text(),
     from_month: text<Tier['fromMonth']>(),
     tier_name: orNull(text()),
-    digest: digest(),
   }),
 
-  minimum_ends: table('partner_slug from_month', 'hashed', {
+  minimum_ends: table('partner_slug from_month', {
     partner_slug: text(),
     from_month: text<Tier['fromMonth']>(),
     last_month: orNull(text()),
-    digest: digest(),
   }),
 
   /** What was issued: rows are added, never changed. */
-  invoices: table('number', 'hashed', {
+  invoices: table('number', {
     number: text(),
     series: text(),
     position: count(),
@@ -404,23 +377,20 @@ const tables = {
     net_usd: usd(),
     tax_usd: usd(),
     details: text(),
-    digest: digest(),
   }),
 
-  closed_months: table('month', 'hashed', {
+  closed_months: table('month', {
     month: text(),
     period_end: instant(),
     closed_at: instant(),
-    digest: digest(),
   }),
 
-  reported_until: table('one', 'mixed', {
-    one: outside(one()),
+  reported_until: table('one', {
+    one: one(),
     at: instant(),
-    digest: digest(),
   }),
 
-  sandboxes: table('tenant_id', 'none', {
+  sandboxes: table('tenant_id', {
     tenant_id: id(),
     environment: text<'test'>(),
     offset_ms: made(count()),
@@ -429,13 +399,13 @@ const tables = {
     used_until: made(instant()),
   }),
 
-  used_before_reset: table('tenant_id partner_plan_id', 'none', {
+  used_before_reset: table('tenant_id partner_plan_id', {
     tenant_id: id(),
     partner_plan_id: text(),
     window_start: instant(),
   }),
 
-  stops: table('user_id', 'none', {
+  stops: table('user_id', {
     user_id: id(),
     tenant_id: id(),
     plan_id: id(),
@@ -445,17 +415,16 @@ const tables = {
     ended_at: made(orNull(instant())),
   }),
 
-  polls: table('tenant_id', 'none', { tenant_id: id(), polled_at: instant() }),
+  polls: table('tenant_id', { tenant_id: id(), polled_at: instant() }),
 
   /** What operators changed: rows are added, never changed. */
-  audit: table('audit_id', 'hashed', {
+  audit: table('audit_id', {
     audit_id: numbered(),
     at: instant(),
     os_user: text(),
     action: text(),
     subject: text(),
     detail: text(),
-    digest: digest(),
   }),
 } as const
 
@@ -478,21 +447,17 @@ export type RowOf<T extends TableName> = Omit<RowIn<ShapeOf<T>>, 'digest'>
 export type NewRow<T extends TableName> = Omit<ValuesIn<ShapeOf<T>>, MadeIn<ShapeOf<T>> | 'digest'>
 export type ReportRow = RowIn<typeof REPORTED>
 export type ReportValues = ValuesIn<typeof REPORTED>
-/** The tables whose digests are made of their columns. */
-export type Digested = { [T in TableName]: All[T]['digests'] extends 'none' ? never : T }[TableName]
 
 /** A table as a copy and the check go through it. */
 export type Table = {
   readonly name: TableName
   readonly key: readonly string[]
-  readonly digests: Digests
   readonly columns: readonly ({ readonly name: string } & Column)[]
 }
-export const TABLES: readonly Table[] = Object.entries<Described<Columns, Digests>>(tables).map(
-  ([name, { key, digests, shape }]) => ({
+export const TABLES: readonly Table[] = Object.entries<Described<Columns>>(tables).map(
+  ([name, { key, shape }]) => ({
     name: name as TableName,
     key,
-    digests,
     columns: Object.entries(shape).map(([name, column]) => ({ name, ...column })),
   }),
 )

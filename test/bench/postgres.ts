@@ -4,7 +4,6 @@ import pg from 'pg'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { ready, valuesOf } from '../../src/store/postgres/server/pipeline.ts'
 import { query } from '../../src/store/statement.ts'
-import { giveDigestsOn } from '../support/database.ts'
 import type { Hex } from '../support/large-database.ts'
 import { type Server, startServer } from '../support/postgres-server.ts'
 import { type Backend, SENT, TAKE_BACK, withKey } from './backend.ts'
@@ -58,7 +57,6 @@ export const onPostgres: Backend = {
         const statement = ready(query(text))
         await client.query(statement.text, valuesOf(statement, params))
       }
-      await giveDigestsOn((text) => client.query(text))
       // The rows brought their numbers with them.
       for (const [table, column] of NUMBERED)
         await client.query(

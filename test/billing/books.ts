@@ -10,10 +10,9 @@ import { btc, price, type Usd, usd } from '../../src/core/money.ts'
 import type { Environment } from '../../src/core/partner.ts'
 import type { Instant } from '../../src/core/time.ts'
 import { machineAt, machine as presentMachine } from '../../src/machine.ts'
-import { tradeDigest } from '../../src/store/digests.ts'
-import { reportParams } from '../../src/store/rows/ledger.ts'
+import { reportParams, tradeDigest } from '../../src/store/rows/ledger.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { giveDigests, layFresh, temporaryFolder } from '../support/database.ts'
+import { layFresh, temporaryFolder } from '../support/database.ts'
 import { addTrades } from '../support/large-database.ts'
 import { type Outcome, runHere, type Surroundings } from '../support/service.ts'
 
@@ -122,7 +121,6 @@ function enter(db: Database, of: Named, entries: Iterable<Entry>): void {
       enterOne(sql, { tenant, book, entry })
     }
     for (const { window, spent } of plans.values()) sql.closeWindow.run({ window, spent })
-    giveDigests(db)
   })()
 }
 
@@ -230,7 +228,6 @@ export async function openMarch(t: Parameters<typeof openOffice>[0], trades: num
   open(office.file, (db) => {
     const tenantId = Number(tenantOf(db, { slug: 'acme', environment: 'live' }))
     addTrades(db, { tenantId, users: 50, plans: 50, trades, start, end })
-    giveDigests(db)
   })
   // Processes of their own live in the real present, and so does the office from now on.
   office.setClock(presentMachine.clock())

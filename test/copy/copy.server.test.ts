@@ -19,14 +19,13 @@ import { databaseOf } from '../../src/cli/context.ts'
 import { copyDatabase } from '../../src/copy.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { machineAt } from '../../src/machine.ts'
-import { type DigestedRow, rowDigest } from '../../src/store/digests.ts'
 import { commitAlone } from '../../src/store/postgres/server/commit.ts'
 import { LOCK, stayInUse } from '../../src/store/postgres/server/locks.ts'
 import { openAlone } from '../../src/store/postgres/server/pool.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { TABLES } from '../../src/store/tables.ts'
 import { AUDIT, populate, T0 } from '../store/world.ts'
-import { giveDigests, temporaryFolder } from '../support/database.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { assertNotToldAlone, followed, ourPair, ourServer } from '../support/postgres-server.ts'
 import { startServe } from '../support/process.ts'
 import { AUDIT as SHELL_AUDIT, USER } from '../support/service.ts'
@@ -75,10 +74,6 @@ function makeNasty(file: string): void {
   const plans = db.prepare('select plan_id from schedules order by plan_id limit ?').pluck().all(REALS.length)
   assert.equal(plans.length, REALS.length)
   for (const [n, plan] of plans.entries()) set.run(REALS[n], plan)
-  giveDigests(db)
-  const digest = db.prepare('update schedules set digest = ? where plan_id = ?')
-  for (const row of db.prepare<[], DigestedRow>('select * from schedules').all())
-    digest.run(rowDigest('schedules', row), row.plan_id)
   db.close()
 }
 

@@ -188,7 +188,7 @@ END
     until grep -q 1E61 /proc/net/tcp; do sleep 0.1; done
     echo TRANCHE_PING_URL=http://127.0.0.1:7777/ticks >> /etc/tranche/tranche.env
     systemctl start tranche-check.service && echo 'well, and silent'
-    sqlite3 /var/lib/tranche/tranche.db "update partners set name = 'Other'"
+    sqlite3 /var/lib/tranche/tranche.db "insert into consents values (99, 12345, 'v1', 0, 0, 0)"
     systemctl start tranche-check.service 2> /dev/null || shown tranche-check Result
     jobs
     grep -v 'GET /ticks H' /tmp/heard
@@ -198,7 +198,7 @@ END
     'last check: ok',
     'well, and silent',
     'exit-code',
-    'last check: 1 error (row_changed)',
+    'last check: 1 error (foreign_key)',
     'POST /ticks/fail HTTP/1.1',
     '"kind":"check_failed"',
   ])

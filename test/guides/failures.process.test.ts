@@ -204,14 +204,14 @@ const CAUSES: Record<string, Cause> = {
   async 'the file is damaged'(_, shop, db) {
     const copy = join(shop.cwd, 'copy.db')
     await shop.run(0, 'backup', copy)
-    await damageAt(db, `update plans set amount_usd = amount_usd + 1 where plan_id = 1`)
+    await damageAt(db, 'update windows set spent = spent + 1')
     assert.equal((await shop.run(0, 'check')).code, 3)
     return {
       shiftMs: 0,
       exits: 3,
       restarts: true,
       async after(out, served) {
-        assert.match(out, /row_changed/)
+        assert.match(out, /window_spent/)
         served.child.kill('SIGTERM')
         await served.ended
         await shop.store.close()

@@ -15,7 +15,7 @@ import { openPool, type Pool } from '../../src/store/postgres/server/pool.ts'
 import type { Store } from '../../src/store/store.ts'
 import { chanceOf } from '../simulation/chance.ts'
 import { textOf } from '../simulation/system/record.ts'
-import { giveDigestsOn, temporaryFolder } from '../support/database.ts'
+import { temporaryFolder } from '../support/database.ts'
 import { ownDatabase } from '../support/postgres-server.ts'
 import { until } from '../support/within.ts'
 import { AUDIT, failed, filled, keyFor, link, populate, report, T0 } from './world.ts'
@@ -62,7 +62,6 @@ async function supply(pool: Pool, { tenantId }: Tenant, count: number): Promise<
      from w, generate_series(1, $2::int) n returning execution_id`,
     [tenantId, count],
   )
-  await giveDigestsOn((text) => pool.query(text))
   return said.rows.map(({ execution_id }) => execution_id as string)
 }
 

@@ -9,11 +9,8 @@ import SQLite from 'better-sqlite3'
 import pg from 'pg'
 import { databaseOf } from '../../src/cli/context.ts'
 import type { Instant } from '../../src/core/time.ts'
-import { DIGESTED, rowDigest } from '../../src/store/digests.ts'
-import type { Database } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
-import type { Digested } from '../../src/store/tables.ts'
 
 // An empty database at the schema of today, for the tests that need one: each process makes one and copies it.
 
@@ -140,35 +137,4 @@ export async function refuse(
   )
   await rows(`${on} for each row execute function refuse_for_test()`)
   return () => rows(`drop trigger refuse on ${table}`)
-}
-
-// Digests for rows that a test has written past the program, so that they count as stored.
-
-const NAMES = Object.keys(DIGESTED) as Digested[]
-
-/** The text that is hashed for a row from before, in SQL for both stores. */
-export const digestText = (name: Digested): string => {
-  const value = (column: string) =>
-    column === 'half_width' ? `cast(floor(half_width * ${2 ** 40}) as bigint)` : column
-  return `concat(${DIGESTED[name].columns.map(value).join(", '|', ")})`
-}
-
-/** Gives their digest to all rows of a file that have none. */
-export function giveDigests(db: Pick<Database, 'function' | 'exec'>): void {
-  for (const name of NAMES) {
-    const { columns } = DIGESTED[name]
-    db.function('row_digest', { varargs: true }, (...values: unknown[]) =>
-      BigInt(rowDigest(name, Object.fromEntries(columns.map((column, i) => [column, values[i]])))),
-    )
-    db.exec(`update ${name} set digest = row_digest(${columns.join(', ')}) where digest = 0`)
-  }
-}
-
-/** The same on a server, which cannot mix: the digests are those of rows from before. */
-export async function giveDigestsOn(query: (text: string) => Promise<unknown>): Promise<void> {
-  for (const name of NAMES)
-    await query(
-      `update ${name} set digest = ('x' || substr(encode(sha256(convert_to(${digestText(name)}, 'UTF8')), 'hex'),
-         1, 12))::bit(48)::bigint where digest = 0`,
-    )
 }

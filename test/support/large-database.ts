@@ -4,7 +4,6 @@ import { hash } from 'node:crypto'
 import { price, usd } from '../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { giveDigests } from './database.ts'
 import { T0 } from './service.ts'
 
 // What large databases are filled with, as SQL for either store: users, plans that wait for a price or an hour that
@@ -295,7 +294,6 @@ export function fill(file: string, work: (db: Database) => void): void {
     db.pragma('foreign_keys = on')
     db.transaction(() => {
       work(db)
-      giveDigests(db)
     })()
   } finally {
     db.close()
@@ -363,7 +361,6 @@ export function addCrowd(file: string, tenantId: number, { user, plans, status }
   db.exec('begin')
   db.pragma('defer_foreign_keys = on')
   for (const step of steps) db.prepare(step).run(values)
-  giveDigests(db)
   db.exec('commit')
   db.close()
 }

@@ -16,16 +16,23 @@ import {
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
-import { adjustmentDigest, DIGESTED, type DigestedRow, isIntact, placeOf, tradeDigest } from '../digests.ts'
 import type { CheckStore, Fault, Look } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
-import { type AdjustmentRow, adjustmentOf, type TradeRow, tradeOf } from '../rows/ledger.ts'
+import {
+  type AdjustmentRow,
+  adjustmentDigest,
+  adjustmentOf,
+  isAsReported,
+  type LateFillRow,
+  type TradeRow,
+  tradeDigest,
+  tradeOf,
+} from '../rows/ledger.ts'
 import { createWindowStore } from '../shared/plans.ts'
 import { LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
 import { IS_LIVE } from '../sql/fragments.ts'
 import { breathe, instant, type Query, query } from '../statement.ts'
 import type { PlanAhead, WindowStore } from '../store.ts'
-import { type Digested, TABLES } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { noneIfDamaged } from './quick-looks.ts'
 import { earlyFillsReader, type OwnVitals, readLateFills, stockTaker, vitalsReader } from './vitals.ts'
@@ -89,39 +96,20 @@ type Paged<Row> = {
   changed: (rows: readonly Row[]) => Fault[]
 }
 
-/** Below every text and every number. */
-const FIRST = { text: '', integer: -(2n ** 62n), real: 0 }
-
-const DIGESTED_TABLES: readonly Paged<DigestedRow>[] = (Object.keys(DIGESTED) as Digested[]).map((name) => {
-  const { key } = DIGESTED[name]
-  const kindOf = (column: string) =>
-    TABLES.find((table) => table.name === name)?.columns.find((one) => one.name === column)?.kind ?? 'integer'
-  const after = key.map((column) => `:${column}`)
-  return {
-    page: query(
-      `select * from ${name} where (${key.join(', ')}) > (${after.join(', ')}) order by ${key.join(', ')} limit :limit`,
-    ),
-    first: Object.fromEntries(key.map((column) => [column, FIRST[kindOf(column)]])),
-    keyOf: (row) => Object.fromEntries(key.map((column) => [column, row[column]])),
-    changed: (rows) => changedRows(name, rows),
-  }
-})
-
-/** The name that the partner gave it, for the operator who looks for it. */
-const NAMES = ['partner_plan_id', 'partner_user_id', 'label']
-
-const changedRows = (name: Digested, rows: readonly DigestedRow[]): Fault[] =>
-  rows
-    .filter((row) => !isIntact(name, row))
-    .slice(0, FINDINGS_PER_RULE_MAX)
-    .map((row) => {
-      const called = NAMES.filter((column) => row[column] != null).map(
-        (column) => ` (${column} ${row[column]})`,
-      )
-      const subject = name === 'executions' ? `execution ${row.execution_id}` : placeOf(name, row)
-      return { kind: 'row_changed', subject, message: `is not what was stored${called.join('')}` }
-    })
-
+/** Few by nature. */
+const LATE_REPORTS: Paged<LateFillRow> = {
+  page: query('select * from late_reports where report_id > :after order by report_id limit :limit'),
+  first: { after: 0n },
+  keyOf: (row) => ({ after: row.report_id }),
+  changed: (rows) =>
+    rows
+      .filter((row) => !isAsReported(row))
+      .map((row) => ({
+        kind: 'row_changed',
+        subject: `late_reports row ${row.report_id}`,
+        message: `is not what was stored (execution ${row.execution_id})`,
+      })),
+}
 const ADJUSTMENTS: Paged<DigestedAdjustment> = {
   page: ADJUSTMENTS_AFTER,
   first: { after: 0n },
@@ -181,7 +169,7 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
     for (const [kind, look] of own.looks) await seek(kind, look)
     for (const { rule, broken } of own.rules)
       await seek(rule.kind, async () => (await all(broken)).map((row) => brokenFault(rule, row)))
-    for (const table of DIGESTED_TABLES) await seek('row_changed', () => paged(table))
+    await seek('row_changed', () => paged(LATE_REPORTS))
     await seek('adjustment_changed', () => paged(ADJUSTMENTS))
     await seek('trade_changed', () => paged(TRADES))
     return found

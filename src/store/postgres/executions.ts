@@ -12,10 +12,8 @@ import {
 } from '../../core/confirmation.ts'
 import { type Execution, type ExecutionId, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Caller, Tenant } from '../../core/partner.ts'
-import { DamagedRow } from '../../core/problem.ts'
 import { type Instant, later, MINUTE_MS, plus } from '../../core/time.ts'
 import { unreserved, type Window } from '../../core/window.ts'
-import { intact, isIntact } from '../digests.ts'
 import {
   amountParams,
   type ExecutionRow,
@@ -223,12 +221,10 @@ function createPoll(connection: Connection, { driver, notes }: { driver: Base; n
       within(tx, (steps) => isAnyStopping(steps, tenant)),
     ])
     if (isStopping) return null
-    // A damaged row must not lead to a purchase. The check names it, and it stays unchanged.
-    const sound = due.filter((row) => isIntact('executions', row))
-    const executions = sound.map((row) => deliver(executionOf(row), now))
+    const executions = due.map((row) => deliver(executionOf(row), now))
     const leased = { tenant: tenantId, ...arraysOf(LEASED, executions.map(leasedRow)) }
     if (executions.length > 0) tx.unwaited(tx.run(LEASE_DUE, leased))
-    return { executions, remaining: (await dueList.count(tx, tenant, now)) - (due.length - sound.length) }
+    return { executions, remaining: await dueList.count(tx, tenant, now) }
   }
 
   return async (tenant: Caller, handing: Handing): Promise<DuePage> => {
@@ -385,8 +381,6 @@ type Holder = { partnerOrderId: string; executionId: ExecutionId }
 type OnRecord = {
   executions: readonly Execution[]
   windows: readonly Window[]
-  /** By execution, why it cannot be decided. */
-  damaged: ReadonlyMap<string, DamagedRow>
   trades: readonly Trade[]
   /** Oldest first. */
   lateFills: readonly { executionId: string; late: LateFill }[]
@@ -417,8 +411,6 @@ function createBatch(found: OnRecord): ConfirmationBatch {
 
   return {
     facts({ executionId, partnerOrderId }) {
-      const damage = found.damaged.get(executionId)
-      if (damage) throw damage
       const execution = executions.get(executionId) ?? null
       const holder = holders.get(partnerOrderId)?.find((one) => one.executionId !== executionId)
       return {
@@ -532,7 +524,6 @@ async function readBatch(tx: Tx, tenantId: number, asked: readonly Asked[]): Pro
   return createBatch({
     executions: executions.map(executionOf),
     windows: windows.map(windowOf),
-    damaged: damagedOf(executions, windows),
     trades: trades.map(tradeOf),
     lateFills: lateFills.map((row) => ({ executionId: row.execution_id, late: lateFillOf(row) })),
     holders: holders.map((row) => ({
@@ -541,25 +532,6 @@ async function readBatch(tx: Tx, tenantId: number, asked: readonly Asked[]): Pro
     })),
     latestRecordedAt: latest,
   })
-}
-
-/** The executions that are damaged themselves, or in a window that is: each is refused alone. */
-function damagedOf(
-  executions: readonly ExecutionRow[],
-  windows: readonly WindowRow[],
-): Map<string, DamagedRow> {
-  const damaged = new Map<string, DamagedRow>()
-  for (const row of executions) {
-    const window = windows.find(({ window_id }) => window_id === row.window_id)
-    try {
-      intact('executions', row)
-      if (window) intact('windows', window)
-    } catch (error) {
-      if (!(error instanceof DamagedRow)) throw error
-      damaged.set(row.execution_id, error)
-    }
-  }
-  return damaged
 }
 
 /** Stores the decisions: trades, the new statuses of their executions, windows, and late fills. */

@@ -20,7 +20,6 @@ import {
   type Schedule,
   type Window,
 } from '../../core/window.ts'
-import { DIGESTED, intact } from '../digests.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
 import {
   amountParams,
@@ -49,7 +48,7 @@ import {
   type WakeUpStore,
   wakeUpsOf,
 } from '../store.ts'
-import { columnsToAdd, selected } from '../tables.ts'
+import { columnsToAdd } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { createFollowing } from './accounts.ts'
 import { byHand, within } from './driver.ts'
@@ -403,7 +402,7 @@ const LOCK_WINDOWS = query(
 
 type PageRow = ScheduleRow &
   WindowRow &
-  TenantRow & { frequency: string; amount_usd: bigint; min_tranche: bigint; plan_digest: bigint }
+  TenantRow & { frequency: string; amount_usd: bigint; min_tranche: bigint }
 
 /**
  * The plans of a page that may fire. A user whose disable is under way has none. A partner's status is read from the
@@ -411,7 +410,7 @@ type PageRow = ScheduleRow &
  */
 const PLANS_OF_PAGE = query<PageRow>(
   `select s.*, w.reserved, w.spent, w.excess, w.released, w.closed_at, w.close_reason,
-     t.partner_slug, t.environment, ${selected(DIGESTED.plans.columns, 'p')}, p.digest as plan_digest, r.min_tranche,
+     t.partner_slug, t.environment, p.tenant_id, p.frequency, p.amount_usd, r.min_tranche,
      ${leastInstructionOf('r.min_tranche', 's.budget')} as floor
    from schedules s
    join windows w on w.window_id = s.window_id
@@ -491,9 +490,8 @@ type Decided = { schedule: Schedule; window: Window; over: Window | null; fired:
 
 function lockedPlanOf(row: PageRow, timeOf: Times['of']): LockedPlan {
   const tenant = tenantOf(row)
-  intact('plans', row, row.plan_digest)
   return {
-    schedule: scheduleOf(intact('schedules', row)),
+    schedule: scheduleOf(row),
     window: windowOf(row),
     tenant,
     terms: { frequency: row.frequency as Frequency, amount: row.amount_usd as Usd },

@@ -4,7 +4,6 @@ import type { Usd } from '../../core/money.ts'
 import type { Caller } from '../../core/partner.ts'
 import type { PlanChange } from '../../core/plan.ts'
 import type { Instant } from '../../core/time.ts'
-import { intact } from '../digests.ts'
 import { type UserRow, userOf } from '../rows/accounts.ts'
 import { type PlanRow, planOf, planParams } from '../rows/ledger.ts'
 import * as shared from '../shared/ledger.ts'
@@ -58,13 +57,13 @@ function changePlan(
       tenant.environment === 'test' ? tx.get(BEFORE_RESET, scope) : undefined,
     ])
     const now = times.of(tenant.tenantId)
-    const plan = planRow ? planOf(intact('plans', planRow)) : null
+    const plan = planRow ? planOf(planRow) : null
     const [window, starts] = plan
       ? await Promise.all([ledger.current(tx, plan.planId), tx.all(STARTS, { plan_id: plan.planId, now })])
       : [null, []]
     const usedStarts = starts.map(({ window_start }) => instant(window_start))
     const usedBeforeReset = instantOrNull(before?.used ?? null)
-    const user = userRow ? userOf(intact('users', userRow)) : null
+    const user = userRow ? userOf(userRow) : null
     const change = decide({ user, plan, window, usedStarts, usedBeforeReset }, now)
     if (change.plan === plan) return plan
 
@@ -111,8 +110,7 @@ export const lockSchedules = onPipe(shared.lockSchedules)
 const lockPlanByName = onPipe(shared.lockPlanByName)
 
 export const ledger = {
-  /** Throws DamagedRow. */
-  current: onPipe(shared.soundCurrent),
+  current: onPipe(shared.currentWindow),
   write: onPipe(shared.writeWindow),
   freeCell: onPipe(shared.freeCell),
   nextId: (tx: Tx) => within(tx, (steps) => steps.nextId('windows')),

@@ -8,7 +8,6 @@ import type { Environment, Partner, PartnerStatus, Tenant } from '../../core/par
 import { type Instant, plus } from '../../core/time.ts'
 import type { User, UserStatus } from '../../core/user.ts'
 import type { Delivered, Webhook } from '../../core/webhook.ts'
-import { intact, newRow, withDigest } from '../digests.ts'
 import { instant, instantOrNull } from '../statement.ts'
 import type { AuditEntry, Consent, ListedAuditEntry, NewKey } from '../store.ts'
 import type { NewRow, RowOf } from '../tables.ts'
@@ -23,19 +22,15 @@ export const partnerOf = (row: PartnerRow): Partner => ({
   createdAt: instant(row.created_at),
   updatedAt: instant(row.updated_at),
 })
-/** Of a partner whose row, if it has one yet, was read as `row`. Throws DamagedRow. */
-export function partnerParams(partner: Partner, row?: PartnerRow) {
-  if (row) intact('partners', row)
-  return newRow('partners', {
-    partner_slug: partner.partnerSlug,
-    name: partner.name,
-    status: partner.status,
-    min_tranche: partner.minTranche,
-    held: partner.held ? 1 : 0,
-    created_at: partner.createdAt,
-    updated_at: partner.updatedAt,
-  })
-}
+export const partnerParams = (partner: Partner): NewRow<'partners'> => ({
+  partner_slug: partner.partnerSlug,
+  name: partner.name,
+  status: partner.status,
+  min_tranche: partner.minTranche,
+  held: partner.held ? 1 : 0,
+  created_at: partner.createdAt,
+  updated_at: partner.updatedAt,
+})
 
 // A tenant: the row and the value.
 
@@ -61,15 +56,15 @@ export const keyOf = (row: KeyRow): ApiKey => ({
   lastUsedAt: instantOrNull(row.last_used_at),
 })
 export type SeenKeyRow = KeyRow & { key_sha256: string; partner_name: string; partner_status: string }
-/** The facts that authentication needs about a key. Throws DamagedRow. */
+/** The facts that authentication needs about a key. */
 export const seenKeyOf = (row: SeenKeyRow): Omit<KeyFacts, 'now'> => ({
-  key: keyOf(intact('api_keys', row)),
+  key: keyOf(row),
   partnerName: row.partner_name,
   partnerStatus: row.partner_status as PartnerStatus,
 })
 /** For a key that is added at `now`. */
 export const keyParams = (key: NewKey, now: Instant) =>
-  newRow('api_keys', {
+  ({
     key_id: key.keyId,
     tenant_id: key.tenant.tenantId,
     key_sha256: key.sha256,
@@ -78,15 +73,14 @@ export const keyParams = (key: NewKey, now: Instant) =>
     label: key.label,
     created_at: now,
     expires_at: key.lifetimeMs === null ? null : plus(now, key.lifetimeMs),
-  })
-/** For a key that is changed, whose row was read as `row`. Throws DamagedRow. */
-export const changedKeyParams = (row: KeyRow, { label, expiresAt, revokedAt }: ApiKey) =>
-  withDigest('api_keys', {
-    ...intact('api_keys', row),
-    label,
-    expires_at: expiresAt,
-    revoked_at: revokedAt,
-  })
+  }) satisfies NewRow<'api_keys'>
+/** For a key that is changed. */
+export const changedKeyParams = ({ keyId, label, expiresAt, revokedAt }: ApiKey) => ({
+  key_id: keyId,
+  label,
+  expires_at: expiresAt,
+  revoked_at: revokedAt,
+})
 
 // A user and its consents: the rows and the values, and back.
 
@@ -101,9 +95,9 @@ export const userOf = (row: UserRow): User => ({
   createdAt: instant(row.created_at),
   updatedAt: instant(row.updated_at),
 })
-/** Of a tenant's user whose row, if there is one, was read as `row`. Throws DamagedRow. */
+/** Of a tenant's user whose row, if there is one, was read as `row`. */
 export const userParams = (user: User, tenantId: number, row: UserRow | undefined) =>
-  withDigest('users', {
+  ({
     tenant_id: tenantId,
     partner_user_id: user.partnerUserId,
     email: user.email,
@@ -113,24 +107,15 @@ export const userParams = (user: User, tenantId: number, row: UserRow | undefine
     status: user.status,
     created_at: user.createdAt,
     updated_at: user.updatedAt,
-    erased_at: row ? intact('users', row).erased_at : null,
-  } satisfies NewRow<'users'> & Pick<UserRow, 'erased_at'>)
-/** Of a user that is erased at `now`, whose row was read as `row`. Throws DamagedRow. */
-export const erasedParams = (row: UserRow, now: Instant) =>
-  withDigest('users', {
-    ...intact('users', row),
-    email: null,
-    auth_provider: null,
-    erased_at: now,
-    updated_at: now,
-  })
+    erased_at: row ? row.erased_at : null,
+  }) satisfies NewRow<'users'> & Pick<UserRow, 'erased_at'>
 export const consentParams = (user: User, userId: bigint, now: Instant) =>
-  newRow('consents', {
+  ({
     user_id: userId,
     consent_version: user.consentVersion,
     consent_timestamp: user.consentTimestamp,
     received_at: now,
-  })
+  }) satisfies NewRow<'consents'>
 
 export type ListedUserRow = UserRow & TenantRow
 export const listedUserOf = (row: ListedUserRow) => ({
@@ -160,7 +145,7 @@ export const tierOf = (row: TierRow): Tier => ({
   monthlyMinimum: row.monthly_minimum_usd as Usd,
 })
 export const tierParams = (tier: Tier) =>
-  newRow('tiers', {
+  ({
     name: tier.name,
     from_month: tier.fromMonth,
     place: tier.place,
@@ -168,19 +153,15 @@ export const tierParams = (tier: Tier) =>
     rate_bps: tier.rateBps,
     per_active_user_usd: tier.perActiveUser,
     monthly_minimum_usd: tier.monthlyMinimum,
-  })
-/** A tier that a fee may be computed from. Throws DamagedRow. */
-export const intactTier = (row: TierRow): Tier => tierOf(intact('tiers', row))
+  }) satisfies NewRow<'tiers'>
 
 export type OverrideRow = RowOf<'tier_overrides'>
-/** The tier of an override; null where there is none, or one that ends another. Throws DamagedRow. */
-export const overrideOf = (row: OverrideRow | undefined): string | null =>
-  row ? intact('tier_overrides', row).tier_name : null
+/** The tier of an override; null where there is none, or one that ends another. */
+export const overrideOf = (row: OverrideRow | undefined): string | null => (row ? row.tier_name : null)
 
 export type MinimumEndRow = RowOf<'minimum_ends'>
-/** The last month with a minimum; null where it has no end. Throws DamagedRow. */
-export const lastMinimumOf = (row: MinimumEndRow | undefined): string | null =>
-  row ? intact('minimum_ends', row).last_month : null
+/** The last month with a minimum; null where it has no end. */
+export const lastMinimumOf = (row: MinimumEndRow | undefined): string | null => (row ? row.last_month : null)
 
 // A webhook: the row and the value, and back.
 
@@ -200,7 +181,7 @@ export const webhookOf = (row: WebhookRow): Webhook => ({
       : { at: instant(row.last_failed_at), reason: row.last_failure_reason },
 })
 export const webhookParams = (tenantId: number, webhook: Webhook) =>
-  newRow('webhooks', {
+  ({
     tenant_id: tenantId,
     url: webhook.url,
     secret: webhook.secret,
@@ -212,7 +193,7 @@ export const webhookParams = (tenantId: number, webhook: Webhook) =>
     consecutive_failures: webhook.consecutiveFailures,
     last_failed_at: webhook.lastFailure?.at ?? null,
     last_failure_reason: webhook.lastFailure?.reason ?? null,
-  })
+  }) satisfies NewRow<'webhooks'>
 
 // What was sent to a webhook: the row and the value, and back.
 
@@ -263,4 +244,4 @@ function detailIn(text: string): Record<string, unknown> {
   }
 }
 export const auditParams = ({ osUser, action, subject, detail }: AuditEntry, now: Instant) =>
-  newRow('audit', { at: now, os_user: osUser, action, subject, detail: JSON.stringify(detail) })
+  ({ at: now, os_user: osUser, action, subject, detail: JSON.stringify(detail) }) satisfies NewRow<'audit'>

@@ -1,5 +1,6 @@
 // Rows and values of plans, windows, schedules, executions, trades, adjustments, late fills and prices. First the plan.
 
+import { hash } from 'node:crypto'
 import type { Dispute } from '../../core/clock.ts'
 import {
   type Fill,
@@ -8,18 +9,17 @@ import {
   type LateFill,
   type Refused,
   type Report,
+  reportFingerprint,
   type Trade,
 } from '../../core/confirmation.ts'
-import type { Adjustment } from '../../core/corrections/adjustment.ts'
+import { type Adjustment, adjustmentContent } from '../../core/corrections/adjustment.ts'
 import type { Execution, ExecutionId, ExecutionStatus } from '../../core/execution.ts'
 import type { Btc, Price, Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Plan, PlanState, PlanStatus, PlanTerms } from '../../core/plan.ts'
 import { FIRST_VOLATILITY, type Volatility } from '../../core/price.ts'
-import { DamagedRow } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import type { CloseReason, Frequency, Opening, Schedule, Window } from '../../core/window.ts'
-import { adjustmentDigest, intact, newRow, reportDigest, tradeDigest, withDigest } from '../digests.ts'
 import { instant, instantOrNull } from '../statement.ts'
 import type { ExecutionOfOrder, Fired, ListedPrice, OrderIs } from '../store.ts'
 import {
@@ -47,7 +47,7 @@ export const planOf = (row: PlanRow): Plan => ({
 })
 /** Of the plan of a user, by the numbers of both rows. */
 export const planParams = (plan: PlanTerms, { tenantId, userId }: { tenantId: number; userId: bigint }) =>
-  newRow('plans', {
+  ({
     tenant_id: tenantId,
     user_id: userId,
     partner_plan_id: plan.partnerPlanId,
@@ -58,7 +58,7 @@ export const planParams = (plan: PlanTerms, { tenantId, userId }: { tenantId: nu
     status: plan.status,
     created_at: plan.createdAt,
     updated_at: plan.updatedAt,
-  })
+  }) satisfies NewRow<'plans'>
 
 // A plan with its user's status, its current window, and the part of its schedule that its next step depends on.
 
@@ -98,12 +98,12 @@ export const windowOf = (row: WindowRow): Window => ({
 })
 /** Of a window that is opened. */
 export const openingParams = (planId: number, { start, end, budget }: Opening) =>
-  withDigest('windows', {
+  ({
     plan_id: planId,
     window_start: start,
     window_end: end,
     budget,
-  } satisfies Omit<NewRow<'windows'>, 'window_id'>)
+  }) satisfies Omit<NewRow<'windows'>, 'window_id'>
 export const amountParams = (window: Window) => ({
   window_id: window.windowId,
   reserved: window.reserved,
@@ -118,7 +118,7 @@ export const closingParams = ({ at, reason }: NonNullable<Window['closed']>) => 
 
 // A plan's schedule: the row and the value, and back.
 
-export type ScheduleRow = Omit<RowOf<'schedules'>, 'awake'> & { digest: bigint }
+export type ScheduleRow = Omit<RowOf<'schedules'>, 'awake'>
 export const scheduleOf = (row: ScheduleRow): Schedule => ({
   planId: Number(row.plan_id),
   windowId: Number(row.window_id),
@@ -148,7 +148,7 @@ export const scheduleOf = (row: ScheduleRow): Schedule => ({
   nextExtraAt: instant(row.next_extra_at),
 })
 export const scheduleParams = (schedule: Schedule) =>
-  withDigest('schedules', {
+  ({
     plan_id: schedule.planId,
     window_id: schedule.windowId,
     next_run_at: schedule.nextRunAt,
@@ -168,7 +168,7 @@ export const scheduleParams = (schedule: Schedule) =>
     half_width: schedule.reference?.halfWidth ?? null,
     extras_left: schedule.extrasLeft,
     next_extra_at: schedule.nextExtraAt,
-  } satisfies Omit<NewRow<'schedules'>, 'awake'>)
+  }) satisfies Omit<NewRow<'schedules'>, 'awake'>
 
 // An execution: the row and the value.
 
@@ -226,7 +226,7 @@ export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: 
 export type FiredRow = Fired & { at: Instant }
 
 export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at }: FiredRow) =>
-  newRow('executions', {
+  ({
     execution_id: executionId,
     tenant_id: tenant.tenantId,
     plan_id: planId,
@@ -242,11 +242,11 @@ export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at
     reservation_price: tranche.reservationPrice,
     created_at: at,
     status: 'pending',
-  })
+  }) satisfies NewRow<'executions'>
 
 /** Of a purchase that nothing fired. */
 export const bookedParams = (execution: Execution, tenantId: number) =>
-  newRow('executions', {
+  ({
     execution_id: execution.executionId,
     tenant_id: tenantId,
     plan_id: execution.planId,
@@ -262,7 +262,7 @@ export const bookedParams = (execution: Execution, tenantId: number) =>
     reservation_price: execution.firing.reservationPrice,
     created_at: execution.createdAt,
     status: execution.status,
-  })
+  }) satisfies NewRow<'executions'>
 
 // A trade: the row and the value.
 
@@ -385,21 +385,27 @@ export function keptParams(
   now: Instant,
 ) {
   const { failure_reason: _, ...reported } = reportParams(report)
-  return newRow('late_reports', {
+  return {
     execution_id: executionId,
     tenant_id: tenantId,
     fingerprint: reportDigest(report),
     ...reported,
     reason,
     received_at: now,
-  })
+    content_digest: lateReportDigest({ executionId, tenantId, report, reason, receivedAt: now }),
+  } satisfies NewRow<'late_reports'>
 }
 
-/** A late fill that is what the partner reported: its digest and its fingerprint agree. Throws DamagedRow. */
-export function intactReport(row: LateFillRow): LateFillRow {
-  if (reportDigest(reportOf(intact('late_reports', row))) !== row.fingerprint)
-    throw new DamagedRow('late_reports', `late_reports row ${row.report_id}`)
-  return row
+/** Whether a late fill is what the partner reported. Rows from before these digests have only their fingerprint. */
+export function isAsReported(row: LateFillRow): boolean {
+  const { reason, receivedAt } = lateFillOf(row)
+  const report = reportOf(row)
+  const executionId = row.execution_id as ExecutionId
+  const digest = { executionId, tenantId: Number(row.tenant_id), report, reason, receivedAt }
+  return (
+    reportDigest(report) === row.fingerprint &&
+    (row.content_digest === null || row.content_digest === lateReportDigest(digest))
+  )
 }
 
 // A price: the row and the value.
@@ -441,3 +447,28 @@ export const disputeOf = (row: DisputeRow): Dispute => ({
   clockAt: instant(row.clock_at),
   witness: { source: row.source, at: instant(row.witness_at) },
 })
+
+// Digests of what never changes and is money: trades, adjustments and late reports. Each is stored with its row, and
+// the check compares the two. Rows that change have none (docs/decisions/file.md#digests).
+
+export const tradeDigest = ({ executionId, recordedAt, receivedAt, report }: Trade): string => {
+  const content = [executionId, recordedAt, reportFingerprint(report)]
+  // Trades that were confirmed in time are hashed as before late ones stored the time of their report.
+  return digestOf(receivedAt === null ? content : [...content, receivedAt])
+}
+
+export const adjustmentDigest = (adjustment: Adjustment): string => digestOf(adjustmentContent(adjustment))
+
+/** Of a fixed size, however long the report is. */
+const reportDigest = (report: Report): string => digestOf([reportFingerprint(report)])
+
+type KeptReport = Pick<LateFill, 'reason' | 'receivedAt'> & {
+  executionId: ExecutionId
+  tenantId: number
+  report: Report
+}
+
+const lateReportDigest = ({ executionId, tenantId, reason, receivedAt, report }: KeptReport): string =>
+  digestOf([executionId, tenantId, reason, receivedAt, reportFingerprint(report)])
+
+const digestOf = (content: unknown[]): string => hash('sha256', JSON.stringify(content))

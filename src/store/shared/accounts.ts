@@ -13,13 +13,11 @@ import {
   TESTS_PER_MINUTE,
   type Webhook,
 } from '../../core/webhook.ts'
-import { intact, newRow } from '../digests.ts'
 import {
   changedKeyParams,
   type DeliveryRow,
   deliveryOf,
   deliveryParams,
-  intactTier,
   type KeyRow,
   keyOf,
   keyParams,
@@ -50,7 +48,7 @@ import type {
   TierStore,
   WebhookStore,
 } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto, type NewRow, overwritten } from '../tables.ts'
 import { type Base, callOf, NOTHING, ofTenant, type Step, type Steps, type Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 
@@ -64,7 +62,7 @@ const UPDATE_PARTNER = query(
 /** An end that is set again in the same month replaces the earlier one. */
 const PUT_MINIMUM_END = query(
   `${insertInto('minimum_ends')} on conflict (partner_slug, from_month) do update set
-     ${overwritten(['last_month', 'digest'])}`,
+     ${overwritten(['last_month'])}`,
 )
 const INSERT_TENANT = query(insertInto('tenants'))
 const TENANT = query<TenantRow>(
@@ -99,7 +97,7 @@ export function createPartnerStore(
         const row = yield* tx.get(INSERT_PARTNER, partnerParams(added))
         if (!row) throw new Problem('partner_exists', `Partner ${slug} exists already.`)
         const tenants = ENVIRONMENTS.map((environment) =>
-          tx.run(INSERT_TENANT, newRow('tenants', { partner_slug: slug, environment })),
+          tx.run(INSERT_TENANT, { partner_slug: slug, environment } satisfies NewRow<'tenants'>),
         )
         yield* tx.together(...tenants, addAudit(tx, entry, real))
         return partnerOf(row)
@@ -124,7 +122,7 @@ export function createPartnerStore(
             partner.minTranche !== before.minTranche
           forget()
           yield* tx.together(
-            tx.run(UPDATE_PARTNER, partnerParams(partner, row)),
+            tx.run(UPDATE_PARTNER, partnerParams(partner)),
             lastMinimum === undefined ? NOTHING : endMinimum(tx, { slug, month: monthOf(real) }, lastMinimum),
             tx.when(reaches, () => following.begin(tx, partner, before)),
             addAudit(tx, entry, real),
@@ -157,10 +155,11 @@ export function createPartnerStore(
 /** Says from a month on which is the last one with a minimum. What holds already is not said again. */
 function* endMinimum(tx: Tx, of: { slug: string; month: string }, lastMonth: string | null): Steps<void> {
   if (lastMinimumOf(yield* tx.get(MINIMUM_END, of)) === lastMonth) return
-  yield* tx.run(
-    PUT_MINIMUM_END,
-    newRow('minimum_ends', { partner_slug: of.slug, from_month: of.month, last_month: lastMonth }),
-  )
+  yield* tx.run(PUT_MINIMUM_END, {
+    partner_slug: of.slug,
+    from_month: of.month,
+    last_month: lastMonth,
+  } satisfies NewRow<'minimum_ends'>)
 }
 
 const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (tenant_id)`
@@ -170,7 +169,7 @@ const KEYS_OF = query<KeyRow>(`${SELECT_KEY} where t.partner_slug = :slug order 
 const IS_ROTATED = query(`select 1 as rotated where ${ROTATED(':key_id')}`)
 const INSERT_KEY = query(insertInto('api_keys'))
 const UPDATE_KEY = query(
-  `update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at, digest = :digest
+  `update api_keys set label = :label, expires_at = :expires_at, revoked_at = :revoked_at
    where key_id = :key_id`,
 )
 const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
@@ -217,7 +216,7 @@ export function createKeyStore({ look, write }: Base, { forget }: Remembering): 
           forget()
           const [added] = yield* tx.together(
             successor ? insertKey(tx, successor, now) : NOTHING,
-            tx.run(UPDATE_KEY, changedKeyParams(row, key)),
+            tx.run(UPDATE_KEY, changedKeyParams(key)),
             addAudit(tx, entry, real),
           )
           return { key, successor: added ?? null }
@@ -250,7 +249,7 @@ const PUT_WEBHOOK = query(
 
 function* webhookByTenant(tx: Tx, { tenantId }: Tenant): Steps<Webhook | null> {
   const row = yield* tx.get(WEBHOOK, { tenant: tenantId })
-  return row ? webhookOf(intact('webhooks', row)) : null
+  return row ? webhookOf(row) : null
 }
 
 const INSERT_DELIVERY = query(insertInto('webhook_deliveries'))
@@ -370,7 +369,7 @@ const FIRST_MONTH = query<{ month: string | null }>(
 )
 const PUT_OVERRIDE = query(
   `${insertInto('tier_overrides')} on conflict (partner_slug, from_month) do update set
-     ${overwritten(['tier_name', 'digest'])}`,
+     ${overwritten(['tier_name'])}`,
 )
 const OVERRIDE = query<OverrideRow>(
   `select * from tier_overrides where partner_slug = :slug and from_month <= :month
@@ -400,7 +399,7 @@ export const createTierStore = ({ look, read, write }: Base): TierStore => ({
         tx.get(SINCE, { slug }),
       )
       return {
-        tiers: tiers.map(intactTier),
+        tiers: tiers.map(tierOf),
         override: overrideOf(override),
         lastMinimum: lastMinimumOf(end),
         partnerSince: instantOrNull(partner?.created_at ?? null),
@@ -412,7 +411,7 @@ export const createTierStore = ({ look, read, write }: Base): TierStore => ({
   putTier: (decide, entryOf) =>
     write(function* (tx) {
       const [{ real }, , rows] = yield* tx.together(tx.times, tx.lock(ALONE), tx.all(LIST))
-      const tier = decide(rows.map(intactTier), real)
+      const tier = decide(rows.map(tierOf), real)
       yield* tx.together(tx.run(PUT, tierParams(tier)), addAudit(tx, entryOf(tier), real))
       return tier
     }),
@@ -428,7 +427,11 @@ export const createTierStore = ({ look, read, write }: Base): TierStore => ({
         refuseTierNotInForce(tier, first?.month ?? null, from_month)
       }
       yield* tx.together(
-        tx.run(PUT_OVERRIDE, newRow('tier_overrides', { partner_slug: slug, from_month, tier_name: tier })),
+        tx.run(PUT_OVERRIDE, {
+          partner_slug: slug,
+          from_month,
+          tier_name: tier,
+        } satisfies NewRow<'tier_overrides'>),
         addAudit(tx, entry, real),
       )
       return from_month

@@ -7,9 +7,8 @@ import type { Adjustment } from '../../core/corrections/adjustment.ts'
 import { chosen, type LateFillDecision, undecided, waiting } from '../../core/corrections/late-fill.ts'
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Tenant } from '../../core/partner.ts'
-import { notFound } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
-import { intact } from '../digests.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import {
   type AdjustmentRow,
@@ -18,7 +17,7 @@ import {
   type ExecutionRow,
   executionOf,
   executionsOfOrder,
-  intactReport,
+  isAsReported,
   type LateFillRow,
   type ListedExecutionRow,
   lateFillOf,
@@ -338,13 +337,12 @@ const recordOf = ({ execution, window, trade, adjustments, lateFills }: RecordRo
 /** With `alone`, waits until no other write of the execution's tenant is under way. */
 type Lever<T> = {
   alone?: boolean
-  /** The record is sound. */
   work: (tx: WriteTx, record: ExecutionRecord, times: Times) => Step<T>
 }
 
 /**
  * An operator's write on one execution: its tenant is looked up first, and everything is read again behind the locks.
- * Throws execution_not_found, DamagedRow.
+ * Throws execution_not_found.
  */
 async function writeRecord<T>(
   { look, write }: Base,
@@ -362,8 +360,6 @@ async function writeRecord<T>(
         rowsOf(tx, executionId),
       )
       if (!found) throw notFound('execution', executionId)
-      intact('executions', found.execution)
-      intact('windows', found.window)
       return yield* work(tx, recordOf(found), times)
     },
     alone ? { ...ofTenant(tenant), alone: 'tenants' } : ofTenant(tenant),
@@ -416,7 +412,6 @@ type SeenRows = {
   latest: { at: bigint | null } | undefined
 }
 
-/** Throws DamagedRow. */
 export function seenOf({ execution, window, trade, lateFills, holder, latest }: SeenRows): ExecutionFacts {
   const others = {
     orderHeldBy: (holder?.execution_id ?? null) as ExecutionId | null,
@@ -424,8 +419,8 @@ export function seenOf({ execution, window, trade, lateFills, holder, latest }: 
   }
   if (!execution) return { execution: null, window: null, trade: null, lateFills: [], ...others }
   return {
-    execution: executionOf(intact('executions', execution)),
-    window: window ? windowOf(intact('windows', window)) : null,
+    execution: executionOf(execution),
+    window: window ? windowOf(window) : null,
     trade: trade ? tradeOf(trade) : null,
     lateFills: lateFills.map(lateFillOf),
     ...others,
@@ -518,9 +513,13 @@ export function* lateFillsOf(tx: Tx, executionId: string): Steps<LateFill[]> {
   return (yield* tx.all(LATE_FILLS_OF, { execution_id: executionId })).map(lateFillOf)
 }
 
-/** Throws DamagedRow if one is not what the partner reported: no operator can accept it. */
+/** Throws database_damaged if one is not what the partner reported: no operator can accept it. */
 export function* refuseDamaged(tx: Tx, { reportId }: LateFill): Steps<void> {
-  intactReport((yield* tx.get(LATE_FILL, { report_id: reportId })) as LateFillRow)
+  if (isAsReported((yield* tx.get(LATE_FILL, { report_id: reportId })) as LateFillRow)) return
+  throw new Problem(
+    'database_damaged',
+    `Late fill ${reportId} is not what the partner reported: it was changed after it was stored. tranche check names every such row, and a backup has it as it was.`,
+  )
 }
 
 /** Notes that a late fill was recorded, which also decides equal ones of its order. */

@@ -4,10 +4,9 @@ import { type Issued, nextPosition, numberAt, type Series } from '../../core/inv
 import type { Usd } from '../../core/money.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Instant, later } from '../../core/time.ts'
-import { intact, newRow } from '../digests.ts'
 import { instant, query } from '../statement.ts'
 import type { AuditEntry, Drawn, InvoiceStore } from '../store.ts'
-import { insertInto, type RowOf } from '../tables.ts'
+import { insertInto, type NewRow, type RowOf } from '../tables.ts'
 import type { Base, Steps, Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { IS_CLOSED } from './months.ts'
@@ -36,12 +35,8 @@ const ISSUED = query<Row>(
    order by issued_at, number limit :limit`,
 )
 
-/** Throws DamagedRow. */
 function issuedOf(row: Row): Issued {
-  const { number, partner_slug, month, corrects, issued_at, net_usd, tax_usd, details } = intact(
-    'invoices',
-    row,
-  )
+  const { number, partner_slug, month, corrects, issued_at, net_usd, tax_usd, details } = row
   return {
     number,
     partnerSlug: partner_slug,
@@ -55,7 +50,7 @@ function issuedOf(row: Row): Issued {
 }
 
 const rowOf = (issued: Issued, place: { series: string; position: number }) =>
-  newRow('invoices', {
+  ({
     number: issued.number,
     ...place,
     partner_slug: issued.partnerSlug,
@@ -65,7 +60,7 @@ const rowOf = (issued: Issued, place: { series: string; position: number }) =>
     net_usd: issued.net,
     tax_usd: issued.tax,
     details: issued.details,
-  })
+  }) satisfies NewRow<'invoices'>
 
 const orNull = (row: Row | undefined): Issued | null => (row ? issuedOf(row) : null)
 

@@ -16,7 +16,6 @@ import {
   unreserved,
   type Window,
 } from '../../core/window.ts'
-import { intact } from '../digests.ts'
 import {
   amountParams,
   closingParams,
@@ -64,15 +63,9 @@ export const WINDOWS = {
 }
 
 /** A plan's current window, as it is stored. */
-function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
+export function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
   const row = yield* tx.get(CURRENT, { plan_id: planId })
   return row ? windowOf(row) : null
-}
-
-/** The same for a caller that acts on it. Throws DamagedRow. */
-export function* soundCurrent(tx: Tx, planId: number): Steps<Window | null> {
-  const row = yield* tx.get(CURRENT, { plan_id: planId })
-  return row ? windowOf(intact('windows', row)) : null
 }
 
 /** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */

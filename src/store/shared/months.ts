@@ -6,7 +6,6 @@ import { type FixedPeriod, isConfirmed, overPeriod, type Period, runningPeriod }
 import type { Tenant } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { DAY_MS, earlier, type Instant, later, plus } from '../../core/time.ts'
-import { newRow, withDigest } from '../digests.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import {
   type AdjustmentRow,
@@ -19,7 +18,7 @@ import {
 import { OF_TENANT } from '../sql/fragments.ts'
 import { breathe, instant, instantOrNull, type Params, query } from '../statement.ts'
 import type { AdjustmentLine, LinePlace, MonthStore, TradeLine, UserLine } from '../store.ts'
-import { insertInto, selected } from '../tables.ts'
+import { insertInto, type NewRow, selected } from '../tables.ts'
 import { type Base, callOf, NOTHING, type Scope, type Step, type Steps, type Tx } from '../transaction.ts'
 import { latestRecordedAt } from './executions.ts'
 import { standingDispute } from './passes.ts'
@@ -325,12 +324,12 @@ export const IS_CLOSED = query<{ closed: bigint }>(
 const FIRST_PARTNER = query<{ at: bigint | null }>('select min(created_at) as at from partners')
 const CLOSE_MONTH = query<never>(`${insertInto('closed_months')} on conflict do nothing`)
 const closingParams = ({ month, end }: Period, now: Instant) =>
-  newRow('closed_months', { month, period_end: end, closed_at: now })
+  ({ month, period_end: end, closed_at: now }) satisfies NewRow<'closed_months'>
 
 /** One row with the bound up to which months were reported: no later write is dated below it. */
 const REPORT_UNTIL = query<never>(
   `${insertInto('reported_until', { one: '1' })}
-   on conflict (one) do update set at = excluded.at, digest = excluded.digest where reported_until.at < excluded.at`,
+   on conflict (one) do update set at = excluded.at where reported_until.at < excluded.at`,
 )
 /** The same of a sandbox alone. */
 const REPORT_SANDBOX_UNTIL = query<never>(
@@ -475,7 +474,7 @@ function* fix(tx: Tx, period: Period, { now, sandbox }: Clock): Steps<FixedPerio
 function report(tx: Tx, at: Instant | null, sandbox: number | null): Step<unknown> {
   if (at === null) return NOTHING
   if (sandbox !== null) return tx.run(REPORT_SANDBOX_UNTIL, { at, tenant: sandbox })
-  return tx.run(REPORT_UNTIL, withDigest('reported_until', { at }))
+  return tx.run(REPORT_UNTIL, { at })
 }
 
 // What confirms that a month is over: how far time has come according to what was recorded, whatever the clock shows. A

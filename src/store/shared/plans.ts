@@ -22,7 +22,7 @@ import { query } from '../statement.ts'
 import type { ListedPlan, PlanAhead, PlanStore, WindowStore } from '../store.ts'
 import { type Base, callOf, ofTenant, type ReadTx, type Steps, type Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
-import { freeCell, lockPlans, replaceCurrent, soundCurrent, wake } from './ledger.ts'
+import { currentWindow, freeCell, lockPlans, replaceCurrent, wake } from './ledger.ts'
 import { timeOf } from './sandboxes.ts'
 
 type ListedRow = PlanRow & TenantRow
@@ -149,7 +149,7 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
         const [{ real }] = yield* tx.together(tx.times, lockPlans(tx, [planId]))
         const [row] = yield* tx.together(
           tx.get(ONE_AHEAD, { plan_id: planId, now: real }),
-          soundCurrent(tx, planId),
+          currentWindow(tx, planId),
         )
         const plan = row ? yield* judge(tx, row, real) : null
         if (!row || !plan) return null

@@ -16,7 +16,6 @@ import { MARKET_PRICE_MS } from '../../core/price.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { earlier, type Instant, plus } from '../../core/time.ts'
 import { type Schedule, WINDOW_MS, windowCellAt } from '../../core/window.ts'
-import { intact, isIntact } from '../digests.ts'
 import {
   bookedParams,
   closingParams,
@@ -53,7 +52,7 @@ import {
 } from './executions.ts'
 import { countNoUnknown, lockPlans, WINDOWS, wake, writeWindow } from './ledger.ts'
 
-const PLAN = query<PlanRow & { digest: bigint }>(PLAN_BY_NAME)
+const PLAN = query<PlanRow>(PLAN_BY_NAME)
 const WAITING = query<{ execution_id: string; report_id: bigint }>(
   `select execution_id, report_id from late_reports
    where substr(partner_order_id, 1, 32) = substr(cast(:order as text), 1, 32) and partner_order_id = :order
@@ -270,7 +269,7 @@ function* factsOf(
     tx.get(MARKET, { at, since: at - MARKET_PRICE_MS }),
   )
   if (!row) throw planNotFound(tenant, asked.partnerPlanId)
-  const plan = planOf(intact('plans', row))
+  const plan = planOf(row)
   const held = executionsOfOrder(ofOrder).find(({ orderIs }) => orderIs.some((is) => is !== 'late_fill'))
   const trade = held && (yield* tx.get(TRADE, { execution_id: held.execution.executionId }))
   return {
@@ -306,7 +305,7 @@ function* placeIn(
   const row = yield* tx.get(WINDOW_OF_TIME, { plan_id: planId, at, start, end })
   if (row) yield* tx.lock(LOCK_WINDOW, { window_id: Number(row.window_id) })
   const own = row && (yield* tx.get(WINDOW, { window_id: Number(row.window_id) }))
-  const window = own ? windowOf(intact('windows', own)) : null
+  const window = own ? windowOf(own) : null
   const inWindow = { plan_id: planId, start: window?.start ?? start }
   const [used, orders, open, schedule] = yield* tx.together(
     tx.get(LAST_INDEX, inWindow),
@@ -319,8 +318,7 @@ function* placeIn(
     cell,
     windowId: window?.windowId ?? (yield* tx.nextId('windows')),
     trancheIndex: used?.last == null ? BOOKED_FROM : Number(used.last) + 1,
-    // A damaged one is left as it is, for `check` and the next pass to name: the purchase is booked all the same.
-    schedule: schedule && isIntact('schedules', schedule) ? scheduleOf(schedule) : null,
+    schedule: schedule ? scheduleOf(schedule) : null,
     ordersBooked: orders.map((one) => one.partner_order_id),
     openInWindow: open.map((one) => ({
       executionId: one.execution_id,

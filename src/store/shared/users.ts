@@ -10,7 +10,6 @@ import {
   type ConsentRow,
   consentOf,
   consentParams,
-  erasedParams,
   type ListedUserRow,
   listedUserOf,
   type TenantRow,
@@ -23,7 +22,7 @@ import { type PlanRow, planOf } from '../rows/ledger.ts'
 import { AWAKE, SELECT_USER, UNDER_WAY } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { AuditEntry, Remains, UserStore } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto, overwritten, TABLES } from '../tables.ts'
 import {
   type Base,
   callOf,
@@ -67,15 +66,31 @@ const PLANS_OF = query<PlanRow>(
   `select p.*, u.partner_user_id from plans p join users u using (user_id)
    where p.user_id = ${THIS_USER} order by p.plan_id`,
 )
-const ERASE = query(
-  `update users set email = null, auth_provider = null, erased_at = :erased_at, updated_at = :updated_at,
-     digest = :digest
-   where tenant_id = :tenant_id and partner_user_id = :partner_user_id`,
+const ERASE = query('update users set erased_at = :now, updated_at = :now where user_id = :user_id')
+/** The marked columns of every table (tables.ts): rows with personal data have their user's number. */
+const PERSONAL = TABLES.map(({ name, columns }) => ({
+  name,
+  columns: columns.flatMap((column) => (column.isPersonal ? [column.name] : [])),
+})).filter(({ columns }) => columns.length > 0)
+const FORGET = PERSONAL.map(({ name, columns }) =>
+  query(
+    `update ${name} set ${columns.map((column) => `${column} = null`).join(', ')} where user_id = :user_id`,
+  ),
+)
+const forget = (tx: Tx, userId: bigint, now: Instant): Step<unknown> =>
+  tx.together(
+    ...FORGET.map((statement) => tx.run(statement, { user_id: userId })),
+    tx.run(ERASE, { user_id: userId, now }),
+  )
+const HAS_DATA = PERSONAL.map(
+  ({ name, columns }) =>
+    `exists (select 1 from ${name} d
+       where d.user_id = users.user_id and (${columns.map((column) => `d.${column} is not null`).join(' or ')}))`,
 )
 const USERS_PER_PAGE = 1_000
 const WITH_DATA = query<{ user_id: bigint; partner_user_id: string; updated_at: bigint }>(
   `select user_id, partner_user_id, updated_at from users
-   where tenant_id = :tenant and user_id > :after and (email is not null or auth_provider is not null)
+   where tenant_id = :tenant and user_id > :after and (${HAS_DATA.join(' or ')})
    order by user_id limit :limit`,
 )
 const KEYS = query<{ key_sha256: string }>(
@@ -177,7 +192,7 @@ export function createUserStore(base: Base, { overwrite, remember }: OwnErasing)
       if (!row) throw notFound('user', partnerUserId)
       const [{ real }, before] = [times, userOf(row)]
       const at = later(times.of(tenant.tenantId), before.updatedAt)
-      yield* tx.together(tx.run(ERASE, erasedParams(row, real)), addAudit(tx, entry, real))
+      yield* tx.together(forget(tx, row.user_id, real), addAudit(tx, entry, real))
       // Last: a database that refuses the erasure must not have it done by a later restore.
       yield* keep(
         tx,

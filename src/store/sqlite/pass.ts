@@ -7,7 +7,6 @@ import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
 import { type Frequency, leastInstruction, type Schedule } from '../../core/window.ts'
-import { DIGESTED, intact } from '../digests.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
 import { type FiredRow, firedParams, type ScheduleRow, scheduleOf, scheduleParams } from '../rows/ledger.ts'
 import { createPassNotes } from '../shared/passes.ts'
@@ -23,7 +22,7 @@ import {
   type WakeUpStore,
   wakeUpsOf,
 } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, selected } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto } from '../tables.ts'
 import type { Times } from '../transaction.ts'
 import { byHand, type Driver } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'
@@ -273,7 +272,7 @@ export function createWakeUpStore({ db, write }: Connection): WakeUpStore {
         claim.all({ tick_id: passId, now }).flatMap((row) => {
           const registration = active.get(row.tenant_id)
           if (!registration) return []
-          const webhook = webhookOf(intact('webhooks', registration))
+          const webhook = webhookOf(registration)
           const earliest = row.earliest_execution_id as ExecutionId
           return [{ tenant: tenantOf(registration), webhook, count: Number(row.count), earliest }]
         }),
@@ -319,13 +318,10 @@ export function createPageRunner(db: Database, { ledger, stops }: PageParts) {
     return tenant
   }
 
-  /** The terms of a plan whose row was checked by its digest. */
-  const termsOf = (planId: number): TermsRow => intact('plans', sql.terms.get(planId) as TermsRow)
-
   /** The schedule of the following window, when the present one is over. */
   function rollIfOver(schedule: Schedule, roll: PlanDecisions['roll'], now: Instant): Schedule | null {
     if (now < schedule.windowEnd) return null
-    const plan = termsOf(schedule.planId)
+    const plan = sql.terms.get(schedule.planId) as TermsRow
     const over = {
       start: schedule.windowStart,
       end: schedule.windowEnd,
@@ -356,7 +352,7 @@ export function createPageRunner(db: Database, { ledger, stops }: PageParts) {
     let executionId = (sql.latestId.get() ?? null) as ExecutionId | null
     const stopping = stops.users()
     for (const row of sql.awake.all({ plans: JSON.stringify(planIds) })) {
-      const stored = scheduleOf(intact('schedules', row))
+      const stored = scheduleOf(row)
       const { planId } = stored
       if (stopping.has(row.user_id)) continue
       const tenant = tenantById(Number(row.tenant_id))
@@ -369,7 +365,6 @@ export function createPageRunner(db: Database, { ledger, stops }: PageParts) {
       const put = sameSlot ? sql.putInSlot : sql.putSchedule
       put.run(scheduleParams(schedule))
       if (!tranche) continue
-      if (!rolled) intact('plans', row, row.plan_digest)
       executionId = newExecutionId(executionId, real)
       fired.push({ tenant, executionId, planId, tranche, schedule, at: now })
     }
@@ -393,14 +388,11 @@ const IN_SLOT = assigned(
     'floor',
   ),
 )
-/** The columns that a plan's digest covers. */
-const PLAN_CONTENT = selected(DIGESTED.plans.columns, 'p')
-
 function preparePage(db: Database) {
   return {
     // In the order of the ids.
-    awake: db.prepare<object, ScheduleRow & { tenant_id: bigint; user_id: bigint; plan_digest: bigint }>(
-      `select s.*, ${PLAN_CONTENT}, p.digest as plan_digest from json_each(:plans) due
+    awake: db.prepare<object, ScheduleRow & { tenant_id: bigint; user_id: bigint }>(
+      `select s.*, p.tenant_id, p.user_id from json_each(:plans) due
        cross join schedules s on s.plan_id = due.value cross join plans p on p.plan_id = s.plan_id
        where s.awake = 1`,
     ),

@@ -16,7 +16,6 @@ import {
   unreserved,
   type Window,
 } from '../../core/window.ts'
-import { intact } from '../digests.ts'
 import { type UserRow, userOf } from '../rows/accounts.ts'
 import {
   amountParams,
@@ -62,13 +61,13 @@ export function createPlanWriter(
         const userRow = sql.user.get({ ...scope, partner_user_id: ids.partnerUserId })
         const names = { ...scope, partner_plan_id: ids.partnerPlanId }
         const planRow = sql.plan.get(names)
-        const plan = planRow ? planOf(intact('plans', planRow)) : null
+        const plan = planRow ? planOf(planRow) : null
         const before = tenant.environment === 'test' ? sql.usedBeforeReset.get(names) : null
         const change = decide(
           {
-            user: userRow ? userOf(intact('users', userRow)) : null,
+            user: userRow ? userOf(userRow) : null,
             plan,
-            window: plan && ledger.soundCurrent(plan.planId),
+            window: plan && ledger.current(plan.planId),
             usedStarts: plan ? sql.usedStarts.all({ plan_id: plan.planId, now }).map(instant) : [],
             usedBeforeReset: instantOrNull(before ?? null),
           },
@@ -123,12 +122,6 @@ export function createLedger(db: Database, { within }: Driver) {
       return row ? windowOf(row) : null
     },
 
-    /** The same for a caller that acts on it. Throws DamagedRow. */
-    soundCurrent(planId: number): Window | null {
-      const row = sql.current.get({ plan_id: planId })
-      return row ? windowOf(intact('windows', row)) : null
-    },
-
     /** Stores a window's ledger and, while it is its plan's current one, what the schedule may still fire. */
     write(window: Window): void {
       const amounts = amountParams(window)
@@ -147,7 +140,7 @@ export function createLedger(db: Database, { within }: Driver) {
       amounts.forEach(([windowId, amount], i) => {
         const row = rows[i]
         if (!row) throw new Error(`there is no window ${windowId}`)
-        sql.reserve.run(reserve(windowOf(intact('windows', row)), amount).reserved, windowId)
+        sql.reserve.run(reserve(windowOf(row), amount).reserved, windowId)
       })
     },
 

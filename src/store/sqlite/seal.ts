@@ -55,14 +55,9 @@ export function noteRestored(db: Database, restored: Restored): void {
   })()
 }
 
-/**
- * Records an audit entry in a database that is not open as a store. A backup that was just put back keeps its schema
- * until somebody opens it, and its migration then makes the digest.
- */
+/** Records an audit entry in a database that is not open as a store. */
 export function addAuditFromOutside(db: Database, entry: AuditEntry, now: Instant): void {
-  const hasDigest = db.prepare(`select 1 from pragma_table_info('audit') where name = 'digest'`).get()
-  const insert = hasDigest ? INSERT_AUDIT : INSERT_AUDIT.replaceAll(/, :?digest/g, '')
-  db.prepare(insert).run(auditParams(entry, now))
+  db.prepare(INSERT_AUDIT).run(auditParams(entry, now))
 }
 
 const tablesOf = (db: Database): string[] =>

@@ -4,7 +4,6 @@
 
 import type { Tenant } from '../../core/partner.ts'
 import { type Instant, later, plus } from '../../core/time.ts'
-import { intact } from '../digests.ts'
 import { instant } from '../statement.ts'
 import type { Connection, Database } from './file/connection.ts'
 
@@ -45,6 +44,6 @@ export function reportedUntil(db: Database): () => Instant {
   const select = db.prepare<[], { one: bigint; at: bigint }>('select * from reported_until')
   return () => {
     const row = select.get()
-    return instant(row ? intact('reported_until', row).at : 0n)
+    return instant(row ? row.at : 0n)
   }
 }

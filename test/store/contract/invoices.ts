@@ -273,24 +273,11 @@ export const invoiceContract: Contract = {
     )
   },
 
-  'no number is given while the database stands still, and none of a row that changed is believed': async (
-    world,
-  ) => {
+  'no number is given while the database stands still': async (world) => {
     const { store, place } = await spring(world)
     await issue(store, 'acme', '2026-01')
     await damage(place, `insert into standstill values (1, ${T0}, 'last-night.db', '["old.db"]')`)
     await assert.rejects(issue(store, 'bolt', '2026-01'), problem('database_restored'))
     await assert.rejects(credit(store, 'R-007', '1.00'), problem('database_restored'))
-    await damage(place, 'update invoices set tax_usd = 0')
-    for (const read of [
-      () => store.findInvoice('R-007'),
-      () => store.findInvoiceOf('acme', '2026-01'),
-      () => store.listInvoices(EVER, ALL),
-    ])
-      await assert.rejects(read(), problem('database_damaged'))
-    assert.deepEqual(
-      (await store.findFaults()).map(({ subject }) => subject),
-      ['invoices row R-007'],
-    )
   },
 }
