@@ -1,6 +1,6 @@
-// A bit of a trade, an adjustment or a late report that the disk gives back the other way round. Each damage hits a copy
-// of a database with such rows. A changed column is seen when the database does not open, or `check` exits with 3; all
-// others are in HARMLESS, with the reason. DAMAGES=900 does more, and prints a table.
+// A flipped bit in a trade, an adjustment or a late report. Each damage hits a copy of a database with such rows. A
+// changed column is seen when the database does not open, or `check` exits with 3; all others are in HARMLESS, with the
+// reason. DAMAGES=900 does more, and prints a table.
 
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'

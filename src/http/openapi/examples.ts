@@ -194,7 +194,7 @@ function composed(schema: Json, whole: boolean): unknown {
 }
 
 // Every refusal that the description documents, by its code: an example of its body, from which the example of its
-// header follows. The contract test provokes each of them at each operation, so that they match what is really answered.
+// header follows. The contract test provokes each of them at each operation, so that they match the real answers.
 
 type Detail = string | ValidationDetail[]
 /** `at` has the details of the operations whose own differ, by their ids. */

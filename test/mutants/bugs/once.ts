@@ -109,8 +109,8 @@ export const ONCE: readonly Row[] = [
     name: 'pass-lock-shared',
     by: 'contract',
     breaks: 'The lock of a pass keeps nobody out but this very process. Two schedulers run at once.',
-    find: "refuseOther() db.exec('begin immediate')",
-    replace: "refuseOther(); db.exec('begin')",
+    find: "{ fileMustExist: true }) try { db.exec('begin immediate')",
+    replace: "{ fileMustExist: true }); try { db.exec('begin')",
   },
   {
     name: 'begin-deferred',
