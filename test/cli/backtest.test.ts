@@ -6,8 +6,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { drawBacktest, medianWindow } from '../../src/cli/trial/chart.ts'
-import { element, scale, text, ticks } from '../../src/cli/trial/chart-style.ts'
-import { finding, findings, foundByStart } from '../../src/cli/trial/verdict.ts'
+import { finding, findings, foundByStart, foundOfDca } from '../../src/cli/trial/verdict.ts'
 import { price } from '../../src/core/money.ts'
 import { HOUR_MS, type Instant } from '../../src/core/time.ts'
 import { FREQUENCIES, type Frequency } from '../../src/core/window.ts'
@@ -37,7 +36,7 @@ function textsOf(xml: string): string[] {
   const open: string[] = []
   const texts: string[] = []
   const token =
-    /<(\/?)([a-z]+)((?: [a-zA-Z][a-zA-Z0-9-]*="[^"<>&]*(?:&(?:amp|lt|gt|quot);[^"<>&]*)*")*)(\/?)>|([^<>&]|&(?:amp|lt|gt|quot);)+/y
+    /<(\/?)([a-z]+)((?: [a-zA-Z][a-zA-Z0-9:-]*="[^"<>&]*(?:&(?:amp|lt|gt|quot);[^"<>&]*)*")*) ?(\/?)>|([^<>&]|&(?:amp|lt|gt|quot|#39);)+/y
   let at = 0
   while (at < xml.length) {
     token.lastIndex = at
@@ -76,14 +75,19 @@ function drawn(prices: string[], frequencies: readonly Frequency[] = FREQUENCIES
   return drawBacktest(runsOf(history, frequencies), history)
 }
 
+test('the same prices give the same bytes, whatever was drawn before', () => {
+  for (const [i, [name, svg]] of drawings.slice(0, 2).entries())
+    assert.equal(drawBacktest(runsOf(HISTORY, i === 0 ? FREQUENCIES : ['weekly']), HISTORY), svg, name)
+})
+
 describe('the drawing of', () => {
   for (const [name, svg] of drawings) {
     test(name, () => {
       const texts = textsOf(svg)
-      assert.ok(svg.startsWith('<svg xmlns="http://www.w3.org/2000/svg" width="960"'))
+      assert.match(svg, /^<svg role="img" [^>]*width="960" [^>]*xmlns="http:\/\/www.w3.org\/2000\/svg"/)
       assert.doesNotMatch(svg, /NaN|Infinity|undefined|null/)
       // Nothing is fetched, nothing runs.
-      assert.doesNotMatch(svg, /href|url\(|<script|<image|<style|@import|on[a-z]+="/)
+      assert.doesNotMatch(svg, /href|url\(|<script|<image|<style|@import| on[a-z]+="|zr\d/)
       assert.ok(
         texts.some((one) =>
           /overlapping windows of (24 hours|7 days|14 days), one begun every 60 minutes/.test(one),
@@ -105,8 +109,8 @@ test('the chart shows the figures of the report: mean, tails, and how many lie o
     assert.ok(texts.includes(shown(mean_bp, 2)), `mean ${mean_bp}`)
     assert.ok(texts.includes(shown(worst_bp, 0)), `worst ${worst_bp}`)
   }
-  assert.ok(texts.includes(`5th percentile\n${shown(report.p5_bp, 1)} bp`))
-  assert.match(texts, /\d+ windows? outside\nworst \u2212\d+ bp/)
+  assert.ok(texts.includes(`5th percentile ${shown(report.p5_bp, 1)} bp`))
+  assert.match(texts, /outside: \d+ down to \u2212[\d.]+ bp, \d+ up to \+[\d.]+ bp/)
   assert.match(texts, /slot start, \d+: a slot began/)
 })
 
@@ -114,17 +118,23 @@ test('titles say what was found, and so does what is read out, with the mean and
   const runs = runsOf(HISTORY)
   const svg = drawBacktest(runs, HISTORY)
   const reports = runs.map(({ report }) => report)
-  assert.match(svg, /^<svg [^>]*role="img" aria-labelledby="backtest-title backtest-text">/)
-  const [, title = ''] = /<title id="backtest-title">([^<]*)<\/title>/.exec(svg) ?? []
-  const [, spoken = ''] = /<desc id="backtest-text">([^<]*)<\/desc>/.exec(svg) ?? []
+  assert.match(svg, /^<svg role="img" aria-labelledby="chart-title chart-desc" /)
+  const [, title = ''] = /<title id="chart-title">([^<]*)<\/title>/.exec(svg) ?? []
+  const [, spoken = ''] = /<desc id="chart-desc">([^<]*)<\/desc>/.exec(svg) ?? []
   assert.equal(title, findings(reports))
   const texts = textsOf(svg)
   for (const report of reports) {
     assert.ok(texts.includes(finding(report)), finding(report))
     for (const said of [finding(report), foundByStart(report)]) assert.ok(spoken.includes(said), said)
+    const dca = report.baselines.dca.mean_bp.toFixed(2).replace('-', '\u2212')
+    assert.ok(
+      texts.some((text) => text.startsWith(`plain DCA: ${dca}`) || text.startsWith(`plain DCA: +${dca}`)),
+    )
   }
+  for (const all of [texts, [spoken]]) assert.ok(all.some((text) => text.includes(foundOfDca(reports))))
   assert.equal(
-    spoken.match(/mean [+\u2212][\d.]+, 5th percentile \S+, worst \S+, [\d.]+ % of windows/g)?.length,
+    spoken.match(/mean [+\u2212][\d.]+ \[[^\]]+\], 5th percentile \S+, worst \S+, [\d.]+ % of windows/g)
+      ?.length,
     11,
   )
 })
@@ -133,7 +143,7 @@ test('bands, marks and lines are explained, and every axis has its unit', () => 
   const texts = textsOf(drawBacktest(runsOf(HISTORY, ['daily']), HISTORY)).join('\n')
   for (const said of [
     ...['grey and white in turn: 3 slots of 8 hours', ': a slot began', ': the price fell to its limit'],
-    ...['mean and 95 % interval', 'goes on beyond the axis', 'means of the plans that begin at each moment'],
+    ...['mean and 95 % interval', 'means of the plans that begin at each moment', 'mean alone'],
     ...[
       'saving in basis points;',
       'saving of a window in basis points',
@@ -155,79 +165,61 @@ test('bands, marks and lines are explained, and every axis has its unit', () => 
   )
 })
 
-describe('nothing is drawn outside its panel', () => {
-  const numbers = (found: string): number[] => [...found.matchAll(/-?\d+(?:\.\d+)?/g)].map(Number)
+describe('every word is on the page, and no two are in one place:', () => {
   for (const [name, svg] of drawings) {
     test(name, () => {
       const height = Number(/height="(\d+)"/.exec(svg)?.[1])
-      // Everything but texts, in pixels from left to right.
-      const xs = [
-        ...[...svg.matchAll(/<line x1="([^"]*)" y1="[^"]*" x2="([^"]*)"/g)].flatMap(([, a, b]) => [
-          Number(a),
-          Number(b),
-        ]),
-        ...[...svg.matchAll(/<circle cx="([^"]*)" cy="[^"]*" r="([^"]*)"/g)].flatMap(([, x, r]) => [
-          Number(x) - Number(r),
-          Number(x) + Number(r),
-        ]),
-        ...[...svg.matchAll(/<g transform="translate\(([^,]*),/g)].flatMap(([, x]) => [
-          Number(x) - 6,
-          Number(x) + 6,
-        ]),
-        ...[...svg.matchAll(/<rect x="([^"]*)" y="[^"]*" width="([^"]*)"/g)].flatMap(([, x, width]) => [
-          Number(x),
-          Number(x) + Number(width),
-        ]),
-        ...[...svg.matchAll(/<path d="(M[^"]*)" fill="#12507b"/g)].flatMap(([, d = '']) =>
-          numbers(d).filter((_, i) => i % 2 === 0),
-        ),
-      ]
-      assert.ok(xs.length > 100)
-      assert.deepEqual(
-        xs.filter((x) => x < 36 || x > 924),
-        [],
-      )
-      // Words in their places: an average letter is as wide as 0.6 of the size of its font, at most.
-      for (const [, x, y, size, anchor, words = ''] of svg.matchAll(TEXT)) {
-        const width = 0.6 * Number(size) * words.replaceAll(/&\w+;/g, '.').length
-        const left = Number(x) - (anchor === 'end' ? width : anchor === 'middle' ? width / 2 : 0)
-        assert.ok(left > 0 && left + width < 960, `${words}: from ${left} to ${left + width}`)
-        assert.ok(0 < Number(y) && Number(y) < height)
-      }
+      const boxes = wordsIn(svg)
+      assert.ok(boxes.length > 30)
+      for (const { words, left, right, y } of boxes)
+        assert.ok(30 < left && right < 960 && 0 < y && y < height, `${words}: ${left} to ${right} at ${y}`)
+      for (const [i, one] of boxes.entries())
+        for (const other of boxes.slice(i + 1)) {
+          const meet = one.left < other.right && other.left < one.right && Math.abs(one.y - other.y) < 9
+          assert.ok(!meet, `${one.words} is over ${other.words}`)
+        }
     })
   }
+})
 
-  const TEXT =
-    /<text x="([^"]*)" y="([^"]*)"(?=[^>]* font-size="([^"]*)")(?:(?=[^>]* text-anchor="([^"]*)")|)[^>]*>([^<]*)</g
+type Words = { words: string; left: number; right: number; y: number }
 
-  test('nor a tranche at an end of its window, or at its lowest price', () => {
-    const svg = drawBacktest(runsOf(HISTORY), HISTORY)
-    const bands = [
-      ...svg.matchAll(
-        /<rect x="([^"]*)" y="([^"]*)" width="([^"]*)" height="([^"]*)" fill="(?:#eef1f4|#ffffff)"\/>/g,
-      ),
-    ]
-      .map(([, ...of]) => of.map(Number))
-      .filter(([, , , height]) => (height ?? 0) > 100) as [number, number, number, number][]
-    const marks = [...svg.matchAll(/translate\(([^,]*),([^)]*)\)/g)].map(
-      ([, x, y]) => [Number(x), Number(y)] as const,
-    )
-    const panels = Map.groupBy(bands, ([, top]) => top)
-    assert.equal(panels.size, 3)
-    let inside = 0
-    for (const [top, own] of panels) {
-      const [left, right] = [
-        Math.min(...own.map(([x]) => x)),
-        Math.max(...own.map(([x, , width]) => x + width)),
-      ]
-      const bottom = top + (own[0]?.[3] ?? 0)
-      for (const [x, y] of marks.filter(([, y]) => top - 20 < y && y < bottom + 12)) {
-        assert.ok(left <= x - 6 && x + 6 <= right && top <= y - 6 && y + 6 <= bottom + 0.01, `${x}, ${y}`)
-        inside += 1
-      }
-    }
-    assert.ok(inside > 50)
+/** An average letter of a wide font takes 0.55 of its size. */
+function wordsIn(svg: string): Words[] {
+  const attribute = (tag: string, name: string): string =>
+    new RegExp(`[ ;"]${name}[=:]"?([^";]*)`).exec(tag)?.[1] ?? ''
+  return [...svg.matchAll(/<text( [^>]*)>([^<]+)</g)].map(([, tag = '', words = '']) => {
+    const [, dx = 0, dy = 0] = /translate\(([-\d.]+) ([-\d.]+)\)/.exec(tag) ?? []
+    const width = 0.55 * Number(/([\d.]+)px/.exec(tag)?.[1]) * words.replaceAll(/&[#\w]+;/g, '.').length
+    const share = { start: 0, middle: 0.5, end: 1 }[attribute(tag, 'text-anchor')] ?? 0
+    const left = Number(attribute(tag, 'x')) + Number(dx) - share * width
+    return { words, left, right: left + width, y: Number(attribute(tag, 'y')) + Number(dy) }
   })
+}
+
+test('every mean is on the axis, at its place, with the name of its row', () => {
+  const [run] = runsOf(HISTORY, ['weekly'])
+  assert.ok(run)
+  const svg = drawBacktest([run], HISTORY)
+  const { mean_bp, baselines, starts, drift_bp } = run.report
+  assert.ok(starts && Number.isFinite(drift_bp))
+  const means = [mean_bp, baselines.clock.mean_bp, baselines.dca.mean_bp, baselines.lump.mean_bp]
+  // Circles of the panel of means, from above: four ways of buying, and then the ring of the drift.
+  const circles = [
+    ...svg.matchAll(
+      /<path d="M1 0A1 1 0 1 1 1 -0.1[^>]*matrix\(5,0,0,5,([\d.]+),([\d.]+)\)" fill="#12507b"/g,
+    ),
+  ]
+  const [first, ...rest] = circles
+    .map(([, x, y]) => ({ x: Number(x), y: Number(y) }))
+    .sort((a, b) => a.y - b.y)
+  assert.ok(first)
+  const scale =
+    (means[3] ?? 0) - mean_bp === 0 ? 0 : ((rest[2]?.x ?? 0) - first.x) / ((means[3] ?? 0) - mean_bp)
+  for (const [i, { x }] of rest.slice(0, 3).entries()) {
+    near(x, first.x + scale * ((means[i + 1] ?? 0) - mean_bp), 0.5)
+    assert.ok(226 <= x && x <= 542, `mean ${means[i + 1]} at ${x}`)
+  }
 })
 
 test('the example is the window with the median saving, the first of several', () => {
@@ -241,36 +233,8 @@ test('the example is the window with the median saving, the first of several', (
 test('a file name is written as text, without its folders, whatever is in it', () => {
   const file = '/home/ops/<b>"a" & \'b\' \u0001.csv'
   const svg = drawBacktest(runsOf(HISTORY, ['daily'], file), HISTORY)
-  assert.ok(textsOf(svg).some((one) => one.startsWith("&lt;b&gt;&quot;a&quot; &amp; 'b' \uFFFD.csv")))
+  assert.ok(textsOf(svg).some((one) => one.startsWith('&lt;b&gt;&quot;a&quot; &amp; &#39;b&#39; \uFFFD.csv')))
   assert.doesNotMatch(svg, /home/)
-})
-
-describe('the SVG writer', () => {
-  test('escapes text and attributes, and refuses a coordinate that is not a number', () => {
-    assert.equal(text(1, 2, 'a < b & "c"'), '<text x="1" y="2">a &lt; b &amp; &quot;c&quot;</text>')
-    assert.equal(element('g', { id: '"&' }), '<g id="&quot;&amp;"/>')
-    assert.equal(element('circle', { r: 1 / 3 }), '<circle r="0.33"/>')
-    for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
-      assert.throws(() => element('circle', { r: value }))
-    }
-  })
-
-  test('scales linearly, and puts what has no width in the middle', () => {
-    const at = scale([0, 10], [100, 200])
-    assert.deepEqual([0, 5, 10, -10].map(at), [100, 150, 200, 0])
-    assert.equal(scale([3, 3], [0, 8])(3), 4)
-  })
-
-  const cases: [number, number, number, number[]][] = [
-    [0, 10, 5, [0, 2, 4, 6, 8, 10]],
-    [-0.35, 0.41, 7, [-0.2, 0, 0.2, 0.4]],
-    [-0.29, 0.31, 8, [-0.2, -0.1, 0, 0.1, 0.2, 0.3]],
-    [39_870, 44_020, 4, [40_000, 42_000, 44_000]],
-    [5, 5, 4, [5]],
-  ]
-  for (const [low, high, most, expected] of cases) {
-    test(`ticks from ${low} to ${high}`, () => assert.deepEqual(ticks([low, high], most), expected))
-  }
 })
 
 // `tranche backtest FILE` as its users meet it: the table, the JSON, the chart, and files that are not price histories.

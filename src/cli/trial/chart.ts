@@ -1,204 +1,331 @@
-// The chart of a backtest: one self-contained SVG, three panels for each frequency. Titles say what was found, and a
-// description says it to those who hear a chart.
+// The chart of a backtest: one self-contained SVG, three panels for each frequency, described for ECharts, which places
+// axes, marks and words. Titles say what was found, and a description says it to those who hear a chart. A few greys,
+// two colours that also differ in lightness and a shape for each trigger: it can be read in print, and without colours.
 
+import { type EChartsOption, format, init, setPlatformAPI } from 'echarts'
 import { TRIGGERS, type Trigger } from '../../core/execution.ts'
-import { counted } from '../../core/text.ts'
-import { DAY_MS, formatInstant, HOUR_MS, type Instant, utcDate } from '../../core/time.ts'
+import { counted, grouped } from '../../core/text.ts'
+import { formatInstant, HOUR_MS, type Instant, utcDate } from '../../core/time.ts'
 import { type Frequency, WINDOW_MS } from '../../core/window.ts'
-import { type Fire, type History, tranchesOf, type Windows } from '../../engine/backtest.ts'
-import {
-  type BacktestReport,
-  type Costs,
-  markup,
-  quantile,
-  type Summary,
-  savingsOf,
-} from '../../engine/backtest-savings.ts'
+import { type History, tranchesOf, type Windows } from '../../engine/backtest.ts'
+import type { BacktestReport, Summary } from '../../engine/backtest-savings.ts'
+import { markup, quantile, savingsOf } from '../../engine/backtest-savings.ts'
 import { TRIGGER_NAME } from '../purchases/execution.ts'
 import { wrapped } from '../terminal.ts'
-import { costHeight, drawCost, drawDistribution, isLump } from './chart-savings.ts'
-import {
-  BAND,
-  type Box,
-  CENTRED,
-  count,
-  element,
-  FONT,
-  group,
-  INK,
-  line,
-  MARK_PX,
-  mark,
-  PANEL_FOOT_PX,
-  PANEL_HEAD_PX,
-  POLICY,
-  PRICE_LINE,
-  QUIET,
-  RIGHT,
-  RULE,
-  type Scale,
-  SMALL,
-  scale,
-  signed,
-  spoken,
-  TITLE,
-  text,
-  ticks,
-} from './chart-style.ts'
-import { finding, findings, foundByStart } from './verdict.ts'
+import { finding, findings, foundByStart, foundOfDca, hasFewBlocks } from './verdict.ts'
 
-const WIDTH_PX = 960
-const MARGIN_PX = 36
-const HEAD_PX = 102
-const TITLE_LINE_PX = 26
-const FOOT_PX = 64
-const RUN_HEAD_PX = 66
-const LOWER_PX = 356
-const PANELS_APART_PX = 26
-const DISTRIBUTION_PX = 372
-const BESIDE_PX = 56
+/** What a panel adds to a picture: at most one grid, and series on its first axes. */
+export type Panel = Pick<EChartsOption, 'title' | 'grid' | 'xAxis' | 'yAxis' | 'legend' | 'series'>
+type Run = { windows: Windows; report: BacktestReport }
+type Place = { left: number; top: number }
+type Point = [x: number, y: number | string]
+
+export const [INK, QUIET, POLICY, PALE, TAIL] = ['#1f2933', '#5f6b76', '#12507b', '#a9c6dc', '#b4532a']
+const FONTS = 'system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif'
+export const SMALL = { color: QUIET, fontSize: 11, lineHeight: 16 }
+const HEADING = { color: INK, fontSize: 13, fontWeight: 600 } as const
+const NONE = { show: false }
+const THIN = { color: QUIET, width: 1 }
+const AXIS = {
+  axisLine: NONE,
+  axisTick: NONE,
+  axisLabel: { ...SMALL, hideOverlap: true },
+  nameTextStyle: SMALL,
+  nameGap: 26,
+}
+/** Of a legend: lines alone, and small boxes. */
+const [LINES, BOXES] = [{ itemStyle: { opacity: 0 } }, { itemWidth: 12, itemGap: 4 }]
+const RULES = { showMinLine: false, showMaxLine: false, lineStyle: { color: '#d5dae0' } }
+const LOOK = {
+  backgroundColor: '#ffffff',
+  textStyle: { fontFamily: FONTS },
+  title: { padding: 0, itemGap: 5, textStyle: HEADING, subtextStyle: SMALL },
+  grid: { outerBoundsMode: 'none' },
+  legend: { padding: 0, itemGap: 20, itemHeight: 10, itemWidth: 24, textStyle: SMALL, selectedMode: false },
+  valueAxis: { ...AXIS, splitLine: RULES },
+  categoryAxis: { ...AXIS, axisLabel: { color: INK, fontSize: 12 } },
+  timeAxis: { ...AXIS, axisTick: { show: true, lineStyle: { color: QUIET } }, splitLine: NONE },
+  line: { symbol: 'none', silent: true, clip: false, sampling: 'minmax' },
+  scatter: { silent: true, clip: false, z: 4, itemStyle: { opacity: 1 } },
+  bar: { silent: true, barGap: '-100%' },
+}
+
+// There is no canvas to measure words on. A letter of the widest of these fonts takes 0.55 of its size on average.
+const widthOf = (text: string, font = ''): number =>
+  0.55 * Number(/([\d.]+)px/.exec(font)?.[1] ?? 12) * text.length
+setPlatformAPI({ measureText: (text, font) => ({ width: widthOf(text, font) }) })
+
+type Picture = { width: number; height: number; title: string; description: string }
+
+/** Panels in one SVG, which fetches nothing, runs nothing and can be read out. The same panels give the same bytes. */
+export function drawPanels(panels: readonly Panel[], { width, height, title, description }: Picture): string {
+  const chart = init(null, LOOK, { renderer: 'svg', ssr: true, width, height })
+  const option: Record<string, object[]> = {}
+  for (const [i, panel] of panels.entries()) {
+    // ECharts finds the grid and the axes of a part by their ids.
+    const ids = { gridId: `grid ${i} 0`, xAxisId: `xAxis ${i} 0`, yAxisId: `yAxis ${i} 0` }
+    for (const [key, parts] of Object.entries(panel)) {
+      const named = [parts].flat().map((part, j) => ({ id: `${key} ${i} ${j}`, ...ids, ...part }))
+      option[key] = [...(option[key] ?? []), ...named]
+    }
+  }
+  chart.setOption({ animation: false, useUTC: true, ...option })
+  const svg = chart.renderToSVGString().replaceAll(FOR_PAGES, '').replaceAll(`font-family:${FONTS};`, '')
+  chart.dispose()
+  const head = `<svg role="img" aria-labelledby="chart-title chart-desc" style="font-family:${FONTS}"`
+  const [heard, told] = [title, description].map(format.encodeHTML)
+  const spoken = `<title id="chart-title">${heard}</title>\n<desc id="chart-desc">${told}</desc>`
+  return `${svg.replace(/^<svg([^>]*>)/, (_, rest) => `${head}${rest}\n${spoken}`)}\n`
+}
+
+/** What only a page needs that moves a mouse over a chart; its names count the charts of a process. */
+const FOR_PAGES =
+  /<style[\s\S]*?<\/style>|<clipPath[\s\S]*?<\/clipPath>| (?:class|clip-path|pointer-events|ecmeta_\w+)="[^"]*"/g
+
+/** The page; and a run, which has its means above, and two panels with their plots and legends side by side below. */
+const PX = { width: 960, margin: 36, head: 112, line: 26, foot: 60 }
+const RUN_PX = { height: 576, lower: 216, right: 464, plot: 86, legend: 300 }
 /** About as many characters of the largest size as fit between the margins. */
 const TITLE_CHARACTERS = 76
 
-type Run = { windows: Windows; report: BacktestReport }
-
-/** Draws the runs one below the other. The same runs give the same bytes. */
+/** Draws the runs one below the other. */
 export function drawBacktest(runs: readonly Run[], history: History): string {
   const reports = runs.map(({ report }) => report)
   const titles = wrapped(findings(reports), TITLE_CHARACTERS)
-  const tops = [HEAD_PX + titles.length * TITLE_LINE_PX]
-  for (const report of reports) tops.push((tops.at(-1) ?? 0) + runHeight(report))
-  const height = (tops.at(-1) ?? 0) + FOOT_PX
-  return `${element(
-    'svg',
-    {
-      xmlns: 'http://www.w3.org/2000/svg',
-      width: WIDTH_PX,
-      height,
-      viewBox: `0 0 ${WIDTH_PX} ${height}`,
-      style: FONT,
-      role: 'img',
-      'aria-labelledby': 'backtest-title backtest-text',
-    },
-    '\n',
-    spoken('title', 'backtest-title', findings(reports)),
-    '\n',
-    spoken('desc', 'backtest-text', reportsInWords(reports)),
-    '\n',
-    element('rect', { width: WIDTH_PX, height, fill: '#ffffff' }),
-    head(titles, reports, history),
-    ...runs.map((run, i) => drawRun(run, history, tops[i] ?? 0)),
-    foot(height - FOOT_PX + 18),
-  )}\n`
+  const panels = [headOf(titles, reports, history)]
+  let top = PX.head + titles.length * PX.line
+  for (const run of runs) {
+    panels.push(...panelsOf(run, history, top))
+    top += RUN_PX.height + rowsPx(run.report)
+  }
+  panels.push({ title: { left: PX.margin, top, subtext: CAUTION } })
+  const spoken = { title: findings(reports), description: inWords(reports) }
+  return drawPanels(panels, { width: PX.width, height: top + PX.foot, ...spoken })
 }
+
+const CAUTION = `\
+Intervals are drawn from whole calendar blocks, because windows overlap. What a fixed schedule with the same average spending would have
+saved is drift of the market, not timing. A win rate says nothing without the mean and the worst cases. Past prices promise no later ones.`
 
 /** The chart for those who hear it. */
-function reportsInWords(reports: readonly BacktestReport[]): string {
-  const figures = (name: string, { mean_bp, win_rate, p5_bp, worst_bp }: Summary): string =>
-    `${name}: mean ${signed(mean_bp, 2)}, 5th percentile ${signed(p5_bp, 0)}, worst ${signed(worst_bp, 0)}, ` +
-    `${(100 * win_rate).toFixed(1)} % of windows above zero`
-  const of = (report: BacktestReport): string => {
-    const { clock, dca, lump } = report.baselines
-    const all = [
-      figures('With live prices', report),
-      figures('By the clock', clock),
-      figures('Plain DCA', dca),
-      ...(isLump(report) ? [] : [figures('Lump at the start', lump)]),
-    ]
-    return `${finding(report)}. ${foundByStart(report)} Savings in basis points. ${all.join('; ')}.`
+function inWords(reports: readonly BacktestReport[]): string {
+  const said = (way: Way): string => {
+    const [mean, wins, p5, worst] = figuresOf(way)
+    return `${way.name}: mean ${mean}, 5th percentile ${p5}, worst ${worst}, ${wins} of windows above zero`
   }
-  return [...reports.map(of), ...CAUTION].join(' ')
+  const sentences = (report: BacktestReport): string =>
+    `${finding(report)}. ${foundByStart(report)} Savings in basis points: ${waysOf(report).map(said).join('; ')}.`
+  return [foundOfDca(reports), ...reports.map(sentences), CAUTION.replace('\n', ' ')].join(' ')
 }
 
-const LEVEL = { 'font-size': 20, 'font-weight': 600, fill: INK }
-const NOTE = { ...SMALL, 'font-size': 12 }
 const NAME_MAX = 60
 
-/** The last part of the path: a chart is passed on, the folders of the machine that drew it are not. */
+/** Without its folders: a chart is passed on. A character that XML has no way to write becomes one that is missing. */
 function fileName(file: string): string {
-  const name = file.split(/[\\/]/).at(-1) ?? file
+  const name = (file.split(/[\\/]/).at(-1) ?? file).toWellFormed().replace(/[\p{Cc}\ufffe\uffff]/gu, '\uFFFD')
   return name.length > NAME_MAX ? `${name.slice(0, NAME_MAX)}\u2026` : name
 }
 
-const date = (at: number): string => utcDate(at as Instant)
-
-function head(titles: string[], [report]: readonly BacktestReport[], { at }: History): string {
-  const period = `${date(at[0] ?? 0)} to ${date(at.at(-1) ?? 0)}`
-  const top = 14 + titles.length * TITLE_LINE_PX
-  const lines = [
-    `${fileName(report?.file ?? '')}: ${count(at.length)} prices, ${period} (UTC), one tick at each`,
+function headOf(titles: readonly string[], reports: readonly BacktestReport[], { at }: History): Panel {
+  const { file, fee_bps, spread_bps } = reports[0] ?? { file: '', fee_bps: 0, spread_bps: 0 }
+  const [first, last] = [at[0], at.at(-1)].map((time) => utcDate((time ?? 0) as Instant))
+  const costs = `a fee of ${fee_bps} bp and half a spread of ${spread_bps} bp; the average price has neither.`
+  const subtext = [
+    foundOfDca(reports),
+    `${fileName(file)}: ${grouped(at.length)} prices, ${first} to ${last} (UTC), one tick at each`,
     'The average price (TWAP) is that of a purchase spread evenly over the same window. 1 bp is 0.01 %.',
-    report ? paidBeside(report) : '',
+    fee_bps + spread_bps === 0 ? 'No purchase pays a fee or a spread.' : `Every purchase pays ${costs}`,
+  ].join('\n')
+  const textStyle = { fontSize: 20, lineHeight: PX.line }
+  const subtextStyle = { fontSize: 12, lineHeight: 18 }
+  return { title: { left: PX.margin, top: 22, text: titles.join('\n'), textStyle, subtext, subtextStyle } }
+}
+
+const SPANS: Record<Frequency, string> = { daily: '24 hours', weekly: '7 days', 'bi-weekly': '14 days' }
+
+function panelsOf(run: Run, history: History, top: number): Panel[] {
+  const { frequency, windows, starts, first_start, last_end } = run.report
+  const begun = `one begun every ${counted(starts.every_minutes, 'minute')}`
+  const period = `${first_start.slice(0, 10)} to ${last_end.slice(0, 10)}`
+  const subtext = `${grouped(windows)} overlapping windows of ${SPANS[frequency]}, ${begun}, ${period}`
+  const lower = top + RUN_PX.lower + rowsPx(run.report)
+  return [
+    {
+      title: {
+        left: PX.margin,
+        top: top + 16,
+        text: finding(run.report),
+        textStyle: { fontSize: 16 },
+        subtext,
+      },
+    },
+    meansOf(run.report, { left: PX.margin, top: top + 70 }),
+    spreadOf(run, { left: PX.margin, top: lower }),
+    windowOf(run, history, { left: RUN_PX.right, top: lower }),
   ]
-  return group(
-    {},
-    ...titles.map((title, i) => text(MARGIN_PX, 14 + (i + 1) * TITLE_LINE_PX, title, LEVEL)),
-    ...lines.map((words, i) => text(MARGIN_PX, top + 22 + i * 18, words, NOTE)),
-  )
 }
 
-function paidBeside({ fee_bps, spread_bps }: Costs): string {
-  if (fee_bps === 0 && spread_bps === 0) return 'No purchase pays a fee or a spread.'
-  return `Every purchase pays a fee of ${fee_bps} bp and half a spread of ${spread_bps} bp; the average price has neither.`
+/** With a minus sign, not a hyphen; and no negative zero. */
+function signed(value: number, places: number): string {
+  const shown = value.toFixed(places)
+  if (Number(shown) === 0) return (0).toFixed(places)
+  return value > 0 ? `+${shown}` : shown.replace('-', '\u2212')
 }
 
-const WINDOW_WORDS: Record<Frequency, string> = {
-  daily: `windows of ${WINDOW_MS.daily / HOUR_MS} hours`,
-  weekly: `windows of ${WINDOW_MS.weekly / DAY_MS} days`,
-  'bi-weekly': `windows of ${WINDOW_MS['bi-weekly'] / DAY_MS} days`,
+// What each way of buying cost against the time-weighted average price, as mean and interval, with the win rate and the
+// tails in words beside it: a win rate alone would promise more than the mean delivers.
+
+type Way = { name: string; summary: Summary; isScaled: boolean }
+
+/** A lump moves ten times as far: its mean is on the axis, its interval would press all others into one point. */
+function waysOf({ baselines: { clock, dca, lump }, frequency, ...policy }: BacktestReport): Way[] {
+  const way = (name: string, summary: Summary, isScaled = true): Way => ({ name, summary, isScaled })
+  const ways = [way('with live prices', policy), way('by the clock, no prices', clock)]
+  // One purchase a day is the only one of a daily window.
+  if (frequency === 'daily') return [...ways, way('plain DCA, lump at start', dca)]
+  return [...ways, way('plain DCA, once a day', dca), way('lump at the start', lump, false)]
 }
 
-const runHeight = (report: BacktestReport): number =>
-  RUN_HEAD_PX + costHeight(report) + PANELS_APART_PX + LOWER_PX
+const rowsPx = (report: BacktestReport): number => 24 * (waysOf(report).length + 2)
+const [BY_START, DRIFT] = ['the same, by start of plan', 'of which market drift']
+const [MEAN, ALONE] = ['mean and 95 % interval', 'mean alone']
+const MEANS = 'means of the plans that begin at each moment'
+const POSTS = 'path://M0,0 H1 V4 H23 V0 H24 V10 H23 V6 H1 V10 H0 Z'
+const column = (width: number) => ({ width, align: 'right' as const })
+const COLUMNS = { mean: column(150), wins: column(56), p5: column(62), worst: column(66) }
+const columns = ([mean, wins = '', p5 = '', worst = '']: string[]): string =>
+  `{mean|${mean}}{wins|${wins}}{p5|${p5}}{worst|${worst}}`
 
-function drawRun({ windows, report }: Run, history: History, top: number): string {
+function meansOf(report: BacktestReport, { left, top }: Place): Panel {
+  const { starts, drift_bp, baselines, blocks, block_days } = report
+  const ways = waysOf(report)
+  const range = [starts.lowest_mean_bp, starts.highest_mean_bp]
+  const ends = ways.flatMap(({ summary, isScaled }) => (isScaled ? summary.mean_bp_ci95 : summary.mean_bp))
+  const [low, high] = [Math.min(0, ...range, ...ends), Math.max(0, ...range, ...ends)]
+  const margin = 0.1 * (high - low)
+  const points = ways.flatMap((way) => intervalOf(way, [low - margin, high + margin]))
+  const compared = `plain DCA: ${signed(baselines.dca.mean_bp, 2)} bp, with live prices: ${signed(report.mean_bp, 2)} bp`
+  const basis = `intervals by drawing from ${counted(blocks, 'calendar block')} of ${block_days} days`
+  const subtext = `${compared}; ${basis}${hasFewBlocks(report) ? ': too few to lean on' : ''}`
+  const text = 'Mean saving against the average price of the same window, beside other ways of buying'
+  const heads = columns(['mean [95 %], bp', 'wins', 'p5, bp', 'worst, bp'])
+  const [policy = [], ...others] = ways.map(figuresOf)
+  const figures = [policy, [range.map(short).join(' to ')], [signed(drift_bp, 2)], ...others].map(columns)
+  const names = ways.map((way) => way.name).toSpliced(1, 0, BY_START, DRIFT)
+  const grid = { left: left + 190, top: top + 62, width: 316, height: rowsPx(report) }
+  const rows = { type: 'category', inverse: true } as const
+  const dot = { symbol: 'circle', symbolSize: 10, color: POLICY, lineStyle: { width: 3 } }
+  const posts = { symbol: 'rect', symbolSize: [1.5, 10], color: QUIET, lineStyle: { width: 1.5 } }
+  const ring = { symbolSize: 9, itemStyle: { color: '#ffffff', borderColor: QUIET, borderWidth: 1.5 } }
+  const name = 'saving in basis points; right of zero is cheaper than the average'
+  const rich = { fontWeight: 'normal', rich: COLUMNS } as const
+  return {
+    title: [
+      { left, top, text, subtext },
+      { left: left + 552, top: top + 46, text: heads, textStyle: { ...SMALL, ...rich } },
+    ],
+    grid,
+    xAxis: {
+      type: 'value',
+      name,
+      nameLocation: 'middle',
+      minInterval: 0.01,
+      axisLabel: { formatter: round },
+    },
+    yAxis: [
+      { ...rows, data: names, axisLine: { show: true }, axisLabel: { margin: 190, align: 'left' } },
+      { ...rows, data: figures, position: 'right', axisLabel: { ...rich, margin: 46 } },
+    ],
+    legend: { left, top: grid.top + grid.height + 46, data: [MEAN, { name: MEANS, icon: POSTS }, ALONE] },
+    series: [
+      { type: 'line', name: MEAN, data: points, ...dot },
+      { type: 'line', name: MEANS, data: range.map((end) => [end, BY_START]), ...posts },
+      { type: 'scatter', name: ALONE, data: [[drift_bp, DRIFT]], ...ring },
+    ],
+  }
+}
+
+const round = (value: number): string => signed(value, 4).replace(/\.?0+$/, '') || '0'
+
+/** From one end over the mean to the other, then a gap. An end beyond the axis is an arrow at its edge. */
+function intervalOf({ name, summary }: Way, [least, most]: [number, number]) {
+  const [low, high] = summary.mean_bp_ci95
+  const end = (x: number, symbol: string, symbolRotate = 0) => ({ value: [x, name], symbol, symbolRotate })
+  const from = low < least ? end(least, 'triangle', 90) : end(low, 'none')
+  const to = high > most ? end(most, 'triangle', -90) : end(high, 'none')
+  return [from, end(summary.mean_bp, 'circle'), to, end(Number.NaN, 'none')]
+}
+
+/** Two decimals where they show on which side of zero a value lies, none where nobody reads them. */
+const short = (value: number): string =>
+  signed(value, Math.abs(value) < 10 ? 2 : Math.abs(value) < 1_000 ? 1 : 0)
+
+function figuresOf({ summary: { mean_bp, mean_bp_ci95, win_rate, p5_bp, worst_bp } }: Way): string[] {
+  const mean = `${signed(mean_bp, Math.abs(mean_bp) < 1_000 ? 2 : 0)} [${mean_bp_ci95.map(short).join(', ')}]`
+  return [mean, `${(100 * win_rate).toFixed(1)} %`, signed(p5_bp, 0), signed(worst_bp, 0)]
+}
+
+// How the savings of single windows spread. The middle 98 % are drawn, and what lies outside is counted.
+
+const BINS = 44
+const WORST = 'the worst twentieth of the windows'
+
+function spreadOf({ windows, report }: Run, { left, top }: Place): Panel {
+  const { mean_bp, p5_bp } = report
   const savings = savingsOf(windows, windows.cost, report)
-  const upper = top + RUN_HEAD_PX
-  const lower = upper + costHeight(report) + PANELS_APART_PX
-  const period = `${report.first_start.slice(0, 10)} to ${report.last_end.slice(0, 10)}`
-  const left = MARGIN_PX + DISTRIBUTION_PX + BESIDE_PX
-  return group(
-    {},
-    line(MARGIN_PX, top, WIDTH_PX - MARGIN_PX, top, { stroke: RULE }),
-    text(MARGIN_PX, top + 28, finding(report), { 'font-size': 16, 'font-weight': 600, fill: INK }),
-    text(
-      MARGIN_PX,
-      top + 46,
-      `${count(report.windows)} overlapping ${WINDOW_WORDS[report.frequency]}, one begun every ` +
-        `${counted(report.starts.every_minutes, 'minute')}, ${period}`,
-      SMALL,
-    ),
-    drawCost(report, {
-      left: MARGIN_PX,
-      top: upper,
-      width: WIDTH_PX - 2 * MARGIN_PX,
-      height: costHeight(report),
-    }),
-    drawDistribution(savings, { left: MARGIN_PX, top: lower, width: DISTRIBUTION_PX, height: LOWER_PX }),
-    drawExample({ windows, report }, history, {
-      left,
-      top: lower,
-      width: WIDTH_PX - MARGIN_PX - left,
-      height: LOWER_PX,
-    }),
-  )
+  const [p1, p99] = [quantile(savings, 0.01), quantile(savings, 0.99)]
+  const margin = p99 - p1 < 0.01 ? 1 : 0
+  const [low, high] = [Math.min(p1, 0) - margin, Math.max(p99, 0) + margin]
+  const step = (high - low) / BINS
+  const shares = new Array<number>(BINS).fill(0)
+  for (const value of savings.filter((each) => low <= each && each <= high)) {
+    const bin = Math.min(BINS - 1, Math.floor((value - low) / step))
+    shares[bin] = (shares[bin] ?? 0) + 100 / savings.length
+  }
+  const bins = shares.map((share, i): [number, number] => [low + (i + 0.5) * step, share])
+  const isTail = ([middle]: [number, number]): boolean => middle + step / 2 <= p5_bp
+  const grid = { left: left + 40, top: top + RUN_PX.plot, width: 340, height: 166 }
+  const bar = { type: 'bar', barWidth: grid.width / BINS - 1 } as const
+  const upright = (name: string, x: number, lineStyle: object) =>
+    stroke(name, { from: [x, 0], to: [x, Math.max(...shares)], lineStyle })
+  const lines = [
+    upright(`mean ${signed(mean_bp, 2)} bp`, mean_bp, { color: POLICY, width: 2 }),
+    upright(`5th percentile ${signed(p5_bp, 1)} bp`, p5_bp, { color: TAIL, width: 1.5, type: 'dashed' }),
+    upright('no saving', 0, { color: INK, width: 1, type: 'dotted' }),
+  ]
+  const below = `${grouped(savings.filter((value) => value < low).length)} down to ${short(quantile(savings, 0))} bp`
+  const above = `${grouped(savings.filter((value) => value > high).length)} up to ${short(quantile(savings, 1))} bp`
+  const drawn = `a bar is ${step.toFixed(1)} bp wide; the middle 98 % of the windows are drawn`
+  const subtext = `${drawn}\noutside: ${below}, ${above}\nshare of windows`
+  const full = Math.max(...shares) > 75 ? { max: 100, interval: 25 } : {}
+  const inside = { min: low, max: high, splitLine: NONE }
+  const axisLabel = { formatter: round, showMinLabel: false, showMaxLabel: false }
+  const name = 'saving of a window in basis points'
+  const foot = top + RUN_PX.legend
+  return {
+    title: { left, top, text: 'How the saving spreads over single windows', subtext },
+    grid,
+    xAxis: { type: 'value', name, nameLocation: 'middle', ...inside, axisLabel },
+    yAxis: { type: 'value', splitNumber: 4, ...full, axisLabel: { formatter: '{value} %' } },
+    legend: [
+      { left, top: foot, ...LINES, data: lines.map((each) => each.name) },
+      { left, top: foot + 18, ...BOXES, data: [WORST] },
+    ],
+    series: [
+      { ...bar, name: WORST, data: bins.filter(isTail), color: TAIL },
+      { ...bar, data: bins.filter((each) => !isTail(each)), color: PALE },
+      ...lines,
+    ],
+  }
 }
 
-const CAUTION = [
-  'Intervals are drawn from whole calendar blocks, because windows overlap. What a fixed schedule with the same average spending would have',
-  'saved is drift of the market, not timing. A win rate says nothing without the mean and the worst cases. Past prices promise no later ones.',
-]
+type Stroke = { from: Point; to: Point; lineStyle: object }
+function stroke(name: string, { from, to, lineStyle }: Stroke) {
+  return { name, type: 'line' as const, data: [from, to], lineStyle }
+}
 
-const foot = (top: number): string =>
-  group({}, ...CAUTION.map((words, i) => text(MARGIN_PX, top + i * 16, words, SMALL)))
-
-// The panel of a window: as it was played, with the price, the slots, every tranche where it fired and why, and the two
-// averages. It is the window with the median saving, so that it is not hand-picked.
-
-const PRICES_PX = 58
-const TIME_STEPS_MS = [4, 6, 12, 24, 48, 96].map((hours) => hours * HOUR_MS)
-const TIME_TICKS_MAX = 7
-const LEGEND_COLUMN_PX = 222
+// A window as it was played, with the price, the slots, every tranche where it fired and why, and the two averages. It
+// is the window with the median saving, so that it is not hand-picked.
 
 /** The first window whose saving is the median of all. */
 export function medianWindow(savings: Float64Array): number {
@@ -207,196 +334,69 @@ export function medianWindow(savings: Float64Array): number {
   return found
 }
 
-/** One window, and what is drawn of it. */
-type Example = {
-  start: Instant
-  end: Instant
-  slots: number
-  saving: number
-  twap: number
-  paid: number
-  fires: Fire[]
-  points: Point[]
-}
-type Point = { at: number; value: number }
-type Frame = { left: number; right: number; top: number; bottom: number; x: Scale; y: Scale }
-
-function exampleOf({ windows, report }: Run, history: History): Example {
+function windowOf({ windows, report }: Run, history: History, { left, top }: Place): Panel {
   const savings = savingsOf(windows, windows.cost, report)
   const i = medianWindow(savings)
-  const start = (windows.start[i] ?? 0) as Instant
-  const [firstBar, endBar] = [windows.firstBar[i] ?? 0, windows.endBar[i] ?? 0]
-  const points = Array.from({ length: endBar - firstBar }, (_, bar) => ({
-    at: history.at[firstBar + bar] ?? 0,
-    value: history.value[firstBar + bar] ?? 0,
-  }))
+  const [start = 0, firstBar = 0, endBar = 0] = [windows.start[i], windows.firstBar[i], windows.endBar[i]]
+  const end = start + WINDOW_MS[report.frequency]
+  const { slots } = windows.layout
+  const slotMs = (end - start) / slots
+  const pointAt = (bar: number): Point => [history.at[bar] ?? 0, history.value[bar] ?? 0]
+  const prices = Array.from({ length: endBar - firstBar }, (_, bar) => pointAt(firstBar + bar))
+  const edges = Array.from({ length: slots }, (_, slot) => start + slot * slotMs)
+  const greys = edges.filter((_, slot) => slot % 2 === 0)
+  const bands = greys.map((from): [object, object] => [{ xAxis: from }, { xAxis: from + slotMs }])
+  const level = (name: string, value: number, lineStyle: object) =>
+    stroke(`${name} ${dollars(value)}`, { from: [start, value], to: [end, value], lineStyle })
+  const markArea = { silent: true, itemStyle: { color: '#eef1f4' }, data: bands }
+  const price = { name: 'price', type: 'line' as const, data: prices, lineStyle: THIN, markArea }
+  const levels = [
+    level('average', windows.twap[i] ?? 0, { color: INK, width: 1.5, type: 'dashed' }),
+    level('paid', markup(report) * (windows.cost[i] ?? 0), { color: POLICY, width: 1.5 }),
+  ]
+  const fires = tranchesOf(history, windows, i)
+  const marks = TRIGGERS.flatMap((trigger) => {
+    const data = fires.filter((fire) => fire.trigger === trigger).map(({ bar }) => pointAt(bar))
+    const [why, symbol, color, symbolSize] = MARKS[trigger]
+    const name = `${TRIGGER_NAME[trigger]}, ${data.length}: ${why}`
+    return data.length === 0 ? [] : [{ type: 'scatter' as const, name, data, symbol, symbolSize, color }]
+  })
+  const minInterval = (windows.twap[i] ?? 0) < 1_000 ? 0.01 : 1
+  const isDay = report.frequency === 'daily'
+  const begun = formatInstant(start as Instant).replace('T', ' ')
+  const said = `from ${begun.slice(0, 16)} UTC on: ${counted(fires.length, 'tranche')}, saving ${signed(savings[i] ?? 0, 1)} bp`
+  const grounds = `grey and white in turn: ${counted(slots, 'slot')} of ${Number((slotMs / HOUR_MS).toFixed(1))} hours`
+  const text = 'How a window is bought: the one with the median saving'
+  const grid = { left: left + 58, top: top + RUN_PX.plot, right: PX.margin, height: 166 }
+  const name = isDay ? 'hour, UTC' : 'month and day, UTC'
+  const axisLabel = { alignMaxLabel: 'right', formatter: isDay ? '{HH}:{mm}' : '{MM}-{dd}' } as const
+  const columns = { orient: 'vertical', height: 18 * Math.ceil(marks.length / 2) } as const
   return {
-    start,
-    end: (start + WINDOW_MS[windows.frequency]) as Instant,
-    slots: windows.layout.slots,
-    saving: savings[i] ?? 0,
-    twap: windows.twap[i] ?? 0,
-    paid: markup(report) * (windows.cost[i] ?? 0),
-    fires: tranchesOf(history, windows, i).map((fire) => ({ ...fire, bar: fire.bar - firstBar })),
-    points,
+    title: { left, top, text, subtext: `${said}\n${grounds}\nUSD per BTC` },
+    grid,
+    xAxis: { type: 'time', min: start, max: end, name, nameLocation: 'middle', axisLabel },
+    yAxis: { type: 'value', scale: true, splitNumber: 4, minInterval, axisLabel: { formatter: dollars } },
+    legend: [
+      { left: left + 110, top: top + 58, ...LINES, data: ['price', ...levels.map((each) => each.name)] },
+      { left, top: top + RUN_PX.legend, ...columns, ...BOXES, data: marks.map((mark) => mark.name) },
+    ],
+    series: [price, ...levels, ...marks],
   }
 }
-
-function drawExample(run: Run, history: History, box: Box): string {
-  const example = exampleOf(run, history)
-  const left = box.left + PRICES_PX
-  const right = box.left + box.width
-  const top = box.top + PANEL_HEAD_PX
-  const bottom = box.top + box.height - PANEL_FOOT_PX
-  const values = [example.paid, ...example.points.map(({ value }) => value)]
-  const [low, high] = [Math.min(...values), Math.max(...values)]
-  // A mark at an end of the window, or at its lowest price, stays inside.
-  const x = scale([example.start, example.end], [left + MARK_PX, right - MARK_PX])
-  const y = scale([low, high], [bottom - MARK_PX, top + MARK_PX])
-  const frame = { left, right, top, bottom, x, y }
-  return group(
-    {},
-    text(box.left, box.top + 12, 'How a window is bought: the one with the median saving', TITLE),
-    text(box.left, box.top + 28, exampleInWords(example), SMALL),
-    ...averageNames(example, { left: box.left, y: box.top + 48 }),
-    ...slotBands(example, frame),
-    ...priceAxis([low, high], frame),
-    ...timeAxis(example, frame),
-    element('polyline', {
-      points: path(example.points, frame),
-      fill: 'none',
-      stroke: PRICE_LINE,
-      'stroke-width': 1,
-    }),
-    ...averages(example, frame),
-    ...example.fires.map(({ bar, trigger }) => {
-      const point = example.points[bar]
-      return mark(trigger, x(point?.at ?? 0), y(point?.value ?? 0))
-    }),
-    ...legend(example, { left: box.left, top: bottom + 56 }),
-  )
-}
-
-const moment = (at: Instant): string => formatInstant(at).slice(0, 16).replace('T', ' ')
 
 /** To the cent where the price is small enough for cents to matter. */
-const dollars = (value: number): string => {
-  const places = value < 1_000 ? 2 : 0
-  return value.toLocaleString('en-US', { minimumFractionDigits: places, maximumFractionDigits: places })
-}
+const dollars = (value: number): string => grouped(value.toFixed(value < 1_000 ? 2 : 0))
 
-const exampleInWords = ({ start, fires, saving }: Example): string =>
-  `from ${moment(start)} UTC on: ${counted(fires.length, 'tranche')}, saving ${signed(saving, 1)} bp`
+const DOWN = 'path://M0,0H10L5,9Z'
+const CROSS = 'path://M0,1 1,0 4,3 7,0 8,1 5,4 8,7 7,8 4,5 1,8 0,7 3,4Z'
+const PLUS = 'path://M3,0H5V3H8V5H5V8H3V5H0V3H3Z'
 
-/** The price line: of bars that share a pixel column the first, the lowest, the highest and the last are kept. */
-function path(points: Point[], { x, y }: Frame): string {
-  const columns = Map.groupBy(points, (point) => Math.round(x(point.at)))
-  const kept = [...columns.values()].flatMap((column) => {
-    if (column.length <= 4) return column
-    const values = column.map((point) => point.value)
-    const extremes = [Math.min(...values), Math.max(...values)].map((value) => values.indexOf(value))
-    return [...new Set([0, ...extremes, column.length - 1])]
-      .sort((a, b) => a - b)
-      .flatMap((i) => column[i] ?? [])
-  })
-  return kept.map((point) => `${x(point.at).toFixed(1)},${y(point.value).toFixed(1)}`).join(' ')
-}
-
-/** Every second slot is shaded: that shows the boundaries and leaves the price line clear. */
-function slotBands({ start, end, slots }: Example, { x, left, right, top, bottom }: Frame): string[] {
-  const edge = (i: number): number => {
-    if (i === 0) return left
-    return i === slots ? right : x(start + ((end - start) * i) / slots)
-  }
-  return Array.from({ length: slots }, (_, i) =>
-    element('rect', {
-      x: edge(i),
-      y: top,
-      width: edge(i + 1) - edge(i),
-      height: bottom - top,
-      fill: i % 2 === 0 ? BAND : '#ffffff',
-    }),
-  )
-}
-
-const priceAxis = (range: [number, number], { left, right, y }: Frame): string[] => [
-  ...ticks(range, 4).flatMap((value) => [
-    line(left, y(value), right, y(value), { stroke: RULE }),
-    text(left - 6, y(value) + 4, dollars(value), RIGHT),
-  ]),
-]
-
-function timeAxis({ start, end }: Example, { x, left, right, bottom }: Frame): string[] {
-  const step = TIME_STEPS_MS.find((ms) => (end - start) / ms <= TIME_TICKS_MAX) ?? 7 * DAY_MS
-  const first = Math.ceil(start / step)
-  const labels = Array.from({ length: Math.floor(end / step) - first + 1 }, (_, i) => {
-    const at = (first + i) * step
-    const written = formatInstant(at as Instant)
-    const shown = step < DAY_MS ? written.slice(11, 16) : written.slice(5, 10)
-    // A label at an edge is moved in.
-    const middle = Math.min(Math.max(x(at), left + TIME_PX / 2), right - TIME_PX / 2)
-    return group(
-      {},
-      line(x(at), bottom, x(at), bottom + 4, { stroke: QUIET }),
-      text(middle, bottom + 16, shown, CENTRED),
-    )
-  })
-  const unit = step < DAY_MS ? 'hour, UTC' : 'month and day, UTC'
-  return [...labels, text((left + right) / 2, bottom + 34, unit, CENTRED)]
-}
-
-const TIME_PX = 32
-
-const averages = ({ twap, paid }: Example, { left, right, y }: Frame): string[] => [
-  line(left, y(paid), right, y(paid), AVERAGE_PAID),
-  line(left, y(twap), right, y(twap), AVERAGE_PRICE),
-]
-
-const AVERAGE_PAID = { stroke: POLICY, 'stroke-width': 1.5 }
-const AVERAGE_PRICE = { stroke: INK, 'stroke-dasharray': '6 4', 'stroke-width': 1.5 }
-
-/** The two averages by name, above the panel: their lines are often less than a pixel apart. */
-const averageNames = ({ twap, paid }: Example, { left, y }: { left: number; y: number }): string[] => [
-  text(left, y + 12, 'USD per BTC', SMALL),
-  line(left + 86, y, left + 110, y, { stroke: PRICE_LINE }),
-  text(left + 116, y + 4, 'price', SMALL),
-  line(left + 160, y, left + 184, y, AVERAGE_PRICE),
-  text(left + 190, y + 4, `average ${dollars(twap)}`, { ...SMALL, fill: INK }),
-  line(left + 310, y, left + 334, y, AVERAGE_PAID),
-  text(left + 340, y + 4, `paid ${dollars(paid)}`, { ...SMALL, fill: POLICY }),
-]
-
-/** What each mark says of the tranche. */
-const WHY: Record<Trigger, string> = {
-  slot_start: 'a slot began',
-  limit: 'the price fell to its limit',
-  deadline: 'its slot ended',
-  catch_up: 'slots had passed unseen',
-  failsafe: 'the window was ending',
-  clock: 'its time had come',
-}
-
-function legend(
-  { fires, slots, start, end }: Example,
-  { left, top }: { left: number; top: number },
-): string[] {
-  const used = TRIGGERS.filter((trigger) => fires.some((fire) => fire.trigger === trigger))
-  const many = (trigger: Trigger): number => fires.filter((fire) => fire.trigger === trigger).length
-  const hours = Number(((end - start) / slots / HOUR_MS).toFixed(1))
-  const swatch = (x: number, fill: string): string =>
-    element('rect', { x, y: top - 9, width: 10, height: 10, fill, stroke: RULE })
-  return [
-    swatch(left, BAND),
-    swatch(left + 10, '#ffffff'),
-    text(left + 28, top, `grey and white in turn: ${counted(slots, 'slot')} of ${hours} hours`, SMALL),
-    ...used.map((trigger, i) => {
-      const x = left + MARK_PX + (i % 2) * LEGEND_COLUMN_PX
-      const y = top + 20 + Math.floor(i / 2) * 18
-      return group(
-        {},
-        mark(trigger, x, y - 4),
-        text(x + 12, y, `${TRIGGER_NAME[trigger]}, ${many(trigger)}: ${WHY[trigger]}`, SMALL),
-      )
-    }),
-  ]
+/** What the mark of a tranche says, and how it looks. */
+const MARKS: Record<Trigger, [why: string, symbol: string, colour: string, size: number]> = {
+  slot_start: ['a slot began', 'circle', POLICY, 8],
+  limit: ['the price fell to its limit', DOWN, '#2f8f5b', 9],
+  deadline: ['its slot ended', 'rect', TAIL, 8],
+  catch_up: ['slots had passed unseen', 'diamond', '#7a4f9a', 11],
+  failsafe: ['the window was ending', CROSS, '#111111', 10],
+  clock: ['its time had come', PLUS, QUIET, 10],
 }

@@ -50,6 +50,12 @@ export function findings(reports: readonly BacktestReport[]): string {
   return `On average, the timing paid ${inMean(Math.min(...means), Math.max(...means))}${first ? costly(first) : ''}`
 }
 
+/** The comparison that a founder asks for: what the same amount each day came to. */
+export function foundOfDca(reports: readonly BacktestReport[]): string {
+  const means = reports.map(({ baselines }) => baselines.dca.mean_bp)
+  return `Plain DCA, the same amount each day, paid ${inMean(Math.min(...means), Math.max(...means))}.`
+}
+
 const inMean = (low: number, high: number): string =>
   [low, high].every((mean) => Number(mean.toFixed(BP.places)) === 0)
     ? 'the average price to 0.1 bp'
