@@ -25,14 +25,9 @@ const FONTS = 'system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-ser
 export const SMALL = { color: QUIET, fontSize: 11, lineHeight: 16 }
 const HEADING = { color: INK, fontSize: 13, fontWeight: 600 } as const
 const NONE = { show: false }
-const THIN = { color: QUIET, width: 1 }
-const AXIS = {
-  axisLine: NONE,
-  axisTick: NONE,
-  axisLabel: { ...SMALL, hideOverlap: true },
-  nameTextStyle: SMALL,
-  nameGap: 26,
-}
+const LABEL = { ...SMALL, hideOverlap: true }
+const NAME = { nameLocation: 'middle', nameGap: 26, nameTextStyle: SMALL }
+const AXIS = { ...NAME, axisLine: NONE, axisTick: NONE, axisLabel: LABEL }
 /** Of a legend: lines alone, and small boxes. */
 const [LINES, BOXES] = [{ itemStyle: { opacity: 0 } }, { itemWidth: 12, itemGap: 4 }]
 const RULES = { showMinLine: false, showMaxLine: false, lineStyle: { color: '#d5dae0' } }
@@ -51,9 +46,8 @@ const LOOK = {
 }
 
 // There is no canvas to measure words on. A letter of the widest of these fonts takes 0.55 of its size on average.
-const widthOf = (text: string, font = ''): number =>
-  0.55 * Number(/([\d.]+)px/.exec(font)?.[1] ?? 12) * text.length
-setPlatformAPI({ measureText: (text, font) => ({ width: widthOf(text, font) }) })
+const sizeOf = (font = ''): number => Number(/([\d.]+)px/.exec(font)?.[1] ?? 12)
+setPlatformAPI({ measureText: (text, font) => ({ width: 0.55 * sizeOf(font) * text.length }) })
 
 type Picture = { width: number; height: number; title: string; description: string }
 
@@ -208,7 +202,6 @@ function meansOf(report: BacktestReport, { left, top }: Place): Panel {
   const basis = `intervals by drawing from ${counted(blocks, 'calendar block')} of ${block_days} days`
   const subtext = `${compared}; ${basis}${hasFewBlocks(report) ? ': too few to lean on' : ''}`
   const text = 'Mean saving against the average price of the same window, beside other ways of buying'
-  const heads = columns(['mean [95 %], bp', 'wins', 'p5, bp', 'worst, bp'])
   const [policy = [], ...others] = ways.map(figuresOf)
   const figures = [policy, [range.map(short).join(' to ')], [signed(drift_bp, 2)], ...others].map(columns)
   const names = ways.map((way) => way.name).toSpliced(1, 0, BY_START, DRIFT)
@@ -219,19 +212,12 @@ function meansOf(report: BacktestReport, { left, top }: Place): Panel {
   const ring = { symbolSize: 9, itemStyle: { color: '#ffffff', borderColor: QUIET, borderWidth: 1.5 } }
   const name = 'saving in basis points; right of zero is cheaper than the average'
   const rich = { fontWeight: 'normal', rich: COLUMNS } as const
+  const words = columns(['mean [95 %], bp', 'wins', 'p5, bp', 'worst, bp'])
+  const heads = { left: left + 552, top: top + 46, text: words, textStyle: { ...SMALL, ...rich } }
   return {
-    title: [
-      { left, top, text, subtext },
-      { left: left + 552, top: top + 46, text: heads, textStyle: { ...SMALL, ...rich } },
-    ],
+    title: [{ left, top, text, subtext }, heads],
     grid,
-    xAxis: {
-      type: 'value',
-      name,
-      nameLocation: 'middle',
-      minInterval: 0.01,
-      axisLabel: { formatter: round },
-    },
+    xAxis: { type: 'value', name, minInterval: 0.01, axisLabel: { formatter: round } },
     yAxis: [
       { ...rows, data: names, axisLine: { show: true }, axisLabel: { margin: 190, align: 'left' } },
       { ...rows, data: figures, position: 'right', axisLabel: { ...rich, margin: 46 } },
@@ -261,7 +247,7 @@ const short = (value: number): string =>
   signed(value, Math.abs(value) < 10 ? 2 : Math.abs(value) < 1_000 ? 1 : 0)
 
 function figuresOf({ summary: { mean_bp, mean_bp_ci95, win_rate, p5_bp, worst_bp } }: Way): string[] {
-  const mean = `${signed(mean_bp, Math.abs(mean_bp) < 1_000 ? 2 : 0)} [${mean_bp_ci95.map(short).join(', ')}]`
+  const mean = `${signed(mean_bp, 2)} [${mean_bp_ci95.map(short).join(', ')}]`
   return [mean, `${(100 * win_rate).toFixed(1)} %`, signed(p5_bp, 0), signed(worst_bp, 0)]
 }
 
@@ -287,7 +273,7 @@ function spreadOf({ windows, report }: Run, { left, top }: Place): Panel {
   const grid = { left: left + 40, top: top + RUN_PX.plot, width: 340, height: 166 }
   const bar = { type: 'bar', barWidth: grid.width / BINS - 1 } as const
   const upright = (name: string, x: number, lineStyle: object) =>
-    stroke(name, { from: [x, 0], to: [x, Math.max(...shares)], lineStyle })
+    stroke(name, lineStyle, [x, 0], [x, Math.max(...shares)])
   const lines = [
     upright(`mean ${signed(mean_bp, 2)} bp`, mean_bp, { color: POLICY, width: 2 }),
     upright(`5th percentile ${signed(p5_bp, 1)} bp`, p5_bp, { color: TAIL, width: 1.5, type: 'dashed' }),
@@ -301,15 +287,14 @@ function spreadOf({ windows, report }: Run, { left, top }: Place): Panel {
   const inside = { min: low, max: high, splitLine: NONE }
   const axisLabel = { formatter: round, showMinLabel: false, showMaxLabel: false }
   const name = 'saving of a window in basis points'
-  const foot = top + RUN_PX.legend
   return {
     title: { left, top, text: 'How the saving spreads over single windows', subtext },
     grid,
-    xAxis: { type: 'value', name, nameLocation: 'middle', ...inside, axisLabel },
+    xAxis: { type: 'value', name, ...inside, axisLabel },
     yAxis: { type: 'value', splitNumber: 4, ...full, axisLabel: { formatter: '{value} %' } },
     legend: [
-      { left, top: foot, ...LINES, data: lines.map((each) => each.name) },
-      { left, top: foot + 18, ...BOXES, data: [WORST] },
+      { left, top: top + RUN_PX.legend, ...LINES, data: lines.map((each) => each.name) },
+      { left, top: top + RUN_PX.legend + 18, ...BOXES, data: [WORST] },
     ],
     series: [
       { ...bar, name: WORST, data: bins.filter(isTail), color: TAIL },
@@ -319,10 +304,8 @@ function spreadOf({ windows, report }: Run, { left, top }: Place): Panel {
   }
 }
 
-type Stroke = { from: Point; to: Point; lineStyle: object }
-function stroke(name: string, { from, to, lineStyle }: Stroke) {
-  return { name, type: 'line' as const, data: [from, to], lineStyle }
-}
+const stroke = (name: string, lineStyle: object, ...data: Point[]) =>
+  ({ name, type: 'line', data, lineStyle }) satisfies Panel['series']
 
 // A window as it was played, with the price, the slots, every tranche where it fired and why, and the two averages. It
 // is the window with the median saving, so that it is not hand-picked.
@@ -347,9 +330,9 @@ function windowOf({ windows, report }: Run, history: History, { left, top }: Pla
   const greys = edges.filter((_, slot) => slot % 2 === 0)
   const bands = greys.map((from): [object, object] => [{ xAxis: from }, { xAxis: from + slotMs }])
   const level = (name: string, value: number, lineStyle: object) =>
-    stroke(`${name} ${dollars(value)}`, { from: [start, value], to: [end, value], lineStyle })
+    stroke(`${name} ${dollars(value)}`, lineStyle, [start, value], [end, value])
   const markArea = { silent: true, itemStyle: { color: '#eef1f4' }, data: bands }
-  const price = { name: 'price', type: 'line' as const, data: prices, lineStyle: THIN, markArea }
+  const price = { ...stroke('price', { color: QUIET, width: 1 }, ...prices), markArea }
   const levels = [
     level('average', windows.twap[i] ?? 0, { color: INK, width: 1.5, type: 'dashed' }),
     level('paid', markup(report) * (windows.cost[i] ?? 0), { color: POLICY, width: 1.5 }),
@@ -374,7 +357,7 @@ function windowOf({ windows, report }: Run, history: History, { left, top }: Pla
   return {
     title: { left, top, text, subtext: `${said}\n${grounds}\nUSD per BTC` },
     grid,
-    xAxis: { type: 'time', min: start, max: end, name, nameLocation: 'middle', axisLabel },
+    xAxis: { type: 'time', min: start, max: end, name, axisLabel },
     yAxis: { type: 'value', scale: true, splitNumber: 4, minInterval, axisLabel: { formatter: dollars } },
     legend: [
       { left: left + 110, top: top + 58, ...LINES, data: ['price', ...levels.map((each) => each.name)] },
@@ -387,16 +370,17 @@ function windowOf({ windows, report }: Run, history: History, { left, top }: Pla
 /** To the cent where the price is small enough for cents to matter. */
 const dollars = (value: number): string => grouped(value.toFixed(value < 1_000 ? 2 : 0))
 
-const DOWN = 'path://M0,0H10L5,9Z'
-const CROSS = 'path://M0,1 1,0 4,3 7,0 8,1 5,4 8,7 7,8 4,5 1,8 0,7 3,4Z'
-const PLUS = 'path://M3,0H5V3H8V5H5V8H3V5H0V3H3Z'
-
 /** What the mark of a tranche says, and how it looks. */
 const MARKS: Record<Trigger, [why: string, symbol: string, colour: string, size: number]> = {
   slot_start: ['a slot began', 'circle', POLICY, 8],
-  limit: ['the price fell to its limit', DOWN, '#2f8f5b', 9],
+  limit: ['the price fell to its limit', 'path://M0,0H10L5,9Z', '#2f8f5b', 9],
   deadline: ['its slot ended', 'rect', TAIL, 8],
   catch_up: ['slots had passed unseen', 'diamond', '#7a4f9a', 11],
-  failsafe: ['the window was ending', CROSS, '#111111', 10],
-  clock: ['its time had come', PLUS, QUIET, 10],
+  failsafe: [
+    'the window was ending',
+    'path://M0,1 1,0 4,3 7,0 8,1 5,4 8,7 7,8 4,5 1,8 0,7 3,4Z',
+    '#111111',
+    10,
+  ],
+  clock: ['its time had come', 'path://M3,0H5V3H8V5H5V8H3V5H0V3H3Z', QUIET, 10],
 }
