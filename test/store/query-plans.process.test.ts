@@ -59,10 +59,6 @@ const ALLOWED: { why: string; statement: RegExp; steps?: number }[] = [
     statement: /^insert into used_before_reset/,
   },
   {
-    why: 'the latest of a plan, backwards along its windows, as far as the limit',
-    statement: /where e\.plan_id = :plan order by e\.window_start desc, e\.tranche_index desc limit/,
-  },
-  {
     why: 'the check looks at every row, each once',
     statement:
       /^select ('\w+ ' \|\| [\w.]+|t\.partner_slug \|\| ' ' \|\| t\.environment.*?) as place, (null|w\.window_start) as start/,
