@@ -179,7 +179,7 @@ const poll: Row = {
     const [many, few] = [await waiting(most), await waiting(FEW)]
     const ours = async ({ database, key }: Place): Promise<Take> => {
       const load = await startLoad(stage)
-      const copy = await on.copyOf(database, `ours-of-${key.slice(-8)}`)
+      const copy = await on.copyOf(database, database === many.database ? 'ours' : 'few')
       const served = await serve(stage, copy)
       return afterTakingBack(on, copy, async () => {
         const figures = await load(served, { ...read(key, 'executions/due'), connections: 1, calls: POLLS })
