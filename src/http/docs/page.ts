@@ -88,8 +88,7 @@ export const TO_PAGE = { location: 'docs', vary: 'accept' }
 /** The address of the page with a slash too many: the page's own addresses would lead elsewhere from there. */
 export const SLASHED = { path: '/docs/', to: { location: '../docs' } }
 
-// The page shows the short description, and says once what all operations share. /openapi.json says all of it
-// everywhere, for generators.
+// The short description, with what all operations share said once. /openapi.json says it everywhere, for generators.
 
 function describeShown(): object {
   const { security, ...whole } = describeApi(VERSION, { isShort: true })

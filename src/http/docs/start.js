@@ -71,6 +71,7 @@ SwaggerUIBundle({
   url: 'docs/description.json',
   deepLinking: true,
   defaultModelsExpandDepth: 0,
+  displayRequestDuration: true,
   filter: true,
   requestInterceptor: intercept,
   validatorUrl: null,

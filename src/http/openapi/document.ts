@@ -158,7 +158,7 @@ export const refusalList = (codes: readonly RefusalCode[], operationId = ''): st
         typeof value.detail === 'string'
           ? [value.detail]
           : value.detail.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`)
-      return `- \`${code}\` ${summary}. ${told.map((text) => `\`${text}\``).join(' ')}`
+      return `- \`${code}\` ${summary}. ${told.map((text) => `\`${text}\``).join(', ')}`
     })
     .join('\n')
 
