@@ -439,9 +439,9 @@ const restoringUnread: Scene = {
   },
   async look({ folder, file, marks, here }) {
     if (!marks.some(({ did }) => did === 'damage')) return
-    const { code, err } = await runHere(['--db', file, 'check'])
+    const { code, out, err } = await runHere(['--db', file, 'check'])
     if (code !== 0) {
-      assert.match(err, /is not a database|belongs to the previous file/)
+      assert.match(out + err, /is not a database|is damaged|belongs to the previous file/)
       assert.ok(!marks.some(({ did }) => did === 'restore'), err)
       await here(folder, 'restore', join(folder, 'copy.db'), '--force')
       await here(folder, 'check')
