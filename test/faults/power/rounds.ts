@@ -12,6 +12,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -98,6 +99,8 @@ async function cutsOf(
   mkdirSync(scratch)
   assertComplete(start, entries, folder, scratch)
   rmSync(scratch, { recursive: true })
+  // An image lies where the record was made: a sealed database knows the path of its copy.
+  renameSync(folder, join(place, 'recorded'))
   const marks = entries.flatMap(({ kind, nr, data }) =>
     kind === 'm' ? [{ nr, mark: JSON.parse(data.toString()) as Mark }] : [],
   )
@@ -113,16 +116,17 @@ async function cutsOf(
   let done = 0
   for (const cut of cuts) {
     if (isOver()) break
-    const image = join(place, `image-${done}`)
-    mkdirSync(image)
+    mkdirSync(folder)
     disk.goTo(cut)
-    disk.cut(image, random)
+    disk.cut(folder, random)
     const answered = marks.filter(({ nr }) => nr < cut).map(({ mark }) => mark)
     try {
-      await scene.look({ folder: image, file: join(image, 'tranche.db'), marks: answered, here })
-      rmSync(image, { recursive: true })
+      await scene.look({ folder, file: join(folder, 'tranche.db'), marks: answered, here })
+      rmSync(folder, { recursive: true })
     } catch (error) {
       const { stack } = error as Error
+      const image = join(place, `image-${done}`)
+      renameSync(folder, image)
       failures.push(`${scene.name}, seed ${seed}, cut ${cut} of ${entries.length}, in ${image}: ${stack}`)
     }
     done += 1
