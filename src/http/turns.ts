@@ -15,15 +15,13 @@
 //   reports at once. test/attack/crowds.long.test.ts.
 // - What waits for somebody else (here): one test of a webhook of a tenant at a time. It makes nobody wait: a second
 //   one is refused. Against a receiver that never answers. test/webhook/deliveries.test.ts.
-// - The write queue of a file (src/store/sqlite/file/connection.ts): one writer, and 64 writes or 50 ms in a commit;
+// - The write queue of a file (src/store/sqlite/file/write-queue.ts): one writer, and 64 writes or 50 ms in a commit;
 //   tenants take turns. Against a flood of one tenant's writes. test/store/queues.test.ts, test/attack/flood.ts.
 // - The lock of a file (beside that queue): a process that commits without a break leaves it free for 3 ms. Against a
 //   pass that keeps confirmations out. test/store/locks.process.test.ts.
 // - The connections to a server (src/store/postgres/server/pool.ts): ten a process; a tenant takes one only while more
 //   are free than it holds. Against calls of one tenant that all wait for a locked row.
 //   test/store/postgres-sessions.server.test.ts, test/store/queues.test.ts.
-// - The confirmations of a tenant on a server (src/store/postgres/executions.ts): those that wait share a
-//   transaction. It is not for fairness: a tenant waits only for itself.
 //
 // Gates, turns and the write queue are lanes (src/lanes.ts). The places at a server are not: who goes next depends
 // there on what each holds, and a lane that stands still is refused.

@@ -2,10 +2,20 @@
 
 import type { Instant } from '../core/time.ts'
 
+/** Columns and what they hold, in the order in which a statement names them. */
+export type Kinds = Readonly<Record<string, 'integer' | 'text' | 'real'>>
+
 /** What the two databases spell differently. */
 export type Dialect = {
   /** That a column is one of the values of a parameter: `among('plan_id', 'plan_ids')`. */
   among: (column: string, parameter: string, type?: 'bigint' | 'text') => string
+  /**
+   * A parameter with many rows, which reads in SQL as a table `as`. Its value is an array of objects with these
+   * columns.
+   */
+  rows: (parameter: string, columns: Kinds, as: string) => string
+  /** Locks the rows that a select returns of the table `of`. A file needs no lock. */
+  forUpdate: (of: string) => string
   /** A field of JSON that is kept as text. */
   field: (json: string, name: string) => string
   /** What stands before the first space of a text. */

@@ -127,9 +127,9 @@ export type ExecutionOfOrder = { execution: ListedExecution; orderIs: OrderIs[] 
 
 export interface ExecutionStore {
   /**
-   * Hands out what is due, oldest first: each handed to exactly one poll. `remaining` is how many the next poll would
-   * get; where that is more than any poll gets, a store may stop counting at 10,000. Executions that another write is
-   * working on may be passed over, but are counted.
+   * Hands out what is due, each to exactly one poll: first leases that are over, by (end of the lease, execution_id),
+   * then executions never delivered, by (created_at, execution_id). `remaining` is how many are due beyond them,
+   * counted up to 1,000.
    */
   deliverDue(
     tenant: Caller,

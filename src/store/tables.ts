@@ -13,8 +13,9 @@ import type { Instant } from '../core/time.ts'
 import type { UserStatus } from '../core/user.ts'
 import type { Webhook } from '../core/webhook.ts'
 import type { CloseReason, Frequency } from '../core/window.ts'
+import type { Kinds } from './statement.ts'
 
-export type ColumnKind = 'integer' | 'text' | 'real'
+export type ColumnKind = Kinds[string]
 
 /** `Row` is the type that a store reads, `Value` the type that is written. Both are only for the compiler. */
 export type Column<Row = unknown, Value = unknown, IsMade extends boolean = boolean> = {
@@ -466,6 +467,10 @@ export const TABLES: readonly Table[] = Object.entries<Described<Columns>>(table
 
 export const columnOf = <T extends TableName>(of: T, name: ColumnName<T>): Column =>
   (tables[of].shape as Readonly<Record<string, Column>>)[name] as Column
+
+/** Columns of a table as a statement takes many rows of them (statement.ts). */
+export const kindsOf = <T extends TableName>(of: T, ...names: readonly ColumnName<T>[]): Kinds =>
+  Object.fromEntries(names.map((name) => [name, columnOf(of, name).kind]))
 
 export const columnsOf = <T extends TableName>(of: T): ColumnName<T>[] =>
   Object.keys(tables[of].shape) as ColumnName<T>[]

@@ -1,6 +1,5 @@
 // A transaction that both stores run from one text: a generator of steps. A driver for each database runs it
-// (sqlite/driver.ts, postgres/driver.ts). What happens at every call or tranche is written for each store by itself,
-// because a step costs more than a statement.
+// (sqlite/driver.ts, postgres/driver.ts). Only the page of a pass is written for each store by itself.
 //
 // On a file a step answers at once, so nothing gets in between from begin to commit. On a server it is sent when it is
 // reached, and steps that stand in one `together` are sent without waiting for each other's answers. A step is lazy:
@@ -8,6 +7,7 @@
 // what keeps the order of locks.
 
 import type { Caller, Tenant } from '../core/partner.ts'
+import type { Problem } from '../core/problem.ts'
 import type { Instant } from '../core/time.ts'
 import type { Params, Query } from './statement.ts'
 
@@ -31,14 +31,14 @@ export interface Tx {
   /** The number of a new row. Asked for together with other steps, it costs no extra wait. */
   nextId(table: Numbered): Step<number>
   /** Waits until the transactions that took the same turn earlier have ended. A file needs none. */
-  turn(of: Turn): Step<void>
+  turn(of: Turn, tenantId?: number): Step<void>
   /** All their answers. */
   together<const S extends readonly Step<unknown>[]>(
     ...steps: S
   ): Step<{ -readonly [K in keyof S]: Answer<S[K]> }>
   when<T>(condition: boolean, step: () => Step<T>): Step<T | undefined>
 }
-export type Turn = 'audit' | 'numbering'
+export type Turn = 'audit' | 'numbering' | 'poll'
 export type Numbered = 'windows'
 
 export interface ReadTx extends Tx {
@@ -46,6 +46,8 @@ export interface ReadTx extends Tx {
   readonly clock: Step<Instant>
   /** The same, never before what has been reported: the time that a write would have. */
   readonly present: Step<Instant>
+  /** Why nothing may fire or be handed out; null in a database that goes on. A write has it from its scope. */
+  readonly refusal: Step<Problem | null>
 }
 export interface WriteTx extends ReadTx {
   /**

@@ -192,10 +192,6 @@ const FAULTS: Record<string, { sql: string; found: [kind: string, subject: strin
       where execution_id = 'E'`,
     found: [['execution_place', 'execution E']],
   },
-  'an execution that no poll would find': {
-    sql: 'delete from open_counts',
-    found: [['open_count', 'acme test']],
-  },
   'a row whose parent is gone': {
     sql: "insert into consents values (99, 12345, 'v1', 0, 0, 0)",
     found: [['foreign_key', 'consents row 99']],

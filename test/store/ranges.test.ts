@@ -17,7 +17,6 @@ import {
   createWakeUpWriter,
   eachOnce,
 } from '../../src/store/sqlite/pass.ts'
-import { createLedger, createStops } from '../../src/store/sqlite/plans.ts'
 import { createTenantTime } from '../../src/store/sqlite/tenant-time.ts'
 import type { PassStore } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'
@@ -34,11 +33,9 @@ async function prepared(t: TestContext): Promise<{ db: Database; scheduler: Pass
   const connection = connect(db, () => T0)
   const time = createTenantTime(connection)
   const driver = createDriver(connection, time)
-  const ledger = createLedger(db, driver)
-  const stops = createStops(driver)
   const parts = {
     driver,
-    runPage: createPageRunner(db, { ledger, stops }),
+    runPage: createPageRunner(driver, db),
     writeWakeUps: createWakeUpWriter(db),
     time,
     file,

@@ -384,10 +384,9 @@ const HEADERS = {
     schema: REQUEST_ID,
   },
   DueRemaining: {
-    description:
-      'How many are still due after this page: above 0, poll again at once. Some services count no further than 10,000.',
+    description: 'How many are still due after this page, counted up to 1,000: above 0, poll again at once.',
     required: true,
-    schema: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, format: 'int64' },
+    schema: { type: 'integer', minimum: 0, maximum: 1_000 },
   },
   RetryAfter: {
     description: 'Seconds to wait.',

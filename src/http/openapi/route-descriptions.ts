@@ -127,7 +127,7 @@ export const OPERATIONS: Record<string, Operation> = {
     description:
       'Delivers what is pending, and what was delivered before and not confirmed within its lease of ' +
       `${LEASE_MS / MINUTE_MS} minutes, with the same execution_id and idempotency_key. At most ${DUE_PAGE_MAX} a poll, ` +
-      'oldest first. Poll once a minute for each ' +
+      'first what comes again, by the end of its lease, then what is new, by its creation. Poll once a minute for each ' +
       `environment. ${SAFE}`,
     answer: 'DueExecutions',
     headers: { 'X-Due-Remaining': 'DueRemaining' },

@@ -25,7 +25,7 @@ import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/ledger.ts'
 import { SEAL, sealIn } from '../seal.ts'
 import { RESULTS, resultOf } from '../shared/audit.ts'
-import { IS_LIVE, IS_STUCK } from '../sql/fragments.ts'
+import { IS_LIVE, IS_OPEN, IS_STUCK, OWN_NOW, unleasedAt } from '../sql/fragments.ts'
 import { restoredIn, STANDSTILL } from '../standstill.ts'
 import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
@@ -180,8 +180,6 @@ type LateRow = TenantRow & {
 
 /** What a store asks in SQL of its own. */
 export type PartnerSql = {
-  /** What every tenant has open and due at `:now`. */
-  open: Query<OpenRow>
   page: Query<PartnerRow>
   lateFills: Query<LateRow>
 }
@@ -276,7 +274,7 @@ function partnersReader(
   }
 
   return async (now, stock) => {
-    const open = openOf(await base.look((tx) => tx.all(own.open, { now })))
+    const open = openOf(await base.look((tx) => tx.all(OPEN_BY_TENANT, { now })))
     const late = new Map(
       (await readLateFills(base, own, 'live')).map(({ tenant, lateFills }) => [tenant.tenantId, lateFills]),
     )
@@ -489,13 +487,22 @@ function schedulerReader(base: Base, first: ReturnType<typeof firstAwake>): Moni
 
 // The backlog: open and due executions of each tenant, summed for each environment.
 
-export type OpenRow = {
+type OpenRow = {
   tenant_id: bigint
   environment: Environment
   open: bigint
   due: bigint
   oldest_at: bigint | null
 }
+
+const IS_DUE = unleasedAt(OWN_NOW)
+/** What every tenant has open and due at `:now`, along the index of what is open. */
+const OPEN_BY_TENANT = query<OpenRow>(
+  `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
+     min(e.created_at) filter (where ${IS_DUE}) as oldest_at
+   from executions e join tenants t on t.tenant_id = e.tenant_id left join sandboxes s on s.tenant_id = e.tenant_id
+   where ${IS_OPEN} group by e.tenant_id, t.environment`,
+)
 
 const openOf = (rows: readonly OpenRow[]): Map<number, Backlog & { environment: Environment }> =>
   new Map(
@@ -505,13 +512,12 @@ const openOf = (rows: readonly OpenRow[]): Map<number, Backlog & { environment: 
     ]),
   )
 
-/** `text` is how a store asks what every tenant has open and due at `:now`. */
 const backlogReader =
-  (base: Base, text: Query<OpenRow>): MonitoringStore['readBacklog'] =>
+  (base: Base): MonitoringStore['readBacklog'] =>
   async (now: Instant) => {
     const none = (): Backlog => ({ open: 0, due: 0, oldestDueAt: null })
     const backlog = { test: none(), live: none() }
-    for (const tenant of openOf(await base.look((tx) => tx.all(text, { now }))).values()) {
+    for (const tenant of openOf(await base.look((tx) => tx.all(OPEN_BY_TENANT, { now }))).values()) {
       const { open, due, oldestDueAt } = tenant
       const sum = backlog[tenant.environment]
       sum.open += open
@@ -543,7 +549,7 @@ type Read = Omit<
 
 export const monitoringReader = (base: Base, own: OwnVitals): Read => ({
   readScheduler: schedulerReader(base, own.firstAwake),
-  readBacklog: backlogReader(base, own.partners.open),
+  readBacklog: backlogReader(base),
   takeStock: stockTaker(base),
   readVitals: vitalsReader(base, own),
 

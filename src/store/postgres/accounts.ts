@@ -4,14 +4,13 @@
 import type { Erasure } from '../erasures.ts'
 import { type SeenKeyRow, seenKeyOf } from '../rows/accounts.ts'
 import type { Following } from '../shared/accounts.ts'
+import { lockSchedules } from '../shared/ledger.ts'
 import { IS_AWAKE, leastInstructionOf, SELECT_SEEN_KEY } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { KeyStore, Remains } from '../store.ts'
-import type { Step, Tx as Steps } from '../transaction.ts'
+import type { Base, Step, Steps, Tx } from '../transaction.ts'
 import { askTogether } from '../writes.ts'
-import { lockSchedules } from './plans.ts'
 import type { Connection } from './server/connection.ts'
-import type { Tx } from './server/pipeline.ts'
 
 // Brings a partner's schedules, of which there may be a million, in line with its status, hold and minimum, page by
 // page. A change is in force at once, because every page of a pass reads the partner itself (pass.ts); what is
@@ -57,27 +56,27 @@ const END = query('delete from schedules_behind where partner_slug = :slug')
  * Does one more page. False when there is nothing left, or when another process is at work on it and need not be waited
  * for.
  */
-async function goOn(tx: Tx, slug: string, lock: typeof LOCK): Promise<boolean> {
-  const [reached, tenants] = await Promise.all([tx.get(lock, { slug }), tx.all(TENANTS_OF_PARTNER, { slug })])
+function* goOn(tx: Tx, slug: string, lock: typeof LOCK): Steps<boolean> {
+  const [reached, tenants] = yield* tx.together(tx.get(lock, { slug }), tx.all(TENANTS_OF_PARTNER, { slug }))
   if (!reached) return false
   const tenant = tenants.find(({ tenant_id }) => tenant_id >= reached.tenant_id)?.tenant_id
   if (tenant === undefined) {
-    await tx.run(END, { slug })
+    yield* tx.run(END, { slug })
     return false
   }
   const after = tenant === reached.tenant_id ? reached.partner_plan_id : ''
-  const plans = await tx.all(PLANS_OF_TENANT, { tenant, after, limit: PLANS_PER_PAGE })
+  const plans = yield* tx.all(PLANS_OF_TENANT, { tenant, after, limit: PLANS_PER_PAGE })
   const plan_ids = plans.map(({ plan_id }) => Number(plan_id))
   const last = plans.length < PLANS_PER_PAGE ? null : plans.at(-1)
-  await Promise.all([
+  yield* tx.together(
     lockSchedules(tx, plan_ids),
     tx.run(FOLLOW, { plan_ids }),
     tx.run(NOTE, { slug, tenant: last ? tenant : tenant + 1n, after: last?.partner_plan_id ?? '' }),
-  ])
+  )
   return true
 }
 
-export function createFollowing({ look, write }: Connection): Following & {
+export function createFollowing({ look, write }: Base): Following & {
   /** Completes what no process is working on any more. */
   finishLeft: () => Promise<void>
 } {
@@ -129,5 +128,5 @@ const REMEMBER = query(
 )
 
 /** In a schema of another name, which stays when that of the database gives way to a copy. */
-export const rememberOnServer = (tx: Steps, erasures: readonly Erasure[]): Step<unknown> =>
+export const rememberOnServer = (tx: Tx, erasures: readonly Erasure[]): Step<unknown> =>
   tx.together(...erasures.map((erasure) => tx.run(REMEMBER, erasure)))

@@ -1,6 +1,8 @@
 // Runs the transactions that both stores share on a server: what stands together is sent in a pipeline.
 
-import { type Query, query } from '../statement.ts'
+import type { Problem } from '../../core/problem.ts'
+import { sealedProblem } from '../seal.ts'
+import { instant, type Query, query } from '../statement.ts'
 import {
   always,
   type Base,
@@ -17,11 +19,14 @@ import {
 import type { Connection } from './server/connection.ts'
 import { onceMore } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
+import { STILL_SQL, type StillState, stillProblem } from './server/month-gate.ts'
 import type { Tx as ServerTx } from './server/pipeline.ts'
 
+const turnOf = (lock: number): Query<unknown> => query(`select pg_advisory_xact_lock(${lock}, :tenant::int)`)
 const TURNS: Record<Turn, Query<unknown>> = {
-  audit: query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`),
-  numbering: query(`select pg_advisory_xact_lock(${LOCK.numbering}, 0)`),
+  audit: turnOf(LOCK.audit),
+  numbering: turnOf(LOCK.numbering),
+  poll: turnOf(LOCK.poll),
 }
 
 const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
@@ -33,6 +38,7 @@ export function createDriver({ clock, look, read, write }: Connection): Base {
     ...steps,
     clock: always(() => sent(() => clock.now(pipe))),
     present: always(() => sent(() => clock.present(pipe))),
+    refusal: always(() => sent(() => readRefusal(pipe))),
   })
   return {
     // Only a transaction has a time limit of its own.
@@ -51,6 +57,19 @@ export function createDriver({ clock, look, read, write }: Connection): Base {
       return scope?.onceMore ? onceMore(run) : run()
     },
   }
+}
+
+const REFUSAL = query<StillState & { sealed_at: bigint | null; moved_to: string | null }>(
+  `select s.at as sealed_at, s.moved_to, ${STILL_SQL} from (select 1) x left join sealed s on true`,
+)
+
+async function readRefusal(pipe: ServerTx): Promise<Problem | null> {
+  const state = await pipe.get(REFUSAL)
+  if (!state) return null
+  const { sealed_at, moved_to } = state
+  if (moved_to !== null && sealed_at !== null)
+    return sealedProblem({ at: instant(sealed_at), movedTo: moved_to })
+  return stillProblem(state)
 }
 
 /** Runs steps inside a transaction that is under way, also for what this store writes by itself. */
@@ -82,7 +101,7 @@ function transactionOn(pipe: ServerTx, tally: Tally): Tx & { [PIPE]: ServerTx } 
     run: (query, params) => step(() => pipe.run(query, params)),
     lock: (query, params) => step(async () => void (await pipe.run(query, params))),
     nextId: (table) => step(async () => Number((await pipe.get(NEXT_IDS[table]))?.id)),
-    turn: (of) => step(async () => void (await pipe.run(TURNS[of]))),
+    turn: (of, tenant = 0) => step(async () => void (await pipe.run(TURNS[of], { tenant }))),
     together: (...steps) => step(() => Promise.all(steps.map(finished)) as Promise<never>),
     when: (condition, made) => (condition ? made() : NOTHING),
   }

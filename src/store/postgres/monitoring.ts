@@ -22,14 +22,12 @@ import {
   firstAwake,
   lateFills,
   monitoringReader,
-  type OpenRow,
   type OwnVitals,
   type PartnerSql,
   partnersPage,
 } from '../health/vitals.ts'
 import type { CheckStore, Fault, Look, MonitoringStore } from '../monitoring.ts'
 import { followsRule, issuedRule } from '../sql/check-rules.ts'
-import { IS_OPEN, OWN_NOW, unleasedAt } from '../sql/fragments.ts'
 import { goOn, readRestored } from '../standstill.ts'
 import { instant, type Params, type Query, query } from '../statement.ts'
 import type { StandstillStore } from '../store.ts'
@@ -41,7 +39,7 @@ import { explained } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
 import { UNKNOWN } from './server/lost-writes.ts'
 import { bringUp, SCHEMA } from './server/migrate.ts'
-import { refuseStill, STILL_SQL, type StillState } from './server/month-gate.ts'
+import { STILL_SQL, type StillState, stillProblem } from './server/month-gate.ts'
 import { NOW_SQL } from './server/pipeline.ts'
 
 // Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
@@ -74,22 +72,11 @@ export const ownVitals = (connection: Connection): OwnVitals => ({
   readDisk: async () => null,
 })
 
-// Monitoring's reads in PostgreSQL's own SQL. There are no maintained counts: open executions and the outcomes of
-// orders are counted along indexes.
-
-const IS_DUE = unleasedAt(OWN_NOW)
-
-const OPEN_BY_TENANT = query<OpenRow>(
-  `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
-     min(e.created_at) filter (where ${IS_DUE}) as oldest_at
-   from executions e join tenants t on t.tenant_id = e.tenant_id left join sandboxes s on s.tenant_id = e.tenant_id
-   where ${IS_OPEN} group by e.tenant_id, t.environment`,
-)
+// Monitoring's reads in PostgreSQL's own SQL. The outcomes of orders are counted along an index.
 
 const FIRST_AWAKE = firstAwake('schedules s')
 
 const PARTNER_SQL: PartnerSql = {
-  open: OPEN_BY_TENANT,
   page: partnersPage({
     filled: 'o.filled',
     failed: 'o.failed',
@@ -193,7 +180,8 @@ export const createStandstillStore = (connection: Connection): StandstillStore =
   readLostWrites: lossReader(connection),
   async refuseWhenStill() {
     const state = await connection.look((tx) => tx.get(WHETHER_STILL))
-    if (state) refuseStill(state)
+    const refusal = state && stillProblem(state)
+    if (refusal) throw refusal
   },
 
   resume: (entry) =>

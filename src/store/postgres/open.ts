@@ -1,7 +1,7 @@
 // Opens a database on a server as a Store: creates its schema if asked to, migrates it, and puts its rooms together.
 
 import { Problem } from '../../core/problem.ts'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, MINUTE_MS, plus } from '../../core/time.ts'
 import { shownAddress } from '../address.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import type { MigrationState } from '../migrations.ts'
@@ -12,23 +12,25 @@ import {
   createWebhookStore,
 } from '../shared/accounts.ts'
 import { createAuditStore, createResultStore } from '../shared/audit.ts'
-import { createLevers, createTradeStore } from '../shared/executions.ts'
+import { createConfirmationStore } from '../shared/confirmations.ts'
+import { createLevers, createListings, createTradeStore, type OwnListings } from '../shared/executions.ts'
 import { createInvoiceStore } from '../shared/invoices.ts'
 import { createMonthStore } from '../shared/months.ts'
 import { createClockStore } from '../shared/passes.ts'
-import { createPlanReader, createWindowStore } from '../shared/plans.ts'
+import { createPlanReader, createPlanWriter, createWindowStore } from '../shared/plans.ts'
+import { createPollStore, pollNotesOf } from '../shared/polls.ts'
 import { createPriceStore } from '../shared/prices.ts'
 import { createPurchaseStore } from '../shared/purchases.ts'
 import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createUserStore } from '../shared/users.ts'
+import { OF_TENANT } from '../sql/fragments.ts'
+import { query } from '../statement.ts'
 import type { Store } from '../store.ts'
 import { waitAtClose } from '../writes.ts'
 import { createFollowing, createKeyFinder, overwriteNothing, rememberOnServer } from './accounts.ts'
 import { createDriver } from './driver.ts'
-import { createExecutionStore, pollNotesOf } from './executions.ts'
 import { createCheckStore, createMonitoringStore, createStandstillStore, OPS_SQL } from './monitoring.ts'
 import { createPassStore, createStaging, createWakeUpStore, ownSandboxes } from './pass.ts'
-import { createPlanWriter } from './plans.ts'
 import { type Connection, connect } from './server/connection.ts'
 import { explaining } from './server/errors.ts'
 import { stayInUse } from './server/locks.ts'
@@ -94,19 +96,43 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
   )
 }
 
+/** No write takes longer than this: nothing more is added among what was created before. */
+const WRITE_MAX_MS = 5 * MINUTE_MS
+
+const LISTINGS: OwnListings = {
+  // Without the order and the offset, the planner may look for the least id in the whole table, and would read all of
+  // it for each tenant that has none.
+  earliest: query(
+    `select min((select min(e.execution_id) from (
+       select o.execution_id from executions o where o.tenant_id = t.tenant_id and o.created_at >= :since
+       order by o.created_at, o.execution_id offset 0) e)) as first
+     from tenants t where ${OF_TENANT}`,
+  ),
+  // A page is full, and older than every write that is under way: writes do not end in the order in which they read
+  // the clock.
+  isSettled({ executions, now }, limit) {
+    const last = executions[limit - 1]
+    return last !== undefined && last.createdAt < plus(now, -WRITE_MAX_MS)
+  },
+}
+
 const NOTHING_REMEMBERED = { forget: () => {} }
 
 function assemble(connection: Connection): Store {
-  const polls = pollNotesOf(connection)
   const driver = createDriver(connection)
+  const polls = pollNotesOf(driver)
   return {
     // Written once for both stores.
-    ...createPartnerStore(driver, { following: createFollowing(connection), ...NOTHING_REMEMBERED }),
+    ...createPartnerStore(driver, { following: createFollowing(driver), ...NOTHING_REMEMBERED }),
     ...createKeyStore(driver, NOTHING_REMEMBERED),
     ...createTierStore(driver),
     ...createInvoiceStore(driver),
     ...createUserStore(driver, { overwrite: overwriteNothing, remember: rememberOnServer }),
     ...createPlanReader(driver),
+    ...createPlanWriter(driver),
+    ...createPollStore(driver, polls),
+    ...createConfirmationStore(driver),
+    ...createListings(driver, LISTINGS),
     ...createWindowStore(driver),
     ...createLevers(driver),
     ...createTradeStore(driver),
@@ -122,8 +148,6 @@ function assemble(connection: Connection): Store {
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a server alone.
     findKey: createKeyFinder(connection),
-    ...createPlanWriter(connection),
-    ...createExecutionStore(connection, driver, polls),
     ...createPassStore(connection, driver),
     ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),

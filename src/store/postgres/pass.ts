@@ -73,7 +73,7 @@ import { PATIENCE } from './server/session.ts'
 export function createPassStore(connection: Connection, base: Base): PassStore {
   const { write } = connection
   const notes = createPassNotes(base, runStored)
-  const following = createFollowing(connection)
+  const following = createFollowing(base)
 
   return {
     ...notes,

@@ -1,11 +1,9 @@
 // Executions after the fact, as an operator acts on them: read with everything on record, cancelled, adjusted, and
-// their late fills decided. How an execution is handed out and confirmed is written for each store
-// (sqlite/executions.ts, postgres/executions.ts), because every purchase goes that way.
+// their late fills decided. They are handed out in polls.ts and confirmed in confirmations.ts.
 
-import type { ExecutionFacts, LateFill, Recorded } from '../../core/confirmation.ts'
+import type { LateFill } from '../../core/confirmation.ts'
 import type { Adjustment } from '../../core/corrections/adjustment.ts'
 import { chosen, type LateFillDecision, undecided, waiting } from '../../core/corrections/late-fill.ts'
-import type { ExecutionId } from '../../core/execution.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
@@ -25,21 +23,18 @@ import {
   type OrderRow,
   type TradeRow,
   tradeOf,
-  tradeParams,
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
 import {
   EXECUTIONS_OF_ORDER,
   EXECUTIONS_OF_TENANT,
-  IN_REAL_TIME,
   LIST_EXECUTIONS,
   listingParams,
   NEWEST_EXECUTION,
-  SELECT_EXECUTION,
   SELECT_LISTED_EXECUTION,
 } from '../sql/fragments.ts'
-import { instantOrNull, type Query, query } from '../statement.ts'
+import { type Query, query } from '../statement.ts'
 import type {
   AuditEntry,
   Decided,
@@ -49,7 +44,7 @@ import type {
   ListedExecution,
   TradeStore,
 } from '../store.ts'
-import { columnsToAdd, insertInto } from '../tables.ts'
+import { columnsToAdd } from '../tables.ts'
 import {
   type Base,
   callOf,
@@ -62,6 +57,16 @@ import {
   type WriteTx,
 } from '../transaction.ts'
 import { addAudit } from './audit.ts'
+import {
+  DECIDE,
+  DECIDE_WHERE,
+  LATE_FILLS_OF,
+  latestRecordedAt,
+  recordTrade,
+  seenFor,
+  TRADE,
+  WINDOW_OF,
+} from './confirmations.ts'
 import { countNoUnknown, lockExecutions, writeWindow } from './ledger.ts'
 import { timeOf } from './sandboxes.ts'
 
@@ -142,7 +147,7 @@ export const createTradeStore = (base: Base): TradeStore => ({
         const asked = { executionId, partnerOrderId: late.report.partnerOrderId }
         const [latest, facts] = yield* tx.together(latestId(tx), seenFor(tx, tenant, asked))
         const made = decide({ ...facts, adjustments, latestId: latest }, late, now)
-        if (made.kind === 'recorded') yield* record(tx, tenant, made)
+        if (made.kind === 'recorded') yield* recordTrade(tx, tenant, made)
         else yield* tx.together(addAdjustment(tx, made.adjustment), writeWindow(tx, made.window))
         yield* accept(tx, late, { now, reason })
         yield* addAudit(tx, entryOf(made, late), times.real)
@@ -229,7 +234,7 @@ type Page = Awaited<ReturnType<ExecutionStore['readExecutions']>>
 type Listings = Pick<ExecutionStore, 'readExecutions' | 'listExecutions' | 'cursorOfNewest'>
 
 /** What each store has itself. */
-type OwnListings = {
+export type OwnListings = {
   /** The least id of the executions created from `:since` on. */
   earliest: Query<{ first: string | null }>
   /** Whether nothing can be added to a page any more. */
@@ -291,19 +296,10 @@ export function createListings({ read, write }: Base, { earliest, isSettled }: O
 const LISTED = query<ListedExecutionRow>(
   ({ among }) => `${SELECT_LISTED_EXECUTION} where ${among('e.execution_id', 'execution_ids', 'text')}`,
 )
-const WINDOW_OF = query<WindowRow>(
-  `select * from windows
-   where window_id = (select window_id from executions where execution_id = :execution_id)`,
-)
-export const TRADE = query<TradeRow>('select * from trades where execution_id = :execution_id')
 /** In the order they were made. */
 const ADJUSTMENTS = query<AdjustmentRow>(
   'select * from adjustments where execution_id = :execution_id order by adjustment_id',
 )
-const LATE_FILLS_OF = query<LateFillRow>(
-  'select * from late_reports where execution_id = :execution_id order by report_id',
-)
-
 type RecordRows = {
   execution: ListedExecutionRow
   window: WindowRow
@@ -366,99 +362,6 @@ async function writeRecord<T>(
   )
 }
 
-// The reads and writes of a single confirmation. A server confirms many in a few statements (postgres/executions.ts).
-
-const EXECUTION = query<ExecutionRow>(
-  `${SELECT_EXECUTION} where e.tenant_id = :tenant and e.execution_id = :execution_id`,
-)
-const HOLDER = query<{ execution_id: string }>(
-  `select execution_id from trades where tenant_id = :tenant and partner_order_id = :order
-     and execution_id <> :execution_id
-   union all select execution_id from adjustments where tenant_id = :tenant and partner_order_id = :order
-     and execution_id <> :execution_id`,
-)
-const SETTLE = query(
-  'update executions set status = :status where tenant_id = :tenant and execution_id = :execution_id',
-)
-const INSERT_TRADE = query(
-  insertInto('trades', { user_id: '(select user_id from plans where plan_id = :plan_id)' }),
-)
-
-type Asked = { executionId: string; partnerOrderId: string }
-
-function* seenFor(
-  tx: Tx,
-  { tenantId }: Tenant,
-  { executionId, partnerOrderId }: Asked,
-): Steps<ExecutionFacts> {
-  const asked = { tenant: tenantId, execution_id: executionId, order: partnerOrderId }
-  const [execution, window, trade, lateFills, holder, latest] = yield* tx.together(
-    tx.get(ASKED.execution, asked),
-    tx.get(ASKED.window, asked),
-    tx.get(ASKED.trade, asked),
-    tx.all(ASKED.lateFills, asked),
-    tx.get(ASKED.holder, asked),
-    tx.get(ASKED.latest, asked),
-  )
-  return seenOf({ execution, window, trade, lateFills, holder, latest })
-}
-
-type SeenRows = {
-  execution: ExecutionRow | undefined
-  window: WindowRow | undefined
-  trade: TradeRow | undefined
-  lateFills: readonly LateFillRow[]
-  holder: { execution_id: string } | undefined
-  latest: { at: bigint | null } | undefined
-}
-
-export function seenOf({ execution, window, trade, lateFills, holder, latest }: SeenRows): ExecutionFacts {
-  const others = {
-    orderHeldBy: (holder?.execution_id ?? null) as ExecutionId | null,
-    latestRecordedAt: instantOrNull(latest?.at ?? null),
-  }
-  if (!execution) return { execution: null, window: null, trade: null, lateFills: [], ...others }
-  return {
-    execution: executionOf(execution),
-    window: window ? windowOf(window) : null,
-    trade: trade ? tradeOf(trade) : null,
-    lateFills: lateFills.map(lateFillOf),
-    ...others,
-  }
-}
-
-/** Stores a confirmation: the trade, its execution's new status, the window's ledger. */
-function record(tx: Tx, { tenantId }: Tenant, { execution, window, trade }: Recorded): Step<unknown> {
-  const { executionId, planId, status } = execution
-  return tx.together(
-    tx.run(RECORDED.settle, { tenant: tenantId, execution_id: executionId, status }),
-    tx.run(RECORDED.trade, tradeParams({ tenantId, planId }, trade)),
-    writeWindow(tx, window),
-  )
-}
-
-/** When a tenant's latest trade or adjustment was recorded: one step along an index of each table. */
-const latestWhere = (condition: string): string =>
-  `(select max(l.at) from (select max(recorded_at) as at from trades ${condition}
-     union all select max(recorded_at) from adjustments ${condition}) l)`
-const LATEST_RECORDED = query<{ at: bigint | null }>(
-  `select case
-     when not exists (select 1 from sandboxes) then ${latestWhere('')}
-     when exists (select 1 from sandboxes where tenant_id = cast(:tenant as bigint))
-       then ${latestWhere('where tenant_id = cast(:tenant as bigint)')}
-     else (select max(${latestWhere('where tenant_id = tenants.tenant_id')}) from tenants where ${IN_REAL_TIME})
-   end as at`,
-)
-
-/**
- * The latest recorded_at among the tenants that share this one's time; for null, among all in real time. A sandbox is
- * alone: its records lie in the future of all others and must not move them there.
- */
-export function* latestRecordedAt(tx: Tx, tenantId: number | null): Steps<Instant | null> {
-  const row = yield* tx.get(LATEST_RECORDED, { tenant: tenantId })
-  return instantOrNull(row?.at ?? null)
-}
-
 const LATEST_ID = query<{ id: bigint | null }>('select max(adjustment_id) as id from adjustments')
 const OF_TRADE: readonly string[] = ['execution_id', 'tenant_id', 'plan_id', 'user_id']
 const ADJUSTMENT = columnsToAdd('adjustments')
@@ -487,9 +390,6 @@ const ACCEPT = query(
      decision_reason = case when decided_at is null then decision_reason else :reason end
    where report_id = :report_id`,
 )
-const DECIDE_WHERE = `update late_reports set decided_at = :now, decision_reason = :reason
-  where decided_at is null and`
-const DECIDE = query(`${DECIDE_WHERE} report_id = :report_id`)
 const DECIDE_ALL = query(`${DECIDE_WHERE} execution_id = :execution_id`)
 /**
  * Decides the late fills that are equal to an accepted one of the same order; different ones are left to an operator.
@@ -542,15 +442,3 @@ function* decideAll(tx: Tx, executionId: string, decided: Decided): Steps<{ coun
   const [, cleared] = yield* tx.together(tx.run(DECIDE_ALL, { ...own, ...decided }), tx.run(COUNT_NONE, own))
   return { counted: cleared > 0 }
 }
-
-/** The reads of a confirmation, with the parameters `tenant`, `execution_id` and `order`. */
-export const ASKED = {
-  execution: EXECUTION,
-  window: WINDOW_OF,
-  trade: TRADE,
-  lateFills: LATE_FILLS_OF,
-  holder: HOLDER,
-  latest: LATEST_RECORDED,
-}
-/** Its writes, apart from its window. */
-export const RECORDED = { settle: SETTLE, trade: INSERT_TRADE, decide: DECIDE }

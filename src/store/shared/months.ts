@@ -20,7 +20,7 @@ import { breathe, instant, instantOrNull, type Params, query } from '../statemen
 import type { AdjustmentLine, LinePlace, MonthStore, TradeLine, UserLine } from '../store.ts'
 import { insertInto, type NewRow, selected } from '../tables.ts'
 import { type Base, callOf, NOTHING, type Scope, type Step, type Steps, type Tx } from '../transaction.ts'
-import { latestRecordedAt } from './executions.ts'
+import { latestRecordedAt } from './confirmations.ts'
 import { standingDispute } from './passes.ts'
 import { isSandbox, timeAt } from './sandboxes.ts'
 

@@ -1,29 +1,124 @@
-// Plans as they are read, and windows that a wrong clock rolled ahead, which an operator brings back. How a partner
-// changes a plan is written for each store (sqlite/plans.ts, postgres/plans.ts), because it is a call like any other.
+// Plans as partners change and read them, and windows that a wrong clock rolled ahead, which an operator brings back.
 
 import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { PlanState } from '../../core/plan.ts'
 import type { Instant } from '../../core/time.ts'
 import { cellDue, leastInstruction } from '../../core/window.ts'
-import { type TenantRow, tenantOf } from '../rows/accounts.ts'
+import { type TenantRow, tenantOf, type UserRow, userOf } from '../rows/accounts.ts'
 import {
   type PlanRow,
   type PlanStateRow,
   planOf,
+  planParams,
   planStateOf,
   type ScheduleRow,
   scheduleOf,
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { IN_REAL_TIME, OF_TENANT } from '../sql/fragments.ts'
-import { query } from '../statement.ts'
+import {
+  IN_REAL_TIME,
+  INSERT_PLAN,
+  MIN_TRANCHE,
+  OF_TENANT,
+  PLAN_BY_NAME,
+  SELECT_USER,
+  UPDATE_PLAN,
+  USED_BEFORE_RESET,
+  USED_STARTS,
+} from '../sql/fragments.ts'
+import { instant, instantOrNull, type Params, query } from '../statement.ts'
 import type { ListedPlan, PlanAhead, PlanStore, WindowStore } from '../store.ts'
-import { type Base, callOf, ofTenant, type ReadTx, type Steps, type Tx } from '../transaction.ts'
+import {
+  type Base,
+  callOf,
+  NOTHING,
+  ofTenant,
+  type ReadTx,
+  type Steps,
+  type Tx,
+  type WriteTx,
+} from '../transaction.ts'
 import { addAudit } from './audit.ts'
-import { currentWindow, freeCell, lockPlans, replaceCurrent, wake } from './ledger.ts'
+import {
+  cancelOpen,
+  closeCurrent,
+  currentWindow,
+  freeCell,
+  lockPlanByName,
+  lockPlans,
+  openWindow,
+  replaceCurrent,
+  wake,
+} from './ledger.ts'
 import { timeOf } from './sandboxes.ts'
+
+const USER = query<UserRow>(SELECT_USER)
+const BY_NAME = query<PlanRow>(PLAN_BY_NAME)
+const STARTS = query<{ window_start: bigint }>(USED_STARTS)
+const BEFORE_RESET = query<{ used: bigint | null }>(USED_BEFORE_RESET)
+const MINIMUM = query<{ min_tranche: bigint }>(MIN_TRANCHE)
+const INSERT = query<{ plan_id: bigint }>(`${INSERT_PLAN} returning plan_id`)
+const UPDATE = query(UPDATE_PLAN)
+
+type ChangePlan = PlanStore['changePlan']
+
+export const createPlanWriter = ({ write }: Base): Pick<PlanStore, 'changePlan'> => ({
+  changePlan: (tenant, ids, decide) =>
+    write((tx) => change(tx, tenant, ids, decide), { ...callOf(tenant), onceMore: true }),
+})
+
+function* change(
+  tx: WriteTx,
+  { tenantId, environment }: Tenant,
+  { partnerUserId, partnerPlanId }: Parameters<ChangePlan>[1],
+  decide: Parameters<ChangePlan>[2],
+): Steps<Awaited<ReturnType<ChangePlan>>> {
+  const named = { tenant: tenantId, partner_user_id: partnerUserId, partner_plan_id: partnerPlanId }
+  const [times, , userRow, planRow, minimum, before] = yield* tx.together(
+    tx.times,
+    lockPlanByName(tx, named),
+    tx.get(USER, named),
+    tx.get(BY_NAME, named),
+    tx.get(MINIMUM, named),
+    tx.when(environment === 'test', () => tx.get(BEFORE_RESET, named)),
+  )
+  const now = times.of(tenantId)
+  const user = userRow ? userOf(userRow) : null
+  const plan = planRow ? planOf(planRow) : null
+  const [window, starts] = plan
+    ? yield* tx.together(currentWindow(tx, plan.planId), tx.all(STARTS, { plan_id: plan.planId, now }))
+    : [null, []]
+  const usedStarts = starts.map(({ window_start }) => instant(window_start))
+  const usedBeforeReset = instantOrNull(before?.used ?? null)
+  const made = decide({ user, plan, window, usedStarts, usedBeforeReset }, now)
+  if (made.plan === plan) return plan
+
+  const userId = (planRow ?? userRow)?.user_id as bigint
+  const params = planParams(made.plan, { tenantId, userId })
+  const [planId, windowId] = yield* tx.together(
+    plan ? updated(tx, plan.planId, params) : inserted(tx, params),
+    made.open ? tx.nextId('windows') : NOTHING,
+  )
+  const minTranche = minimum?.min_tranche as Usd
+  const next = made.open && { planId, windowId: windowId as number, opening: made.open, minTranche }
+  if (made.cancelsExecutions) yield* cancelOpen(tx, [planId], now)
+  if (made.close && next) yield* replaceCurrent(tx, { reason: made.close, now }, next)
+  else if (made.close) yield* closeCurrent(tx, planId, { reason: made.close, now })
+  else if (next) yield* openWindow(tx, next)
+  yield* wake(tx, planId)
+  return made.plan
+}
+
+function* inserted(tx: Tx, params: Params): Steps<number> {
+  return Number((yield* tx.get(INSERT, params))?.plan_id)
+}
+
+function* updated(tx: Tx, planId: number, params: Params): Steps<number> {
+  yield* tx.run(UPDATE, { ...params, plan_id: planId })
+  return planId
+}
 
 type ListedRow = PlanRow & TenantRow
 

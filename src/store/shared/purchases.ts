@@ -40,16 +40,8 @@ import type { PurchaseStore } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
 import { type Base, callOf, ofTenant, type Steps, type Times, type Tx, type WriteTx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
-import {
-  accept,
-  lateFillsOf,
-  latestRecordedAt,
-  OF_ORDER,
-  RECORDED,
-  refuseDamaged,
-  TRADE,
-  unknownTo,
-} from './executions.ts'
+import { INSERT_TRADE, latestRecordedAt, TRADE } from './confirmations.ts'
+import { accept, lateFillsOf, OF_ORDER, refuseDamaged, unknownTo } from './executions.ts'
 import { countNoUnknown, lockPlans, WINDOWS, wake, writeWindow } from './ledger.ts'
 
 const PLAN = query<PlanRow>(PLAN_BY_NAME)
@@ -343,6 +335,6 @@ function* book(tx: Tx, { tenantId }: Tenant, booked: Booked): Steps<void> {
     tx.when(schedule !== null, () => tx.run(WINDOWS.put, scheduleParams(schedule as Schedule))),
     tx.when(schedule !== null, () => wake(tx, planId)),
     tx.run(ADD_EXECUTION, bookedParams(execution, tenantId)),
-    tx.run(RECORDED.trade, tradeParams({ tenantId, planId }, trade)),
+    tx.run(INSERT_TRADE, tradeParams({ tenantId, planId }, trade)),
   )
 }

@@ -125,12 +125,8 @@ async function* blocksOf(db: Database, table: Table): AsyncGenerator<Block> {
 // A file under construction: filled under a temporary name, packed into another file, and given its name when it is
 // verified. Its bytes depend on its rows alone, so the same rows give the same bytes, whichever way they came.
 
-/** What is derived from the rows (sql/0010_open_counts.sql and 0011_findings.sql), as in a database without a past. */
+/** What is derived from the rows (sql/0011_findings.sql), as in a database without a past. */
 const MAKE_COUNTS = `
-  delete from open_counts;
-  insert into open_counts
-    select tenant_id, coalesce(lease_expires_at, 0), count(*) from executions
-    where status in ('pending', 'sent') group by 1, 2 order by 1, 2;
   delete from outcomes;
   insert into outcomes
     select d.tenant_id, d.recorded_at / 3600000, sum(d.usd_amount is not null), sum(d.usd_amount is null)

@@ -16,7 +16,7 @@ import {
 } from '../transaction.ts'
 import type { Connection, Database } from './file/connection.ts'
 import { whenFree } from './file/waiting.ts'
-import { createRefuseWhenStill } from './seal.ts'
+import { createReadRefusal, createRefuseWhenStill } from './seal.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 export type Driver = Base & {
@@ -33,6 +33,7 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
   const { db, clock, present, look, read, write } = connection
   const alone = aloneWithoutKeys(connection)
   const refuseWhenStill = createRefuseWhenStill(db)
+  const readRefusal = createReadRefusal(db)
   const tally = new Tally()
   let real = 0 as Instant
   // One for all transactions: each runs to its end before the next one begins.
@@ -40,6 +41,7 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
     ...statementsOf(db, tally),
     clock: always(() => answering(clock)),
     present: always(() => answering(present)),
+    refusal: always(() => answering(readRefusal)),
     times: always(() => {
       const now = real
       return answering(() => ({ real: now, of: (tenantId) => time.of(tenantId, now) }))
@@ -189,29 +191,43 @@ const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
 /** Null for text that damage has made no JSON: one row must not fail a whole list. */
 export const soundJson = (text: string): string => `case when json_valid(${text}) then ${text} end`
 
-/** `lists` are the parameters with several values. */
-type Prepared = { statement: Statement; lists: readonly string[] | null }
+/** How the parameters with many values or rows become JSON; null without any. */
+type Prepared = { statement: Statement; lists: Lists | null }
+type Lists = Readonly<Record<string, (value: unknown) => unknown>>
 
 function prepare(db: Database, { text }: Query<unknown>): Prepared {
   if (typeof text === 'string') return { statement: db.prepare(text), lists: null }
-  const lists: string[] = []
+  const lists: Record<string, (value: unknown) => unknown> = {}
   const words = text({
     // SQLite knows no arrays: they are read from JSON.
     among(column, parameter) {
-      lists.push(parameter)
+      lists[parameter] = (values) => values
       return `${column} in (select value from json_each(:${parameter}))`
     },
+    rows(parameter, columns, as) {
+      const names = Object.keys(columns)
+      lists[parameter] = (rows) => (rows as Params[]).map((row) => names.map((name) => row[name]))
+      const values = names.map((name, at) => `value ->> ${at} as ${name}`)
+      return `(select ${values.join(', ')} from json_each(:${parameter})) ${as}`
+    },
+    forUpdate: () => '',
     field: (json, name) => `(${soundJson(json)}) ->> '${name}'`,
     least: (...values) => `min(${values.join(', ')})`,
     // Without its log, as this transaction leaves it.
     databaseBytes: '(select page_count * page_size from pragma_page_count(), pragma_page_size())',
     firstWord: (words) => `substr(${words}, 1, instr(${words} || ' ', ' ') - 1)`,
   })
-  return { statement: db.prepare(words), lists: lists.length > 0 ? lists : null }
+  return { statement: db.prepare(words), lists: Object.keys(lists).length > 0 ? lists : null }
 }
 
-const listsOf = (lists: readonly string[], params: Params): Params =>
-  Object.fromEntries(lists.map((name) => [name, JSON.stringify(params[name])]))
+const listsOf = (lists: Lists, params: Params): Params =>
+  Object.fromEntries(Object.entries(lists).map(([name, valuesIn]) => [name, jsonOf(valuesIn(params[name]))]))
+
+/** SQLite reads an integer of JSON as it is written, up to 64 bits. */
+function jsonOf(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(jsonOf).join(',')}]`
+  return typeof value === 'bigint' ? `${value}` : JSON.stringify(value ?? null)
+}
 
 const answering = <T>(run: () => T): Iterator<never, T> => ({
   next: () => ({ done: true, value: run() }),

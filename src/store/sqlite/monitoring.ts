@@ -4,7 +4,6 @@
 
 import { constants, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import { type DiskVitals, finding, WAL_LARGE_BYTES } from '../../core/findings.ts'
 import { spellBytes } from '../../core/text.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
@@ -22,14 +21,12 @@ import {
   firstAwake,
   lateFills,
   monitoringReader,
-  type OpenRow,
   type OwnVitals,
   type PartnerSql,
   partnersPage,
 } from '../health/vitals.ts'
 import type { CheckStore, Fault, Look, MonitoringStore } from '../monitoring.ts'
-import { followsRule, issuedRule, type Rule } from '../sql/check-rules.ts'
-import { IS_OPEN, OWN_NOW, TENANT_NAME } from '../sql/fragments.ts'
+import { followsRule, issuedRule } from '../sql/check-rules.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import { soundJson } from './driver.ts'
@@ -76,22 +73,8 @@ export const ownVitals = (connection: Connection): OwnVitals => ({
   readDisk: diskReader(connection),
 })
 
-// Monitoring's reads in SQLite's own SQL: they use the counts that triggers maintain (sql/0010_open_counts.sql and
-// 0011_findings.sql), and hints where SQLite would plan badly.
-
-/** `unleasedAt` for a row of open_counts, where 0 stands for never delivered: that lease is over at any time. */
-const IS_DUE = `(c.lease_expires_at <= ${OWN_NOW} or c.lease_expires_at > ${OWN_NOW} + ${LEASE_AHEAD_MAX_MS})`
-
-/** A step along an index for each end of a lease, however many executions wait. */
-const OPEN_BY_TENANT = query<OpenRow>(
-  `select c.tenant_id, t.environment, sum(c.n) as open, sum(case when ${IS_DUE} then c.n else 0 end) as due,
-     min(case when ${IS_DUE} then (
-       select e.created_at from executions e
-       where e.tenant_id = c.tenant_id and ${IS_OPEN} and e.lease_expires_at is nullif(c.lease_expires_at, 0)
-       order by e.created_at limit 1) end) as oldest_at
-   from open_counts c join tenants t using (tenant_id) left join sandboxes s using (tenant_id)
-   where c.n > 0 group by c.tenant_id`,
-)
+// Monitoring's reads in SQLite's own SQL: they use the counts of outcomes that triggers maintain
+// (sql/0011_findings.sql), and hints where SQLite would plan badly.
 
 // "Not indexed" makes SQLite walk along the primary key. With the index of awake plans, it would read and sort them
 // all.
@@ -101,7 +84,6 @@ const ordersOf = (outcome: string): string =>
   `(select sum(o.${outcome}) from outcomes o where o.tenant_id = t.tenant_id and o.hour > :hour)`
 
 const PARTNER_SQL: PartnerSql = {
-  open: OPEN_BY_TENANT,
   page: partnersPage({ filled: ordersOf('filled'), failed: ordersOf('failed') }),
   lateFills: lateFills('executions indexed by executions_unkept'),
 }
@@ -202,30 +184,7 @@ function closedFiles(db: Database): Look {
 
 // The check of a file: what SQLite says of it, and what only a file can have.
 
-// The rule of the ledger that only a file has: the counts of open executions are what the executions come to.
-
-/** A poll relies on it: an execution that is not counted would never be handed out. */
-const OPEN_COUNT: Rule = {
-  kind: 'open_count',
-  // Both ways by their keys: a full join of the two would compare each with each.
-  sql: `select ${TENANT_NAME} as place, null as start, y.counted, y.expected from (
-      select c.tenant_id, c.n as counted, (
-        select count(*) from executions e
-        where e.tenant_id = c.tenant_id and ${IS_OPEN} and e.lease_expires_at is nullif(c.lease_expires_at, 0)) as expected
-      from open_counts c
-      union all
-      select x.tenant_id, 0, x.n from (
-        select e.tenant_id, coalesce(e.lease_expires_at, 0) as lease_expires_at, count(*) as n from executions e
-        where ${IS_OPEN} group by 1, 2) x
-      where not exists (
-        select 1 from open_counts c where c.tenant_id = x.tenant_id and c.lease_expires_at = x.lease_expires_at)) y
-    cross join tenants t
-    where t.tenant_id = y.tenant_id and y.counted <> y.expected`,
-  message: (row) =>
-    `counts ${row.counted} open executions whose lease ends at one instant, and has ${row.expected}`,
-}
-
-const RULES = checkedRules(followsRule(''), issuedRule(soundJson('a.detail')), OPEN_COUNT)
+const RULES = checkedRules(followsRule(''), issuedRule(soundJson('a.detail')))
 
 export const createCheckStore = (connection: Connection, base: Base): CheckStore => {
   const { db, read } = connection

@@ -12,22 +12,25 @@ import {
   createWebhookStore,
 } from '../shared/accounts.ts'
 import { createAuditStore, createResultStore } from '../shared/audit.ts'
-import { createLevers, createTradeStore } from '../shared/executions.ts'
+import { createConfirmationStore } from '../shared/confirmations.ts'
+import { createLevers, createListings, createTradeStore, type OwnListings } from '../shared/executions.ts'
 import { createInvoiceStore } from '../shared/invoices.ts'
 import { createMonthStore } from '../shared/months.ts'
 import { createClockStore } from '../shared/passes.ts'
-import { createPlanReader, createWindowStore } from '../shared/plans.ts'
+import { createPlanReader, createPlanWriter, createWindowStore } from '../shared/plans.ts'
+import { createPollStore, pollNotesOf } from '../shared/polls.ts'
 import { createPriceStore } from '../shared/prices.ts'
 import { createPurchaseStore } from '../shared/purchases.ts'
 import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createUserStore } from '../shared/users.ts'
+import { OF_TENANT } from '../sql/fragments.ts'
 import { goOn, readRestored } from '../standstill.ts'
+import { query } from '../statement.ts'
 import type { StandstillStore, Store } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { waitAtClose } from '../writes.ts'
 import { createKeyFinder, createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
 import { byHand, createDriver } from './driver.ts'
-import { createExecutionStore, pollNotesOf } from './executions.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
 import { CHECKPOINT_PAGES } from './file/checkpoints.ts'
 import {
@@ -53,7 +56,6 @@ import {
   createWakeUpWriter,
   ownSandboxes,
 } from './pass.ts'
-import { createLedger, createPlanWriter, createStops } from './plans.ts'
 import { createRefuseWhenStill } from './seal.ts'
 import { createTenantTime, reportedUntil } from './tenant-time.ts'
 
@@ -104,13 +106,12 @@ function assemble(
   const memory = createKeyMemory(db)
   const time = createTenantTime(connection)
   const driver = createDriver(connection, time)
-  const [ledger, stops] = [createLedger(db, driver), createStops(driver)]
-  const polls = pollNotesOf(connection)
+  const polls = pollNotesOf(driver)
   // Closed last: closing a file gives up all locks of the process on it.
   let descriptor: number | null = null
   const held = () => (descriptor ??= openPlain(file))
-  const [runPage, writeWakeUps] = [createPageRunner(db, { ledger, stops }), createWakeUpWriter(db)]
-  const parts = { driver, time, ledger, stops, polls, runPage, writeWakeUps, file, held }
+  const [runPage, writeWakeUps] = [createPageRunner(driver, db), createWakeUpWriter(db)]
+  const parts = { driver, time, runPage, writeWakeUps, file, held }
   return {
     // Written once for both stores.
     ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
@@ -122,6 +123,10 @@ function assemble(
       remember: (_, erasures) => byHand(() => appendErasures(file, erasures)),
     }),
     ...createPlanReader(driver),
+    ...createPlanWriter(driver),
+    ...createPollStore(driver, polls),
+    ...createConfirmationStore(driver),
+    ...createListings(driver, LISTINGS),
     ...createWindowStore(driver),
     ...createLevers(driver),
     ...createTradeStore(driver),
@@ -137,8 +142,6 @@ function assemble(
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a file alone.
     findKey: createKeyFinder(connection, memory),
-    ...createPlanWriter(connection, ledger, time),
-    ...createExecutionStore(connection, parts),
     ...createPassStore(connection, parts),
     ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
@@ -153,6 +156,15 @@ function assemble(
       forgetLogOwner(file)
     },
   }
+}
+
+const LISTINGS: OwnListings = {
+  earliest: query(
+    `select min(e.execution_id) as first from tenants t cross join executions e on e.tenant_id = t.tenant_id
+     where ${OF_TENANT} and e.created_at >= :since`,
+  ),
+  // One write after the other is dated and committed.
+  isSettled: () => true,
 }
 
 const createStandstillStore = (connection: Connection, { look, write }: Base): StandstillStore => ({

@@ -12,6 +12,7 @@ import { type FiredRow, firedParams, type ScheduleRow, scheduleOf, scheduleParam
 import { createPassNotes } from '../shared/passes.ts'
 import type { Staging } from '../shared/prices.ts'
 import { allSandboxDue, type OwnSandboxes, type Rows, wipedRows } from '../shared/sandboxes.ts'
+import { usersStopping } from '../shared/users.ts'
 import { breathe } from '../statement.ts'
 import {
   type DueRanges,
@@ -30,9 +31,9 @@ import { lockFile } from './file/files.ts'
 import { acquireLock } from './file/locks.ts'
 import { insertRows } from './file/statements.ts'
 import { watchOthers } from './file/write-queue.ts'
-import type { Ledger, Stops } from './plans.ts'
 import { createRefuseWhenStill } from './seal.ts'
 import type { TenantTime } from './tenant-time.ts'
+import { createLedger } from './windows.ts'
 
 /** How long the write lock is left to others between two pages. */
 const YIELD_MS = 2
@@ -125,10 +126,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 }
 
 /** The counts that are kept for a tenant. */
-export const COUNTS: Rows = [
-  ['outcomes', 'tenant_id = :tenant'],
-  ['open_counts', 'tenant_id = :tenant'],
-]
+export const COUNTS: Rows = [['outcomes', 'tenant_id = :tenant']]
 const WIPED_COUNTS = wipedRows(COUNTS)
 
 type SandboxParts = Pick<Parts, 'driver' | 'runPage' | 'writeWakeUps' | 'file'>
@@ -306,9 +304,8 @@ type TermsRow = { plan_id: bigint; frequency: string; amount_usd: bigint; min_tr
 
 export type RunPage = ReturnType<typeof createPageRunner>
 
-type PageParts = { ledger: Ledger; stops: Stops }
-
-export function createPageRunner(db: Database, { ledger, stops }: PageParts) {
+export function createPageRunner({ within }: Driver, db: Database) {
+  const ledger = createLedger(db)
   const sql = preparePage(db)
   const tenants = new Map<number, Tenant>()
 
@@ -350,7 +347,7 @@ export function createPageRunner(db: Database, { ledger, stops }: PageParts) {
     const counts: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
     const fired: FiredRow[] = []
     let executionId = (sql.latestId.get() ?? null) as ExecutionId | null
-    const stopping = stops.users()
+    const stopping = new Set(within(usersStopping).map(({ user_id }) => user_id))
     for (const row of sql.awake.all({ plans: JSON.stringify(planIds) })) {
       const stored = scheduleOf(row)
       const { planId } = stored

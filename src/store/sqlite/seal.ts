@@ -2,12 +2,13 @@
 // every table that refuses each write. SQLite itself enforces them, so every writer is refused: a process that already
 // had the file open, a program of another version, an SQL shell.
 
-import type { Restored } from '../../core/standstill.ts'
+import type { Problem } from '../../core/problem.ts'
+import { type Restored, standsStill } from '../../core/standstill.ts'
 import type { Instant } from '../../core/time.ts'
 import { auditParams } from '../rows/accounts.ts'
-import { type Seal, sealedWords } from '../seal.ts'
+import { type Seal, sealedProblem, sealedWords } from '../seal.ts'
 import { INSERT_AUDIT } from '../shared/audit.ts'
-import { refuseStandstill, STANDSTILL_IN_FORCE, standstillParams } from '../standstill.ts'
+import { refuseStandstill, restoredIn, STANDSTILL_IN_FORCE, standstillParams } from '../standstill.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import { insertInto, type RowOf } from '../tables.ts'
@@ -71,4 +72,16 @@ type RefuseWhenStill = () => void
 export function createRefuseWhenStill(db: Database): RefuseWhenStill {
   const still = db.prepare<[], RowOf<'standstill'>>(STANDSTILL_IN_FORCE)
   return () => refuseStandstill(still.get())
+}
+
+/** The same for what reads first: why nothing may be handed out, or null. */
+export function createReadRefusal(db: Database): () => Problem | null {
+  const sealed = db.prepare<[], { at: bigint; moved_to: string }>('select at, moved_to from sealed')
+  const still = db.prepare<[], RowOf<'standstill'>>(STANDSTILL_IN_FORCE)
+  return () => {
+    const row = sealed.get()
+    if (row) return sealedProblem({ at: instant(row.at), movedTo: row.moved_to })
+    const restored = restoredIn(still.get())
+    return restored && standsStill(restored)
+  }
 }

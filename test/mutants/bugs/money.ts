@@ -23,9 +23,9 @@ export const MONEY: readonly Row[] = [
     by: 'contract',
     breaks:
       "A failed purchase gives its money back to the plan's current window and not to its own. More than a budget is spent in one window.",
-    find: 'window: WINDOW_OF,',
+    find: 'tx.get(WINDOW_OF, asked)',
     replace:
-      'window: query<WindowRow>(`select * from windows where closed_at is null and plan_id = (select plan_id from executions where execution_id = :execution_id)`),',
+      'tx.get(query<WindowRow>(`select * from windows where closed_at is null and plan_id = (select plan_id from executions where execution_id = :execution_id)`), asked)',
   },
   {
     name: 'part-fill-taken-for-a-whole-one',

@@ -132,6 +132,9 @@ export type ConfirmBody = {
   failure_reason?: string | null
 }
 
+/** How many of those that a poll leaves are counted. */
+const REMAINING_MAX = 1_000
+
 /** Never delivered, its lease over, or a lease so long that the clock has been set back since. */
 const isDue = (execution: Execution, now: number): boolean =>
   isOpen(execution) &&
@@ -140,14 +143,20 @@ const isDue = (execution: Execution, now: number): boolean =>
 export function getDue(state: State, tenant: Tenant): Expected {
   const now = presentOf(state, tenant)
   const due = tenant.executions.filter((one) => isDue(one, now))
-  due.sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
+  // First what comes again, by the end of its lease, then what is new, by its creation.
+  const place = ({ leasedUntil, createdAt }: Execution) =>
+    [leasedUntil === null ? 1 : 0, leasedUntil ?? createdAt] as const
+  due.sort((a, b) => {
+    const [[isNew, at], [isNewToo, atToo]] = [place(a), place(b)]
+    return isNew - isNewToo || at - atToo || (a.id < b.id ? -1 : 1)
+  })
   const handed = due.slice(0, POLL_MAX)
   for (const execution of handed) {
     execution.status = 'sent'
     execution.deliveries += 1
     execution.leasedUntil = now + LEASE
   }
-  return { ...ok(handed.map(json)), dueRemaining: due.length - handed.length }
+  return { ...ok(handed.map(json)), dueRemaining: Math.min(due.length - handed.length, REMAINING_MAX) }
 }
 
 const json = (execution: Execution) => ({

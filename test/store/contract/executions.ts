@@ -188,7 +188,9 @@ async function tranches(world: World, n: number): Promise<string[]> {
 }
 
 export const deliveryContract: Contract = {
-  'a poll is handed the oldest, whether they were delivered before or not': async (world) => {
+  'a poll is handed leases that are over before what was never delivered, and leaves the rest': async (
+    world,
+  ) => {
     const { store, acme } = world
     const ids = await tranches(world, 6)
     assert.deepEqual(idsOf(await poll(store, acme, 2)), ids.slice(0, 2))
@@ -205,18 +207,20 @@ export const deliveryContract: Contract = {
     assert.deepEqual([idsOf(rest.executions), rest.remaining], [ids.slice(4), 0])
   },
 
-  'a poll is handed the oldest, though one of them was delivered after those around it': async (world) => {
+  'leases that are over come in the order in which they ended, then by id': async (world) => {
     const { store, acme } = world
-    const [first = '', second = '', third = ''] = await tranches(world, 3)
+    const [first = '', second = '', third = '', fourth = ''] = await tranches(world, 4)
     await poll(store, acme, 1)
     world.advance(MINUTE_MS)
     assert.deepEqual(idsOf(await poll(store, acme, 1)), [second])
     world.advance(LEASE_MS - MINUTE_MS)
-    assert.deepEqual(idsOf(await poll(store, acme)), [first, third])
+    // The lease of the second still runs.
+    assert.deepEqual(idsOf(await poll(store, acme, 2)), [first, third])
     world.advance(2 * MINUTE_MS)
-    assert.deepEqual(idsOf(await poll(store, acme)), [second])
+    assert.deepEqual(idsOf(await poll(store, acme, 1)), [second])
     world.advance(LEASE_MS)
-    assert.deepEqual(idsOf(await poll(store, acme, 2)), [first, second])
+    assert.deepEqual(idsOf(await poll(store, acme, 3)), [first, third, second])
+    assert.deepEqual(idsOf(await poll(store, acme)), [fourth])
   },
 
   'what a poll leaves is counted through all that begins and ends an execution': async (world) => {

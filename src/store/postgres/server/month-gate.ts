@@ -8,6 +8,7 @@
 
 import { admit, type KeyLife } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
+import type { Problem } from '../../../core/problem.ts'
 import { type Restored, standsStill, writesLost } from '../../../core/standstill.ts'
 import { type Instant, later, plus } from '../../../core/time.ts'
 import { STANDSTILL_IN_FORCE } from '../../standstill.ts'
@@ -85,7 +86,8 @@ export async function enter(
     },
   }
   if (key !== undefined) times.admit(key)
-  if (stopsWhenStill) refuseStill(row)
+  const refusal = stopsWhenStill ? stillProblem(row) : null
+  if (refusal) throw refusal
   const { xid, position, timeline, memory } = row
   return { times, mark: { xid, position, timeline, memory } }
 }
@@ -113,10 +115,10 @@ export type StillState = { lost: boolean; restored: Pick<Restored, 'at' | 'copy'
 export const STILL_SQL = `exists (select from lost_writes where decided_at is null) as lost,
   (select json_build_object('at', s.at, 'copy', s.copy) from (${STANDSTILL_IN_FORCE}) s) as restored`
 
-/** Throws database_restored and writes_lost. */
-export function refuseStill({ lost, restored }: StillState): void {
-  if (restored) throw standsStill(restored)
-  if (lost) throw writesLost()
+/** database_restored or writes_lost; null in a database that goes on. */
+export function stillProblem({ lost, restored }: StillState): Problem | null {
+  if (restored) return standsStill(restored)
+  return lost ? writesLost() : null
 }
 
 type GateRow = Mark & SchemaState & StillState & { real: bigint; shifts: Shift[]; life: Life | null }

@@ -17,31 +17,42 @@ type Statement = {
   name: string
   text: string
   params: readonly string[]
+  /** The parameters with many rows. */
+  sets: Readonly<Record<string, Columns>>
 }
 
-const DIALECT: Dialect = {
+const DIALECT = {
   among: (column, parameter, type = 'bigint') => `${column} = any(:${parameter}::${type}[])`,
   field: (json, name) => `${json}::json ->> '${name}'`,
   firstWord: (text) => `split_part(${text}, ' ', 1)`,
   least: (...values) => `least(${values.join(', ')})`,
   databaseBytes: 'pg_database_size(current_database())',
-}
+  forUpdate: (of) => `for no key update of ${of}`,
+} satisfies Omit<Dialect, 'rows'> as Omit<Dialect, 'rows'>
 const PARAMETER = /(?<!:):([a-z][a-z0-9_]*)/g
 
 /** For the whole process: a statement has the same name on every connection. */
 const statements: Statement[] = []
 export function ready({ id, text }: Query<unknown>): Statement {
-  statements[id] ??= worded(`q${id}`, typeof text === 'string' ? text : text(DIALECT))
+  statements[id] ??= worded(`q${id}`, text)
   return statements[id]
 }
 
-function worded(name: string, source: string): Statement {
+function worded(name: string, written: Query<unknown>['text']): Statement {
+  const sets: Record<string, Columns> = {}
+  const rows: Dialect['rows'] = (parameter, kinds, as) => {
+    const columns = Object.entries(kinds).map(([column, kind]) => [column, ARRAYS[kind]] as const)
+    sets[parameter] = Object.fromEntries(columns)
+    const arrays = columns.map(([column, type]) => `:${parameter}_${column}::${type}[]`)
+    return `unnest(${arrays.join(', ')}) as ${as} (${Object.keys(kinds).join(', ')})`
+  }
+  const source = typeof written === 'string' ? written : written({ ...DIALECT, rows })
   const params: string[] = []
   const text = source.replaceAll(PARAMETER, (_, param: string) => {
     if (!params.includes(param)) params.push(param)
     return `$${params.indexOf(param) + 1}`
   })
-  return { name, text, params }
+  return { name, text, params, sets }
 }
 
 /**
@@ -56,11 +67,17 @@ const known = (value: unknown): unknown =>
       : value
 
 /** The values of a statement in the order of its parameters. A missing one is the caller's mistake. */
-export const valuesOf = ({ text, params: names }: Statement, params: Params): unknown[] =>
-  names.map((name) => {
+export function valuesOf({ text, params: names, sets }: Statement, given: Params): unknown[] {
+  const params = { ...given }
+  for (const [name, columns] of Object.entries(sets)) {
+    const arrays = arraysOf(columns, (given[name] ?? []) as readonly Params[])
+    for (const [column, values] of Object.entries(arrays)) params[`${name}_${column}`] = values
+  }
+  return names.map((name) => {
     if (!(name in params)) throw new Error(`no value for :${name} of ${text}`)
     return known(params[name])
   })
+}
 
 // Many rows as parameters of one statement: an array for each of their columns.
 

@@ -1,0 +1,143 @@
+// Executions as partners poll them: a poll looks first, because most find nothing and write nothing, and then leases
+// what is due, in two ranges of one index: leases that are over, and executions that were never delivered.
+
+import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import type { Tenant } from '../../core/partner.ts'
+import type { Problem } from '../../core/problem.ts'
+import type { Instant } from '../../core/time.ts'
+import { type ExecutionRow, executionOf } from '../rows/ledger.ts'
+import { IS_OPEN, SELECT_EXECUTION, unleasedAt } from '../sql/fragments.ts'
+import { query } from '../statement.ts'
+import type { ExecutionStore } from '../store.ts'
+import { columnsToAdd, kindsOf } from '../tables.ts'
+import { type Base, callOf, type ReadTx, type Steps, type WriteTx } from '../transaction.ts'
+import { createPollNotes, type PollNotes } from '../writes.ts'
+import { timeOf } from './sandboxes.ts'
+import { finishStops, isAnyStopping } from './users.ts'
+
+/** How many of those that a poll leaves are counted: the next poll gets half as many. */
+const REMAINING_MAX = 1_000
+
+const OPEN = `from executions e where e.tenant_id = :tenant and ${IS_OPEN}`
+/** Conditions along the index executions_open, each with the order in which its executions are handed out. */
+const RANGES = [
+  { is: 'e.lease_expires_at <= cast(:now as bigint)', order: 'e.lease_expires_at, e.execution_id' },
+  // The clock has been set back since.
+  {
+    is: `e.lease_expires_at > cast(:now as bigint) + ${LEASE_AHEAD_MAX_MS}`,
+    order: 'e.lease_expires_at, e.execution_id',
+  },
+  { is: 'e.lease_expires_at is null', order: 'e.created_at, e.execution_id' },
+] as const
+
+const eachRange = (part: (range: (typeof RANGES)[number], place: number) => string): string =>
+  RANGES.map((range, place) => `select * from (${part(range, place)}) r${place}`).join(' union all ')
+
+const HAS_DUE = query<{ due: bigint | number }>(
+  `select count(*) as due from (${eachRange(({ is }) => `select 1 as one ${OPEN} and ${is} limit 1`)}) x`,
+)
+// On a server the row is looked at again once its lock is held: somebody may have leased, confirmed or cancelled it.
+const DUE = query<ExecutionRow>(
+  ({ forUpdate }) => `
+  ${SELECT_EXECUTION}
+  where e.execution_id in (
+    select execution_id from (${eachRange(
+      ({ is, order }, place) =>
+        `select e.execution_id, ${place} as place, coalesce(e.lease_expires_at, e.created_at) as at ${OPEN} and ${is}
+         order by ${order} limit :limit`,
+    )}) x order by place, at, execution_id limit :limit)
+    and +e.tenant_id = :tenant and ${IS_OPEN} and ${unleasedAt('cast(:now as bigint)')}
+  order by e.execution_id ${forUpdate('e')}`,
+)
+const COUNT = query<{ n: bigint }>(
+  `select count(*) as n from (${eachRange(
+    ({ is, order }) => `select 1 as one ${OPEN} and ${is} order by ${order} limit ${REMAINING_MAX}`,
+  )}) x`,
+)
+const LEASE = query(
+  ({ rows }) =>
+    `update executions
+     set status = n.status, delivered_count = n.delivered_count, lease_expires_at = n.lease_expires_at
+     from ${rows('leased', kindsOf('executions', 'execution_id', 'status', 'delivered_count', 'lease_expires_at'), 'n')}
+     where executions.execution_id = n.execution_id and +executions.tenant_id = :tenant`,
+)
+
+type Page = Awaited<ReturnType<ExecutionStore['deliverDue']>>
+type Handing = { limit: number; deliver: (execution: Execution, now: Instant) => Execution }
+
+export const createPollStore = (base: Base, polls: PollNotes): Pick<ExecutionStore, 'deliverDue'> => ({
+  async deliverDue(tenant, limit, deliver) {
+    for (;;) {
+      const { found, clock, refusal } = await base.look((tx) => look(tx, tenant), callOf(tenant))
+      polls.note(tenant, clock)
+      if (refusal) throw refusal
+      // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
+      if (found === 'stopping') await finishStops(base, tenant)
+      if (found === 'nothing') return { executions: [], remaining: 0 }
+      const page = await base.write((tx) => lease(tx, tenant, { limit, deliver }), callOf(tenant))
+      if (page) return page
+    }
+  },
+})
+
+type Looked = { found: 'nothing' | 'stopping' | 'due'; clock: Instant; refusal: Problem | null }
+
+function* look(tx: ReadTx, tenant: Tenant): Steps<Looked> {
+  const { tenantId } = tenant
+  const [now, clock, refusal, isStopping] = yield* tx.together(
+    timeOf(tx, tenantId),
+    tx.clock,
+    tx.refusal,
+    isAnyStopping(tx, tenant),
+  )
+  if (isStopping) return { found: 'stopping', clock, refusal }
+  const row = yield* tx.get(HAS_DUE, { tenant: tenantId, now })
+  return { found: Number(row?.due) > 0 ? 'due' : 'nothing', clock, refusal }
+}
+
+/** Leases the first `limit` due executions, and counts the rest. Null while a user is being disabled. */
+function* lease(tx: WriteTx, tenant: Tenant, { limit, deliver }: Handing): Steps<Page | null> {
+  const { tenantId } = tenant
+  const [times] = yield* tx.together(tx.times, tx.turn('poll', tenantId))
+  const now = times.of(tenantId)
+  // Checked once the rows are locked: a disable that comes later finds them delivered, and cancels them.
+  const [due, isStopping] = yield* tx.together(
+    tx.all(DUE, { tenant: tenantId, now, limit }),
+    isAnyStopping(tx, tenant),
+  )
+  if (isStopping) return null
+  const executions = due.sort(byTurn).map((row) => deliver(executionOf(row), now))
+  if (executions.length > 0) yield* tx.run(LEASE, { tenant: tenantId, leased: executions.map(leasedParams) })
+  const left = yield* tx.get(COUNT, { tenant: tenantId, now })
+  return { executions, remaining: Math.min(Number(left?.n), REMAINING_MAX) }
+}
+
+/** First the leases that are over, by their end, then those never delivered, by their creation. */
+function byTurn(a: ExecutionRow, b: ExecutionRow): number {
+  const [first, second] = [a.lease_expires_at ?? a.created_at, b.lease_expires_at ?? b.created_at]
+  const isNew = Number(a.lease_expires_at === null) - Number(b.lease_expires_at === null)
+  return isNew || Number(first - second) || (a.execution_id < b.execution_id ? -1 : 1)
+}
+
+const leasedParams = (one: Execution) => ({
+  execution_id: one.executionId,
+  status: one.status,
+  delivered_count: one.deliveredCount,
+  lease_expires_at: one.leaseExpiresAt,
+})
+
+// When tenants last polled (../writes.ts).
+
+const POLLED = columnsToAdd('polls')
+const NOTE = query(
+  ({ rows }) =>
+    `insert into polls (${POLLED.join(', ')})
+     select ${POLLED.join(', ')} from ${rows('polls', kindsOf('polls', ...POLLED), 'n')} where true order by tenant_id
+     on conflict (tenant_id) do update set polled_at = excluded.polled_at`,
+)
+
+export const pollNotesOf = ({ write }: Base): PollNotes =>
+  createPollNotes((polls) => {
+    const rows = polls.map(([tenant_id, polled_at]) => ({ tenant_id, polled_at }))
+    return write((tx) => tx.run(NOTE, { polls: rows }))
+  })
