@@ -94,8 +94,6 @@ export type Action =
   | { do: 'restore' }
   /** Data that were put back go on. */
   | { do: 'resume' }
-  /** Bits of a copy are flipped, one at a time, and `check` is run on it. Each is a part of all bits that may be. */
-  | { do: 'flip'; places: readonly number[] }
   | { do: 'killed'; death: Death; action: Interruptible }
   /** A connection ends there, by the server or by the network, and the process goes on. */
   | { do: 'severed'; by: 'server' | 'network'; death: Death; action: Interruptible }
@@ -122,7 +120,7 @@ export type Deed =
   | { do: 'clock'; by: number }
   | { do: 'together'; calls: ApiRequest[]; order?: readonly number[] }
   | { do: 'locked'; call: ApiRequest }
-  | Extract<Action, { do: 'export' | 'rehearse' | 'backup' | 'restore' | 'resume' | 'flip' }>
+  | Extract<Action, { do: 'export' | 'rehearse' | 'backup' | 'restore' | 'resume' }>
 
 /** Thrown when an action is about what is not there: in a trace that was cut down. */
 export class Unresolvable extends Error {}

@@ -330,9 +330,6 @@ function judgeOne(state: State, action: One, seen: Seen): void {
       if (state.standsStill) audit(state)
       state.standsStill = false
       break
-    case 'flip':
-      if (seen.do !== 'flip' || seen.unseen !== null) throw differ('a flipped bit', null, seen)
-      break
     case 'call': {
       const before = state.lateNumbers
       judgeCall(state, action, pagesOf(seen))

@@ -48,8 +48,6 @@ export type Seen =
   | { do: 'lever'; refused: string | null }
   | { do: 'export'; text: string }
   | { do: 'clock' | 'backup' | 'restore' | 'resume' }
-  /** What a flipped bit changed that `check` did not see, or null. */
-  | { do: 'flip'; unseen: string | null }
   | { do: 'rehearse'; fired: string[] }
 
 /** All that is on record, in words of the contract: what the model's state must look like too. */

@@ -70,8 +70,6 @@ export const SHORT_CRASHING_LIFE_ON_A_SERVER = { seed: 103, steps: 2 }
 
 /** Each with something in it that this product once did wrong, when the life was first lived. */
 const TELLING = [
-  // A bit of a webhook's secret flipped, and nobody saw it.
-  whole(246),
   // A month of corrections that reached no tier was charged by one that is for overrides.
   whole(206),
   // A late fill without a time was dated by its acceptance; one beside a trade lost its fee, price and time.

@@ -323,7 +323,7 @@ function eraseLever({ state, chance }: Scene): Lever {
 }
 
 // What happens seldom, and costs money when it goes wrong: corrections of a month that is over, reports that come too
-// early, a sandbox begun anew, a backup put back, a bit that flips.
+// early, a sandbox begun anew, a backup put back.
 
 /** What happens to a database that was put back, until it is let go on. */
 function* standingStill(scene: Scene): Generator<Action, void> {
@@ -367,10 +367,9 @@ const STILL_PASS: Action = {
 /** Backups, and the way back to one. Nothing that is at hand may be used behind it. */
 export function* keeping(scene: Scene): Generator<Action, void> {
   const { state, chance, profile } = scene
-  const { happens, next } = chance
+  const { happens } = chance
   if (happens(profile.odds.keeps)) yield { do: state.saved && happens(0.6) ? 'restore' : 'backup' }
   if (state.standsStill) yield* standingStill(scene)
-  if (happens(profile.odds.flips)) yield { do: 'flip', places: Array.from({ length: 5 }, next) }
 }
 
 /**

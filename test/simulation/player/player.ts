@@ -330,8 +330,6 @@ export type Profile = {
     reports: number
     /** that a backup is made, or put back */
     keeps: number
-    /** that bits of a copy flip */
-    flips: number
     /** that a sandbox is begun anew, where the clock is steady */
     resets: number
     /** that the clock stops at an instant that matters */
@@ -339,8 +337,8 @@ export type Profile = {
   }
 }
 
-const SELDOM = { keeps: 0.004, flips: 0.002, resets: 0.01 }
-const OFTEN = { keeps: 0.02, flips: 0.004, resets: 0.05 }
+const SELDOM = { keeps: 0.004, resets: 0.01 }
+const OFTEN = { keeps: 0.02, resets: 0.05 }
 const QUIET = {
   changes: 0.03,
   oddities: 0.02,

@@ -9,7 +9,7 @@ import type { Store } from '../../../src/store/store.ts'
 import type { ApiRequest, Deed } from '../action.ts'
 import { type Answered, type Lines, NO_NEWS, type Seen } from '../observed.ts'
 import { createNewsReader, pull, rehearse, runOnePass } from './deeds.ts'
-import { type Access, backUp, restore, resume, unseenFlip } from './place.ts'
+import { type Access, backUp, restore, resume } from './place.ts'
 import { createStrands, exportText, readRecord } from './record.ts'
 
 type System = {
@@ -115,8 +115,6 @@ async function openSystem(options: SystemOptions): Promise<System> {
       case 'resume':
         await resume(keeper)
         return { do: 'resume' }
-      case 'flip':
-        return { do: 'flip', unseen: await unseenFlip(keeper, deed.places) }
     }
   }
 
