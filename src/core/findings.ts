@@ -181,15 +181,11 @@ export const VITAL_FINDINGS = {
 const OTHER_FINDINGS = {
   serve_stopped: 'page',
   checksums_off: 'ticket',
-  deadlocks: 'ticket',
   import_left: 'ticket',
-  slot_behind: 'ticket',
   standby_missing: 'ticket',
   trade_price: 'ticket',
-  transaction_long: 'ticket',
   wal_large: 'ticket',
   windows_ahead: 'ticket',
-  wraparound_near: 'ticket',
 } as const satisfies Record<string, Severity>
 
 const SEVERITIES = { ...VITAL_FINDINGS, ...OTHER_FINDINGS }

@@ -3,10 +3,9 @@
 
 import type { ClientBase } from 'pg'
 import type { ExecutionId } from '../../core/execution.ts'
-import { type Finding, finding, standbyWords } from '../../core/findings.ts'
+import { finding, standbyWords } from '../../core/findings.ts'
 import type { LostWrites } from '../../core/standstill.ts'
-import { counted, spellBytes } from '../../core/text.ts'
-import { HOUR_MS, type Instant, MINUTE_MS, spellSpan } from '../../core/time.ts'
+import { HOUR_MS, type Instant } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
 import { namedInCommand } from '../address.ts'
 import {
@@ -29,7 +28,7 @@ import {
 import type { CheckStore, Fault, Look, MonitoringStore } from '../monitoring.ts'
 import { followsRule, issuedRule } from '../sql/check-rules.ts'
 import { goOn, readRestored } from '../standstill.ts'
-import { instant, type Params, type Query, query } from '../statement.ts'
+import { instant, type Query, query } from '../statement.ts'
 import type { StandstillStore } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { within } from './driver.ts'
@@ -40,7 +39,6 @@ import { LOCK } from './server/locks.ts'
 import { UNKNOWN } from './server/lost-writes.ts'
 import { bringUp, SCHEMA } from './server/migrate.ts'
 import { STILL_SQL, type StillState, stillProblem } from './server/month-gate.ts'
-import { NOW_SQL } from './server/pipeline.ts'
 
 // Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
 // are kept by their numbers, and load balancers ask every second.
@@ -274,105 +272,45 @@ export const createCheckStore = (connection: Connection, base: Base): CheckStore
   }),
 })
 
-// Warnings on PostgreSQL alone: settings of the server, and what holds it back.
+// Warnings on PostgreSQL alone: settings of the server that put what it has confirmed at risk.
 
-/** An idle transaction is suspect sooner than one at work, such as a dump of the database. */
-const IDLE_MAX_MS = 5 * MINUTE_MS
-const WORKING_MAX_MS = 6 * HOUR_MS
-/** Half of all transaction numbers: long before the server refuses work, and long after it should have cleaned up. */
-const AGE_MAX = 1_000_000_000
-
-/** A question about the server, and what each row of the answer means. */
-const serverLooks = ({ look, server, clock }: Connection): Look[] => {
+/** Each is a question whose answer has a row where something is missing. */
+const serverLooks = ({ look, server }: Connection): Look[] => {
   const asking =
-    <Row>(statement: Query<Row>, params: Params, found: (row: Row) => Finding): Look =>
-    async () =>
-      (await look((tx) => tx.all(statement, { clock: clock.parameter(), ...params }))).map(found)
-  const psql = (command: string): string[] => ['psql', namedInCommand(server), '-c', command]
+    (
+      statement: Query<unknown>,
+      found: { kind: 'standby_missing' | 'checksums_off'; message: string },
+      command: string,
+    ): Look =>
+    async () => {
+      const next = ['psql', namedInCommand(server), '-c', command]
+      const [row] = await look((tx) => tx.all(statement))
+      return row ? [finding({ ...found, subject: 'server', next })] : []
+    }
   return [
-    asking(UNREPLICATED, {}, () =>
-      finding({
+    asking(
+      UNREPLICATED,
+      {
         kind: 'standby_missing',
-        subject: 'server',
         message:
           'waits for no standby: what it has confirmed is on this one disk alone (synchronous_standby_names)',
-        next: psql('table pg_stat_replication'),
-      }),
+      },
+      'table pg_stat_replication',
     ),
-    asking(UNSUMMED, {}, () =>
-      finding({
+    asking(
+      UNSUMMED,
+      {
         kind: 'checksums_off',
-        subject: 'server',
         message:
-          'was set up without checksums: a page that its disk gives back changed is believed (initdb --data-checksums, or pg_checksums --enable while the server is stopped)',
-        next: psql('show data_checksums'),
-      }),
-    ),
-    asking(WRAPAROUND, { most: AGE_MAX }, ({ name, age }) =>
-      finding({
-        kind: 'wraparound_near',
-        subject: `database ${name}`,
-        message: `its oldest transaction is ${age} transactions old, and at two billion the server stops taking writes: is autovacuum held up?`,
-        next: psql('vacuum (freeze, verbose)'),
-      }),
-    ),
-    asking(SLOTS, {}, ({ name, active, bytes }) =>
-      finding({
-        kind: 'slot_behind',
-        subject: `replication slot ${name}`,
-        message: `${active ? 'is in use' : 'is not in use'} and holds back ${spellBytes(Number(bytes))} of the server's log, which fills its disk`,
-        next: psql('table pg_replication_slots'),
-      }),
-    ),
-    asking(LONG, { idle: IDLE_MAX_MS, working: WORKING_MAX_MS }, ({ pid, name, state, ms }) =>
-      finding({
-        kind: 'transaction_long',
-        subject: `process ${pid}`,
-        message: `a transaction of ${name || 'a client without a name'} has been open for ${spellSpan(Number(ms))} (${state}) and keeps the server from cleaning up`,
-        next: psql(`select pg_terminate_backend(${pid})`),
-      }),
-    ),
-    asking(DEADLOCKS, {}, ({ name, n, since }) =>
-      finding({
-        kind: 'deadlocks',
-        subject: `database ${name}`,
-        message: `${counted(Number(n), 'deadlock')} since ${since ?? 'its beginning'}: tranche tries again, but should cause none itself; the server's log names the statements`,
-        next: psql('select pg_stat_reset()'),
-      }),
+          'was set up without checksums: a page that its disk returns changed goes unnoticed (initdb --data-checksums, or pg_checksums --enable while the server is stopped)',
+      },
+      'show data_checksums',
     ),
   ]
 }
 
-const UNREPLICATED = query<{ names: string }>(
-  `select current_setting('synchronous_standby_names') as names
-   where current_setting('synchronous_standby_names') = ''`,
-)
+const UNREPLICATED = query(`select 1 where current_setting('synchronous_standby_names') = ''`)
 const UNSUMMED = query(`select 1 where current_setting('data_checksums') <> 'on'`)
-const WRAPAROUND = query<{ name: string; age: bigint }>(
-  `select datname::text as name, greatest(age(datfrozenxid), mxid_age(datminmxid))::bigint as age from pg_database
-   where datname = current_database() and greatest(age(datfrozenxid), mxid_age(datminmxid)) > :most`,
-)
-/** More of the log than the server would keep on its own. */
-const SLOTS = query<{ name: string; active: boolean; bytes: bigint }>(
-  `select * from (
-     select slot_name::text as name, active, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint as bytes
-     from pg_replication_slots) s
-   where s.bytes > pg_size_bytes(current_setting('max_wal_size')) order by s.name`,
-)
-/** Only a superuser and members of pg_read_all_stats can see the times of other users' transactions. */
-const LONG = query<{ pid: bigint; name: string; state: string; ms: bigint }>(
-  `select * from (
-     select pid, application_name as name, state,
-       ${NOW_SQL} - floor(extract(epoch from xact_start) * 1000)::bigint as ms
-     from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()) a
-   where a.ms > case when a.state like 'idle in transaction%' then :idle::bigint else :working::bigint end
-   order by a.ms desc`,
-)
-const DEADLOCKS = query<{ name: string; n: bigint; since: string | null }>(
-  `select datname::text as name, deadlocks as n,
-     to_char(stats_reset at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as since
-   from pg_stat_database where datname = current_database() and deadlocks > 0`,
-)
 
 /** No import is running: it would hold this lock for as long as it runs. */
 const NO_IMPORT = query<{ free: boolean }>(`select pg_try_advisory_xact_lock(${LOCK.import}, 0) as free`)

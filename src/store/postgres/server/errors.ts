@@ -180,11 +180,7 @@ export function explained(error: unknown, server: string): unknown {
       'storage_failed',
       `What answers at ${server} refuses TLS, which sslmode asks for: check the host and the port; if it is PostgreSQL, set its ssl to on, or leave sslmode out.`,
     )
-  if (IS_NO_SERVER.test(message))
-    return new Problem(
-      'storage_failed',
-      `What answers at ${server} is not PostgreSQL, or has no TLS (${message}): check the host and the port.`,
-    )
+  if (IS_NO_SERVER.test(message)) return noServer(server, message)
   if (ASKS_OTHERWISE.test(message))
     return new Problem(
       'storage_failed',
@@ -204,23 +200,21 @@ export function explained(error: unknown, server: string): unknown {
   return error
 }
 
+const noServer = (server: string, message: string): Problem =>
+  new Problem(
+    'storage_failed',
+    `What answers at ${server} is not PostgreSQL, or has no TLS (${message}): check the host and the port.`,
+  )
+
 /** The error of a server that lets nobody in, as a Problem, where nothing more is known. */
 export function refusedAs(error: unknown, server: string): unknown {
-  if (sqlState(error) === null || explained(error, server) !== error) return error
-  const { message } = error as Error
+  if (!(error instanceof Error) || explained(error, server) !== error) return error
+  const { message } = error
+  // The driver stumbles over the answer of another program in ways of its own.
+  if (sqlState(error) === null) return noServer(server, message)
   return new Problem(
     'storage_failed',
     `${server} refuses the connection (${message}): see the options in its address, or in PGOPTIONS.`,
-  )
-}
-
-/** The error of a connection whose first answer, `heard`, is seen to be another program's; null for any other. */
-export function notPostgres(error: unknown, heard: Uint8Array, server: string): Problem | null {
-  const program = sqlState(error) === null ? foreignAnswer(heard) : null
-  if (program === null) return null
-  return new Problem(
-    'storage_failed',
-    `What answers at ${server} is not PostgreSQL but ${program}: check the host and the port.`,
   )
 }
 
@@ -311,47 +305,6 @@ export const isRowsFault = (error: unknown): boolean => /^2[23]/.test(sqlState(e
 /** Whether an error concerns the whole database, and not one of its rows. */
 export const isOutage = (error: unknown): boolean =>
   isLost(error) || (sqlState(error) !== null && !isRowsFault(error))
-
-// Other programs that answer in PostgreSQL's place: a wrong port in an address is a likely mistake, and the first bytes
-// show which program it is.
-
-/** How much of an answer is kept, and how much of it is shown. */
-export const HEARD_BYTES_MAX = 512
-const SHOWN_MAX = 60
-
-/** By how the answer begins: each byte as a character, those that are none as `u` and two digits. */
-const PROGRAMS: [begins: RegExp, name: string][] = [
-  [/^HTTP\/\d/, 'a web server'],
-  [/^SSH-\d/, 'an SSH server'],
-  // A record of TLS: an alert, or part of a handshake, and its version.
-  [/^u(15|16)u03u0[0-4]/, 'a server of TLS, which wants it from the first byte'],
-  // A packet: three bytes of length, its number, and the version of the protocol or an error.
-  [/^(u..|.)(u00){3}(u0a|\xff)/, 'MySQL or MariaDB'],
-  [/^(220|554)[ -]/, 'a mail or FTP server'],
-  [/^\* (OK|BYE|PREAUTH)/, 'an IMAP server'],
-  [/^-(ERR|DENIED|NOAUTH)/, 'Redis'],
-]
-
-/** A message of PostgreSQL's: a letter and a length. A server that cannot start a process sends an E and its words. */
-const OF_POSTGRES = /^([SNG]$|E|[RNSKZv]u00)/
-const UNPRINTED = /\p{Cc}/gu
-/** Text that is long enough to be words. */
-const WORDS = /^[\x20-\x7e]{4,}/
-
-/**
- * Which program an answer comes from, with its first words in quotes; null for PostgreSQL's, and for one that tells
- * nothing.
- */
-function foreignAnswer(heard: Uint8Array): string | null {
-  const bytes = Buffer.from(heard.subarray(0, HEARD_BYTES_MAX)).toString('latin1')
-  const text = bytes.replace(UNPRINTED, (byte) => `u${byte.charCodeAt(0).toString(16).padStart(2, '0')}`)
-  if (OF_POSTGRES.test(text)) return null
-  const [, name] = PROGRAMS.find(([begins]) => begins.test(text)) ?? []
-  const words = WORDS.exec(bytes)?.[0].trimEnd() ?? null
-  if (words === null) return name ?? null
-  const shown = JSON.stringify(words.length > SHOWN_MAX ? `${words.slice(0, SHOWN_MAX)}...` : words)
-  return name === undefined ? `something that says ${shown}` : `${name}, which says ${shown}`
-}
 
 // Servers that are refused, because they would not keep what they are given, or are not what they seem.
 

@@ -3,7 +3,7 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { shownAddress } from '../../address.ts'
-import { HEARD_BYTES_MAX, notPostgres, refusedAs } from './errors.ts'
+import { refusedAs } from './errors.ts'
 import { holdInUse } from './locks.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
 import { CONNECT_MAX_MS, destinationOf, impatient, SILENCE, settle } from './session.ts'
@@ -25,14 +25,9 @@ type Listening = { attachListeners: (stream: Pick<Socket, 'on'>) => void }
 
 /** The driver throws at an unknown answer, where nobody can catch it; here, that ends the connection instead. */
 class Client extends pg.Client {
-  /** How the first answer begins; empty while there is none. */
-  protected heard: Uint8Array = new Uint8Array()
   constructor({ address, ...rest }: Config) {
     super({ ...rest, ...destinationOf(address) })
     const wire = this.connection
-    wire.stream.once('data', (answer: Buffer) => {
-      this.heard = Uint8Array.from(answer.subarray(0, HEARD_BYTES_MAX))
-    })
     const listening = wire as unknown as Listening
     const attach = listening.attachListeners.bind(wire)
     listening.attachListeners = (stream) => {
@@ -49,7 +44,7 @@ class Client extends pg.Client {
 
   /** Why it could not connect, as a Problem where that is known only of a connection which never was. */
   refusal(error: unknown, address: string): unknown {
-    return notPostgres(error, this.heard, shownAddress(address)) ?? refusedAs(error, shownAddress(address))
+    return refusedAs(error, shownAddress(address))
   }
 }
 
