@@ -80,12 +80,6 @@ export async function within<T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Prom
   return value
 }
 
-/** The same of what both stores share. */
-export const onPipe =
-  <Asked extends unknown[], T>(shared: (tx: Tx, ...asked: Asked) => Step<T>) =>
-  (pipe: ServerTx, ...asked: Asked): Promise<T> =>
-    within(pipe, (tx) => shared(tx, ...asked))
-
 const PIPE = Symbol('pipe')
 
 /** What this store writes by itself, as a step of a transaction that both share. */

@@ -9,7 +9,7 @@ import { createRefusedWrites } from '../../writes.ts'
 import { commit, type History, type Mark, wasCommitted } from './commit.ts'
 import { explained, isDiskFull, isLost, isUndone, noneFree, tryAgain } from './errors.ts'
 import { type Acknowledged, HistoryChanged, rememberAcknowledged } from './lost-writes.ts'
-import { type Entered, enter, type Scope } from './month-gate.ts'
+import { enter, type Scope, type Times } from './month-gate.ts'
 import {
   createServerClock,
   firstError,
@@ -27,7 +27,7 @@ import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
 /**
  * Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited.
  */
-export type WriteTx = Tx & { times: Promise<Entered> }
+export type WriteTx = Tx & { times: Promise<Times> }
 
 /** The caller of a request, and the size of its reads. */
 type Errand = {

@@ -19,14 +19,12 @@ import { type Pipeline, PRESENT_SQL, SCHEMA_SQL, type SchemaState } from './pipe
 
 /**
  * On whose behalf a write is done. `alone` waits until no other write of the tenants, or of anybody, is under way.
- * `key` is the key of its call: nothing is written when that has ended. `keys` are the keys of several calls, each of
- * which checks its own.
+ * `key` is the key of its call: nothing is written when that has ended.
  */
 export type Scope = {
   tenants?: readonly number[]
   alone?: 'tenants' | 'all'
   key?: string | undefined
-  keys?: readonly string[]
   /** Whether it fires, hands out, or changes what fires: refused while the database stands still. */
   stopsWhenStill?: boolean
   /** Whether nothing is lost with it: what is done anew anyway, or is not waited for. */
@@ -42,50 +40,34 @@ export type Times = {
   of: (tenantId: number) => Instant
 }
 
-/** What a write knows behind the gate. */
-export type Entered = Times & {
-  /** Throws when a key of the scope has ended, or its partner is disabled: as the refusal of a call (core/key.ts). */
-  admit: (keyId: string) => void
-}
-
 /**
  * Takes the locks of a scope, then reads the clock. `found` gets what is on record of migrations and what the server
  * has been through, and may throw.
  */
 export async function enter(
   tx: Pipeline,
-  { tenants = [], alone, key, keys = key === undefined ? [] : [key], waitsMs, stopsWhenStill }: Scope,
+  { tenants = [], alone, key, waitsMs, stopsWhenStill }: Scope,
   { clock, found }: { clock: Instant | null; found: (state: SchemaState & History) => void },
-): Promise<{ times: Entered; mark: Mark }> {
+): Promise<{ times: Times; mark: Mark }> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
   if (waitsMs !== undefined) tx.send(`set local lock_timeout = ${waitsMs}`).catch(() => {})
   // What fails here makes the reading of the clock fail.
   tx.run(alone === 'all' ? ALL_ALONE : ALL).catch(() => {})
   for (const tenant of ids) tx.run(alone === 'tenants' ? TENANT_ALONE : TENANT, { tenant }).catch(() => {})
-  const [first = null, ...others] = keys
-  const [row, ...more] = await Promise.all([
-    tx.get(TIMES, { clock, tenants: ids, key: first }),
-    ...others.map((other) => tx.get(LIFE, { key: other })),
-  ])
+  const row = await tx.get(TIMES, { clock, tenants: ids, key: key ?? null })
   if (!row) throw new Error('the gate returned no time')
   found(row)
   const real = Number(row.real) as Instant
-  const lives = new Map(
-    [row, ...more].flatMap((one) => (one?.life ? [[one.life.key_id, one.life] as const] : [])),
-  )
   const shifts = new Map(row.shifts.map(({ tenant_id, ...shift }) => [tenant_id, shift]))
-  const times: Entered = {
+  const times: Times = {
     real,
     of(tenantId) {
       const shift = shifts.get(tenantId)
       return shift ? later(plus(real, shift.offset_ms), shift.reported_until as Instant) : real
     },
-    admit(keyId) {
-      const found = lives.get(keyId)
-      admit(found ? { key: lifeOf(found), partnerStatus: found.status, now: real } : null)
-    },
   }
-  if (key !== undefined) times.admit(key)
+  const { life } = row
+  if (key !== undefined) admit(life && { key: lifeOf(life), partnerStatus: life.status, now: real })
   const refusal = stopsWhenStill ? stillProblem(row) : null
   if (refusal) throw refusal
   const { xid, position, timeline, memory } = row
@@ -100,15 +82,13 @@ const TENANT = lock('_shared', LOCK.tenant, ':tenant::int')
 const TENANT_ALONE = lock('', LOCK.tenant, ':tenant::int')
 
 type Shift = { tenant_id: number; offset_ms: number; reported_until: number }
-type Life = { key_id: string; expires_at: number | null; revoked_at: number | null; status: PartnerStatus }
+type Life = { expires_at: number | null; revoked_at: number | null; status: PartnerStatus }
 // One key and no join: with a list of keys and joins the whole statement took twice as long.
 const LIFE_SQL = `(
-  select json_build_object('key_id', k.key_id, 'expires_at', k.expires_at, 'revoked_at', k.revoked_at, 'status', (
+  select json_build_object('expires_at', k.expires_at, 'revoked_at', k.revoked_at, 'status', (
     select r.status from partners r
     where r.partner_slug = (select t.partner_slug from tenants t where t.tenant_id = k.tenant_id)))
   from api_keys k where k.key_id = :key::text) as life`
-/** For each further key: usually, the calls that share a write have come with the same key. */
-const LIFE: Query<{ life: Life | null }> = query(`select ${LIFE_SQL}`)
 /** Why the database stands still, if it does. */
 export type StillState = { lost: boolean; restored: Pick<Restored, 'at' | 'copy'> | null }
 /** Its columns. */
