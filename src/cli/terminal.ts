@@ -161,7 +161,7 @@ export function renderFields(fields: Record<string, Value | undefined>): string 
 
 // Colours.
 
-export type Style = 'bold' | 'dim' | 'green' | 'yellow' | 'red' | 'blue' | 'cyan'
+export type Style = 'bold' | 'dim' | 'green' | 'yellow' | 'red' | 'cyan'
 export type Paint = (style: Style, text: string) => string
 
 /** Colours only on a terminal, and never with NO_COLOR or --no-color. */

@@ -7,8 +7,7 @@ import { after } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import SQLite from 'better-sqlite3'
-import type { Account } from '../../src/cli/demo/account.ts'
-import type { NextCommand } from '../../src/cli/demo/show.ts'
+import type { Printed } from '../../src/cli/demo/show.ts'
 import { folderOfProcess } from '../support/database.ts'
 import { type Started, start } from '../support/process.ts'
 
@@ -24,8 +23,6 @@ export function startIn(argv: readonly string[], env: Record<string, string> = {
   const place = mkdtempSync(join(folder, 'run-'))
   return { ...start({ after }, argv, { cwd: ROOT, env: { ...env, TMPDIR: place } }), place }
 }
-
-export type Printed = Account & { database: string | null; commands: NextCommand[] }
 
 /** A whole demonstration with that seed; its database is kept. */
 export const startInJson = (): Demo => startIn(['--json', 'demo', '--seed', SEED, '--keep'])
