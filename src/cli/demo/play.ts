@@ -1,5 +1,5 @@
-// The demonstration: its storyline, and how it is played. Weeks of scheduler passes run against the real service, with a
-// partner at the other end of HTTP.
+// The demonstration: its storyline, and how it is played. Weeks of scheduler passes run against the real service, with
+// a partner at the other end of HTTP.
 
 import type { Price } from '../../core/money.ts'
 import { assert } from '../../core/problem.ts'

@@ -178,7 +178,7 @@ const paragraph = (text: string): string => wrapped(text, 79).join('\n')
 
 // The commands that do the demonstration's work for real, named as this very program was started.
 
-/** The program as the person would type it again, and for cron, which knows no working directory and little of a PATH. */
+/** As the person would type it again, and for cron, which knows no working directory and little of a PATH. */
 type ProgramName = { typed: string; absolute: string }
 
 export type NextCommand = { what: string; command: string }
