@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { deliver, LEASE_MS } from '../../src/core/execution.ts'
+import { deliver } from '../../src/core/execution.ts'
 import { formatUsd, usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import type { Tenant } from '../../src/core/partner.ts'
-import { DAY_MS, HOUR_MS, plus } from '../../src/core/time.ts'
+import { DAY_MS, plus } from '../../src/core/time.ts'
 import { setUserStatus } from '../../src/core/user.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import { openStore } from '../../src/store/sqlite/open.ts'
@@ -220,26 +220,6 @@ test('a poll that finds nothing costs the same with 100 and with 15,000 executio
   }
   const [few = 0, many = 0] = times.map((all) => all.sort((a, b) => a - b)[25])
   assert.ok(many / few < RATIO_MAX, `${few} ms and ${many} ms`)
-})
-
-test('what is due in each of the three ways comes in the order of creation, and is counted', async (t) => {
-  const { service, tenant } = await leased(t, 700)
-  addCrowd(service.file, tenant.tenantId, { user: 'fresh', plans: 600, status: 'pending' })
-  const first = await service.store.deliverDue(tenant, 100, deliver)
-  assert.deepEqual([first.executions.length, first.remaining], [100, 500])
-  // The old leases are over, the first hundred of the new ones are not.
-  service.advance(LEASE_MS - 1)
-  service.advance(1)
-  const second = await service.store.deliverDue(tenant, 1_000, deliver)
-  const third = await service.store.deliverDue(tenant, 1_000, deliver)
-  assert.deepEqual([second.executions.length, second.remaining], [1_000, 300])
-  const inOrder = second.executions.map(({ createdAt, executionId }) => `${createdAt} ${executionId}`)
-  assert.deepEqual(inOrder, [...inOrder].sort())
-  assert.equal(third.executions.length, 300)
-  // Every lease ends too late to be believed: the clock was wrong when it was taken.
-  service.advance(-3 * HOUR_MS)
-  const fourth = await service.store.deliverDue(tenant, 2_000, deliver)
-  assert.deepEqual([fourth.executions.length, fourth.remaining], [1_300, 0])
 })
 
 // Lists of a partner with forty thousand plans, executions and trades: they give every row once, a page costs the

@@ -1,15 +1,10 @@
 // A pass costs what it fires: plans that wait are not looked at, however many there are.
 
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { type Price, price } from '../../src/core/money.ts'
 import { HOUR_MS, plus } from '../../src/core/time.ts'
 import { runPass } from '../../src/engine/pass.ts'
-import { configure, connect, type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { migrate } from '../../src/store/sqlite/file/migrate.ts'
-import { createDuePlans } from '../../src/store/sqlite/pass.ts'
-import { temporaryFolder } from '../support/database.ts'
 import { T0 } from '../support/service.ts'
 import { measure } from '../support/within.ts'
 import { manyWaiting, type Waiting } from './passes.ts'
@@ -86,58 +81,4 @@ test('a pass touches the plans whose price or hour has come, and no others', asy
   waiting.setClock(plus(T0, 9 * HOUR_MS + 950))
   assert.equal(await touched(false), 51)
   assert.deepEqual(await waiting.store.findFaults(), [])
-})
-
-test('many plans due at one instant, at one price or at many are each listed once, however many reads it takes', async (t) => {
-  const waiting = await manyWaiting(t, 25_000)
-  const listed = async (live: boolean): Promise<number[]> => {
-    const livePrice = live ? price('40000') : null
-    return waiting.store.listDuePlans({ now: plus(T0, 24 * HOUR_MS), livePrice, leadMs: 0 })
-  }
-  const all = Array.from({ length: 25_000 }, (_, i) => i + 1)
-  // All slots end at one instant; limits and clocks lie at a thousand values, 25 plans on each.
-  for (const live of [true, false]) assert.deepEqual(await listed(live), all)
-  const look = (leadMs: number, livePrice: Price | null) =>
-    waiting.store.listDuePlans({ now: plus(T0, 9 * HOUR_MS + 499), livePrice, leadMs })
-  assert.equal((await look(0, null)).length, 12_500)
-  assert.equal((await look(0, (price('50000') - 499n) as Price)).length, 12_500)
-  assert.deepEqual(await look(7 * 24 * HOUR_MS, null), all)
-})
-
-/** The statements with which the store looks for due plans, as it prepares them. */
-async function dueQueries(t: TestContext): Promise<{ db: Database; queries: string[] }> {
-  const file = join(temporaryFolder(t), 'tranche.db')
-  const db = openFile(file)
-  t.after(() => db.close())
-  configure(db)
-  await migrate(db, file, () => T0)
-  const queries: string[] = []
-  const prepare = db.prepare.bind(db)
-  db.prepare = ((text: string) => {
-    queries.push(text)
-    return prepare(text)
-  }) as typeof db.prepare
-  createDuePlans(connect(db, () => T0))
-  db.prepare = prepare
-  // Reads and writes prepare their begin and commit; the rest are the ranges.
-  return { db, queries: queries.filter((text) => text.startsWith('select')) }
-}
-
-test('each due range is a bounded walk along its own index, without a sort', async (t) => {
-  const { db, queries } = await dueQueries(t)
-  const bounds = { at: 0, plan_id: 0, now: 0, until: 0, page: 10 }
-  const plans = queries.map((query) => {
-    const steps = db.prepare<object, { detail: string }>(`explain query plan ${query}`).all(bounds)
-    return steps.map(({ detail }) => detail.replace('COVERING ', '')).join('; ')
-  })
-  const walks = (index: string, column: string): string[] => {
-    const search = `SEARCH schedules USING INDEX schedules_by_${index}`
-    return [`${search} (${column}=? AND rowid>?)`, `${search} (${column}>? AND ${column}<?)`]
-  }
-  assert.deepEqual(plans, [
-    ...walks('next_run', 'next_run_at'),
-    ...walks('end', 'window_end'),
-    ...walks('limit', 'limit_price'),
-    ...walks('clock', 'clock_at'),
-  ])
 })

@@ -146,14 +146,6 @@ test("a body that never comes to its end is the client's doing, not a failure of
   assert.equal('status' in line && line.status, 400)
 })
 
-test('requests sent ahead on one connection are answered in their order', async (t) => {
-  const { url, key } = await startService(t)
-  const ahead = head('GET', ME, key, ['X-Request-Id: first']) + head('GET', ME, key, ['X-Request-Id: second'])
-  const answer = await exchange(url, [ahead])
-  assert.equal(answer.status, 200)
-  assert.equal(answer.headers.get('x-request-id'), 'first')
-})
-
 // How many connections there may be, in all and from one address.
 
 const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'

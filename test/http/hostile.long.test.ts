@@ -48,19 +48,6 @@ async function play(url: string, parts: readonly (string | Uint8Array)[], leave:
 type Leave = 'reset' | 'destroy' | 'end'
 const LEAVES: readonly Leave[] = ['reset', 'destroy', 'end']
 
-test('a client that sends a byte now and then holds up nobody, and not the end', async (t) => {
-  const service = await startService(t)
-  const slow = await Promise.all(Array.from({ length: 50 }, () => open(service.url)))
-  for (const socket of slow) socket.on('error', () => {})
-  const request = head('GET', ME, service.key)
-  for (const letter of request.slice(0, 30)) {
-    for (const socket of slow) socket.write(letter)
-    assert.equal((await service.call('GET', ME)).status, 200)
-  }
-  // The service is stopped with all of them still connected: see the harness.
-  t.after(() => slow.forEach((socket) => void socket.destroy()))
-})
-
 test('a client that asks for a tunnel behind a call and is gone before the answer harms nobody', async (t) => {
   const escaped = watchProcess(t)
   const service = await startService(t)
