@@ -8,7 +8,6 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
-import type { Execution } from '../../src/core/execution.ts'
 import { price } from '../../src/core/money.ts'
 import { MINUTE_MS, plus } from '../../src/core/time.ts'
 import { register } from '../../src/core/webhook.ts'
@@ -28,7 +27,6 @@ import {
   AUDIT,
   allExecutions,
   allPlans,
-  filled,
   link,
   type Open,
   openWorld,
@@ -36,7 +34,6 @@ import {
   populate,
   problem,
   raise,
-  report,
   sendPlan,
   T0,
   tick,
@@ -86,6 +83,16 @@ async function handsAre(world: World, count: number): Promise<void> {
   }
 }
 
+/** Another process, which has joined the pass and taken its first page. */
+async function otherHand(t: TestContext, world: World, ...argv: string[]) {
+  const other = start(t, [addressOf(world), ...argv], {
+    cwd: world.place,
+    program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
+  })
+  await other.prints('inside')
+  return other
+}
+
 async function assertEachFiredOnce({ store }: World, plans = PLANS): Promise<void> {
   const all = await allExecutions(store)
   assert.equal(all.length, plans)
@@ -93,15 +100,22 @@ async function assertEachFiredOnce({ store }: World, plans = PLANS): Promise<voi
   assert.deepEqual(await store.findFaults(), [])
 }
 
+/** A database of its own, with the store on it and a user of the partner whose plans a test sends. */
+async function openOwn(t: TestContext) {
+  const url = await ownDatabase(temporaryFolder(t))
+  const { machine, setClock } = machineAt(T0)
+  const store = await openStore(url, { clock: machine.clock, create: false })
+  t.after(() => store.close())
+  const { acme, bolt } = await populate(store)
+  await link(store, acme)
+  return { url, machine, setClock, store, acme, bolt }
+}
+
 suite('PostgreSQL: hands that die', () => {
   test('a hand killed in the middle of a page loses nothing, and another ends its pass', async (t) => {
     const world = await withPlans(t)
     const { store, machine } = world
-    const other = start(t, [addressOf(world)], {
-      cwd: world.place,
-      program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
-    })
-    await other.prints('inside')
+    const other = await otherHand(t, world)
     let killed = false
     const random = (bytes: number) => {
       if (!killed) killed = other.child.kill('SIGKILL')
@@ -125,11 +139,7 @@ suite('PostgreSQL: hands that die', () => {
   test('the hand that is left when another has died ends the pass', async (t) => {
     const world = await withPlans(t)
     const { store } = world
-    const other = start(t, [addressOf(world)], {
-      cwd: world.place,
-      program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
-    })
-    await other.prints('inside')
+    const other = await otherHand(t, world)
     const hand = await store.joinPass()
     assert.ok(hand)
     const { passId } = await hand.pass(assert.fail)
@@ -147,11 +157,7 @@ suite('PostgreSQL: hands that die', () => {
     const world = await withPlans(t)
     const { store, acme } = world
     await store.changeWebhook(acme, (seen, now) => register(seen, 'https://a.example/', 's', now))
-    const other = start(t, [addressOf(world), String(PAGE + 3)], {
-      cwd: world.place,
-      program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
-    })
-    await other.prints('inside')
+    const other = await otherHand(t, world, String(PAGE + 3))
     other.child.kill('SIGKILL')
     await other.ended
     await handsAre(world, 0)
@@ -239,12 +245,7 @@ async function losing(t: TestContext, socket: string) {
 }
 
 test('a page whose claim is answered into the void is not left to the next pass', async (t) => {
-  const url = await ownDatabase(join(temporaryFolder(t), 'claim'))
-  const { machine } = machineAt(T0)
-  const store = await openStore(url, { clock: machine.clock, create: false })
-  t.after(() => store.close())
-  const { acme } = await populate(store)
-  await link(store, acme)
+  const { url, machine, store, acme } = await openOwn(t)
   const names = Array.from({ length: PLANS }, (_, i) => `p${i}`)
   await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
 
@@ -260,12 +261,7 @@ test('a page whose claim is answered into the void is not left to the next pass'
 // A page of a pass on PostgreSQL beside others who change the same plans.
 
 test('a plan that wakes while a page waits for another one is not of that page: nobody holds it', async (t) => {
-  const url = await ownDatabase(temporaryFolder(t))
-  const { machine } = machineAt(T0)
-  const store = await openStore(url, { clock: machine.clock, create: false })
-  t.after(() => store.close())
-  const { acme } = await populate(store)
-  await link(store, acme)
+  const { url, machine, store, acme } = await openOwn(t)
   for (const partnerPlanId of ['p1', 'p2']) await sendPlan(store, acme, { partnerPlanId })
   await sendPlan(store, acme, { partnerPlanId: 'p1', status: 'paused' })
   const planIds = (await store.listPlans({ slug: null, environment: null }, { after: null, limit: 9 })).map(
@@ -294,12 +290,8 @@ test('a plan that wakes while a page waits for another one is not of that page: 
 // A hold on PostgreSQL: in force at once, no matter who is in the way of its schedules, and never left half done.
 
 async function stage(t: TestContext, plans: number) {
-  const url = await ownDatabase(join(temporaryFolder(t), 'hold'))
-  const { machine } = machineAt(T0)
-  const store = await openStore(url, { clock: machine.clock, create: false })
-  t.after(() => store.close())
-  const { acme, bolt } = await populate(store)
-  for (const tenant of [acme, bolt]) await link(store, tenant)
+  const { url, machine, store, acme, bolt } = await openOwn(t)
+  await link(store, bolt)
   for (let i = 0; i < plans; i++) await sendPlan(store, acme, { partnerPlanId: `p${i}` })
   await sendPlan(store, bolt)
   const pool = openPool(url, { max: 2 })
@@ -387,12 +379,7 @@ test('a partner with more plans than a page: each of its schedules follows, and 
 // A poll on PostgreSQL beside others who have locked what it would hand out.
 
 test('a poll waits for the transaction that holds what is due, and hands out what is due then, in the order of creation', async (t) => {
-  const url = await ownDatabase(temporaryFolder(t))
-  const { machine, setClock } = machineAt(T0)
-  const store = await openStore(url, { clock: machine.clock, create: false })
-  t.after(() => store.close())
-  const { acme } = await populate(store)
-  await link(store, acme)
+  const { url, machine, setClock, store, acme } = await openOwn(t)
   for (const minutes of [0, -5, 5]) {
     // Set back and on again: then the order of creation is not that of the ids.
     setClock(plus(T0, minutes * MINUTE_MS))
@@ -430,52 +417,4 @@ test('a poll waits for the transaction that holds what is due, and hands out wha
     (await polled).map(({ executionId }) => executionId),
     [second, first],
   )
-})
-
-// Orders that two hosts hear crosswise on PostgreSQL: each waits for the other's at most once.
-
-test('two hosts that hear of the same orders in another turn each make no deadlock of it', async (t) => {
-  const { folder } = await ourServer()
-  const log = (): string => readFileSync(join(folder, 'log'), 'utf8')
-  // Other tests share the server, and some of them make deadlocks.
-  const before = log().length
-  const url = await ownDatabase(temporaryFolder(t))
-  const { machine } = machineAt(T0)
-  const [here, there] = await Promise.all(
-    [1, 2].map(() => openStore(url, { clock: machine.clock, create: false })),
-  )
-  assert.ok(here && there)
-  t.after(() => Promise.all([here.close(), there.close()]))
-  const { acme } = await populate(here)
-  await link(here, acme)
-  for (let i = 0; i < 7; i++) await sendPlan(here, acme, { partnerPlanId: `p${i}` })
-  await tick({ store: here, machine }, '60000')
-  const [held, ...due] = await poll(here, acme)
-  assert.ok(held && due.length === 6)
-
-  const pool = openPool(url, { max: 2 })
-  t.after(() => pool.end())
-  const holder = await pool.connect()
-  await holder.query('begin')
-  // A caller that comes to this order waits for it.
-  await holder.query(
-    `insert into trades (execution_id, tenant_id, plan_id, user_id, partner_order_id, status, recorded_at, digest)
-     select execution_id, tenant_id, plan_id, 1, 'middle', 'failed', $2, repeat('0', 64)
-     from executions where execution_id = $1`,
-    [held.executionId, T0],
-  )
-  const orders = ['first', 'middle', 'last']
-  const confirming = [
-    ...orders.map((order, i) => [here, due[i] as Execution, order] as const),
-    ...orders.toReversed().map((order, i) => [there, due[3 + i] as Execution, order] as const),
-  ].map(([store, one, order]) => report(store, acme, one.executionId, filled(one.amount, order)))
-  while ((await pool.query('select from pg_locks where not granted')).rowCount !== 2) await pause(10)
-  await holder.query('rollback')
-  holder.release()
-  const made = await Promise.all(confirming)
-  assert.deepEqual(made.map(({ kind }) => kind).sort(), [
-    ...orders.map(() => 'recorded'),
-    ...orders.map(() => 'refused'),
-  ])
-  assert.doesNotMatch(log().slice(before), /deadlock detected/)
 })
