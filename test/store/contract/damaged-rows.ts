@@ -39,7 +39,47 @@ const keptAndDamaged = async (world: World, sql: string) => {
   return { executionId, said }
 }
 
+/** Columns that a digest covers, and the finding that names a change. Adjustments refuse changes: test/cli/check.test.ts. */
+const COVERED = {
+  trades: {
+    kind: 'trade_changed',
+    numbers: ['usd_amount', 'btc_amount', 'execution_price', 'recorded_at', 'received_at', 'executed_at'],
+    texts: ['partner_order_id'],
+  },
+  late_reports: {
+    kind: 'row_changed',
+    numbers: ['usd_amount', 'btc_amount', 'execution_price', 'received_at'],
+    texts: ['partner_order_id', 'fingerprint'],
+  },
+} as const
+
 export const damagedRowContract: Contract = {
+  'the check names a trade or a late report by each column that is not what was stored': async (world) => {
+    const { store, acme, place } = world
+    const { executionId } = await firstTranche(world)
+    await report(store, acme, executionId, filled(usd('9'), 'o1'))
+    await report(store, acme, executionId, filled(usd('8'), 'o2'))
+    await adjustTo(world, executionId, '7')
+    assert.deepEqual(await kinds(world), [])
+    for (const [table, { kind, numbers, texts }] of Object.entries(COVERED)) {
+      const changes = [
+        ...numbers.map((name) => [`${name} = coalesce(${name}, 0) + 1`, `${name} = nullif(${name} - 1, 0)`]),
+        ...texts.map((name) => [`${name} = 'x' || substr(${name}, 2)`, null] as const),
+      ]
+      for (const [change, back] of changes) {
+        const name = change?.split(' ')[0]
+        const saved = `create table saved as select ${name} as was from ${table}`
+        if (back === null) await damage(place, saved)
+        await damage(place, `update ${table} set ${change}`)
+        assert.ok((await kinds(world)).includes(kind), `${table}: ${change}`)
+        const undo = back ?? `${name} = (select was from saved)`
+        await damage(place, `update ${table} set ${undo}`)
+        if (back === null) await damage(place, 'drop table saved')
+        assert.deepEqual(await kinds(world), [], `${table}: ${undo}`)
+      }
+    }
+  },
+
   'a late fill that is not what the partner reported is not accepted, and its retry is answered as ever':
     async ({ another }) => {
       for (const sql of [
