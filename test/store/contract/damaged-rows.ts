@@ -39,7 +39,7 @@ const keptAndDamaged = async (world: World, sql: string) => {
   return { executionId, said }
 }
 
-/** Columns that a digest covers, and the finding that names a change. Adjustments refuse changes: test/cli/check.test.ts. */
+/** Columns that a digest covers, and the finding that names a change. Adjustments are in test/cli/check.test.ts. */
 const COVERED = {
   trades: {
     kind: 'trade_changed',
