@@ -88,10 +88,6 @@ const ALLOWED: { why: string; statement: RegExp; steps?: number }[] = [
   },
   { why: 'an erased text may be in any row', statement: /^select 1 as one from users where email = :text/ },
   {
-    why: 'what is open, along an index that has nothing else',
-    statement: /count\(\*\) as open, count\(\*\) filter/,
-  },
-  {
     why: 'its index has the windows that are open, the next to end first',
     statement: /order by window_end limit/,
   },

@@ -496,12 +496,12 @@ type OpenRow = {
 }
 
 const IS_DUE = unleasedAt(OWN_NOW)
-/** What every tenant has open and due at `:now`, along the index of what is open. */
+/** What every tenant has open and due at `:now`: tenant by tenant, along the index of what is open. */
 const OPEN_BY_TENANT = query<OpenRow>(
   `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
      min(e.created_at) filter (where ${IS_DUE}) as oldest_at
-   from executions e join tenants t on t.tenant_id = e.tenant_id left join sandboxes s on s.tenant_id = e.tenant_id
-   where ${IS_OPEN} group by e.tenant_id, t.environment`,
+   from tenants t cross join executions e left join sandboxes s on s.tenant_id = e.tenant_id
+   where e.tenant_id = t.tenant_id and ${IS_OPEN} group by e.tenant_id, t.environment`,
 )
 
 const openOf = (rows: readonly OpenRow[]): Map<number, Backlog & { environment: Environment }> =>
