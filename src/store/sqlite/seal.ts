@@ -6,7 +6,7 @@ import type { Problem } from '../../core/problem.ts'
 import { type Restored, standsStill } from '../../core/standstill.ts'
 import type { Instant } from '../../core/time.ts'
 import { auditParams } from '../rows/accounts.ts'
-import { type Seal, sealedProblem, sealedWords } from '../seal.ts'
+import { type Seal, sealedProblem, sealedWords, sealIn } from '../seal.ts'
 import { INSERT_AUDIT } from '../shared/audit.ts'
 import { refuseStandstill, restoredIn, STANDSTILL_IN_FORCE, standstillParams } from '../standstill.ts'
 import { instant } from '../statement.ts'
@@ -79,8 +79,8 @@ export function createReadRefusal(db: Database): () => Problem | null {
   const sealed = db.prepare<[], { at: bigint; moved_to: string }>('select at, moved_to from sealed')
   const still = db.prepare<[], RowOf<'standstill'>>(STANDSTILL_IN_FORCE)
   return () => {
-    const row = sealed.get()
-    if (row) return sealedProblem({ at: instant(row.at), movedTo: row.moved_to })
+    const seal = sealIn(sealed.get())
+    if (seal) return sealedProblem(seal)
     const restored = restoredIn(still.get())
     return restored && standsStill(restored)
   }
