@@ -209,13 +209,18 @@ END
   )
 })
 
-/** Takes what must be on the terminal before an answer is given, and the answer, in turns; shows the terminal. */
-const TALK = `talk() {
+/**
+ * Takes what must be on the terminal before an answer is given, and the answer, in turns; shows the terminal.
+ * `meanwhile` is called with each question when it is there and not yet answered.
+ */
+const TALK = `meanwhile() { :; }
+talk() {
   rm -f /mnt/in /mnt/tty; mkfifo /mnt/in; : > /mnt/tty
   timeout -k 1 30 script -qefc "$TRANCHE init --scheduler none" /mnt/tty < /mnt/in > /dev/null & talking=$!
   exec 3> /mnt/in
   while [ $# -gt 0 ]; do
     for ((tried = 0; tried < 100; tried++)); do grep -q "$1" /mnt/tty && break; sleep 0.1; done
+    meanwhile "$1"
     # What is typed before the question is there would be lost.
     sleep 0.2; echo "$2" >&3; shift 2
   done
@@ -242,9 +247,10 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
     cat /mnt/precious
     stat -c '%F %U %a' /etc/tranche/tranche.env.before-init
     chmod 0755 /var/lib/tranche/backups
-    rm /mnt/tty
-    (until grep -q 'Go on' /mnt/tty; do sleep 0.05; done
-      runuser -u tranche -- sh -c 'mv /var/lib/tranche/backups /var/lib/tranche/away; ln -s /mnt/others /var/lib/tranche/backups') 2> /dev/null &
+    meanwhile() {
+      [ "$1" != 'Go on' ] ||
+        runuser -u tranche -- sh -c 'mv /var/lib/tranche/backups /var/lib/tranche/away; ln -s /mnt/others /var/lib/tranche/backups'
+    }
     talk 'prices come' '' 'heartbeat' '' 'first partner' '' 'Go on' y
     stat -c '%n %U %a' /mnt/others`
   const { code, out, err } = await onOwnMachine(t, script)
