@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto'
 import { REPORTS } from './billing/columns.ts'
 import { exportText } from './billing/export.ts'
+import type { Frozen } from './core/frozen.ts'
 import { periodOf } from './core/month.ts'
 import type { Partner } from './core/partner.ts'
 import { Problem } from './core/problem.ts'
@@ -11,27 +12,29 @@ import { counted, quoted } from './core/text.ts'
 import type { Instant } from './core/time.ts'
 import { IN_VARIABLE, namedInCommand } from './store/address.ts'
 import {
+  type FrozenAtBirth,
+  frozenByRestore,
   type HeldSource,
-  type Mended,
   type NewTarget,
   type Restoring,
   type Rows,
+  refuseMovedCopy,
   rowsOf,
 } from './store/copy-interface.ts'
 import type { Database } from './store/database.ts'
-import { type Seal, sealedInVain, sealedProblem } from './store/seal.ts'
-import type { Store } from './store/store.ts'
+import { refuseFrozen, sealedInVain } from './store/frozen.ts'
+import type { AuditEntry, Store } from './store/store.ts'
 import { TABLES, type Table } from './store/tables.ts'
 
 export type CopyOptions = {
   now: Instant
-  /** Seals the source at the moment of the copy. */
-  seal: boolean
+  /** The entry of the freeze, where the source is to be frozen as moved at the moment of the copy. */
+  seal: AuditEntry | null
   /** Replaces what is at the target; on a server the old schema is kept. */
   replace: boolean
-  /** A move also checks the rules of the ledger. A backup copies a file as it is, with its faults and its seal. */
+  /** A move also checks the rules of the ledger. A backup copies a file as it is, with its faults. */
   kind: 'move' | 'backup'
-  /** Makes the copy stand still before it gets its name. */
+  /** Freezes the copy before it gets its name. */
   restore?: Restoring
   /** Called with the share that is done, from 0 to 1, and the present step. */
   show: (share: number, doing: string) => void
@@ -42,27 +45,28 @@ export type Copied = {
   closedMonths: number
   /** Files beside the source from which a part of it was read. */
   playedIn: string[]
-  /** The source's seal, if it is sealed by now. */
-  seal: Seal | null
+  /** When the source moved, if it has by now. */
+  movedAt: Instant | null
   replaced: string | null
   /** Null on a server. */
   bytes: number | null
 }
 
 /**
- * Throws database_sealed for a source that has moved elsewhere, database_exists for a target that exists, bad_file for
+ * Throws database_moved for a source that has moved elsewhere, database_exists for a target that exists, bad_file for
  * a source in which the check finds faults, storage_failed for a copy that differs. A failure leaves the target
- * unchanged, and the source unsealed unless the message says otherwise.
+ * unchanged, and the source as it was unless the message says otherwise.
  */
 export async function copyDatabase(from: Database, to: Database, options: CopyOptions): Promise<Copied> {
   const { now, replace, kind } = options
-  const source = await from.hold({ fromWriters: options.seal, untouched: kind === 'backup' })
+  const source = await from.hold({ fromWriters: options.seal !== null, untouched: kind === 'backup' })
   try {
-    const seal = await source.seal()
-    if (seal && kind === 'move' && seal.movedTo !== to.shownInFull) throw sealedProblem(seal)
+    const frozen = await source.frozen()
+    if (kind === 'move' && frozen?.movedTo !== to.shownInFull) refuseFrozen(frozen)
+    if (options.restore) refuseMovedCopy(frozen, options.restore.copy)
     const target = await to.make({ now, replace })
     try {
-      return await carry({ source, target }, { from, to, seal }, options)
+      return await carry({ source, target }, { from, to, frozen }, options)
     } finally {
       await target.close()
     }
@@ -71,46 +75,60 @@ export async function copyDatabase(from: Database, to: Database, options: CopyOp
   }
 }
 
-type Ends = { from: Database; to: Database; seal: Seal | null }
+type Ends = { from: Database; to: Database; frozen: Frozen | null }
 
 async function carry(
   sides: { source: HeldSource; target: NewTarget },
-  { from, to, seal }: Ends,
-  { now, kind, show, restore, ...options }: CopyOptions,
+  { from, to, frozen }: Ends,
+  { now, kind, show, restore, seal }: CopyOptions,
 ): Promise<Copied> {
   const { source, target } = sides
   const read = await progressOf(source, show)
   for (const table of TABLES) await target.load(table, watched(source.blocks(table), read('copying')))
   show(LOADED, 'making indexes')
-  await target.settle({
-    fileHistory: await source.fileHistory(),
-    // One that is restored is sealed again when it is mended.
-    seal: kind === 'backup' && !restore ? seal : null,
-  })
+  await target.settle({ fileHistory: await source.fileHistory() })
   const tables = await compareRows(sides, TABLES, read('verifying'))
   const months = await closedMonths(source)
   if (kind === 'move') {
     show(1, 'checking')
     await proveThroughStore(sides, months, from.shown)
   }
-  const sealed = options.seal && !seal ? { at: now, movedTo: to.shownInFull } : seal
-  if (sealed && !seal) await source.setSeal(sealed)
-  else if (seal && kind === 'move') await source.keepSeal()
-  const mended = restore ? await mend(target, restore, seal) : null
+  const movedBefore = kind === 'move' && frozen?.kind === 'moved'
+  if (movedBefore) await source.awaitDurable()
+  else if (seal) await source.freeze(movedTo(to, { frozen, by: seal.osUser, now }), seal)
+  const birth = restore ? await mend(target, restore) : movedBefore ? copiedAgain(frozen) : null
   await to.rememberErasures(await from.erasures())
-  const published = await target.publish(mended).catch((error) => {
-    throw sealed && !seal ? sealedInVain(error, from.shown) : error
+  const published = await target.publish(birth).catch((error) => {
+    throw seal && !movedBefore ? sealedInVain(error, from.shown) : error
   })
-  return { tables, closedMonths: months.length, playedIn: source.playedIn, seal: sealed, ...published }
+  const movedAt = movedBefore ? frozen.at : seal && now
+  return { tables, closedMonths: months.length, playedIn: source.playedIn, movedAt, ...published }
 }
 
-async function mend(target: NewTarget, restoring: Restoring, seal: Seal | null): Promise<Mended> {
+type Moving = { frozen: Frozen | null; by: string; now: Instant }
+const movedTo = ({ shownInFull }: Database, { frozen, by, now }: Moving): Frozen => ({
+  kind: 'moved',
+  at: now,
+  by,
+  reason: `moved to ${shownInFull}`,
+  movedTo: shownInFull,
+  replaced: frozen?.replaced ?? [],
+})
+
+/** Whether its source was frozen before it moved is not known any more. */
+const copiedAgain = ({ by, replaced }: Frozen): FrozenAtBirth => ({
+  kind: 'operator',
+  by,
+  reason: 'copied again from a database that had moved here already',
+  earlier: replaced,
+})
+
+async function mend(target: NewTarget, restoring: Restoring): Promise<FrozenAtBirth> {
   const sinceCopy = await target.readReplaced()
   const store = await target.openStore()
   try {
-    const { copy, audit } = restoring
-    await restoring.mend(store, sinceCopy, audit)
-    return { copy, sinceCopy, seal }
+    await restoring.mend(store, sinceCopy, restoring.audit)
+    return frozenByRestore(restoring, sinceCopy?.names.slice(1) ?? [])
   } finally {
     await store.close()
   }

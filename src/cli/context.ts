@@ -1,10 +1,11 @@
 // The context of every command: its streams, its database, and the machine.
 
+import type { Frozen } from '../core/frozen.ts'
 import { type Machine, machine as thisMachine } from '../machine.ts'
 import { isServer, refuseNoAddress } from '../store/address.ts'
 import { type Database, type OpenOptions, tellingOfWaits } from '../store/database.ts'
-import type { Seal } from '../store/seal.ts'
 import type { Store } from '../store/store.ts'
+import { trustsFailover } from './options.ts'
 
 export type Streams = {
   out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
@@ -45,31 +46,31 @@ export type Cli = {
 }
 
 /**
- * `saysSeal`: the command itself reports that a database has moved. `runsOn`: it keeps running, and logs what it waits
+ * `saysMoved`: the command itself reports that a database has moved. `runsOn`: it keeps running, and logs what it waits
  * for.
  */
-type Said = { saysSeal?: boolean; runsOn?: boolean }
+type Said = { saysMoved?: boolean; runsOn?: boolean }
 
 type Given = Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith' | 'endSoon'> & {
   /** Called when a command has read a database that has moved. */
-  onSealed: (cli: Cli, seal: Seal) => void
+  onMoved: (cli: Cli, frozen: Frozen) => void
 }
 
-export function createCli({ onSealed, ...options }: Given): Cli {
+export function createCli({ onMoved, ...options }: Given): Cli {
   const database = () => databaseOf(options.globals().db, options.machine)
 
   /** Runs, and reports it if the database that was read has moved. A write to it is refused with the same message. */
-  async function heeding<T>(store: Store, saysSeal: boolean, run: (store: Store) => Promise<T>): Promise<T> {
-    let isTold = saysSeal
+  async function heeding<T>(store: Store, saysMoved: boolean, run: (store: Store) => Promise<T>): Promise<T> {
+    let isTold = saysMoved
     try {
       return await run(store)
     } catch (error) {
-      isTold ||= (error as { code?: unknown }).code === 'database_sealed'
+      isTold ||= (error as { code?: unknown }).code === 'database_moved'
       throw error
     } finally {
-      // A database whose seal cannot be read has other problems, which are reported.
-      const seal = isTold ? null : await store.readSeal().catch(() => null)
-      if (seal) onSealed(cli, seal)
+      // A database whose state cannot be read has other problems, which are reported.
+      const frozen = isTold ? null : await store.readFrozen().catch(() => null)
+      if (frozen?.kind === 'moved') onMoved(cli, frozen)
     }
   }
 
@@ -77,12 +78,12 @@ export function createCli({ onSealed, ...options }: Given): Cli {
     ...options,
     warnings: [],
     database,
-    async withStore(run, { create = false, saysSeal = false, runsOn = false, ...more } = {}) {
+    async withStore(run, { create = false, saysMoved = false, runsOn = false, ...more } = {}) {
       const named = await database()
       const work = async () => {
         const store = await named.open({ create, ...more })
         try {
-          return await heeding(store, saysSeal, run)
+          return await heeding(store, saysMoved, run)
         } finally {
           await store.close()
         }
@@ -105,7 +106,8 @@ export async function databaseOf(address: string, { clock }: Pick<Machine, 'cloc
   refuseNoAddress(address)
   if (isServer(address)) {
     const { serverDatabase } = await import('../store/postgres/database.ts')
-    return serverDatabase(address, clock === thisMachine.clock ? null : clock)
+    const trust = { trustsFailover: trustsFailover() }
+    return serverDatabase(address, clock === thisMachine.clock ? null : clock, trust)
   }
   const { fileDatabase } = await import('../store/sqlite/database.ts')
   return fileDatabase(address, clock)

@@ -224,7 +224,7 @@ const HELP: Record<string, Help> = {
       'copy --from tranche.db --to postgres://tranche@db.example/tranche --seal',
       'copy --from postgres://tranche@db.example/tranche --to tranche.db',
     ],
-    exits: '1 the copy differs or the check finds faults, 5 the target is taken or the source is sealed.',
+    exits: '1 the copy differs or the check finds faults, 5 the target is taken or the source has moved.',
   },
   health: { examples: ['health', 'health --ready'], exits: '0 it is up (--ready: ready), 1 it is not.' },
   migrate: { examples: ['migrate --status'], exits: '12 the database is newer than this program.' },

@@ -161,12 +161,19 @@ const filled =
   }
 
 /** The variables that belong to no option. */
-export const NO_OPTIONS = ['TRANCHE_CACHE', 'TRANCHE_WEBHOOK_SECRET'] as const
+export const NO_OPTIONS = ['TRANCHE_CACHE', 'TRANCHE_TRUST_FAILOVER', 'TRANCHE_WEBHOOK_SECRET'] as const
 
 /** Throws usage when one of those is set but empty; the parser complains about the others. */
 export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
   const empty = NO_OPTIONS.find((name) => env[name]?.trim() === '')
   if (empty !== undefined) throw new Problem('usage', `${empty} must not be empty.`)
+}
+
+/** Whether a standby that takes over is trusted to have every write that was answered. Throws usage. */
+export function trustsFailover(): boolean {
+  const { TRANCHE_TRUST_FAILOVER: said = 'off' } = process.env
+  if (said !== 'on' && said !== 'off') throw new Problem('usage', 'TRANCHE_TRUST_FAILOVER must be on or off.')
+  return said === 'on'
 }
 
 // The option of commands that call a service as its partner would: the service's address.

@@ -1,16 +1,17 @@
 // The whole command tree: every command under the program, and what they have in common.
 
 import { Command, CommanderError } from 'commander'
+import { type Frozen, movedInWords } from '../core/frozen.ts'
 import { visibleLines } from '../core/text.ts'
 import { VERSION } from '../resources.ts'
 import { holdsSecret, withoutSecrets } from '../store/address.ts'
-import { type Seal, sealedWords } from '../store/seal.ts'
 import { auditCommand } from './billing/audit.ts'
 import { billingCommand } from './billing/billing.ts'
 import { onDatabase } from './command.ts'
 import { type Cli, createCli, type Globals, type Streams } from './context.ts'
 import { backupCommand } from './database/backup.ts'
 import { copyCommand } from './database/copy.ts'
+import { freezeCommand, resumeCommand } from './database/freeze.ts'
 import { migrateCommand } from './database/migrate.ts'
 import { restoreCommand } from './database/restore.ts'
 import { demoCommand } from './demo/demo.ts'
@@ -57,8 +58,8 @@ export function createProgram(
   const globals = () => program.opts<Globals>()
   const self = () =>
     program.getOptionValueSource('db') === 'cli' ? onDatabase('tranche', globals().db) : shell()
-  const onSealed = (context: Cli, seal: Seal): void => warn(context, sealedWords(seal))
-  const cli = createCli({ ...options, globals, self, onSealed })
+  const onMoved = (context: Cli, frozen: Frozen): void => warn(context, movedInWords(frozen))
+  const cli = createCli({ ...options, globals, self, onMoved })
   const { out, err } = cli.streams
   program
     .description('Recurring Bitcoin purchases with careful timing, over one SQLite file or PostgreSQL')
@@ -97,6 +98,8 @@ export function createProgram(
     backupCommand(cli),
     copyCommand(cli),
     restoreCommand(cli),
+    freezeCommand(cli),
+    resumeCommand(cli),
     migrateCommand(cli),
     healthCommand(cli),
     docsCommand(cli),

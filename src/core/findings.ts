@@ -9,10 +9,10 @@ import {
   schedulerLateness,
 } from './clock.ts'
 import type { ExecutionId } from './execution.ts'
+import { FROZEN_GUIDE, type Frozen, frozenInWords } from './frozen.ts'
 import { formatUsd, type Price, type Usd } from './money.ts'
 import { ofTenant, type PartnerStatus, showPlan, type Tenant, tenantName } from './partner.ts'
 import { BY_HAND, IMPORTED, PRICE_LIVE_MS } from './price.ts'
-import { type LostWrites, lostInWords, RESUME, type Restored, restoredInWords } from './standstill.ts'
 import { counted, spellBytes, spellFree } from './text.ts'
 import { DAY_MS, formatInstant, type Instant, later, MINUTE_MS, spellSpan } from './time.ts'
 import { FAILURES_TO_PAUSE } from './webhook.ts'
@@ -117,17 +117,10 @@ export type Finding = {
   next: readonly string[]
 }
 
-type SealVitals = { at: Instant; movedTo: string }
-
 export type Vitals = {
   scheduler: SchedulerFacts
   dispute: Dispute | null
-  /** Since when the database takes no more writes, and where it moved to. */
-  seal: SealVitals | null
-  /** Since when the database stands still because it was put back from a copy. */
-  restored: Restored | null
-  /** Answered writes that the server has lost, and that nobody has decided on. */
-  lost: LostWrites | null
+  frozen: Frozen | null
   feed: FeedVitals | null
   price: { price: Price; at: Instant; source: string } | null
   partners: PartnerVitals[]
@@ -147,9 +140,7 @@ export type Vitals = {
 export const VITAL_FINDINGS = {
   ticks_stopped: 'page',
   clock_disputed: 'page',
-  database_sealed: 'page',
-  database_restored: 'page',
-  writes_lost: 'page',
+  database_frozen: 'page',
   disk_low: 'page',
   partner_silent: 'page',
   partner_failing: 'page',
@@ -205,9 +196,7 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
   const found = [
     ticksStopped(vitals, now),
     clockDisputed(vitals),
-    databaseSealed(vitals),
-    databaseRestored(vitals, now),
-    lostWrites(vitals),
+    databaseFrozen(vitals, now),
     feedDown(vitals, now),
     priceOld(vitals, now),
     diskLow(vitals.disk),
@@ -235,7 +224,9 @@ const URGENCY: readonly Severity[] = ['page', 'ticket']
 export const standbyWords = (names: string): string =>
   `waits for a standby (synchronous_standby_names = ${names}), and none that counts is connected: no commit ends`
 
-function ticksStopped({ scheduler }: Vitals, now: Instant): Vital | null {
+/** None is expected to run in a frozen database. */
+function ticksStopped({ scheduler, frozen }: Vitals, now: Instant): Vital | null {
+  if (frozen) return null
   const { isLate, usualGapMs } = schedulerLateness(scheduler, now)
   if (!isLate) return null
   const message = latenessInWords(scheduler, now, usualGapMs)
@@ -248,34 +239,19 @@ function clockDisputed({ dispute }: Vitals): Vital | null {
   return { kind: 'clock_disputed', subject: 'clock', message, next: ['timedatectl', 'status'] }
 }
 
-function databaseSealed({ seal }: Vitals): Vital | null {
-  if (seal === null) return null
-  const message = `moved to ${seal.movedTo} on ${formatInstant(seal.at)} and takes no more writes: whatever still uses it fires nothing and records nothing`
-  return {
-    kind: 'database_sealed',
-    subject: 'database',
-    message,
-    next: ['tranche', 'docs', 'operations#moving-to-another-database'],
-  }
+function databaseFrozen({ frozen }: Vitals, now: Instant): Vital | null {
+  if (frozen === null) return null
+  const isMoved = frozen.kind === 'moved'
+  const message = isMoved
+    ? `moved to ${frozen.movedTo} on ${formatInstant(frozen.at)} and takes no more writes: whatever still uses it fires nothing and records nothing`
+    : `${frozenInWords(frozen)} (${spellSpan(now - frozen.at)}); nothing fires and nothing is delivered until somebody runs \`tranche resume\``
+  const next = isMoved ? ['tranche', 'docs', 'operations#moving-to-another-database'] : FROZEN_GUIDE
+  return { kind: 'database_frozen', subject: 'database', message, next }
 }
 
-/** What has happened since its copy was made is not in it: it would fire again, and be bought again. */
-function databaseRestored({ restored }: Vitals, now: Instant): Vital | null {
-  if (restored === null) return null
-  const message = `${restoredInWords(restored)} (${spellSpan(now - restored.at)}): nothing fires and nothing is delivered until somebody has compared it with what the partners have (\`tranche docs disaster\`)`
-  return { kind: 'database_restored', subject: 'database', message, next: RESUME }
-}
-
-/** A purchase whose record was lost is unknown to the database, and would be made again. */
-function lostWrites({ lost }: Vitals): Vital | null {
-  if (lost === null) return null
-  const message = `${lostInWords(lost)}; nothing fires and nothing is delivered until somebody has compared the books`
-  return { kind: 'writes_lost', subject: 'server', message, next: RESUME }
-}
-
-/** Whether, without a price, plans wait for passes that fire by the clock: not while the database stands still. */
-const goesByClock = ({ scheduler, restored, lost }: Vitals): boolean =>
-  scheduler.waitingSince !== null && restored === null && lost === null
+/** Whether, without a price, plans wait for passes that fire by the clock: not while the database is frozen. */
+const goesByClock = ({ scheduler, frozen }: Vitals): boolean =>
+  scheduler.waitingSince !== null && frozen === null
 
 /** A feed that nobody configured is never down. */
 function feedDown(vitals: Vitals, now: Instant): Vital | null {

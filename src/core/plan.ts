@@ -166,6 +166,13 @@ function rewrite(facts: PlanFacts & { plan: Plan }, request: PlanRequest, now: I
   return { ...unchanged(plan), plan: { ...plan, smartTimingEnabled, status, updatedAt: now } }
 }
 
+/** Whether more may be bought after a change than before it: that is refused while the database is frozen. */
+export const startsBuying = ({ plan, open }: PlanChange, before: Plan | null): boolean =>
+  before === null ||
+  open !== null ||
+  (plan.status === 'active' && before.status !== 'active') ||
+  (plan.smartTimingEnabled && !before.smartTimingEnabled)
+
 const unchanged = (plan: Plan): PlanChange => ({ plan, close: null, open: null, cancelsExecutions: false })
 
 // What must happen before a plan buys again, and who must do it: for a partner that asks why nothing is bought.

@@ -50,9 +50,8 @@ export type SharedProblem =
   | 'database_gone'
   | 'database_locked'
   | 'database_damaged'
-  | 'database_sealed'
-  | 'database_restored'
-  | 'writes_lost'
+  | 'database_moved'
+  | 'database_frozen'
   | 'storage_failed'
   | 'schema_newer'
 

@@ -2,6 +2,7 @@
 
 import { clockDisputed, judgeClock, type Testimony } from '../core/clock.ts'
 import { type ExecutionId, nextExecutionId } from '../core/execution.ts'
+import { frozenProblem } from '../core/frozen.ts'
 import type { Price } from '../core/money.ts'
 import { livePriceOf, observe as observePrice, sigma } from '../core/price.ts'
 import { Problem } from '../core/problem.ts'
@@ -41,7 +42,7 @@ export type PassOptions = {
   store: Store
   machine: Machine
   /**
-   * Called before the pass begins, once, or not at all where the database stands still. It returns a price unless
+   * Called before the pass begins, once, or not at all where the database is frozen. It returns a price unless
    * there is no feed or it failed, the time given by the feed's answers, and which feed was asked, for the operator.
    */
   observe: () => Promise<{ price: ObservedPrice | null; testimony: Testimony; asked?: AskedFeed }>
@@ -70,7 +71,8 @@ export async function runPass({ store, machine, observe }: PassOptions): Promise
 
 async function begin(store: Store, observe: PassOptions['observe']): Promise<PassStart> {
   // A pass that will be refused needs no price. A feed that is down would warn at each of them, for days.
-  await store.refuseWhenStill()
+  const frozen = await store.readFrozen()
+  if (frozen) throw frozenProblem(frozen)
   const { price, testimony, asked } = await observe()
   const dispute = await store.judgeClock((now, standing) => judgeClock(now, testimony, standing))
   if (dispute) throw clockDisputed(dispute)

@@ -46,7 +46,7 @@ export const ERROR_STATUS = {
   database_busy: 503,
   database_unavailable: 503,
   service_moved: 503,
-  service_stands_still: 503,
+  service_frozen: 503,
   service_outdated: 503,
 } as const
 
@@ -104,19 +104,9 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
   database_locked: { detail: 'The database is busy; send the call again.', retryAfter: '1' },
   database_damaged: CANNOT_BE_USED,
   storage_failed: CANNOT_BE_USED,
-  database_sealed: {
+  database_moved: {
     detail:
       'The service has moved to another database, and this host still uses the former one; send the call again later.',
-    retryAfter: '60',
-  },
-  database_restored: {
-    detail:
-      'The database of the service was restored from a backup and stands still until its operator resumes it; send the call again later.',
-    retryAfter: '60',
-  },
-  writes_lost: {
-    detail:
-      'The service stands still, because its database was set back to an earlier state; send the call again later.',
     retryAfter: '60',
   },
   // With a database server, another host may have been upgraded and have migrated the schema while this one still
@@ -134,9 +124,8 @@ const CALLED: Record<Exclude<CallProblem | SharedProblem, ErrorCode>, ErrorCode>
   database_gone: 'database_unavailable',
   database_locked: 'database_busy',
   database_damaged: 'database_unavailable',
-  database_sealed: 'service_moved',
-  database_restored: 'service_stands_still',
-  writes_lost: 'service_stands_still',
+  database_moved: 'service_moved',
+  database_frozen: 'service_frozen',
   storage_failed: 'database_unavailable',
   schema_newer: 'service_outdated',
 }

@@ -1,9 +1,10 @@
 // The interface between a store and a copy: a source that holds still, and a target that nobody can see until it is
 // complete.
 
+import type { Frozen } from '../core/frozen.ts'
+import { Problem } from '../core/problem.ts'
 import type { Instant } from '../core/time.ts'
 import type { SinceCopy } from './replaced.ts'
-import type { Seal } from './seal.ts'
 import type { AuditEntry, Store } from './store.ts'
 import type { Table } from './tables.ts'
 
@@ -30,17 +31,14 @@ export type HeldSource = Rows & {
   /** Files beside it that contain a part of it: a log, a journal. */
   playedIn: string[]
   fileHistory(): Promise<FileHistory>
-  seal(): Promise<Seal | null>
+  frozen(): Promise<Frozen | null>
   /**
-   * Makes it refuse every write from the moment at which it was read, and resolves when the seal is durable. Only for a
-   * source that keeps writers away.
+   * Freezes it as it was read, and resolves when that is durable. Only for a source that keeps writers away. Nothing
+   * may be read afterwards.
    */
-  setSeal(seal: Seal): Promise<void>
-  /**
-   * Resolves when its present seal is durable: the copy that set it may not have waited for that. Nothing may be read
-   * afterwards.
-   */
-  keepSeal(): Promise<void>
+  freeze(frozen: Frozen, audit: AuditEntry): Promise<void>
+  /** Resolves when its present state is durable: the copy that froze it may not have waited for that. */
+  awaitDurable(): Promise<void>
   /** The same database, to be read through the store; null when it must not be touched. */
   store: Store | null
   /** Releases it: whatever waited for it goes on. */
@@ -59,11 +57,23 @@ export type Restoring = {
   mend: (store: Store, sinceCopy: SinceCopy | null, audit: AuditEntry) => Promise<unknown>
 }
 
-/** The same once it is mended. */
-export type Mended = {
-  copy: string
-  sinceCopy: SinceCopy | null
-  seal: Seal | null
+/** How a database is frozen when it gets its name. `earlier` are the names of what the replaced one had replaced. */
+export type FrozenAtBirth = Pick<Frozen, 'kind' | 'by' | 'reason'> & { earlier: readonly string[] }
+
+export const frozenByRestore = ({ copy, audit }: Restoring, earlier: readonly string[]): FrozenAtBirth => ({
+  kind: 'restored',
+  by: audit.osUser,
+  reason: `restored from ${copy}`,
+  earlier,
+})
+
+/** A copy of a database that has moved is of use to nobody: throws database_moved. */
+export function refuseMovedCopy(frozen: Frozen | null, copy: string): void {
+  if (frozen?.kind !== 'moved') return
+  throw new Problem(
+    'database_moved',
+    `${copy} is a copy of a database that had moved to ${frozen.movedTo}: use that one, or run \`tranche --db COPY copy --unseal\` on this copy first.`,
+  )
 }
 
 /** A database in the making. */
@@ -72,22 +82,22 @@ export type NewTarget = Rows & {
   /**
    * Must be called once everything is loaded: makes what is derived from the rows, and brings everything to the disk.
    */
-  settle(rest: { fileHistory: FileHistory; seal: Seal | null }): Promise<void>
+  settle(rest: { fileHistory: FileHistory }): Promise<void>
   /** The same through the store, once it is settled. */
   openStore(): Promise<Store>
   /** What the database that would be replaced has and this one lacks; null where there is none. */
   readReplaced(): Promise<SinceCopy | null>
   /**
-   * Gives the database its name; one that is restored stands still before it has it. Returns what had that name before
-   * and was kept. Throws database_exists when the name has been taken meanwhile.
+   * Gives the database its name, and freezes it before that. Returns what had that name before and was kept. Throws
+   * database_exists when the name has been taken meanwhile.
    */
-  publish(mended: Mended | null): Promise<{ replaced: string | null; bytes: number | null }>
+  publish(frozen: FrozenAtBirth | null): Promise<{ replaced: string | null; bytes: number | null }>
   /** Removes it, unless it was published. */
   close(): Promise<void>
 }
 
 export type HoldOptions = {
-  /** Keeps all writers away for as long as it is held: what is then sealed is what was read. */
+  /** Keeps all writers away for as long as it is held: what is then frozen is what was read. */
   fromWriters: boolean
   /** Reads a file that must stay as it is, byte for byte. */
   untouched?: boolean

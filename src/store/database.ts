@@ -1,11 +1,11 @@
 // A database as a whole, before it is opened: what --db names, on a file or a server.
 
+import type { Frozen } from '../core/frozen.ts'
 import { visible } from '../core/text.ts'
 import type { Instant } from '../core/time.ts'
 import type { HeldSource, HoldOptions, NewTarget, Restoring, TargetOptions } from './copy-interface.ts'
 import type { Erasure } from './erasures.ts'
 import type { MigrationState } from './migrations.ts'
-import type { Seal } from './seal.ts'
 import type { AuditEntry, Store } from './store.ts'
 
 export type OpenOptions = {
@@ -28,7 +28,7 @@ type AsFile = {
    * Copies it to a file while others go on reading and writing, and returns the size of the file. Throws file_exists.
    */
   backUp(copy: string, options: { replace: boolean }): Promise<{ bytes: number }>
-  /** Puts a copy in its place, and keeps what it replaces. Throws database_sealed unless `force` is given. */
+  /** Puts a copy in its place, and keeps what it replaces. Throws database_moved unless `force` is given. */
   restore(restoring: Restoring, options: { now: Instant; force: boolean }): Promise<Replaced>
   /** How many lines of its list of erasures are damaged. */
   countUnreadErasures(): Promise<number>
@@ -55,10 +55,10 @@ export interface Database {
   readonly migratesAside: boolean
   /** What is done to a database file as a file; null on a server, where copies do the same. */
   readonly asFile: AsFile | null
-  /** Where it has moved to; null for one that takes writes, and for a missing one. */
-  seal(): Promise<Seal | null>
-  /** Lets it take writes again. Throws usage for one that is not sealed. */
-  unseal(options: { now: Instant; audit: (seal: Seal) => AuditEntry }): Promise<Seal>
+  /** Null for one that is not frozen, and for a missing one. */
+  frozen(): Promise<Frozen | null>
+  /** Takes back one that has moved, which stays frozen; returns what it was. Throws usage for one that has not moved. */
+  unseal(options: { now: Instant; audit: (moved: Frozen) => AuditEntry }): Promise<Frozen>
   /** What is remembered beside it of erasures (erasures.ts), and more to remember. */
   erasures(): Promise<Erasure[]>
   rememberErasures(erasures: readonly Erasure[]): Promise<void>

@@ -6,7 +6,6 @@ import type { Finding, UnspentWindows, Vitals } from '../core/findings.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { Environment, Tenant } from '../core/partner.ts'
 import type { Instant } from '../core/time.ts'
-import type { Seal } from './seal.ts'
 
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
 /** Open executions, those of them that a poll would hand out, and when the oldest of these was created. */
@@ -118,8 +117,6 @@ export type Recent = {
 
 export interface StatusStore {
   readRecent(limit: { passes: number; executions: number }): Promise<Recent>
-  /** Where the database has moved to; null for one that takes writes. */
-  readSeal(): Promise<Seal | null>
 }
 
 // The check of the whole database: faults, and what may become one.

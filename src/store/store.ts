@@ -10,6 +10,7 @@ import type { Booked, Booking, PurchaseFacts } from '../core/corrections/purchas
 import type { Execution, ExecutionId, ExecutionStatus, Tranche } from '../core/execution.ts'
 import type { Activity, Tier } from '../core/fees.ts'
 import type { JobResult } from '../core/findings.ts'
+import type { Frozen } from '../core/frozen.ts'
 import type { Issued, Series } from '../core/invoice.ts'
 import type { ApiKey, KeyFacts, KeyTerms, KeyTime } from '../core/key.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
@@ -17,7 +18,6 @@ import type { FixedPeriod, Period } from '../core/month.ts'
 import type { Caller, Environment, Partner, PartnerChange, Tenant } from '../core/partner.ts'
 import type { Plan, PlanChange, PlanFacts, PlanState } from '../core/plan.ts'
 import type { Volatility } from '../core/price.ts'
-import type { LostWrites, Restored } from '../core/standstill.ts'
 import type { Instant } from '../core/time.ts'
 import type { User, UserChange } from '../core/user.ts'
 import type { Attempt, Delivered, WakeUp, Webhook } from '../core/webhook.ts'
@@ -44,7 +44,7 @@ export interface Store
     SandboxStore,
     AuditStore,
     StatusStore,
-    StandstillStore,
+    FreezeStore,
     ResultStore,
     CheckStore,
     MonitoringStore,
@@ -436,8 +436,7 @@ export interface SandboxStore {
   ): Promise<{ fired: Fired; wakeUpId: number }>
   /**
    * Removes everything a test tenant has except its keys, its webhook and its clock, in one transaction. Throws
-   * sandbox_refused, for a caller with a key also where there is more than WIPE_ROWS_MAX; for such a caller, also
-   * database_restored and writes_lost.
+   * sandbox_refused, for a caller with a key also where there is more than WIPE_ROWS_MAX.
    */
   resetSandbox(tenant: Caller, audit: AuditEntry): Promise<Wiped>
 }
@@ -721,21 +720,19 @@ export interface ResultStore {
   forgetResult(job: JobResult['job'], host: string): Promise<void>
 }
 
-// Why the database stands still, and the decision that it goes on.
+// The one state in which nothing fires and nothing is delivered.
 
-/** What stood still, and why; all null when nothing did. */
-export type Resumed = { restored: Restored | null; lost: LostWrites | null }
-
-export interface StandstillStore {
-  /** Since when a database that was put back from a copy stands still; null for one that goes on. */
-  readRestored(): Promise<Restored | null>
+export interface FreezeStore {
   /**
-   * All undecided lost writes together; null when there are none. On a server, it first compares the commits
-   * acknowledged to this process with what the server has. A file loses no commit, so it has none.
+   * Null for a database that is not frozen. A server that goes on under another timeline than the last write's counts
+   * as frozen already; the next write freezes it.
    */
-  readLostWrites(): Promise<LostWrites | null>
-  /** Throws database_restored or writes_lost, as all that fires does, while the database stands still. */
-  refuseWhenStill(): Promise<void>
-  /** Decides that the database goes on as it is. Safe to repeat. */
-  resume(entry: AuditEntry): Promise<Resumed>
+  readFrozen(): Promise<Frozen | null>
+  /**
+   * Stops everything that fires or delivers: what began earlier has ended when it resolves. One that is frozen already
+   * stays as it is.
+   */
+  freeze(why: Pick<Frozen, 'by' | 'reason'>, audit: AuditEntry): Promise<{ frozen: Frozen; isNew: boolean }>
+  /** Ends it, and returns what it was; null when nothing was frozen. Throws database_moved. */
+  resume(audit: AuditEntry): Promise<Frozen | null>
 }

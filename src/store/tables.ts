@@ -6,6 +6,7 @@ import type { Report, ReportColumn } from '../core/confirmation.ts'
 import type { ExecutionId, ExecutionStatus, RECORDED, Trigger } from '../core/execution.ts'
 import type { Tier } from '../core/fees.ts'
 import type { JobResult } from '../core/findings.ts'
+import type { FrozenKind } from '../core/frozen.ts'
 import type { Btc, Price, Usd } from '../core/money.ts'
 import type { Environment, PartnerStatus } from '../core/partner.ts'
 import type { PlanStatus } from '../core/plan.ts'
@@ -332,7 +333,15 @@ const tables = {
     source: text(),
   }),
 
-  standstill: table('one', { one: one(), at: instant(), copy: text(), replaced: text() }),
+  frozen: table('one', {
+    one: one(),
+    kind: text<FrozenKind>(),
+    at: instant(),
+    by: text(),
+    reason: text(),
+    moved_to: orNull(text()),
+    replaced: text(),
+  }),
 
   last_results: table('job host', {
     job: text<JobResult['job']>(),

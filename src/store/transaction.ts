@@ -6,8 +6,8 @@
 // the order of writing is the order of sending, whether an item is a statement or a helper with several, and that is
 // what keeps the order of locks.
 
+import type { Frozen } from '../core/frozen.ts'
 import type { Caller, Tenant } from '../core/partner.ts'
-import type { Problem } from '../core/problem.ts'
 import type { Instant } from '../core/time.ts'
 import type { Params, Query } from './statement.ts'
 
@@ -46,8 +46,8 @@ export interface ReadTx extends Tx {
   readonly clock: Step<Instant>
   /** The same, never before what has been reported: the time that a write would have. */
   readonly present: Step<Instant>
-  /** Why nothing may fire or be handed out; null in a database that goes on. A write has it from its scope. */
-  readonly refusal: Step<Problem | null>
+  /** Why nothing may fire or be delivered; null in a database that is not frozen. */
+  readonly frozen: Step<Frozen | null>
 }
 export interface WriteTx extends ReadTx {
   /**
@@ -76,8 +76,8 @@ export type Scope = {
    * for background work.
    */
   caller?: number
-  /** Whether it fires, hands out, or changes what fires: refused while the database stands still. */
-  stopsWhenStill?: boolean
+  /** Whether it fires, delivers or issues. Every write is refused in a database that has moved. */
+  refusedWhileFrozen?: boolean
   /**
    * How much a statement reads, where that is much: `large` grows with a month or with the due plans, and may take
    * minutes; `whole` is whole tables, however long they take.
@@ -96,7 +96,6 @@ export const callOf = ({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>):
   tenants: [tenantId],
   caller: tenantId,
   key: keyId,
-  stopsWhenStill: true,
 })
 
 /** A database, and the only ways to use it. */

@@ -6,6 +6,7 @@ import { atomicityContract, uniquenessContract } from './contract/atomicity.ts'
 import { clockContract, connectionContract } from './contract/connections.ts'
 import { damagedRowContract } from './contract/damaged-rows.ts'
 import { deliveryContract, executionContract } from './contract/executions.ts'
+import { frozenContract } from './contract/frozen.ts'
 import { invoiceContract } from './contract/invoices.ts'
 import { adjustmentContract, lateFillContract } from './contract/late-fills.ts'
 import { listingContract, priceContract } from './contract/listings.ts'
@@ -16,7 +17,7 @@ import { handContract, passContract, planPageContract } from './contract/passes.
 import { purchaseContract } from './contract/purchases.ts'
 import { executionRaceContract, raceContract } from './contract/races.ts'
 import { sandboxContract, sandboxKeyContract } from './contract/sandboxes.ts'
-import { standstillContract } from './contract/standstill.ts'
+
 import { tenancyContract } from './contract/tenancy.ts'
 import { userContract } from './contract/users.ts'
 import { wakeUpContract } from './contract/wake-ups.ts'
@@ -53,7 +54,7 @@ const PARTS: Record<string, Contract> = {
   'monitoring and the check': monitoringContract,
   'what is known at a glance': vitalsContract,
   'rows that are damaged': damagedRowContract,
-  'standing still after a restore': standstillContract,
+  'a frozen database': frozenContract,
 }
 
 /** Parts in which rows are damaged, or written as no service would. After every other promise, the ledger is sound. */

@@ -412,7 +412,8 @@ export async function fixPeriodFor(
   if (period.final) return { ...period, stage: 'over' }
   const stage = stageOf(periodOf(month), await timeFor(store, filter))
   // In a database that has moved, no month becomes final any more: it does in the new database.
-  if (stage === 'over') warn(cli, (await store.readSeal()) ? notFinalHere(month) : notFinal(month))
+  if (stage === 'over')
+    warn(cli, (await store.readFrozen())?.kind === 'moved' ? notFinalHere(month) : notFinal(month))
   return { ...period, stage }
 }
 

@@ -14,7 +14,7 @@ import { nameTaken, refuseDevice } from '../../whole-file.ts'
 import { type Cli, databaseOf } from '../context.ts'
 import { failureOf } from '../exit-codes.ts'
 import { wholeNumber } from '../options.ts'
-import { DUE_AGAIN_MS, unlessSealed } from '../service/check.ts'
+import { DUE_AGAIN_MS, unlessMoved } from '../service/check.ts'
 import { createPing, pingUrl } from '../service/ping.ts'
 import { note, print, warn } from '../terminal.ts'
 import { copyWatched } from './copy.ts'
@@ -85,7 +85,7 @@ async function remember(
     const endsAt = plus((await store.readClock()).now, DUE_AGAIN_MS)
     await store.noteResult({ job: 'backup', host: '', ok, endsAt, message })
   })
-  await unlessSealed(cli, 'backup', noted)
+  await unlessMoved(cli, 'backup', noted)
 }
 
 /** The file that it made. */
@@ -188,5 +188,5 @@ async function backUpServer(
   refuseDevice(copy)
   if (!replace && existsSync(copy)) throw nameTaken(copy)
   const to = await databaseOf(copy, cli.machine)
-  return copyWatched(cli, { from: database, to }, { seal: false, replace, kind: 'backup' })
+  return copyWatched(cli, { from: database, to }, { seal: null, replace, kind: 'backup' })
 }

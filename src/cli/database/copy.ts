@@ -2,6 +2,7 @@
 
 import { Command } from 'commander'
 import type { Copied, CopyOptions } from '../../copy.ts'
+import { frozenFields, frozenInWords } from '../../core/frozen.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
@@ -26,12 +27,12 @@ export function copyCommand(cli: Cli): Command {
       '--to <file>',
       'where to, a file or an address that holds nothing of tranche yet; default: the database of --db',
     )
-    .option('--seal', 'make the source refuse every write from then on')
-    .option('--unseal', 'let the database of --db take writes again; copies nothing')
+    .option('--seal', 'freeze the source as moved: it refuses every write from then on')
+    .option('--unseal', 'take back the database of --db after it moved; copies nothing')
     .option('--yes', 'do not ask before --unseal; needed where there is no terminal')
     .action(async ({ seal = false, unseal = false, yes = false, ...named }: Options) => {
       if (yes && !unseal) throw new Problem('usage', '--yes belongs to --unseal: nothing else is asked.')
-      if (unseal) await takeSealOff(cli, { ...named, seal, yes })
+      if (unseal) await takeBack(cli, { ...named, seal, yes })
       else await move(cli, await endsOf(cli, named), seal)
     })
 }
@@ -54,7 +55,13 @@ async function endsOf(cli: Cli, { from, to }: Named): Promise<Ends> {
 }
 
 async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> {
-  const copied = await copyWatched(cli, { from, to }, { seal, replace: false, kind: 'move' })
+  const audit = auditEntry(cli, 'database.freeze', from.shown, { kind: 'moved', moved_to: to.shown })
+  const copied = await copyWatched(
+    cli,
+    { from, to },
+    { seal: seal ? audit : null, replace: false, kind: 'move' },
+  )
+  const frozen = await to.frozen()
   const rows = copied.tables.reduce((sum, table) => sum + table.rows, 0)
   const json = {
     from: from.shown,
@@ -62,29 +69,31 @@ async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> 
     rows,
     closed_months: copied.closedMonths,
     bytes: copied.bytes,
-    sealed_at: copied.seal && formatInstant(copied.seal.at),
+    sealed_at: copied.movedAt && formatInstant(copied.movedAt),
+    frozen: frozen && frozenFields(frozen),
     tables: copied.tables,
     played_in: copied.playedIn,
   }
   const beside = copied.playedIn.map((name) => `, with what ${name} holds of it`).join('')
-  const kept = copied.seal
+  const kept = copied.movedAt
     ? `; ${from.shown} is sealed and takes no more writes`
     : `; ${from.shown} still takes writes, and they are not in the copy`
+  const state = frozen ? `; the copy is ${frozenInWords(frozen)}` : ''
   const proof = `${counted(rows, 'row')} in ${counted(copied.tables.length, 'table')}, ${counted(copied.closedMonths, 'closed month')}, verified${beside}`
-  print(cli, json, () => visible(`${from.shown} copied to ${to.shown}: ${proof}${kept}`))
+  print(cli, json, () => visible(`${from.shown} copied to ${to.shown}: ${proof}${kept}${state}`))
 }
 
 /** Two databases that both take writes would have two versions of the truth about the same money. */
-async function takeSealOff(cli: Cli, { from, to, seal, yes = false }: Options): Promise<void> {
+async function takeBack(cli: Cli, { from, to, seal, yes = false }: Options): Promise<void> {
   if (from !== undefined || to !== undefined || seal)
     throw new Problem('usage', '--unseal takes the database of --db, and none of --from, --to and --seal.')
   const database = await cli.database()
-  const found = await database.seal()
-  if (found)
+  const found = await database.frozen()
+  if (found?.kind === 'moved')
     await confirmForGood(cli, {
       yes,
       what: 'If both databases are used, plans are bought twice',
-      question: `Let ${database.shown} take writes again? It moved to ${found.movedTo} on ${formatInstant(found.at)}: what was written there since is not in it, and if both are used, plans are bought twice.`,
+      question: `Take ${database.shown} back? It moved to ${found.movedTo} on ${formatInstant(found.at)}: what was written there since is not in it, and if both are used, plans are bought twice.`,
     })
   const broken = await database.unseal({
     now: cli.machine.clock(),
@@ -93,7 +102,9 @@ async function takeSealOff(cli: Cli, { from, to, seal, yes = false }: Options): 
   })
   const json = { database: database.shown, moved_to: broken.movedTo, sealed_at: formatInstant(broken.at) }
   print(cli, json, () =>
-    visible(`${database.shown} takes writes again; make sure that nothing uses ${broken.movedTo}`),
+    visible(
+      `${database.shown} takes writes again, and is frozen until \`tranche resume\`: first make sure that nothing uses ${broken.movedTo}`,
+    ),
   )
 }
 

@@ -1,6 +1,7 @@
 // migrate: the migrations of the database, applied or listed.
 
 import { Command } from 'commander'
+import { movedInWords } from '../../core/frozen.ts'
 import { formatInstantOrNull } from '../../core/time.ts'
 import type { Cli } from '../context.ts'
 import { print, warn } from '../terminal.ts'
@@ -11,12 +12,11 @@ export function migrateCommand(cli: Cli): Command {
     .option('--status', 'only show which migrations are applied')
     .action(async ({ status }: { status?: boolean }) => {
       const { describeMigration } = await import('../../store/migrations.ts')
-      const { sealedWords } = await import('../../store/seal.ts')
-      if (!status) await cli.withStore(async () => {}, { create: true, saysSeal: true })
+      if (!status) await cli.withStore(async () => {}, { create: true, saysMoved: true })
       const database = await cli.database()
       const states = await database.migrationStates()
-      const seal = await database.seal()
-      if (seal) warn(cli, sealedWords(seal))
+      const frozen = await database.frozen()
+      if (frozen?.kind === 'moved') warn(cli, movedInWords(frozen))
       const json = states.map(({ name, appliedAt }) => ({
         name,
         applied_at: formatInstantOrNull(appliedAt),

@@ -187,9 +187,9 @@ function jobSteps(place: Place, scheduler: Scheduler): Step[] {
 function firstRunStep(place: Place): Step {
   const jobs = [['check', '--daily'] as const, ['backup', place.backups, '--keep', '14'] as const]
   const due = () => {
-    const { jobs: ran, findings } = runInstalled(place, ['status']) as Status
+    const { jobs: ran, frozen } = runInstalled(place, ['status']) as Status
     // One that has moved takes no result.
-    if (findings.some(({ kind }) => kind === 'database_sealed')) return []
+    if (frozen?.kind === 'moved') return []
     return jobs.filter(([name]) => ran.every(({ job }) => job !== name))
   }
   return {
@@ -261,7 +261,7 @@ export async function firstKey(place: Place, { slug, environment }: FirstPartner
 
 type Status = {
   partners: { active: number; disabled: number }
-  findings: { kind: string }[]
+  frozen: { kind: string } | null
   jobs: { job: string }[]
 }
 
@@ -274,13 +274,13 @@ function formerDatabase(place: Place): string | null {
   return named !== undefined && isServer(named) !== isServer(place.database) ? named : null
 }
 
-/** Throws database_exists for a former database that has partners and is not sealed. */
-function refuseUnsealed(place: Place): void {
+/** Throws database_exists for a former database that has partners and has not moved. */
+function refuseUnmoved(place: Place): void {
   const former = formerDatabase(place)
   if (former === null || !existsSync(place.program)) return
   const status = statusOf({ ...place, database: former })
   if (status === null || status.partners.active + status.partners.disabled === 0) return
-  if (status.findings.some(({ kind }) => kind === 'database_sealed')) return
+  if (status.frozen?.kind === 'moved') return
   throw new Problem(
     'database_exists',
     `The jobs use ${shownAddress(former)}, which has partners and still takes writes: move it with \`tranche copy --seal\` ` +
@@ -313,7 +313,7 @@ function settingsStep(place: Place, settings: Settings): Step {
     ...step,
     what: `${step.what}, the settings of all jobs`,
     isDone() {
-      refuseUnsealed(place)
+      refuseUnmoved(place)
       return step.isDone()
     },
   }

@@ -78,7 +78,7 @@ async function look(cli: Cli, { env, daily }: CheckOptions): Promise<Seen> {
         if (env === 'live') await remember(cli, store, { faults, warnings, daily })
         return { faults, warnings, sandboxes }
       },
-      { saysSeal: true },
+      { saysMoved: true },
     )
   } catch (error) {
     // So damaged that it cannot even be opened: that is the finding.
@@ -110,13 +110,13 @@ async function remember(cli: Cli, store: Store, { faults, warnings, daily }: Fou
     endsAt: daily ? plus(now, DUE_AGAIN_MS) : null,
     message: [kindsInWords(faults, 'error'), kindsInWords(others, 'warning')].filter(Boolean).join(' and '),
   } as const
-  await unlessSealed(cli, 'check', store.noteResult(result))
+  await unlessMoved(cli, 'check', store.noteResult(result))
 }
 
 /** Waits until a job has left its result for `status`. One that cannot be left does not make the job fail. */
-export const unlessSealed = (cli: Cli, job: 'check' | 'backup', noted: Promise<unknown>): Promise<unknown> =>
+export const unlessMoved = (cli: Cli, job: 'check' | 'backup', noted: Promise<unknown>): Promise<unknown> =>
   noted.catch((error) => {
-    if (!(error instanceof Problem && error.code === 'database_sealed'))
+    if (!(error instanceof Problem && error.code === 'database_moved'))
       warn(cli, `status does not learn of this ${job}: ${(error as Error).message}`)
   })
 

@@ -1,8 +1,8 @@
 // serve: the partner API over an open database, and the scheduler beside it.
 
 import { Command, Option } from 'commander'
+import { frozenProblem } from '../../core/frozen.ts'
 import { Problem } from '../../core/problem.ts'
-import { lostInWords, RESUME } from '../../core/standstill.ts'
 import { SECOND_MS } from '../../core/time.ts'
 import type { Answering, ConnectionLimits } from '../../http/listen.ts'
 import type { Ops } from '../../http/ops/endpoints.ts'
@@ -14,7 +14,7 @@ import type { Log, LogLevel } from '../../log.ts'
 import type { Feed } from '../../price/feed.ts'
 import type { Store } from '../../store/store.ts'
 import type { Deliver } from '../../webhook/wake-partners.ts'
-import { commandLine, onSameDatabase } from '../command.ts'
+import { onSameDatabase } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
   addWebhookOptions,
@@ -259,7 +259,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         supervisor.up(`answers at ${listeners.api.url}`)
         await run(cli, store, { ...options, deliver, desk, listeners, certificate, stopped, isNew, db })
       },
-      { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysSeal: true, runsOn: true },
+      { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysMoved: true, runsOn: true },
     )
   }
   const served = openAndRun()
@@ -319,29 +319,10 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
       { db: where.db },
       onSameDatabase(options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER, cli.self()),
     )
-  const seal = await store.readSeal().catch(() => null)
-  if (seal) log.warn({ db: where.db }, (await import('../../store/seal.ts')).sealedWords(seal))
-
-  const watch = watchForLosses(store, log, commandLine(cli.self(), RESUME))
+  const frozen = await store.readFrozen().catch(() => null)
+  if (frozen) log.warn({ db: where.db }, frozenProblem(frozen).message)
   const signal = await options.stopped
-  clearInterval(watch)
   await drain({ listeners, scheduler, desk, log, signal, limitMs: options.drainLimit })
-}
-
-/** How soon a service without calls notices that its server has lost what was answered. A write notices at once. */
-const LOSS_LOOK_MS = 5_000
-
-function watchForLosses(store: Store, log: Log, resume: string): NodeJS.Timeout {
-  let reported = 0
-  const look = async (): Promise<void> => {
-    // A server that is away is noticed elsewhere.
-    const lost = await store.readLostWrites().catch(() => null)
-    if (lost === null || lost.lostId <= reported) return
-    reported = lost.lostId
-    log.error({ ...lost }, `${lostInWords(lost)}; nothing fires and nothing is delivered until \`${resume}\``)
-  }
-  void look()
-  return setInterval(look, LOSS_LOOK_MS).unref()
 }
 
 const MADE = 'there was no database here, so a new one was made'

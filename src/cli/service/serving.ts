@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { isSea } from 'node:sea'
 import { setFlagsFromString } from 'node:v8'
+import { frozenProblem } from '../../core/frozen.ts'
 import { Problem } from '../../core/problem.ts'
 import type { PassOptions } from '../../engine/pass.ts'
 import { type Answering, type ConnectionLimits, type Listener, listenOn } from '../../http/listen.ts'
@@ -19,7 +20,7 @@ import { EXIT } from '../exit-codes.ts'
 import { stopGently } from '../terminal.ts'
 import { OPS_CONNECTIONS_MAX, type OpsPlace } from './ops-options.ts'
 import type { Ping } from './ping.ts'
-import { nameFailures, type Passed, passJson, passUnlessStill } from './tick.ts'
+import { nameFailures, type Passed, passJson, passUnlessFrozen } from './tick.ts'
 
 // What systemd is told of a service that it started: that it is up, and then, again and again, that it is alive. Node
 // has no datagram sockets of Unix, so systemd's own program says it.
@@ -112,8 +113,8 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
   const { store, machine, deliver, log, ping } = options
   const underWay = new Set<Promise<void>>()
   let timer: NodeJS.Timeout | undefined
-  /** Why the last pass did nothing, if it did not. That is logged once, not at every interval for days. */
-  let knownStill: string | null = null
+  /** Since when the last pass found it frozen. That is logged once, not at every interval for days. */
+  let knownFrozen: number | null = null
   let stopping = false
 
   const follow = (work: Promise<void>): void => {
@@ -124,16 +125,17 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
   async function pass(): Promise<void> {
     const started = performance.now()
     try {
-      const passed = await passUnlessStill(options)
-      const { report, still } = passed
+      const passed = await passUnlessFrozen(options)
+      const { report, frozen } = passed
       const durationMs = performance.now() - started
-      if (still !== null && still !== knownStill) log.warn({}, still)
-      knownStill = still
+      const stop = frozen && frozenProblem(frozen).message
+      if (stop !== null && frozen?.at !== knownFrozen) log.warn({}, stop)
+      knownFrozen = frozen?.at ?? null
       const failures = await nameFailures(store, report?.failed ?? [])
       for (const failure of failures) log.error({}, failure)
       follow(finish(passed, durationMs))
       // As with a tick from cron: one that another one kept from running says nothing.
-      if (still !== null || report) follow(ping(still ?? (failures.join('\n') || null)))
+      if (frozen || report) follow(ping(stop ?? (failures.join('\n') || null)))
     } catch (error) {
       const why = error instanceof Problem ? { code: error.code, error: error.message } : { err: error }
       log.error(why, 'tick failed')
@@ -146,11 +148,11 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
    * Wakes the partners and logs the tick. The lock of the pass is free by now, so a slow receiver does not hold up the
    * next pass.
    */
-  async function finish({ report, still }: Passed, durationMs: number): Promise<void> {
+  async function finish({ report, frozen }: Passed, durationMs: number): Promise<void> {
     const warn = (message: string, fields: object): void => log.warn(fields, message)
     const woken =
       report?.whole && (await wakePartners(report.whole, { store, deliver: async () => deliver, warn }))
-    log.info(passJson({ report, still, woken, now: machine.clock(), durationMs }), 'tick')
+    log.info(passJson({ report, frozen, woken, now: machine.clock(), durationMs }), 'tick')
   }
 
   const next = (): void => follow(pass())

@@ -11,9 +11,9 @@ import {
   UNSPENT_DAYS,
   type Vitals,
 } from '../../core/findings.ts'
+import { frozenFields } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
-import { lostInWords, RESUME, restoredInWords } from '../../core/standstill.ts'
 import { counted, cut, grouped, spellFree } from '../../core/text.ts'
 import {
   DAY_MS,
@@ -60,7 +60,7 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
     at: formatInstant(at),
     last_tick_at: formatInstantOrNull(scheduler.lastFinishedAt),
     last_tick_age_seconds: secondsSince(scheduler.lastFinishedAt, at),
-    stands_still: stillJson(cli, vitals),
+    frozen: vitals.frozen && frozenFields(vitals.frozen),
     scheduler: schedulerJson(scheduler, at),
     price: price && {
       price_usd: formatPrice(price.price),
@@ -106,18 +106,6 @@ export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
   }
 }
 
-/** Why nothing fires and nothing is handed out, and the command that ends that; null for a database that goes on. */
-function stillJson(cli: Pick<Cli, 'self'>, { restored, lost }: Vitals) {
-  const since = restored?.at ?? lost?.foundAt
-  if (since === undefined) return null
-  const why = [restored && restoredInWords(restored), lost && lostInWords(lost)]
-  return {
-    since: formatInstant(since),
-    reason: why.filter((part) => part !== null).join('; '),
-    resume: commandLine(cli.self(), RESUME),
-  }
-}
-
 /** `reason` says why it is late, and is null when it is not. */
 function schedulerJson(facts: SchedulerFacts, now: Instant) {
   const { isLate, waitedMs, allowedMs, usualGapMs } = schedulerLateness(facts, now)
@@ -159,9 +147,9 @@ export async function statusInWords(json: StatusJson): Promise<string> {
 
 function fieldsOf(json: StatusJson): Record<string, string | number> {
   const { plans, partners, unspent_windows: unspent, orders_24h: orders, sandboxes } = json
-  const still = json.stands_still
+  const { frozen } = json
   return {
-    ...(still && { 'stands still': `since ${still.since}, until ${still.resume}` }),
+    ...(frozen && { frozen: `since ${frozen.at} by ${frozen.by}: ${frozen.reason}` }),
     'last tick':
       json.last_tick_age_seconds === null
         ? 'never'

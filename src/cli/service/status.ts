@@ -29,12 +29,12 @@ export function statusCommand(cli: Cli): Command {
 }
 
 /** As one of the findings. */
-const SAYS_SEAL = { saysSeal: true }
+const SAYS_MOVED = { saysMoved: true }
 
 async function lookOnce(cli: Cli): Promise<void> {
   const json = statusJson(
     cli,
-    await cli.withStore((store) => look(cli, store, createStockTaker()), SAYS_SEAL),
+    await cli.withStore((store) => look(cli, store, createStockTaker()), SAYS_MOVED),
   )
   const words = cli.globals().json ? '' : await statusInWords(json)
   print(cli, json, () => words)
@@ -44,7 +44,7 @@ async function lookAtTest(cli: Cli): Promise<void> {
   const json = await cli.withStore(
     async (store) =>
       testStatusJson(cli, await look(cli, store, createStockTaker()), await store.findWarnings('test')),
-    SAYS_SEAL,
+    SAYS_MOVED,
   )
   print(cli, json, () => testStatusInWords(json))
 }
@@ -62,7 +62,7 @@ async function lookOnAndOn(cli: Cli, everyMs: number): Promise<void> {
         const { shown: db } = await cli.database()
         const more = { recent: await store.readRecent(shown), walBytes: await store.walBytes() }
         return { ...health, ...more, db, self: cli.self(), everyMs }
-      }, SAYS_SEAL),
+      }, SAYS_MOVED),
     line: async (health) => {
       const json = statusJson(cli, health)
       return cli.globals().json ? JSON.stringify(json) : `at  ${json.at}\n${await statusInWords(json)}\n`

@@ -1,6 +1,7 @@
 // tick: one pass of the scheduler, for cron.
 
 import { Command, Option } from 'commander'
+import { type Frozen, frozenFields, frozenProblem } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Price, price } from '../../core/money.ts'
 import { BY_HAND, isFarOff, MARKET_PRICE_MS } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
@@ -74,33 +75,34 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
   const observe = await feedOf(cli, store, options)
   const webhooks = await lazyWebhooks(options)
   const started = performance.now()
-  const { report, still } = await passUnlessStill({ store, machine, observe })
+  const { report, frozen } = await passUnlessFrozen({ store, machine, observe })
   const woken = report?.whole && (await wake(cli, { store, webhooks }, report.whole))
   const now = machine.clock()
-  const json = passJson({ report, still, woken, now, durationMs: performance.now() - started })
+  const json = passJson({ report, frozen, woken, now, durationMs: performance.now() - started })
   const failures = await nameFailures(store, report?.failed ?? [])
   for (const failure of failures) warn(cli, failure)
   if (json.plans_failed) cli.exitWith(EXIT.found)
   if (cli.globals().json) cli.streams.out.write(`${JSON.stringify(json)}\n`)
-  else if (cli.streams.out.isTTY) cli.streams.out.write(`${still ?? passInWords(json)}\n`)
-  if (still !== null) return { failure: still }
+  else if (cli.streams.out.isTTY)
+    cli.streams.out.write(`${frozen ? frozenProblem(frozen).message : passInWords(json)}\n`)
+  if (frozen) return { failure: frozenProblem(frozen).message }
   return report && { failure: failures.length > 0 ? failures.join('\n') : null }
 }
 
-/** `report` is null when another pass was running, or the database stands still; `still` says why it does. */
-export type Passed = { report: PassReport | null; still: string | null }
+/** `report` is null when another pass was running, or the database is frozen. */
+export type Passed = { report: PassReport | null; frozen: Frozen | null }
 
 /**
- * A database that was put back and waits for its operator fails no job: cron would mail that every minute, for days.
+ * A frozen database fails no job: cron would mail that every minute, for days. Throws database_moved: whoever still
+ * uses that one should hear of it.
  */
-export async function passUnlessStill(options: PassOptions): Promise<Passed> {
+export async function passUnlessFrozen(options: PassOptions): Promise<Passed> {
   const { runPass } = await import('../../engine/pass.ts')
   try {
-    return { report: await runPass(options), still: null }
+    return { report: await runPass(options), frozen: null }
   } catch (error) {
-    if (error instanceof Problem && error.code === 'database_restored')
-      return { report: null, still: error.message }
-    throw error
+    if (!(error instanceof Problem && error.code === 'database_frozen')) throw error
+    return { report: null, frozen: await options.store.readFrozen() }
   }
 }
 
@@ -159,8 +161,8 @@ export async function nameFailures(store: Store, failed: readonly FailedPlan[]):
 
 // What a pass did, as tick prints it and serve logs it.
 
-/** What a pass did; one that found another one running, or a database that stands still, did nothing, and says so. */
-export const passJson = ({ report, still, woken, now, durationMs }: PassOutcome) => ({
+/** What a pass did; one that found another one running, or a frozen database, did nothing, and says so. */
+export const passJson = ({ report, frozen, woken, now, durationMs }: PassOutcome) => ({
   at: formatInstant(report?.at ?? now),
   price_usd: report?.price ? formatPrice(report.price) : null,
   plans_evaluated: report?.plansEvaluated ?? 0,
@@ -170,7 +172,7 @@ export const passJson = ({ report, still, woken, now, durationMs }: PassOutcome)
   webhooks_failed: woken?.failed ?? 0,
   duration_ms: Math.round(durationMs),
   ...(report === null && { skipped: true }),
-  ...(still !== null && { stands_still: true }),
+  ...(frozen && { frozen: frozenFields(frozen) }),
   ...(report && report.failed.length > 0 && { plans_failed: report.failed.length }),
 })
 

@@ -190,7 +190,7 @@ export const ANYWHERE = new Set<ErrorCode>([
   'database_busy',
   'database_unavailable',
   'service_moved',
-  'service_stands_still',
+  'service_frozen',
   'service_outdated',
 ])
 

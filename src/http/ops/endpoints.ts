@@ -2,6 +2,7 @@
 // callers who may not see more, the rest does not exist.
 
 import { H3, type H3Event } from 'h3'
+import { frozenFields } from '../../core/frozen.ts'
 import type { Instant } from '../../core/time.ts'
 import type { Log } from '../../log.ts'
 import type { Store } from '../../store/store.ts'
@@ -48,10 +49,11 @@ const TERSE_MS = 1_000
 export function createOps(options: OpsOptions): Ops {
   const { clock, metrics, exposition } = options
   const access = createAccess(options)
-  const reasonsAgainst = createReadiness()
+  const readinessOf = createReadiness()
   let store: Store | null = null
   const scrape = shared(async () => metrics.read(store))
-  const readiness = () => keptFor(TERSE_MS, clock, async () => (await reasonsAgainst(store)).length === 0)
+  const readiness = () =>
+    keptFor(TERSE_MS, clock, async () => (await readinessOf(store)).reasons.length === 0)
   let isReady = readiness()
   const pages = createPages(clock, options.pasted)
 
@@ -60,8 +62,11 @@ export function createOps(options: OpsOptions): Ops {
       case '/healthz':
         return json(200, { status: 'up' })
       case '/readyz': {
-        const reasons = await reasonsAgainst(store)
-        return reasons.length === 0 ? json(200, { ready: true }) : json(503, { ready: false, reasons })
+        const { reasons, frozen } = await readinessOf(store)
+        const state = { frozen: frozen && frozenFields(frozen) }
+        return reasons.length === 0
+          ? json(200, { ready: true, ...state })
+          : json(503, { ready: false, reasons, ...state })
       }
       case '/metrics':
         return { status: 200, headers: { 'content-type': exposition }, body: await scrape() }

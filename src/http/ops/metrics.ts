@@ -233,13 +233,13 @@ function createGauges() {
   }
 
   function showVitals(
-    { scheduler, restored, lost, feed, price, disk, partners, results }: Vitals,
+    { scheduler, frozen, feed, price, disk, partners, results }: Vitals,
     now: Instant,
   ): void {
     const { lastFinishedAt } = scheduler
     setOrDrop(gauges.lastPass, lastFinishedAt && since(lastFinishedAt, now))
-    gauges.schedulerLate.set(schedulerLateness(scheduler, now).isLate ? 1 : 0)
-    gauges.standsStill.set(restored || lost ? 1 : 0)
+    gauges.schedulerLate.set(!frozen && schedulerLateness(scheduler, now).isLate ? 1 : 0)
+    gauges.frozen.set(frozen ? 1 : 0)
     setOrDrop(gauges.feedDown, feed && (feed.down ? 1 : 0))
     setOrDrop(gauges.priceAge, price && since(price.at, now))
     setOrDrop(gauges.diskFree, disk?.freeBytes)
@@ -275,9 +275,9 @@ const addGauges = (add: AddGauge) => ({
     'scheduler_late',
     `1 when plans wait and no tick has finished for ${GRACE_MS / MINUTE_MS} minutes and ${GAPS_ALLOWED} usual gaps.`,
   ),
-  standsStill: add(
-    'stands_still',
-    '1 while nothing fires until tranche restore --resume, because the database was restored or lost writes.',
+  frozen: add(
+    'frozen',
+    '1 while the database is frozen: nothing fires and nothing is delivered until tranche resume.',
   ),
   findings: add('findings', 'What tranche status warns of, by kind.', ['kind', 'severity']),
   feedDown: add('feed_down', '1 when the latest ticks got no price from their feed; absent without a feed.'),

@@ -3,11 +3,11 @@
 
 import { clockDisputed, latenessInWords, schedulerLateness } from '../../core/clock.ts'
 import { standbyWords } from '../../core/findings.ts'
+import type { Frozen } from '../../core/frozen.ts'
 import { Problem } from '../../core/problem.ts'
-import { standsStill, writesLost } from '../../core/standstill.ts'
 import { type Instant, MINUTE_MS } from '../../core/time.ts'
 import type { MonitoringStore, Stock } from '../../store/monitoring.ts'
-import type { ClockStore, StandstillStore } from '../../store/store.ts'
+import type { ClockStore, FreezeStore } from '../../store/store.ts'
 
 /** How long a caller waits for the database: for another process's lock, or for a server that hangs. */
 export const PROBE_TIMEOUT_MS = 2_000
@@ -15,16 +15,23 @@ export const PROBE_TIMEOUT_MS = 2_000
 /** What readiness reads from the database. */
 type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler' | 'readStandbyAway'> &
   Pick<ClockStore, 'readClock'> &
-  Pick<StandstillStore, 'readRestored' | 'readLostWrites'>
+  Pick<FreezeStore, 'readFrozen'>
 
-/** Returns why the service is not ready, in sentences; an empty list when it is. The store is null until it is open. */
-export function createReadiness(): (store: Probed | null) => Promise<string[]> {
+/** Why the service is not ready, in sentences; none when it is. A frozen one is ready for what it still takes. */
+export type Readiness = { reasons: string[]; frozen: Frozen | null }
+
+/** The store is null until it is open. */
+export function createReadiness(): (store: Probed | null) => Promise<Readiness> {
   const probe = shared(async (open: Probed) => open.probeWrite())
   const doubt = shared(doubtOrLateness)
+  const state = shared(async (open: Probed) => open.readFrozen())
   const standby = shared(async (open: Probed) => open.readStandbyAway())
 
   return async (store) => {
-    if (!store) return ['The database is not open yet.']
+    if (!store) return { reasons: ['The database is not open yet.'], frozen: null }
+    const read = within(PROBE_TIMEOUT_MS, state(store), 'it has not answered')
+    // Whatever fails here fails the reads below as well.
+    read.catch(() => {})
     // In parallel, so that both together take no longer than one may.
     const away = within(PROBE_TIMEOUT_MS, standby(store), '').catch(() => null)
     const reasons = await Promise.all([
@@ -37,11 +44,15 @@ export function createReadiness(): (store: Probed | null) => Promise<string[]> {
             : `The server of the database ${standbyWords(names)}.`
         },
       ),
-      within(PROBE_TIMEOUT_MS, doubt(store), 'it has not answered').catch((error: Error) =>
-        worded(error, 'The database cannot be read: '),
-      ),
+      // No pass runs in a frozen database, and none judges its clock.
+      within(
+        PROBE_TIMEOUT_MS,
+        read.then((frozen) => (frozen ? null : doubt(store))),
+        'it has not answered',
+      ).catch((error: Error) => worded(error, 'The database cannot be read: ')),
     ])
-    return [...new Set(reasons)].filter((reason) => reason !== null)
+    const frozen = await read.catch(() => null)
+    return { reasons: [...new Set(reasons)].filter((reason) => reason !== null), frozen }
   }
 }
 
@@ -50,10 +61,6 @@ export function createReadiness(): (store: Probed | null) => Promise<string[]> {
  * be wrong.
  */
 async function doubtOrLateness(open: Probed): Promise<string | null> {
-  const restored = await open.readRestored()
-  if (restored) return standsStill(restored).message
-  if (await open.readLostWrites()) return writesLost().message
-  // No pass judges the clock of a database that stands still, so a doubt is that of its copy.
   const { now, standing } = await open.readClock()
   if (standing) return clockDisputed(standing).message
   const facts = await open.readScheduler()
@@ -61,13 +68,7 @@ async function doubtOrLateness(open: Probed): Promise<string | null> {
   return isLate ? `The scheduler is late: ${latenessInWords(facts, now, usualGapMs)}.` : null
 }
 
-const OF_THE_WHOLE = [
-  'database_gone',
-  'database_damaged',
-  'database_sealed',
-  'storage_failed',
-  'schema_newer',
-]
+const OF_THE_WHOLE = ['database_gone', 'database_damaged', 'database_moved', 'storage_failed', 'schema_newer']
 
 /** An unusable database fails both the read and the write, but is reported only once. */
 const worded = (error: Error, otherwise: string): string =>

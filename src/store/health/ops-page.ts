@@ -6,7 +6,6 @@ import type { Environment } from '../../core/partner.ts'
 import type { MonitoringStore, OpsPageStore, StatusStore } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { priceOrNull } from '../rows/ledger.ts'
-import { SEAL, sealIn } from '../seal.ts'
 import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 
@@ -113,7 +112,7 @@ export const createOpsPageStore = (base: Base, own: OpsSql): OpsPageStore => ({
     })),
 })
 
-// What a screen shows beside the vitals: the latest passes and executions, the version of the schema, the seal.
+// What a screen shows beside the vitals: the latest passes and executions and the version of the schema.
 
 type PassRow = { at: bigint; finished_at: bigint | null; plans_evaluated: bigint; executions_created: bigint }
 type LatestRow = {
@@ -157,8 +156,6 @@ export const createStatusStore = (base: Base): StatusStore => ({
       })),
     }
   },
-
-  readSeal: async () => sealIn(await base.look((tx) => tx.get(SEAL))),
 })
 
 // How many executions there are after a mark: a count that continues from where it was last read.

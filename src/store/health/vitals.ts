@@ -18,15 +18,12 @@ import {
 } from '../../core/findings.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Environment, PartnerStatus } from '../../core/partner.ts'
-import type { LostWrites } from '../../core/standstill.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
 import type { Backlog, Look, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { type DisputeRow, disputeOf, type PriceRow, priceOf } from '../rows/ledger.ts'
-import { SEAL, sealIn } from '../seal.ts'
 import { RESULTS, resultOf } from '../shared/audit.ts'
 import { IS_LIVE, IS_OPEN, IS_STUCK, OWN_NOW, unleasedAt } from '../sql/fragments.ts'
-import { restoredIn, STANDSTILL } from '../standstill.ts'
 import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import { backupThere, keysThatEnd, noneIfDamaged, setBack } from './quick-looks.ts'
@@ -51,7 +48,6 @@ export type OwnVitals = {
   /** When the first awake plan of a range was created. */
   firstAwake: Query<{ created_at: bigint }>
   partners: PartnerSql
-  readLost: () => Promise<LostWrites | null>
   /** Whether a file of this host, or of the one that is named, was there and is not any more. */
   isLost: (file: string, host: string | null) => boolean
   /** Looks at what only this store has. */
@@ -61,7 +57,7 @@ export type OwnVitals = {
 
 export function vitalsReader(
   base: Base,
-  { firstAwake, partners, readLost, isLost, looks: own, readDisk }: OwnVitals,
+  { firstAwake, partners, isLost, looks: own, readDisk }: OwnVitals,
 ): MonitoringStore['readVitals'] {
   const readScheduler = schedulerReader(base, firstAwake)
   const readPartners = partnersReader(base, partners)
@@ -70,11 +66,10 @@ export function vitalsReader(
   const clock = () => base.look((tx) => tx.clock)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
-    const [dispute, seal, restored, asked, price, results] = await base.read((tx) =>
+    const [dispute, frozen, asked, price, results] = await base.read((tx) =>
       tx.together(
         tx.get(DISPUTE),
-        tx.get(SEAL),
-        tx.get(STANDSTILL),
+        tx.frozen,
         tx.get(ASKED, { passes: FEED_PASSES_SEEN }),
         tx.get(PRICE),
         tx.all(RESULTS),
@@ -85,9 +80,7 @@ export function vitalsReader(
     return {
       scheduler,
       dispute: dispute ? disputeOf(dispute) : null,
-      seal: sealIn(seal),
-      restored: restoredIn(restored),
-      lost: await readLost(),
+      frozen,
       feed: asked ? feedSeen(asked, since?.at ?? asked.at) : null,
       price: price ? priceOf(price) : null,
       partners: await readPartners(now, stock),

@@ -1,17 +1,18 @@
 // A database on a server that holds still while it is copied: one snapshot of it, with all writers kept out where it is
-// to be sealed.
+// to be frozen as moved.
 
 import type { Socket } from 'node:net'
 import type { Client, Connection } from 'pg'
+import { type Frozen, unsealed } from '../../core/frozen.ts'
 import { Problem } from '../../core/problem.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
 import { shownAddress } from '../address.ts'
 import {
   type Block,
   type FileHistory,
+  type FrozenAtBirth,
   type HeldSource,
   type HoldOptions,
-  type Mended,
   type NewTarget,
   type Rows,
   selectAll,
@@ -19,28 +20,29 @@ import {
   withOurNumbers,
 } from '../copy-interface.ts'
 import type { Erasure } from '../erasures.ts'
+import { frozenParams, movedBeforeMigration } from '../frozen.ts'
+import { isPending } from '../migrations.ts'
 import { type AskBoth, readReplaced, type SinceCopy } from '../replaced.ts'
-import type { Seal } from '../seal.ts'
-import { restoredIn, type StandstillRow } from '../standstill.ts'
+import { auditParams } from '../rows/accounts.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
-import type { Table } from '../tables.ts'
+import { columnsToAdd, type Table } from '../tables.ts'
 import { openMade, openStore } from './open.ts'
-import { auditThroughSeal, breakSeal, noteRestored, sealOf, setSeal, tablesOf, takeCopyLock } from './seal.ts'
 import { commitAlone, waitForCommitted } from './server/commit.ts'
 import { explained, explaining, isRowsFault } from './server/errors.ts'
 import { LOCK, takeFromUsers } from './server/locks.ts'
-import { bringUp, isEmpty, migrationStates, SCHEMA } from './server/migrate.ts'
+import { bringUp, frozenIn, isEmpty, migrationStates, SCHEMA, serverTime } from './server/migrate.ts'
 import { openAlone } from './server/pool.ts'
+import type { Trust } from './server/timeline.ts'
 
 /** Throws database_not_found, schema_newer, database_locked, database_in_use, storage_failed. */
 export async function holdServer(
   url: string,
   clock: (() => Instant) | null,
-  { fromWriters }: HoldOptions,
+  { fromWriters, ...trust }: HoldOptions & Trust,
 ): Promise<HeldSource> {
   const server = shownAddress(url)
-  const store = await openStore(url, { clock, create: false })
+  const store = await openStore(url, { clock, create: false, ...trust })
   let client: Client
   try {
     client = await explaining(server, () => openAlone(url))
@@ -67,13 +69,13 @@ export async function holdServer(
     ...rowsOn(client, server),
     playedIn: [],
     fileHistory: () => explaining(server, () => historyOf(client)),
-    seal: () => explaining(server, () => sealOf(client)),
-    setSeal: (seal) =>
+    frozen: () => explaining(server, () => frozenIn(client)),
+    freeze: (frozen, audit) =>
       explaining(server, async () => {
-        await setSeal(client, seal)
+        await putFrozen(client, frozen, audit)
         await commitAlone(client)
       }),
-    keepSeal: () =>
+    awaitDurable: () =>
       explaining(server, async () => {
         await commitAlone(client)
         await waitForCommitted(client)
@@ -186,12 +188,11 @@ export async function newOnServer(
           throw new Problem('bad_file', `${server} cannot keep a row of ${table.name} (${message}).`)
         }
       }),
-    settle: ({ fileHistory, seal }) =>
+    settle: ({ fileHistory }) =>
       explaining(server, async () => {
         for (const statement of putBack) await client.query(statement)
         await countOn(client)
         await keepHistory(client, fileHistory)
-        if (seal) await setSeal(client, seal)
         await commitAlone(client)
         // The server would do so by itself.
         await client.query('analyze')
@@ -203,9 +204,9 @@ export async function newOnServer(
         await client.query('begin')
         return readOthers(client)
       }),
-    publish: (mended) =>
+    publish: (frozen) =>
       explaining(server, async () => {
-        const replaced = await takeName(client, { server, now, replace, clock, mended })
+        const replaced = await takeName(client, { server, now, replace, clock, frozen })
         isPublished = true
         return { replaced, bytes: null }
       }),
@@ -277,10 +278,16 @@ async function keepHistory(client: Client, { migrations }: FileHistory): Promise
 /** Throws database_exists and database_in_use: the name then stays with the old database. */
 async function takeName(
   client: Client,
-  { server, now, replace, clock, mended }: Where & { clock: (() => Instant) | null; mended: Mended | null },
+  {
+    server,
+    now,
+    replace,
+    clock,
+    frozen,
+  }: Where & { clock: (() => Instant) | null; frozen: FrozenAtBirth | null },
 ): Promise<string | null> {
   // Of one that is restored, the transaction in which the one that gives way was read.
-  if (!mended) await client.query('begin')
+  if (frozen?.kind !== 'restored') await client.query('begin')
   await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
   // A process that is still connected would go on in the new database with what it remembers of the old one.
   await takeFromUsers(client, server)
@@ -290,11 +297,12 @@ async function takeName(
     kept = await freeName(client, `${SCHEMA}_replaced_${formatInstant(now).replaceAll(/\D/g, '')}`)
     await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
   }
-  if (mended) {
-    const { copy, seal } = mended
-    const replaced = kept === null ? [] : [kept, ...(mended.sinceCopy?.names.slice(1) ?? [])]
-    await noteRestored(client, { copy, replaced }, clock)
-    if (seal) await setSeal(client, seal)
+  if (frozen) {
+    const { earlier, ...why } = frozen
+    // An instant that lies ahead would confirm months that are not over: it is the server's, like that of every write.
+    const at = clock?.() ?? (await serverTime(client))
+    const replaced = [...(kept === null ? [] : [kept]), ...earlier]
+    await putFrozen(client, { ...why, at, movedTo: null, replaced })
   }
   // An empty schema was made for us. One that is not empty is somebody else's, and the statement fails.
   await client.query(`drop schema if exists ${SCHEMA}`)
@@ -325,13 +333,9 @@ const askerOf =
     }
   }
 
-/** A database that stands still has itself replaced one, of which it does not know what has stopped there. */
+/** A frozen database may itself have replaced one, of which it does not know everything that has stopped there. */
 async function replacedBefore(client: Client, schema: string): Promise<string[]> {
-  const table = `${schema}.standstill`
-  const { rows } = await client.query('select to_regclass($1) is not null as there', [table])
-  if (!(rows as { there: boolean }[])[0]?.there) return []
-  const found = await client.query(`select at, copy, replaced from ${table}`)
-  const names = restoredIn((found.rows as StandstillRow[])[0])?.replaced ?? []
+  const names = (await frozenIn(client, schema))?.replaced ?? []
   const there = await client.query('select nspname::text as name from pg_namespace where nspname = any($1)', [
     names,
   ])
@@ -495,27 +499,51 @@ async function copyIn(client: Client, table: Table, blocks: AsyncIterable<Block>
   await copy.send(blocks)
 }
 
-// Reads the seal of a database on a server from outside, and takes it off.
+// Reads and changes from outside whether a database on a server is frozen.
+
+/** To be called where nobody else writes, or with the lock of all. */
+async function putFrozen(client: Client, frozen: Frozen, audit: AuditEntry | null = null): Promise<void> {
+  await client.query('delete from frozen')
+  await insertRow(client, 'frozen', frozenParams(frozen))
+  if (!audit) return
+  await client.query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`)
+  await insertRow(client, 'audit', auditParams(audit, frozen.at))
+}
+
+async function insertRow(
+  client: Client,
+  table: 'audit' | 'frozen',
+  row: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const columns = columnsToAdd(table)
+  await client.query(
+    `insert into ${table} (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`,
+    columns.map((column) => row[column]),
+  )
+}
 
 /** Null also where there is nothing of ours. */
-export const seenSeal = (url: string): Promise<Seal | null> =>
-  onServer(url, async (client) => ((await isEmpty(client)) ? null : sealOf(client)))
+export const seenFrozen = (url: string): Promise<Frozen | null> => onServer(url, (client) => frozenIn(client))
 
-/** Throws usage for a database without a seal, database_in_use while it is copied, schema_newer, storage_failed. */
+/** Throws usage for one that has not moved, database_in_use while it is copied, schema_newer, storage_failed. */
 export const unseal = (
   url: string,
-  { clock, audit }: { clock: (() => Instant) | null; audit: (seal: Seal) => AuditEntry },
-): Promise<Seal> =>
+  { clock, audit }: { clock: (() => Instant) | null; audit: (moved: Frozen) => AuditEntry },
+): Promise<Frozen> =>
   onServer(url, async (client) => {
-    await migrationStates(client)
+    const isBehind = (await migrationStates(client)).some(isPending)
+    // Otherwise a copy that is still unnamed could get its name afterwards, and two databases would take writes.
     await takeCopyLock(client, { server: shownAddress(url), alone: true })
     await client.query('begin')
-    const seal = (await isEmpty(client)) ? null : await sealOf(client)
-    if (!seal) throw new Problem('usage', `${shownAddress(url)} is not sealed.`)
-    await breakSeal(client)
-    await auditThroughSeal(client, audit(seal), clock)
+    await client.query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
+    const moved = await frozenIn(client)
+    if (moved?.kind !== 'moved') throw new Problem('usage', `${shownAddress(url)} has not moved.`)
+    if (isBehind) throw movedBeforeMigration(moved.movedTo)
+    const entry = audit(moved)
+    const now = clock?.() ?? (await serverTime(client))
+    await putFrozen(client, unsealed(moved, entry.osUser, now), entry)
     await commitAlone(client)
-    return seal
+    return moved
   })
 
 // What is remembered of erasures, in a schema of its own.
@@ -556,4 +584,29 @@ async function onServer<T>(url: string, work: (client: Client) => Promise<T>): P
   } finally {
     await client?.end().catch(() => {})
   }
+}
+
+/** Every table of a schema: of the one that the connection uses, unless another one is named. */
+async function tablesOf(client: Client, schema: string | null = null): Promise<string[]> {
+  const { rows } = await client.query(
+    `select c.relname::text as name from pg_class c
+     where c.relnamespace = coalesce($1, current_schema())::regnamespace and c.relkind in ('r', 'p') order by c.oid`,
+    [schema],
+  )
+  return (rows as { name: string }[]).map(({ name }) => name)
+}
+
+/**
+ * A lock that the session holds: many copies from a database may run at once, one to it, and none while it is taken
+ * back from where it moved. Throws database_in_use.
+ */
+async function takeCopyLock(
+  client: Client,
+  { server, alone }: { server: string; alone: boolean },
+): Promise<void> {
+  const { rows } = await client.query(
+    `select pg_try_advisory_lock${alone ? '' : '_shared'}(${LOCK.copy}, 0) as taken`,
+  )
+  if ((rows[0] as { taken: boolean }).taken) return
+  throw new Problem('database_in_use', `A copy from or to ${server} is running: wait until it ends.`)
 }

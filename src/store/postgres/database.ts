@@ -5,26 +5,27 @@ import { shownAddress } from '../address.ts'
 import type { Database } from '../database.ts'
 import { isBegun, openStore, readMigrationStates } from './open.ts'
 import { explained } from './server/errors.ts'
+import type { Trust } from './server/timeline.ts'
 
 /** A null `clock` takes the server's, which all hosts share. */
-export function serverDatabase(url: string, clock: (() => Instant) | null): Database {
+export function serverDatabase(url: string, clock: (() => Instant) | null, trust: Trust): Database {
   const shown = shownAddress(url)
   return {
     shown,
     shownInFull: shown,
     // What else may be asked of a file means nothing to a server.
-    open: ({ create }) => openStore(url, { clock, create }),
+    open: ({ create }) => openStore(url, { clock, create, ...trust }),
     explained: (error) => explained(error, shown),
     isMissing: async () => !(await isBegun(url)),
     migrationStates: () => readMigrationStates(url),
     // The server works on them, and this process goes on.
     migratesAside: false,
     asFile: null,
-    seal: async () => (await copying()).seenSeal(url),
+    frozen: async () => (await copying()).seenFrozen(url),
     unseal: async ({ audit }) => (await copying()).unseal(url, { clock, audit }),
     erasures: async () => (await copying()).readErasures(url),
     rememberErasures: async (erasures) => (await copying()).addErasures(url, erasures),
-    hold: async (options) => (await copying()).holdServer(url, clock, options),
+    hold: async (options) => (await copying()).holdServer(url, clock, { ...options, ...trust }),
     make: async (options) => (await copying()).newOnServer(url, clock, options),
     async waitsFor() {
       const { heldBackFor } = await import('./server/pool.ts')

@@ -1,8 +1,6 @@
 // Runs the transactions that both stores share on a server: what stands together is sent in a pipeline.
 
-import type { Problem } from '../../core/problem.ts'
-import { sealedProblem } from '../seal.ts'
-import { instant, type Query, query } from '../statement.ts'
+import { type Query, query } from '../statement.ts'
 import {
   always,
   type Base,
@@ -19,8 +17,8 @@ import {
 import type { Connection } from './server/connection.ts'
 import { onceMore } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
-import { STILL_SQL, type StillState, stillProblem } from './server/month-gate.ts'
 import type { Tx as ServerTx } from './server/pipeline.ts'
+import { readFrozen } from './server/timeline.ts'
 
 const turnOf = (lock: number): Query<unknown> => query(`select pg_advisory_xact_lock(${lock}, :tenant::int)`)
 const TURNS: Record<Turn, Query<unknown>> = {
@@ -38,7 +36,7 @@ export function createDriver({ clock, look, read, write }: Connection): Base {
     ...steps,
     clock: always(() => sent(() => clock.now(pipe))),
     present: always(() => sent(() => clock.present(pipe))),
-    refusal: always(() => sent(() => readRefusal(pipe))),
+    frozen: always(() => sent(() => readFrozen(pipe, clock.parameter()))),
   })
   return {
     // Only a transaction has a time limit of its own.
@@ -50,26 +48,17 @@ export function createDriver({ clock, look, read, write }: Connection): Base {
         write(
           (pipe) =>
             within(pipe, (steps) =>
-              work({ ...reading(pipe, steps), times: always(() => sent(() => pipe.times)) }),
+              work({
+                ...reading(pipe, steps),
+                times: always(() => sent(() => pipe.times)),
+                frozen: always(() => sent(() => pipe.frozen)),
+              }),
             ),
           scope,
         )
       return scope?.onceMore ? onceMore(run) : run()
     },
   }
-}
-
-const REFUSAL = query<StillState & { sealed_at: bigint | null; moved_to: string | null }>(
-  `select s.at as sealed_at, s.moved_to, ${STILL_SQL} from (select 1) x left join sealed s on true`,
-)
-
-async function readRefusal(pipe: ServerTx): Promise<Problem | null> {
-  const state = await pipe.get(REFUSAL)
-  if (!state) return null
-  const { sealed_at, moved_to } = state
-  if (moved_to !== null && sealed_at !== null)
-    return sealedProblem({ at: instant(sealed_at), movedTo: moved_to })
-  return stillProblem(state)
 }
 
 /** Runs steps inside a transaction that is under way, also for what this store writes by itself. */

@@ -4,7 +4,6 @@
 import type { ClientBase } from 'pg'
 import type { ExecutionId } from '../../core/execution.ts'
 import { finding, standbyWords } from '../../core/findings.ts'
-import type { LostWrites } from '../../core/standstill.ts'
 import { HOUR_MS, type Instant } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
 import { namedInCommand } from '../address.ts'
@@ -27,18 +26,12 @@ import {
 } from '../health/vitals.ts'
 import type { CheckStore, Fault, Look, MonitoringStore } from '../monitoring.ts'
 import { followsRule, issuedRule } from '../sql/check-rules.ts'
-import { goOn, readRestored } from '../standstill.ts'
-import { instant, type Query, query } from '../statement.ts'
-import type { StandstillStore } from '../store.ts'
+import { type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
-import { within } from './driver.ts'
-import { HISTORY_SQL, type History } from './server/commit.ts'
 import type { Connection } from './server/connection.ts'
 import { explained } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
-import { UNKNOWN } from './server/lost-writes.ts'
 import { bringUp, SCHEMA } from './server/migrate.ts'
-import { STILL_SQL, type StillState, stillProblem } from './server/month-gate.ts'
 
 // Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
 // are kept by their numbers, and load balancers ask every second.
@@ -63,7 +56,6 @@ export const createMonitoringStore = (connection: Connection, base: Base): Monit
 export const ownVitals = (connection: Connection): OwnVitals => ({
   firstAwake: FIRST_AWAKE,
   partners: PARTNER_SQL,
-  readLost: () => recordedLoss(connection),
   isLost,
   looks: [standbyLook(connection)],
   // A server's disk is watched by the server's own monitoring.
@@ -133,95 +125,6 @@ async function settledExecution({ look }: Connection): Promise<ExecutionId | nul
   }
   return newest
 }
-
-// Lost writes: what is recorded of them, and the decision to go on.
-
-type Row = {
-  lost_id: bigint
-  found_at: bigint
-  writes: bigint
-  first_at: bigint
-  last_at: bigint
-  tenants: string
-  server: string
-}
-
-type HistoryRow = History & { at: bigint | null; xid: string | null }
-
-// What another process has committed is visible only once it is answered, so the newest entry of the audit log stands
-// for what operators were told. Of its transaction's number, a row keeps the lower half.
-const HISTORY = query<HistoryRow>(
-  `select ${HISTORY_SQL}, a.at, (s.top - (s.top - a.half) % (1::bigint << 32))::text as xid
-   from (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as top) s
-   left join (select at, xmin::text::bigint as half from audit order by audit_id desc limit 1) a on true`,
-)
-const UNDECIDED = query<Row>('select * from lost_writes where decided_at is null order by lost_id')
-const DECIDE = query<Row>('update lost_writes set decided_at = :now where decided_at is null returning *')
-const WHETHER_STILL = query<StillState>(`select ${STILL_SQL}`)
-
-/** The recorded losses, without examining the server. */
-const recordedLoss = async ({ look }: Connection): Promise<LostWrites | null> =>
-  inAll(await look((tx) => tx.all(UNDECIDED)))
-
-/** Remembers the newest entry of the audit log as if this process had written it. */
-function noteAudit({ acknowledged }: Connection): (row: HistoryRow) => void {
-  let noted: string | null = null
-  return ({ at, xid, timeline, memory }) => {
-    if (at === null || xid === null || xid === noted) return
-    noted = xid
-    acknowledged.note({ mark: { xid, position: UNKNOWN, timeline, memory }, at: instant(at), tenants: [] })
-  }
-}
-
-export const createStandstillStore = (connection: Connection): StandstillStore => ({
-  readRestored: () => connection.look((tx) => within(tx, readRestored)),
-  readLostWrites: lossReader(connection),
-  async refuseWhenStill() {
-    const state = await connection.look((tx) => tx.get(WHETHER_STILL))
-    const refusal = state && stillProblem(state)
-    if (refusal) throw refusal
-  },
-
-  resume: (entry) =>
-    connection.write(
-      async (tx) => {
-        const { real } = await tx.times
-        const lost = inAll(await tx.all(DECIDE, { now: real }))
-        return within(tx, (steps) => goOn(steps, entry, { lost, now: real }))
-      },
-      // A write that has begun to fire or to hand out has seen that it did not stand still.
-      { alone: 'all' },
-    ),
-})
-
-function lossReader(connection: Connection): StandstillStore['readLostWrites'] {
-  const { acknowledged, look } = connection
-  const note = noteAudit(connection)
-  return async () => {
-    const row = await look((tx) => tx.get(HISTORY))
-    if (row && acknowledged.isInDoubt(row)) await acknowledged.examine()
-    if (row) note(row)
-    return recordedLoss(connection)
-  }
-}
-
-/** Several processes find the same loss, each for the commits acknowledged to itself. */
-function inAll(rows: readonly Row[]): LostWrites | null {
-  const [newest] = rows.toSorted((a, b) => Number(b.lost_id - a.lost_id))
-  if (!newest) return null
-  const tenants = rows.flatMap(({ tenants }) => (tenants === '' ? [] : tenants.split(', ')))
-  return {
-    lostId: Number(newest.lost_id),
-    foundAt: instant(newest.found_at),
-    writes: rows.reduce((sum, { writes }) => sum + Number(writes), 0),
-    firstAt: instant(least(rows.map(({ first_at }) => first_at))),
-    lastAt: instant(-least(rows.map(({ last_at }) => -last_at))),
-    tenants: [...new Set(tenants)].sort().join(', '),
-    server: newest.server,
-  }
-}
-
-const least = (numbers: readonly bigint[]): bigint => numbers.reduce((a, b) => (a < b ? a : b))
 
 // A synchronous standby that is away: every write waits for it, and nothing says so but the server.
 
@@ -410,7 +313,7 @@ const PARTS = `
   union all
   select 'trigger', c.relname || '.' || t.tgname, pg_get_triggerdef(t.oid, true) || ' ' || t.tgenabled::text, true
   from pg_trigger t join pg_class c on c.oid = t.tgrelid
-  where c.relnamespace = current_schema()::regnamespace and not t.tgisinternal and t.tgname <> 'a_sealed'
+  where c.relnamespace = current_schema()::regnamespace and not t.tgisinternal
   union all
   select 'rule', c.relname || '.' || r.rulename, pg_get_ruledef(r.oid, true), true
   from pg_rewrite r join pg_class c on c.oid = r.ev_class

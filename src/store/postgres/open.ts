@@ -3,6 +3,7 @@
 import { Problem } from '../../core/problem.ts'
 import { type Instant, MINUTE_MS, plus } from '../../core/time.ts'
 import { shownAddress } from '../address.ts'
+import { createFreezeStore } from '../frozen.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import type { MigrationState } from '../migrations.ts'
 import {
@@ -29,13 +30,14 @@ import type { Store } from '../store.ts'
 import { waitAtClose } from '../writes.ts'
 import { createFollowing, createKeyFinder, overwriteNothing, rememberOnServer } from './accounts.ts'
 import { createDriver } from './driver.ts'
-import { createCheckStore, createMonitoringStore, createStandstillStore, OPS_SQL } from './monitoring.ts'
+import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
 import { createPassStore, createStaging, createWakeUpStore, ownSandboxes } from './pass.ts'
 import { type Connection, connect } from './server/connection.ts'
 import { explaining } from './server/errors.ts'
 import { stayInUse } from './server/locks.ts'
 import { isEmpty, migrate, migrationStates } from './server/migrate.ts'
 import { openPool, type Pool } from './server/pool.ts'
+import type { Trust } from './server/timeline.ts'
 
 /** Whether there is something of ours. */
 export const isBegun = (url: string): Promise<boolean> => inspect(url, async (pool) => !(await isEmpty(pool)))
@@ -61,10 +63,10 @@ type OpenOptions = {
   clock: (() => Instant) | null
   /** Makes the schema where there is none; otherwise that is database_not_found. */
   create: boolean
-}
+} & Trust
 
 /** Throws database_not_found, schema_newer, database_locked, storage_failed. */
-export async function openStore(url: string, { clock, create }: OpenOptions): Promise<Store> {
+export async function openStore(url: string, { clock, create, ...trust }: OpenOptions): Promise<Store> {
   const pool = openPool(url)
   stayInUse(pool)
   const server = shownAddress(url)
@@ -73,7 +75,7 @@ export async function openStore(url: string, { clock, create }: OpenOptions): Pr
       if (!create) await refuseEmpty(pool, server)
       await migrate(pool, clock)
     })
-    const connection = connect(pool, url, clock)
+    const connection = connect(pool, url, clock, trust)
     // This process writes only into the schema that it finds now, even if another one gets the name later.
     await connection.look(connection.schema.look)
     return assemble(connection)
@@ -145,6 +147,7 @@ function assemble(connection: Connection): Store {
     ...createAuditStore(driver),
     ...createResultStore(driver),
     ...createStatusStore(driver),
+    ...createFreezeStore(driver),
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a server alone.
     findKey: createKeyFinder(connection),
@@ -152,7 +155,6 @@ function assemble(connection: Connection): Store {
     ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
-    ...createStandstillStore(connection),
     async close() {
       const marks = polls.flush()
       if (marks) await waitAtClose(marks)

@@ -97,7 +97,7 @@ export function createPassStore(connection: Connection, base: Base): PassStore {
             tx.unwaited(writeWakeUps(tx, passId, fired, (await tx.times).real))
             return counts
           },
-          { tenants, stopsWhenStill: true },
+          { tenants, refusedWhileFrozen: true },
         ),
       )
     },
@@ -291,7 +291,7 @@ const listDuePlans = (connection: Connection, due: DueRanges): Promise<number[]>
 const fillPages = (connection: Connection, passId: number, due: DueRanges, plans: number): Promise<unknown> =>
   connection.write(
     (tx) => Promise.all([tx.run(PLAN_ANEW), tx.run(FILL, { ...rangesOf(due), tick_id: passId, plans })]),
-    { reads: 'large', isProvisional: true },
+    { reads: 'large' },
   )
 
 /**
@@ -299,9 +299,7 @@ const fillPages = (connection: Connection, passId: number, due: DueRanges, plans
  * if its answer is lost: a single statement would be run again, and the first page that it claimed would be nobody's.
  */
 const claimPage = (connection: Connection, passId: number): Promise<number[] | undefined> =>
-  connection.write(async (tx) => (await tx.get(CLAIM, { tick_id: passId }))?.plan_ids.map(Number), {
-    isProvisional: true,
-  })
+  connection.write(async (tx) => (await tx.get(CLAIM, { tick_id: passId }))?.plan_ids.map(Number), {})
 
 // Wake-ups: written in the transaction of the executions they announce, and handed out once to be sent.
 

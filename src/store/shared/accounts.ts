@@ -178,14 +178,11 @@ const MARK_USED = query('update api_keys set last_used_at = :now where key_id = 
 export function createKeyStore({ look, write }: Base, { forget }: Remembering): Omit<KeyStore, 'findKey'> {
   return {
     markKeyUsed: (tenant, keyId) =>
-      write(
-        function* (tx) {
-          const now = yield* tx.clock
-          forget()
-          yield* tx.run(MARK_USED, { key_id: keyId, now })
-        },
-        { ...callOf(tenant), stopsWhenStill: false },
-      ),
+      write(function* (tx) {
+        const now = yield* tx.clock
+        forget()
+        yield* tx.run(MARK_USED, { key_id: keyId, now })
+      }, callOf(tenant)),
 
     addKey: (key, entry) =>
       write(function* (tx) {

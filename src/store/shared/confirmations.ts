@@ -23,12 +23,7 @@ import { insertInto } from '../tables.ts'
 import { type Base, callOf, NOTHING, type Step, type Steps, type Tx } from '../transaction.ts'
 import { lockExecutions, writeWindow } from './ledger.ts'
 
-/** A purchase is recorded even while nothing else goes on. */
-const scopeOf = (tenant: Parameters<typeof callOf>[0]) => ({
-  ...callOf(tenant),
-  stopsWhenStill: false,
-  onceMore: true,
-})
+const scopeOf = (tenant: Parameters<typeof callOf>[0]) => ({ ...callOf(tenant), onceMore: true })
 
 export const createConfirmationStore = ({ write }: Base): Pick<ExecutionStore, 'confirmExecution'> => ({
   confirmExecution: (tenant, ids, decide) =>

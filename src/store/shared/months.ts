@@ -426,7 +426,7 @@ function createFixing({ read, write }: Base): Pick<MonthStore, 'fixPeriod' | 'fi
       return (kind === 'own' && tenant && (await fixAlone(period, tenant, call))) || (await forAll())
     } catch (error) {
       // A database that has moved can be read, but closes no month.
-      if (error instanceof Problem && error.code === 'database_sealed') return { ...period, final: false }
+      if (error instanceof Problem && error.code === 'database_moved') return { ...period, final: false }
       throw error
     }
   }

@@ -94,7 +94,7 @@ export const createPassNotes = (
         )
         return known
       },
-      { stopsWhenStill: true },
+      { refusedWhileFrozen: true },
     ),
 
   peekPass: () =>

@@ -2,9 +2,10 @@
 
 import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
-import type { PlanState } from '../../core/plan.ts'
+import { type PlanState, startsBuying } from '../../core/plan.ts'
 import type { Instant } from '../../core/time.ts'
 import { cellDue, leastInstruction } from '../../core/window.ts'
+import { refuseFrozen } from '../frozen.ts'
 import { type TenantRow, tenantOf, type UserRow, userOf } from '../rows/accounts.ts'
 import {
   type PlanRow,
@@ -76,8 +77,9 @@ function* change(
   decide: Parameters<ChangePlan>[2],
 ): Steps<Awaited<ReturnType<ChangePlan>>> {
   const named = { tenant: tenantId, partner_user_id: partnerUserId, partner_plan_id: partnerPlanId }
-  const [times, , userRow, planRow, minimum, before] = yield* tx.together(
+  const [times, frozen, , userRow, planRow, minimum, before] = yield* tx.together(
     tx.times,
+    tx.frozen,
     lockPlanByName(tx, named),
     tx.get(USER, named),
     tx.get(BY_NAME, named),
@@ -94,6 +96,7 @@ function* change(
   const usedBeforeReset = instantOrNull(before?.used ?? null)
   const made = decide({ user, plan, window, usedStarts, usedBeforeReset }, now)
   if (made.plan === plan) return plan
+  refuseFrozen(frozen, startsBuying(made, plan))
 
   const userId = (planRow ?? userRow)?.user_id as bigint
   const params = planParams(made.plan, { tenantId, userId })

@@ -2,9 +2,10 @@
 // what is due, in two ranges of one index: leases that are over, and executions that were never delivered.
 
 import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
+import type { Frozen } from '../../core/frozen.ts'
 import type { Tenant } from '../../core/partner.ts'
-import type { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
+import { refuseFrozen } from '../frozen.ts'
 import { type ExecutionRow, executionOf } from '../rows/ledger.ts'
 import { IS_OPEN, SELECT_EXECUTION, unleasedAt } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
@@ -68,31 +69,32 @@ type Handing = { limit: number; deliver: (execution: Execution, now: Instant) =>
 export const createPollStore = (base: Base, polls: PollNotes): Pick<ExecutionStore, 'deliverDue'> => ({
   async deliverDue(tenant, limit, deliver) {
     for (;;) {
-      const { found, clock, refusal } = await base.look((tx) => look(tx, tenant), callOf(tenant))
+      const { found, clock, frozen } = await base.look((tx) => look(tx, tenant), callOf(tenant))
       polls.note(tenant, clock)
-      if (refusal) throw refusal
+      refuseFrozen(frozen, true)
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
       if (found === 'stopping') await finishStops(base, tenant)
       if (found === 'nothing') return { executions: [], remaining: 0 }
-      const page = await base.write((tx) => lease(tx, tenant, { limit, deliver }), callOf(tenant))
+      const scope = { ...callOf(tenant), refusedWhileFrozen: true }
+      const page = await base.write((tx) => lease(tx, tenant, { limit, deliver }), scope)
       if (page) return page
     }
   },
 })
 
-type Looked = { found: 'nothing' | 'stopping' | 'due'; clock: Instant; refusal: Problem | null }
+type Looked = { found: 'nothing' | 'stopping' | 'due'; clock: Instant; frozen: Frozen | null }
 
 function* look(tx: ReadTx, tenant: Tenant): Steps<Looked> {
   const { tenantId } = tenant
-  const [now, clock, refusal, isStopping] = yield* tx.together(
+  const [now, clock, frozen, isStopping] = yield* tx.together(
     timeOf(tx, tenantId),
     tx.clock,
-    tx.refusal,
+    tx.frozen,
     isAnyStopping(tx, tenant),
   )
-  if (isStopping) return { found: 'stopping', clock, refusal }
+  if (isStopping) return { found: 'stopping', clock, frozen }
   const row = yield* tx.get(HAS_DUE, { tenant: tenantId, now })
-  return { found: Number(row?.due) > 0 ? 'due' : 'nothing', clock, refusal }
+  return { found: Number(row?.due) > 0 ? 'due' : 'nothing', clock, frozen }
 }
 
 /** Leases the first `limit` due executions, and counts the rest. Null while a user is being disabled. */

@@ -127,11 +127,7 @@ export const createPurchaseStore = (base: Base): PurchaseStore => ({
     }),
 
   keepUnknownFill: (tenant, executionId, report) =>
-    // A purchase is kept even while the database stands still.
-    base.write((tx) => keepUnknown(tx, tenant, executionId, report), {
-      ...callOf(tenant),
-      stopsWhenStill: false,
-    }),
+    base.write((tx) => keepUnknown(tx, tenant, executionId, report), callOf(tenant)),
 
   findUnknown: (executionId) => base.look((tx) => unknownTo(tx, executionId)),
 

@@ -98,16 +98,11 @@ export type OwnSandboxes = {
   alsoWiped: readonly WipedRows[]
 }
 
-/** Nothing fires in a database that stands still, not even here: a sandbox plays what the service does. */
-const firing = (tenant: Tenant): Scope => ({ ...ofTenant(tenant), stopsWhenStill: true })
+/** Nothing fires in a frozen database, not even here: a sandbox plays what the service does. */
+const firing = (tenant: Tenant): Scope => ({ ...ofTenant(tenant), refusedWhileFrozen: true })
 /** For a key, whose call does nothing more once it has ended, or for an operator. */
 const firingFor = (caller: Caller): Scope => ({ ...firing(caller), key: caller.keyId })
-/** Then a partner wipes nothing either; an operator may. */
-const wiping = (caller: Caller): Scope => ({
-  ...firingFor(caller),
-  alone: 'tenants',
-  stopsWhenStill: caller.keyId !== undefined,
-})
+const wiping = (caller: Caller): Scope => ({ ...ofTenant(caller), key: caller.keyId, alone: 'tenants' })
 
 export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxes): SandboxStore {
   return {

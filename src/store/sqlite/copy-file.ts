@@ -2,6 +2,7 @@
 
 import { existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { type Frozen, unsealed } from '../../core/frozen.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
 import { createPrivate } from '../../plain-file.ts'
@@ -19,8 +20,10 @@ import {
   type TargetOptions,
   type Value,
 } from '../copy-interface.ts'
+import { frozenParams, movedBeforeMigration, PUT_FROZEN } from '../frozen.ts'
 import { isPending } from '../migrations.ts'
-import type { Seal } from '../seal.ts'
+import { auditParams } from '../rows/accounts.ts'
+import { INSERT_AUDIT } from '../shared/audit.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
 import type { Table } from '../tables.ts'
@@ -34,15 +37,13 @@ import {
   refuseDatabaseFile,
   refuseNetworkFile,
   removeUnfinished,
-  syncLog,
 } from './file/files.ts'
 import { acquireLock, haltPasses } from './file/locks.ts'
-import { migrate, migrationStates } from './file/migrate.ts'
+import { frozenIn, migrate, migrationStates } from './file/migrate.ts'
 import { insertRows } from './file/statements.ts'
 import { whenFree } from './file/waiting.ts'
 import { copyTo } from './file/whole-copy.ts'
 import { openStore } from './open.ts'
-import { addAuditFromOutside, breakSeal, noteRestored, sealOf, setSeal } from './seal.ts'
 
 const ROWS_PER_BLOCK = 2_000
 
@@ -65,7 +66,7 @@ export async function holdFile(
     await store?.close()
   }
   try {
-    if (fromWriters) letPassesOn = await haltPasses(file, 'The database is to be sealed')
+    if (fromWriters) letPassesOn = await haltPasses(file, 'The database is to be frozen')
     await whenFree(() => db.exec(fromWriters ? 'begin immediate' : 'begin'))
     // The first read fixes the snapshot of all reads.
     await whenFree(() => refuseOlder(db, file))
@@ -81,12 +82,13 @@ export async function holdFile(
       const migrations = rows.map(({ applied_at, ...row }) => ({ ...row, appliedAt: instant(applied_at) }))
       return { begunAt: instant(rows[0]?.applied_at ?? 0n), migrations }
     },
-    seal: async () => sealOf(db),
-    async setSeal(seal) {
-      setSeal(db, seal)
+    frozen: async () => frozenIn(db),
+    async freeze(frozen, audit) {
+      putFrozen(db, frozen, audit)
       db.exec('commit')
     },
-    keepSeal: async () => syncLog(file),
+    // Whoever committed it has waited for the disk.
+    awaitDurable: async () => {},
     store,
     release,
   }
@@ -172,11 +174,10 @@ export async function newFile(
 
   return {
     load: (table, blocks) => load(db, table, blocks),
-    async settle({ fileHistory, seal }) {
+    async settle({ fileHistory }) {
       db.exec(MAKE_COUNTS)
       sayMigrations(db, fileHistory)
       db.exec('commit')
-      if (seal) db.transaction(() => setSeal(db, seal))()
       copyTo(db, packed, { replace: false })
       db.close()
       result = await openToWrite(packed)
@@ -187,12 +188,10 @@ export async function newFile(
     openStore: () => openStore(loading, { clock, create: false }),
     // What takes the place of a file is restored as a file (file/restore.ts): a copy takes a free name.
     readReplaced: async () => null,
-    async publish(mended) {
-      if (result && mended) {
-        const { copy, seal } = mended
-        noteRestored(result, { at: now, copy, replaced: [] })
-        const made = result
-        if (seal) made.transaction(() => setSeal(made, seal))()
+    async publish(frozen) {
+      if (result && frozen) {
+        const { earlier: replaced, ...why } = frozen
+        putFrozen(result, { ...why, at: now, movedTo: null, replaced })
       }
       result?.close()
       if (!replace) refuseTaken(file)
@@ -231,16 +230,22 @@ function refuseTaken(file: string): void {
   )
 }
 
-// Reads the seal of a file from outside, and takes it off.
+// Reads and changes from outside whether a file is frozen.
 
-/** The seal of whatever is there; also null for a file that cannot be read, or not with the log beside it. */
-export function seenSeal(file: string): Seal | null {
+/** To be called where nobody else writes. */
+export function putFrozen(db: Database, frozen: Frozen, audit: AuditEntry | null = null): void {
+  db.prepare(PUT_FROZEN).run(frozenParams(frozen))
+  if (audit) db.prepare(INSERT_AUDIT).run(auditParams(audit, frozen.at))
+}
+
+/** Of whatever is there; also null for a file that cannot be read, or not with the log beside it. */
+export function seenFrozen(file: string): Frozen | null {
   refuseUnreachable(file)
   if (isMissing(file)) return null
   let db: Database | undefined
   try {
     db = openFile(file, { fileMustExist: true })
-    return sealOf(db)
+    return frozenIn(db)
   } catch (error) {
     if (isUnreadable(error) || (error instanceof Problem && error.code === 'bad_file')) return null
     throw explained(error, file)
@@ -249,11 +254,11 @@ export function seenSeal(file: string): Seal | null {
   }
 }
 
-/** Throws usage for a file without a seal, database_not_found, database_in_use, schema_newer, database_locked. */
+/** Throws usage for one that has not moved, database_not_found, database_in_use, schema_newer, database_locked. */
 export async function unseal(
   file: string,
-  { now, audit }: { now: Instant; audit: (seal: Seal) => AuditEntry },
-): Promise<Seal> {
+  { now, audit }: { now: Instant; audit: (moved: Frozen) => AuditEntry },
+): Promise<Frozen> {
   refuseUnreachable(file)
   if (isMissing(file)) throw notThere(file)
   const db = await openToWrite(file).catch((error) => {
@@ -265,14 +270,15 @@ export async function unseal(
     letOn = acquireLock(lockFile(file, 'pass'))
     if (!letOn)
       throw new Problem('database_in_use', `${file} is being copied, or a tick is running: wait for its end.`)
-    await whenFree(() => migrationStates(db))
+    const isBehind = await whenFree(() => migrationStates(db).some(isPending))
     await whenFree(() => db.exec('begin immediate'))
-    const seal = sealOf(db)
-    if (!seal) throw new Problem('usage', `${file} is not sealed.`)
-    breakSeal(db)
-    addAuditFromOutside(db, audit(seal), now)
+    const moved = frozenIn(db)
+    if (moved?.kind !== 'moved') throw new Problem('usage', `${file} has not moved.`)
+    if (isBehind) throw movedBeforeMigration(moved.movedTo)
+    const entry = audit(moved)
+    putFrozen(db, unsealed(moved, entry.osUser, now), entry)
     db.exec('commit')
-    return seal
+    return moved
   } catch (error) {
     throw explained(error, file)
   } finally {

@@ -37,7 +37,7 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
     },
     countUnreadErasures: async () => countUnreadErasures(file),
   },
-  seal: async () => (await copying()).seenSeal(file),
+  frozen: async () => (await copying()).seenFrozen(file),
   unseal: async (options) => (await copying()).unseal(file, options),
   erasures: async () => readErasures(file),
   rememberErasures: async (erasures) => appendErasures(file, erasures),

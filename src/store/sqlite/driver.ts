@@ -2,6 +2,7 @@
 
 import type { Statement } from 'better-sqlite3'
 import type { Instant } from '../../core/time.ts'
+import { refuseFrozen } from '../frozen.ts'
 import { type Params, type Query, query } from '../statement.ts'
 import {
   always,
@@ -16,7 +17,6 @@ import {
 } from '../transaction.ts'
 import type { Connection, Database } from './file/connection.ts'
 import { whenFree } from './file/waiting.ts'
-import { createReadRefusal, createRefuseWhenStill } from './seal.ts'
 import type { TenantTime } from './tenant-time.ts'
 
 export type Driver = Base & {
@@ -30,10 +30,8 @@ export type Driver = Base & {
 }
 
 export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'>): Driver {
-  const { db, clock, present, look, read, write } = connection
+  const { db, clock, present, frozen, look, read, write } = connection
   const alone = aloneWithoutKeys(connection)
-  const refuseWhenStill = createRefuseWhenStill(db)
-  const readRefusal = createReadRefusal(db)
   const tally = new Tally()
   let real = 0 as Instant
   // One for all transactions: each runs to its end before the next one begins.
@@ -41,7 +39,7 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
     ...statementsOf(db, tally),
     clock: always(() => answering(clock)),
     present: always(() => answering(present)),
-    refusal: always(() => answering(readRefusal)),
+    frozen: always(() => answering(frozen)),
     times: always(() => {
       const now = real
       return answering(() => ({ real: now, of: (tenantId) => time.of(tenantId, now) }))
@@ -64,9 +62,9 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
   return {
     look: (work) => look(() => run(work)),
     read: (work) => read(() => run(work)),
-    write: (work, { caller, stopsWhenStill = false } = {}) =>
+    write: (work, { caller, refusedWhileFrozen = false } = {}) =>
       write((now) => {
-        if (stopsWhenStill) refuseWhenStill()
+        if (refusedWhileFrozen) refuseFrozen(frozen(), true)
         return runAt(now, work)
       }, caller),
     within(work) {
@@ -76,11 +74,7 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
       tally.waiting = waiting
       return value
     },
-    unreferenced: (work, { stopsWhenStill = false } = {}) =>
-      alone(() => {
-        if (stopsWhenStill) refuseWhenStill()
-        return runAt(present(), work)
-      }),
+    unreferenced: (work) => alone(() => runAt(present(), work)),
   }
 }
 
@@ -91,7 +85,7 @@ export const byHand = <T>(work: () => T): Step<T> => always(() => answering(work
  * Without a turn of the event loop in between, so that no other request's statement runs while foreign keys are off: no
  * transaction can turn them off for itself.
  */
-function aloneWithoutKeys({ db, lookAtName, lookAtSchema }: Connection): <T>(work: () => T) => Promise<T> {
+function aloneWithoutKeys({ db, lookAtName, mayWrite }: Connection): <T>(work: () => T) => Promise<T> {
   const sql = {
     begin: db.prepare('begin immediate'),
     commit: db.prepare('commit'),
@@ -102,7 +96,7 @@ function aloneWithoutKeys({ db, lookAtName, lookAtSchema }: Connection): <T>(wor
       db.pragma('foreign_keys = off')
       try {
         sql.begin.run()
-        lookAtSchema()
+        mayWrite()
         const value = work()
         sql.commit.run()
         lookAtName()

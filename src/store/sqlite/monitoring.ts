@@ -65,7 +65,6 @@ export function createMonitoringStore(connection: Connection, base: Base): Monit
 export const ownVitals = (connection: Connection): OwnVitals => ({
   firstAwake: FIRST_AWAKE,
   partners: PARTNER_SQL,
-  readLost: async () => null,
   isLost,
   looks: connection.db.memory
     ? []

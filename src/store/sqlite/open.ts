@@ -3,6 +3,7 @@
 import { closeSync, constants, fchmodSync } from 'node:fs'
 import type { Instant } from '../../core/time.ts'
 import { openPlain, withPlain } from '../../plain-file.ts'
+import { createFreezeStore } from '../frozen.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import type { MigrationState } from '../migrations.ts'
 import {
@@ -24,10 +25,8 @@ import { createPurchaseStore } from '../shared/purchases.ts'
 import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createUserStore } from '../shared/users.ts'
 import { OF_TENANT } from '../sql/fragments.ts'
-import { goOn, readRestored } from '../standstill.ts'
 import { query } from '../statement.ts'
-import type { StandstillStore, Store } from '../store.ts'
-import type { Base } from '../transaction.ts'
+import type { Store } from '../store.ts'
 import { waitAtClose } from '../writes.ts'
 import { createKeyFinder, createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
 import { byHand, createDriver } from './driver.ts'
@@ -56,7 +55,6 @@ import {
   createWakeUpWriter,
   ownSandboxes,
 } from './pass.ts'
-import { createRefuseWhenStill } from './seal.ts'
 import { createTenantTime, reportedUntil } from './tenant-time.ts'
 
 type OpenOptions = {
@@ -139,6 +137,7 @@ function assemble(
     ...createAuditStore(driver),
     ...createResultStore(driver),
     ...createStatusStore(driver),
+    ...createFreezeStore(driver),
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a file alone.
     findKey: createKeyFinder(connection, memory),
@@ -146,7 +145,6 @@ function assemble(
     ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
-    ...createStandstillStore(connection, driver),
     async close() {
       const marks = polls.flush()
       if (marks) await waitAtClose(marks)
@@ -166,17 +164,6 @@ const LISTINGS: OwnListings = {
   // One write after the other is dated and committed.
   isSettled: () => true,
 }
-
-const createStandstillStore = (connection: Connection, { look, write }: Base): StandstillStore => ({
-  readRestored: () => look(readRestored),
-  readLostWrites: async () => null,
-  refuseWhenStill: () => connection.look(createRefuseWhenStill(connection.db)),
-  resume: (entry) =>
-    write(function* (tx) {
-      const { real } = yield* tx.times
-      return yield* goOn(tx, entry, { lost: null, now: real })
-    }),
-})
 
 /** What `migrate --status` shows; changes nothing. */
 export async function readMigrationStates(file: string): Promise<MigrationState[]> {

@@ -7,6 +7,7 @@ import type { Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import type { Instant } from '../../core/time.ts'
 import { type Frequency, leastInstruction, type Schedule } from '../../core/window.ts'
+import { refuseFrozen } from '../frozen.ts'
 import { type TenantRow, tenantOf, type WebhookRow, webhookOf } from '../rows/accounts.ts'
 import { type FiredRow, firedParams, type ScheduleRow, scheduleOf, scheduleParams } from '../rows/ledger.ts'
 import { createPassNotes } from '../shared/passes.ts'
@@ -31,7 +32,6 @@ import { lockFile } from './file/files.ts'
 import { acquireLock } from './file/locks.ts'
 import { insertRows } from './file/statements.ts'
 import { watchOthers } from './file/write-queue.ts'
-import { createRefuseWhenStill } from './seal.ts'
 import type { TenantTime } from './tenant-time.ts'
 import { createLedger } from './windows.ts'
 
@@ -48,9 +48,8 @@ type Parts = {
 
 export function createPassStore(connection: Connection, parts: Parts): PassStore {
   const { driver, runPage, writeWakeUps, time, file } = parts
-  const { db, read, write } = connection
+  const { db, frozen, read, write } = connection
   const sql = prepare(connection)
-  const refuseWhenStill = createRefuseWhenStill(db)
   const dueInRealTime = createDuePlans(connection)
   const pageSize = createPageSize()
 
@@ -111,7 +110,7 @@ export function createPassStore(connection: Connection, parts: Parts): PassStore
 
     changeDuePlans: (passId, planIds, decisions) =>
       write((now) => {
-        refuseWhenStill()
+        refuseFrozen(frozen(), true)
         const from = performance.now()
         const { fired, ...counts } = runPage(planIds, decisions, timesAt(now))
         writeWakeUps(passId, fired, now)

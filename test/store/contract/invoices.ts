@@ -220,7 +220,7 @@ export const invoiceContract: Contract = {
   'what had been issued before a restore is kept as it was, and its number goes to nothing else': async (
     world,
   ) => {
-    const { store, now, place } = await spring(world)
+    const { store, now } = await spring(world)
     await issue(store, 'acme', '2026-01')
     const amounts = { net: usd('80.00'), tax: usd('0.00'), details: '{"kept":1}' }
     const kept = {
@@ -232,8 +232,8 @@ export const invoiceContract: Contract = {
       ...amounts,
     }
     const credit = { ...kept, number: 'R-011', partnerSlug: 'acme', month: '2026-01', corrects: 'R-007' }
-    // While it stands still as well: that is when it is done.
-    await damage(place, `insert into standstill values (1, ${T0}, 'last-night.db', '["old.db"]')`)
+    // While it is frozen as well: that is when it is done.
+    await store.freeze({ by: 'ops', reason: 'restored' }, AUDIT)
     const keep = (of: Issued, position: number) => store.keepIssued({ ...of, series: 'R-', position })
     assert.deepEqual([await keep(credit, 11), await keep(kept, 9)], [true, true])
     assert.deepEqual([await store.findInvoice('R-009'), await store.findInvoice('R-011')], [kept, credit])
@@ -245,7 +245,7 @@ export const invoiceContract: Contract = {
       [{ ...kept, number: 'R-012', partnerSlug: 'nobody' }, 12],
     ] as const)
       assert.equal(await keep(of, position), false, of.number)
-    await damage(place, 'delete from standstill')
+    await store.resume(AUDIT)
     const { issued, isNew } = await issue(store, 'bolt', '2026-03')
     assert.deepEqual([issued.number, issued.issuedAt, isNew], ['R-012', now(), true])
     assert.deepEqual(await issue(store, 'bolt', '2026-02'), { issued: kept, isNew: false })
@@ -273,11 +273,11 @@ export const invoiceContract: Contract = {
     )
   },
 
-  'no number is given while the database stands still': async (world) => {
-    const { store, place } = await spring(world)
+  'no number is given while the database is frozen': async (world) => {
+    const { store } = await spring(world)
     await issue(store, 'acme', '2026-01')
-    await damage(place, `insert into standstill values (1, ${T0}, 'last-night.db', '["old.db"]')`)
-    await assert.rejects(issue(store, 'bolt', '2026-01'), problem('database_restored'))
-    await assert.rejects(credit(store, 'R-007', '1.00'), problem('database_restored'))
+    await store.freeze({ by: 'ops', reason: 'restored' }, AUDIT)
+    await assert.rejects(issue(store, 'bolt', '2026-01'), problem('database_frozen'))
+    await assert.rejects(credit(store, 'R-007', '1.00'), problem('database_frozen'))
   },
 }

@@ -1,14 +1,14 @@
 // A database on a server, and the only ways to use it: look, read, and write.
 
 import type { PoolClient } from 'pg'
+import type { Frozen } from '../../../core/frozen.ts'
 import type { Instant } from '../../../core/time.ts'
 import { shownAddress } from '../../address.ts'
 import { isOtherSchema } from '../../migrations.ts'
 import { query } from '../../statement.ts'
 import { createRefusedWrites } from '../../writes.ts'
-import { commit, type History, type Mark, wasCommitted } from './commit.ts'
+import { commit, type Mark, wasCommitted } from './commit.ts'
 import { explained, isDiskFull, isLost, isUndone, noneFree, tryAgain } from './errors.ts'
-import { type Acknowledged, HistoryChanged, rememberAcknowledged } from './lost-writes.ts'
 import { enter, type Scope, type Times } from './month-gate.ts'
 import {
   createServerClock,
@@ -16,18 +16,19 @@ import {
   type Pipeline,
   pipelineOn,
   type SchemaLook,
-  type SchemaState,
   type ServerClock,
   type Tx,
   watchSchema,
 } from './pipeline.ts'
 import { createPlaces, type Pool, type Whose } from './pool.ts'
 import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
+import { noteServer, OtherTimeline, type Trust } from './timeline.ts'
 
 /**
- * Inside a write: `times` is what its gate has read. Statements that do not need it are best sent before it is awaited.
+ * Inside a write: `times` and `frozen` are what its gate has read. Statements that do not need them are best sent before
+ * they are awaited.
  */
-export type WriteTx = Tx & { times: Promise<Times> }
+export type WriteTx = Tx & { times: Promise<Times>; frozen: Promise<Frozen | null> }
 
 /** The caller of a request, and the size of its reads. */
 type Errand = {
@@ -52,8 +53,6 @@ export type Connection = {
   pool: Pool
   clock: ServerClock
   schema: SchemaLook
-  /** The commits that were acknowledged to this process. */
-  acknowledged: Acknowledged
   /** Asks for one thing only, without a transaction around it. */
   look<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
   /** Runs `work` on one consistent snapshot. */
@@ -74,11 +73,15 @@ export type Connection = {
 }
 
 /** A null `clock` takes the server's, so that hosts whose clocks disagree write as one. */
-export function connect(pool: Pool, url: string, given: (() => Instant) | null): Connection {
+export function connect(
+  pool: Pool,
+  url: string,
+  given: (() => Instant) | null,
+  trust: Trust = {},
+): Connection {
   const server = shownAddress(url)
   const clock = createServerClock(given)
   const schema = watchSchema(server)
-  const acknowledged = rememberAcknowledged(pool)
   const refused = createRefusedWrites({ isFull: isDiskFull })
 
   const places = createPlaces({
@@ -99,19 +102,14 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     })
   }
 
-  const found = (state: SchemaState & History): void => {
-    schema.found(state)
-    if (acknowledged.isInDoubt(state)) throw new HistoryChanged()
-  }
-
-  /** A write that meets a server with another history runs once the losses of that server are known and recorded. */
-  async function onceExamined<T>(write: () => Promise<T>): Promise<T> {
+  /** A write that meets another server than the last one did runs once that is on record. */
+  async function onceNoted<T>(write: () => Promise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
       try {
         return await write()
       } catch (error) {
-        if (!(error instanceof HistoryChanged) || tried === EXAMINED_MAX) throw error
-        await tryAgain(server, acknowledged.examine)
+        if (!(error instanceof OtherTimeline) || tried === NOTED_MAX) throw error
+        await tryAgain(server, () => noteServer(pool, clock.parameter(), trust))
       }
     }
   }
@@ -122,34 +120,25 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     scope: Scope & Errand,
   ): Promise<T> {
     let sent: { value: T; mark: Mark } | undefined
-    let at: Instant | undefined
-    const answered = (value: T): T => {
-      // A transaction without changes was not made durable: the server may forget that it existed.
-      if (sent && at !== undefined && !scope.isProvisional && tx.hasChanged())
-        acknowledged.note({ mark: sent.mark, at, tenants: scope.tenants ?? [] })
-      return value
-    }
     try {
       return await inTransaction(tx, `${BEGIN_WRITE}${limitOf(scope)}`, async () => {
-        const entered = enter(tx, scope, { clock: clock.parameter(), found })
+        const entered = enter(tx, scope, { clock: clock.parameter(), found: schema.found })
         const times = entered.then((gate) => gate.times)
-        times.catch(() => {})
-        const value = await work({ ...tx, times }).catch(async (error) => {
+        const frozen = entered.then((gate) => gate.frozen)
+        for (const read of [times, frozen]) read.catch(() => {})
+        const value = await work({ ...tx, times, frozen }).catch(async (error) => {
           // In another schema, its statements may fail before the reason is known.
           await times.catch((why) => {
             if (isOtherSchema(why)) throw why
           })
           throw error
         })
-        const { times: entry, mark } = await entered
-        sent = { value, mark }
-        at = entry.real
+        sent = { value, mark: (await entered).mark }
         await commit(tx)
-        return answered(value)
+        return value
       })
     } catch (error) {
-      if (sent && !isUndone(error) && (await wasCommitted(sent.mark, error, pool)))
-        return answered(sent.value)
+      if (sent && !isUndone(error) && (await wasCommitted(sent.mark, error, pool))) return sent.value
       throw error
     }
   }
@@ -159,7 +148,6 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
     pool,
     clock,
     schema,
-    acknowledged,
     look: (work, errand = {}) => onClient((tx) => alone(tx, () => schema.beside(tx, () => work(tx))), errand),
     read: (work, errand = {}) =>
       onClient(
@@ -172,11 +160,11 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
         errand,
       ),
     write: (work, scope = {}) =>
-      onceExamined(() => onClient((tx) => refused.follow(written(tx, work, scope)), scope)),
+      onceNoted(() => onClient((tx) => refused.follow(written(tx, work, scope)), scope)),
     probe: (work) =>
-      onceExamined(() =>
+      onceNoted(() =>
         onClient(async (tx) => {
-          await written(tx, work, PROVISIONAL)
+          await written(tx, work, {})
           refused.throwRecent()
         }, {}),
       ),
@@ -203,8 +191,7 @@ export function connect(pool: Pool, url: string, given: (() => Instant) | null):
 }
 
 /** How often a write tries when the server is a different one each time. */
-const EXAMINED_MAX = 3
-const PROVISIONAL = { isProvisional: true }
+const NOTED_MAX = 3
 
 // A connection keeps its query plans. A plan made while a table was small, which reads all of it, would go on doing so
 // when the table is large; and everything that a write reads lies along indexes.

@@ -14,10 +14,6 @@ const NONE_FREE = /timeout exceeded when trying to connect/
 const IS_NO_SERVER = /^received invalid response|error establishing an SSL connection/
 const ASKS_OTHERWISE = /^Unknown auth|^SASL: /
 
-/** The code that a database which has moved answers with (../../seal.ts). */
-export const SEALED_STATE = 'TS001'
-const SEALED = new RegExp(`^${SEALED_STATE}$`)
-
 /** `says` must match the message as well; for a server that speaks another language, the next entry applies. */
 type Meaning = {
   is: RegExp
@@ -44,11 +40,6 @@ const MEANINGS: Meaning[] = [
     code: 'database_locked',
     words: (server, message) =>
       `${server} has no connection left for this user (${message}): raise that limit (max_connections, or the CONNECTION LIMIT of the role or the database), or end what holds them.`,
-  },
-  {
-    is: SEALED,
-    code: 'database_sealed',
-    words: (_, message) => `${message}.`,
   },
   {
     is: /^3D000$/,

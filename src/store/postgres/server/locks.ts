@@ -29,7 +29,7 @@ export const LOCK = {
   numbering: 9,
   /** To add to the audit log; held until the end of the transaction. */
   audit: 10,
-  /** Held by a session: shared to copy from here; exclusively to copy to here, or to take the seal off. */
+  /** Held by a session: shared to copy from here; exclusively to copy to here, or to take it back. */
   copy: 11,
   /**
    * Held shared by every session of a process that has the database open, and exclusively to put another one in its

@@ -1,11 +1,11 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash, under a lock of their own.
 
 import type { Pool, PoolClient } from 'pg'
+import type { Frozen } from '../../../core/frozen.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
+import { type FrozenRow, frozenOf, movedBeforeMigration, SELECT_FROZEN, SELECT_SEALED } from '../../frozen.ts'
 import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
-import { sealedBeforeMigration } from '../../seal.ts'
-import { sealOf } from '../seal.ts'
 import { commitAlone } from './commit.ts'
 import { LOCK } from './locks.ts'
 import { SERVER_MS_SQL } from './pipeline.ts'
@@ -31,6 +31,18 @@ export async function isEmpty(client: Asked, schema?: string): Promise<boolean> 
   return (rows[0] as { none: boolean }).none
 }
 
+/** Of a schema that is not open as a store, also where an earlier version has moved it. Null where it is not ours. */
+export async function frozenIn(client: Asked, schema?: string): Promise<Frozen | null> {
+  const inSchema = schema === undefined ? '' : `${schema}.`
+  for (const [table, select] of [['frozen', SELECT_FROZEN] as const, ['sealed', SELECT_SEALED] as const]) {
+    const { rows } = await client.query('select to_regclass($1) is not null as there', [inSchema + table])
+    if (!(rows[0] as { there: boolean }).there) continue
+    const found = await client.query(select.replace(`from ${table}`, `from ${inSchema}${table}`))
+    return frozenOf((found.rows as FrozenRow[])[0])
+  }
+  return null
+}
+
 /**
  * Brings the schema up to this program's. Returns the names of the migrations it applied. A null `clock` takes the
  * server's.
@@ -39,8 +51,8 @@ export async function migrate(pool: Pool, clock: (() => Instant) | null): Promis
   if (!(await migrationStates(pool)).some(isPending)) return []
   const client = await pool.connect()
   try {
-    const seal = (await isEmpty(client)) ? null : await sealOf(client)
-    if (seal) throw sealedBeforeMigration(seal)
+    const { movedTo = null } = (await frozenIn(client)) ?? {}
+    if (movedTo !== null) throw movedBeforeMigration(movedTo)
     return await applyPending(client, clock?.() ?? (await serverTime(client)))
   } finally {
     // What it has set must not affect later work.
@@ -48,7 +60,7 @@ export async function migrate(pool: Pool, clock: (() => Instant) | null): Promis
   }
 }
 
-async function serverTime(client: Asked): Promise<Instant> {
+export async function serverTime(client: Asked): Promise<Instant> {
   const { rows } = await client.query(`select ${SERVER_MS_SQL} as at`)
   return Number((rows[0] as { at: bigint }).at) as Instant
 }

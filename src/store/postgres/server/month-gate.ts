@@ -6,16 +6,16 @@
 // waits for its tenant's writes, and later ones see that it has ended
 // (docs/decisions/commits.md#a-write-checks-its-key).
 
+import type { Frozen } from '../../../core/frozen.ts'
 import { admit, type KeyLife } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
-import type { Problem } from '../../../core/problem.ts'
-import { type Restored, standsStill, writesLost } from '../../../core/standstill.ts'
 import { type Instant, later, plus } from '../../../core/time.ts'
-import { STANDSTILL_IN_FORCE } from '../../standstill.ts'
+import { refuseFrozen } from '../../frozen.ts'
 import { type Query, query } from '../../statement.ts'
-import { HISTORY_SQL, type History, type Mark } from './commit.ts'
+import { HISTORY_SQL, type Mark } from './commit.ts'
 import { LOCK } from './locks.ts'
 import { type Pipeline, PRESENT_SQL, SCHEMA_SQL, type SchemaState } from './pipeline.ts'
+import { FREEZE_SQL, type FreezeState, frozenForWrite } from './timeline.ts'
 
 /**
  * On whose behalf a write is done. `alone` waits until no other write of the tenants, or of anybody, is under way.
@@ -25,10 +25,8 @@ export type Scope = {
   tenants?: readonly number[]
   alone?: 'tenants' | 'all'
   key?: string | undefined
-  /** Whether it fires, hands out, or changes what fires: refused while the database stands still. */
-  stopsWhenStill?: boolean
-  /** Whether nothing is lost with it: what is done anew anyway, or is not waited for. */
-  isProvisional?: boolean
+  /** Whether it fires, delivers or issues. Every write is refused in a database that has moved. */
+  refusedWhileFrozen?: boolean
   /** How long it waits for each lock; by default, as long as any write does. */
   waitsMs?: number
 }
@@ -40,15 +38,18 @@ export type Times = {
   of: (tenantId: number) => Instant
 }
 
+/** `frozen`: why nothing may fire or be delivered; null where it may. */
+type Entered = { times: Times; frozen: Frozen | null; mark: Mark }
+
 /**
- * Takes the locks of a scope, then reads the clock. `found` gets what is on record of migrations and what the server
- * has been through, and may throw.
+ * Takes the locks of a scope, then reads the clock. `found` gets what is on record of migrations, and may
+ * throw. Throws OtherTimeline.
  */
 export async function enter(
   tx: Pipeline,
-  { tenants = [], alone, key, waitsMs, stopsWhenStill }: Scope,
-  { clock, found }: { clock: Instant | null; found: (state: SchemaState & History) => void },
-): Promise<{ times: Times; mark: Mark }> {
+  { tenants = [], alone, key, waitsMs, refusedWhileFrozen }: Scope,
+  { clock, found }: { clock: Instant | null; found: (state: SchemaState) => void },
+): Promise<Entered> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
   if (waitsMs !== undefined) tx.send(`set local lock_timeout = ${waitsMs}`).catch(() => {})
   // What fails here makes the reading of the clock fail.
@@ -59,6 +60,7 @@ export async function enter(
   found(row)
   const real = Number(row.real) as Instant
   const shifts = new Map(row.shifts.map(({ tenant_id, ...shift }) => [tenant_id, shift]))
+  const frozen = frozenForWrite(row)
   const times: Times = {
     real,
     of(tenantId) {
@@ -68,10 +70,9 @@ export async function enter(
   }
   const { life } = row
   if (key !== undefined) admit(life && { key: lifeOf(life), partnerStatus: life.status, now: real })
-  const refusal = stopsWhenStill ? stillProblem(row) : null
-  if (refusal) throw refusal
+  refuseFrozen(frozen, refusedWhileFrozen)
   const { xid, position, timeline, memory } = row
-  return { times, mark: { xid, position, timeline, memory } }
+  return { times, frozen, mark: { xid, position, timeline, memory } }
 }
 
 const lock = (how: string, which: number, id: string): Query<unknown> =>
@@ -89,22 +90,10 @@ const LIFE_SQL = `(
     select r.status from partners r
     where r.partner_slug = (select t.partner_slug from tenants t where t.tenant_id = k.tenant_id)))
   from api_keys k where k.key_id = :key::text) as life`
-/** Why the database stands still, if it does. */
-export type StillState = { lost: boolean; restored: Pick<Restored, 'at' | 'copy'> | null }
-/** Its columns. */
-export const STILL_SQL = `exists (select from lost_writes where decided_at is null) as lost,
-  (select json_build_object('at', s.at, 'copy', s.copy) from (${STANDSTILL_IN_FORCE}) s) as restored`
-
-/** database_restored or writes_lost; null in a database that goes on. */
-export function stillProblem({ lost, restored }: StillState): Problem | null {
-  if (restored) return standsStill(restored)
-  return lost ? writesLost() : null
-}
-
-type GateRow = Mark & SchemaState & StillState & { real: bigint; shifts: Shift[]; life: Life | null }
+type GateRow = Mark & SchemaState & FreezeState & { real: bigint; shifts: Shift[]; life: Life | null }
 const TIMES: Query<GateRow> = query(
   `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, pg_current_wal_insert_lsn()::text as position,
-     ${HISTORY_SQL}, ${SCHEMA_SQL}, ${STILL_SQL},
+     ${HISTORY_SQL}, ${SCHEMA_SQL}, ${FREEZE_SQL},
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
        'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts,
      ${LIFE_SQL}`,

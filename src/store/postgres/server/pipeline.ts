@@ -139,8 +139,6 @@ export type Pipeline<Client extends ClientBase = PoolClient> = Tx & {
   send(text: string, patience?: Patience): Promise<QueryResult>
   /** Resolves when everything that was asked is answered. Throws the first error there was. */
   settled(): Promise<void>
-  /** Whether a statement has changed a row. Not every change counts: one inside a `with` does not. */
-  hasChanged(): boolean
   /** Whether a statement has failed: it is then unknown which ones this connection has prepared. */
   hasFailed(): boolean
 }
@@ -150,7 +148,6 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
   const underWay = new Set<Promise<unknown>>()
   const watch = watchOver(client)
   let failure: { error: unknown } | null = null
-  let changed = false
 
   function track(work: Promise<unknown>, ended = () => {}): void {
     const tracked = work
@@ -165,12 +162,8 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
   }
   function follow(answer: Promise<QueryResult>, within = patience): Promise<QueryResult> {
     watch.asked(within)
-    const noted = answer.then((result) => {
-      changed ||= CHANGES.includes(result.command) && (result.rowCount ?? 0) > 0
-      return result
-    })
-    track(noted, watch.answered)
-    return noted
+    track(answer, watch.answered)
+    return answer
   }
   // A statement that cannot be sent counts as failed too: the server does not know of it, and would commit the rest.
   const send = async (query: Query<unknown>, params: Params): Promise<QueryResult> => {
@@ -194,12 +187,9 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
       while (underWay.size > 0) await Promise.all(underWay)
       if (failure) throw failure.error
     },
-    hasChanged: () => changed,
     hasFailed: () => failure !== null,
   }
 }
-
-const CHANGES = ['INSERT', 'UPDATE', 'DELETE']
 
 /** The first failure on the connection explains all others, except when the schema is not one of ours. */
 export async function firstError(pipeline: Pipeline, error: unknown): Promise<unknown> {

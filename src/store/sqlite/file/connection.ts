@@ -1,8 +1,10 @@
 // One connection to one SQLite file, and the only two ways to use it: read, and write.
 
 import SQLite from 'better-sqlite3'
+import type { Frozen } from '../../../core/frozen.ts'
 import { type Instant, later } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
+import { type FrozenRow, frozenOf, refuseFrozen, SELECT_FROZEN } from '../../frozen.ts'
 import { createSchemaWatch } from '../../migrations.ts'
 import { createRefusedWrites } from '../../writes.ts'
 import { nativeBinding } from './addon.ts'
@@ -13,7 +15,7 @@ import { hasRoom, isDiskFull, type NameWatch, UNWATCHED } from './files.ts'
 import { onFirstUse, plannedOnce } from './statements.ts'
 import { whenFree } from './waiting.ts'
 import { refuseForeignBeside } from './wal.ts'
-import { createWriter, type SchemaLook, type Write } from './write-queue.ts'
+import { createWriter, type Write } from './write-queue.ts'
 
 export type Database = SQLite.Database
 
@@ -38,8 +40,12 @@ export type Connection = {
   probe(work: () => void): Promise<void>
   /** Throws database_gone when the file is no longer what its name leads to. */
   lookAtName: () => void
-  /** Throws schema_newer when another process has brought the file further than this program knows. */
-  lookAtSchema: () => void
+  /**
+   * To be called once a write transaction has begun. Throws schema_newer when another process has brought the file
+   * further than this program knows, and database_moved.
+   */
+  mayWrite: () => void
+  frozen: () => Frozen | null
 }
 
 class FileDatabase extends SQLite {
@@ -114,7 +120,13 @@ export function connect(
       throw explained(error, db.name)
     })
   const present = notBefore ? () => later(clock(), notBefore()) : clock
-  const write = createWriter(db, present, { watch, schema, checkpoints })
+  const frozenRow = db.prepare<[], FrozenRow>(SELECT_FROZEN)
+  const frozen = () => frozenOf(frozenRow.get())
+  const mayWrite = (): void => {
+    schema.look()
+    refuseFrozen(frozen())
+  }
+  const write = createWriter(db, present, { watch, mayWrite, checkpoints })
   const refused = createRefusedWrites({ isFull: isDiskFull, isStillFull: () => !hasRoom(db.name) })
   const alone = <T>(work: () => T): T => {
     watch.lookNowAndThen()
@@ -136,7 +148,8 @@ export function connect(
         }),
       ),
     lookAtName: watch.look,
-    lookAtSchema: schema.look,
+    mayWrite,
+    frozen,
   }
 }
 
@@ -210,6 +223,13 @@ export function createMemory<V>(db: Database, most: number): Memory<V> {
 
 // Whether the schema is still one that this program knows: another process may have been upgraded, and have migrated
 // the file, while this one has it open.
+
+type SchemaLook = {
+  /** Throws schema_newer. */
+  look: () => void
+  /** The same, unless the last look was just now. */
+  lookNowAndThen: () => void
+}
 
 const UNWATCHED_SCHEMA: SchemaLook = { look: () => {}, lookNowAndThen: () => {} }
 

@@ -8,7 +8,6 @@ import { Problem } from '../../../core/problem.ts'
 import { quoted } from '../../../core/text.ts'
 import { refuseStrange } from '../../../plain-file.ts'
 import { INSTALLED } from '../../address.ts'
-import { isSealedWords } from '../../seal.ts'
 import { freeOn, realName } from './files.ts'
 
 /**
@@ -171,14 +170,10 @@ export function userName(uid: number): string | null {
   }
 }
 
-/**
- * An error of SQLite about the file as a whole, as database_damaged, database_sealed or storage_failed; any other as it
- * is.
- */
+/** An error of SQLite about the file as a whole, as database_damaged or storage_failed; any other as it is. */
 export function explained(error: unknown, file: string): unknown {
   if ((error as { code?: unknown }).code === 'EMFILE') return new Problem('storage_failed', TOO_MANY_FILES)
   if (!(error instanceof SQLite.SqliteError)) return error
-  if (isSealedWords(error.message)) return new Problem('database_sealed', error.message)
   const [kind = ''] = /^SQLITE_[A-Z]+/.exec(error.code) ?? []
   const folder = dirname(resolve(file))
   if (['SQLITE_CANTOPEN', 'SQLITE_IOERR'].includes(kind) && !canOpenMore())

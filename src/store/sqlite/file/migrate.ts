@@ -1,11 +1,11 @@
 // Schema migrations: numbered files applied in order, each recorded with its hash.
 
+import type { Frozen } from '../../../core/frozen.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
+import { type FrozenRow, frozenOf, movedBeforeMigration, SELECT_FROZEN, SELECT_SEALED } from '../../frozen.ts'
 import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
-import { sealedBeforeMigration } from '../../seal.ts'
-import { sealOf } from '../seal.ts'
 import type { Database } from './connection.ts'
 import { haltPasses } from './locks.ts'
 import { whenFree } from './waiting.ts'
@@ -18,8 +18,8 @@ const APPLICATION_ID = 0x74726e63
 export async function migrate(db: Database, file: string, clock: () => Instant): Promise<string[]> {
   const isBehind = () => whenFree(() => migrationStates(db).some(isPending))
   if (!(await isBehind())) return []
-  const seal = sealOf(db)
-  if (seal) throw sealedBeforeMigration(seal)
+  const { movedTo = null } = frozenIn(db) ?? {}
+  if (movedTo !== null) throw movedBeforeMigration(movedTo)
   const release = file === ':memory:' ? () => {} : await haltPasses(file, 'The database has to be migrated')
   try {
     // Another process may have been first: then there is nothing left to do, and its copy must not be replaced.
@@ -29,6 +29,13 @@ export async function migrate(db: Database, file: string, clock: () => Instant):
   } finally {
     release()
   }
+}
+
+/** Of a file that is not open as a store, also where an earlier version has moved it. */
+export function frozenIn(db: Database): Frozen | null {
+  const tables = db.prepare("select name from sqlite_schema where type = 'table'").pluck().all()
+  const select = tables.includes('frozen') ? SELECT_FROZEN : tables.includes('sealed') ? SELECT_SEALED : null
+  return select === null ? null : frozenOf(db.prepare<[], FrozenRow>(select).get())
 }
 
 /** Every migration this program knows, with when it was applied. Throws schema_newer, or refuses a foreign file. */

@@ -1,21 +1,17 @@
-// Puts a copy in place of a database, marked so that it stands still.
+// Puts a copy in place of a database, frozen.
 
 import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { noFile, Problem } from '../../../core/problem.ts'
-import type { Restored } from '../../../core/standstill.ts'
 import { formatInstant, type Instant } from '../../../core/time.ts'
 import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
-import type { Restoring } from '../../copy-interface.ts'
+import { frozenByRestore, type Restoring, refuseMovedCopy } from '../../copy-interface.ts'
 import type { Replaced } from '../../database.ts'
 import { isPending } from '../../migrations.ts'
 import { type AskBoth, readReplaced, type SinceCopy } from '../../replaced.ts'
-import type { Seal } from '../../seal.ts'
-import { restoredIn, SELECT_STANDSTILL, type StandstillRow } from '../../standstill.ts'
-import { seenSeal } from '../copy-file.ts'
+import { putFrozen, seenFrozen } from '../copy-file.ts'
 import { openStore } from '../open.ts'
-import { breakSeal, noteRestored, sealOf, setSeal } from '../seal.ts'
 import { type Database, openFile, openToWrite } from './connection.ts'
 import {
   inOneLine,
@@ -39,7 +35,7 @@ import {
   refuseNetworkFile,
   removeUnfinished,
 } from './files.ts'
-import { migrate, migrationStates } from './migrate.ts'
+import { frozenIn, migrate, migrationStates } from './migrate.ts'
 import { hasForeignLog, noteLogOwner, refuseForeignBeside } from './wal.ts'
 import { assertWhole } from './whole-copy.ts'
 
@@ -66,21 +62,24 @@ export async function restore(
   refuseForeignBeside(copy)
   if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
-  if (!force) refuseSealed(file)
+  if (!force) refuseMoved(file)
   const aside = nameAside(file)
   const kept = `${file}.replaced-${formatInstant(now).replaceAll(':', '-')}`
   try {
     const playedIn = fetchCopy(copy, aside)
     verify(aside, copy)
     const finish = async (replaced: Database | 'unread' | null): Promise<void> => {
-      const seal = await bringUp(aside, now)
+      await bringUp(aside, now)
       const names = keptNames(replaced, kept)
       const sinceCopy = replaced === null ? null : await sinceCopyOf(aside, names, replaced)
       const store = await openStore(aside, { clock, create: false })
       const detail = { ...audit.detail, ...(playedIn.length > 0 && { played_in: playedIn }) }
       await restoring.mend(store, sinceCopy, { ...audit, detail }).finally(() => store.close())
       appendErasures(file, readErasures(aside))
-      await leaveStanding(aside, { at: now, copy: copyName, replaced: names }, seal)
+      const { earlier, ...why } = frozenByRestore(restoring, names)
+      const frozen = { ...why, at: now, movedTo: null, replaced: earlier }
+      // Before it has its name: there is no moment at which it could fire.
+      await inOneFile(aside, (db) => putFrozen(db, frozen))
       takeOverRights(aside, file)
       sync(aside)
     }
@@ -156,28 +155,16 @@ async function inOneFile<T>(aside: string, work: (db: Database) => T | Promise<T
   }
 }
 
-/** Brings the restored database up to this program's schema, and takes off its seal until it is mended. */
-const bringUp = (aside: string, now: Instant): Promise<Seal | null> =>
+/** Brings the restored database up to this program's schema. */
+const bringUp = (aside: string, now: Instant): Promise<void> =>
   inOneFile(aside, async (db) => {
-    const seal = sealOf(db)
-    if (seal) db.transaction(() => breakSeal(db))()
     // Under its temporary name, there are no locks to take and there is nothing to back up.
     await migrate(db, ':memory:', () => now)
-    return seal
-  })
-
-/**
- * Makes it stand still before it has its name: there is no moment at which it could fire. One that was sealed is again.
- */
-const leaveStanding = (aside: string, restored: Restored, seal: Seal | null): Promise<void> =>
-  inOneFile(aside, (db) => {
-    noteRestored(db, restored)
-    if (seal) db.transaction(() => setSeal(db, seal))()
   })
 
 /**
  * What the replaced databases have and the copy lacks: the one just kept, and those that it had replaced itself, if it
- * stood still.
+ * was frozen.
  */
 const sinceCopyOf = (
   aside: string,
@@ -209,7 +196,6 @@ async function readableCopy(kept: string, copy: string): Promise<string> {
   try {
     db = openFile(copy)
     db.pragma('journal_mode = delete')
-    if (sealOf(db)) breakSeal(db)
     await migrate(db, ':memory:', () => 0 as Instant)
   } catch {
     // What can be read of it is listed.
@@ -239,20 +225,20 @@ function askerOf(db: Database, file: string): AskBoth {
 }
 
 /**
- * Under which names what was replaced is kept: a database that stands still has itself replaced one, of which it does
- * not know what has stopped there.
+ * Under which names what was replaced is kept: a frozen database may itself have replaced one, of which it does not know
+ * everything that has stopped there.
  */
 function keptNames(replaced: Database | 'unread' | null, kept: string): string[] {
   if (replaced === null) return []
-  return [kept, ...(replaced === 'unread' ? [] : (standstillIn(replaced)?.replaced ?? []))]
+  return [kept, ...(replaced === 'unread' ? [] : replacedBefore(replaced))]
 }
 
-/** Null also for one from before there was such a thing, and for one that cannot say. */
-function standstillIn(db: Database): Restored | null {
+/** None for one that cannot say. */
+function replacedBefore(db: Database): readonly string[] {
   try {
-    return restoredIn(db.prepare<[], StandstillRow>(SELECT_STANDSTILL).get())
+    return frozenIn(db)?.replaced ?? []
   } catch {
-    return null
+    return []
   }
 }
 
@@ -362,12 +348,12 @@ function copyAside(held: number, aside: string): void {
 }
 
 /** What was written since it moved is elsewhere, and two would take writes. */
-function refuseSealed(file: string): void {
-  const seal = seenSeal(file)
-  if (!seal) return
+function refuseMoved(file: string): void {
+  const frozen = seenFrozen(file)
+  if (frozen?.kind !== 'moved') return
   throw new Problem(
-    'database_sealed',
-    `${file} is sealed: it moved to ${seal.movedTo} on ${formatInstant(seal.at)}. --force restores anyway; make sure that nothing uses the other one.`,
+    'database_moved',
+    `${file} moved to ${frozen.movedTo} on ${formatInstant(frozen.at)}. --force restores anyway; make sure that nothing uses the other one.`,
   )
 }
 
@@ -418,8 +404,9 @@ function verify(file: string, name: string): void {
   const db = openFile(file)
   try {
     if (migrationStates(db).every(isPending)) throw new Error('it is empty')
+    refuseMovedCopy(frozenIn(db), name)
   } catch (error) {
-    if (error instanceof Problem && error.code === 'schema_newer') throw error
+    if (error instanceof Problem && ['schema_newer', 'database_moved'].includes(error.code)) throw error
     throw new Problem('bad_file', `${name} is not a tranche database: ${(error as Error).message}`)
   } finally {
     db.close()

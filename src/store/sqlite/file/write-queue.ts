@@ -10,14 +10,6 @@ import type { Checkpoints } from './checkpoints.ts'
 import type { NameWatch } from './files.ts'
 import { LOCK_LOOK_MS, whenFree } from './waiting.ts'
 
-/** Whether the schema is still one that this program knows. */
-export type SchemaLook = {
-  /** Looks. Throws schema_newer. Inside a write nobody can migrate between the look and the commit. */
-  look: () => void
-  /** The same, unless the last look was just now. */
-  lookNowAndThen: () => void
-}
-
 /**
  * After this much work, a commit takes no further write, so that neither the lock nor the event loop is held for long.
  */
@@ -38,7 +30,11 @@ export type Write = <T>(work: (now: Instant) => T, lane?: number) => Promise<T>
 export function createWriter(
   db: Database,
   clock: () => Instant,
-  { watch, schema, checkpoints }: { watch: NameWatch; schema: SchemaLook; checkpoints: Checkpoints | null },
+  {
+    watch,
+    mayWrite,
+    checkpoints,
+  }: { watch: NameWatch; mayWrite: () => void; checkpoints: Checkpoints | null },
 ): Write {
   const sql = {
     begin: db.prepare('begin immediate'),
@@ -89,11 +85,11 @@ export function createWriter(
     draining = false
   }
 
-  /** Begins a transaction, of a schema that this program knows. */
+  /** Begins a transaction: nobody can migrate or freeze the database between the look and the commit. */
   function begin(): void {
     sql.begin.run()
     try {
-      schema.look()
+      mayWrite()
     } catch (error) {
       if (db.inTransaction) sql.rollback.run()
       throw error

@@ -1,0 +1,77 @@
+// freeze and resume: an operator's stop of everything that fires or delivers, and the end of any freeze.
+
+import { Command } from 'commander'
+import { frozenFields, frozenInWords, frozenProblem } from '../../core/frozen.ts'
+import { Problem } from '../../core/problem.ts'
+import { counted, visible } from '../../core/text.ts'
+import type { Store } from '../../store/store.ts'
+import { auditEntry } from '../command.ts'
+import type { Cli } from '../context.ts'
+import { confirmForGood, print, YES } from '../terminal.ts'
+
+/** Longer than any reason that a person types. */
+const REASON_MAX = 500
+
+export function freezeCommand(cli: Cli): Command {
+  return new Command('freeze')
+    .description('stop everything: nothing fires and nothing is delivered until `resume`')
+    .requiredOption('--reason <text>', 'why, for whoever finds it frozen')
+    .action(({ reason }: { reason: string }) => {
+      if (reason.trim() === '' || reason.length > REASON_MAX)
+        throw new Problem('usage', `--reason takes 1 to ${REASON_MAX} characters.`)
+      return cli.withStore((store) => freeze(cli, store, reason))
+    })
+}
+
+async function freeze(cli: Cli, store: Store, reason: string): Promise<void> {
+  const { shown } = await cli.database()
+  // One that has moved takes no write, and is frozen already.
+  const known = await store.readFrozen()
+  const audit = auditEntry(cli, 'database.freeze', shown, { kind: 'operator', reason })
+  const { frozen, isNew } = known
+    ? { frozen: known, isNew: false }
+    : await store.freeze({ by: cli.machine.osUser(), reason }, audit)
+  print(cli, { file: shown, frozen: frozenFields(frozen), was_frozen: !isNew }, () =>
+    visible(
+      isNew
+        ? `${shown} is frozen: nothing fires and nothing is delivered until \`tranche resume\``
+        : `${shown} is ${frozenInWords(frozen)}; nothing was changed`,
+    ),
+  )
+}
+
+export function resumeCommand(cli: Cli): Command {
+  return new Command('resume')
+    .description('let a frozen database fire and deliver again')
+    .option(...YES)
+    .action(({ yes = false }: { yes?: boolean }) => cli.withStore((store) => resume(cli, store, yes)))
+}
+
+async function resume(cli: Cli, store: Store, yes: boolean): Promise<void> {
+  const { shown } = await cli.database()
+  const frozen = await store.readFrozen()
+  if (!frozen) {
+    print(cli, { file: shown, was: null }, () => visible(`${shown} is not frozen; nothing was changed`))
+    return
+  }
+  if (frozen.kind === 'moved') throw frozenProblem(frozen)
+  const { plans, orders } = await whatWaits(store)
+  const due = `${counted(plans, 'plan')} will be due at the next tick, and ${counted(orders, 'instruction')} will be delivered at the next polls`
+  await confirmForGood(cli, {
+    yes,
+    what: 'What resumes buys again',
+    question: `Resume ${shown}? It is ${frozenInWords(frozen)}. ${due}.`,
+  })
+  await store.resume(auditEntry(cli, 'database.resume', shown))
+  const json = { file: shown, was: frozenFields(frozen), plans_due: plans, executions_due: orders }
+  print(cli, json, () => visible(`${shown} is not frozen any more; ${due}`))
+}
+
+/** What begins at once when a database is resumed. */
+async function whatWaits(store: Store): Promise<{ plans: number; orders: number }> {
+  const { countDuePlans } = await import('../../engine/pass.ts')
+  const plans = await countDuePlans(store)
+  const { now } = await store.readClock()
+  const { live, test } = await store.readBacklog(now)
+  return { plans, orders: live.due + test.due }
+}

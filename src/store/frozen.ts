@@ -1,0 +1,95 @@
+// The row that says that a database is frozen, and how it comes and goes.
+
+import { type Frozen, type FrozenKind, frozenProblem } from '../core/frozen.ts'
+import { Problem } from '../core/problem.ts'
+import { addAudit } from './shared/audit.ts'
+import { instant, query } from './statement.ts'
+import type { AuditEntry, FreezeStore } from './store.ts'
+import { columnsToAdd, insertInto, type NewRow, overwritten, type RowOf } from './tables.ts'
+import type { Base, Steps, Tx } from './transaction.ts'
+
+export type FrozenRow = Omit<RowOf<'frozen'>, 'one'>
+
+export const SELECT_FROZEN = 'select kind, at, by, reason, moved_to, replaced from frozen'
+/** The same of a database that an earlier version has moved. */
+export const SELECT_SEALED = `select 'moved' as kind, at, 'tranche' as by, 'moved to ' || moved_to as reason, moved_to,
+  '[]' as replaced from sealed`
+export const PUT_FROZEN = `${insertInto('frozen')}
+  on conflict (one) do update set ${overwritten(columnsToAdd('frozen', 'one'))}`
+const PUT = query(PUT_FROZEN)
+const END = query('delete from frozen')
+
+export const frozenOf = (row: FrozenRow | undefined): Frozen | null =>
+  row
+    ? {
+        kind: row.kind as FrozenKind,
+        at: instant(row.at),
+        by: row.by,
+        reason: row.reason,
+        movedTo: row.moved_to,
+        replaced: JSON.parse(row.replaced) as string[],
+      }
+    : null
+
+export const frozenParams = ({ movedTo, replaced, ...frozen }: Frozen): NewRow<'frozen'> => ({
+  one: 1,
+  ...frozen,
+  moved_to: movedTo,
+  replaced: JSON.stringify(replaced),
+})
+
+/** Throws database_moved; with `refuses`, database_frozen as well. */
+export function refuseFrozen(frozen: Frozen | null, refuses = false): void {
+  if (frozen && (refuses || frozen.kind === 'moved')) throw frozenProblem(frozen)
+}
+
+/** Freezes a database that is not frozen, with an entry in the audit log. */
+export function* freeze(tx: Tx, frozen: Frozen, entry: AuditEntry): Steps<void> {
+  yield* tx.run(PUT, frozenParams(frozen))
+  yield* addAudit(tx, entry, frozen.at)
+}
+
+// Alone: a write that has read that it is not frozen is committed before this is, and a later one reads that it is.
+const ALONE = { alone: 'all' } as const
+
+export const createFreezeStore = ({ look, write }: Base): FreezeStore => ({
+  readFrozen: () => look((tx) => tx.frozen),
+
+  freeze: ({ by, reason }, entry) =>
+    write(function* (tx) {
+      const [{ real }, known] = yield* tx.together(tx.times, tx.frozen)
+      if (known) return { frozen: known, isNew: false }
+      const frozen: Frozen = { kind: 'operator', at: real, by, reason, movedTo: null, replaced: [] }
+      yield* freeze(tx, frozen, entry)
+      return { frozen, isNew: true }
+    }, ALONE),
+
+  resume: (entry) =>
+    write(function* (tx) {
+      const [{ real }, frozen] = yield* tx.together(tx.times, tx.frozen)
+      if (!frozen) return null
+      const { kind, at, reason, replaced } = frozen
+      yield* tx.run(END)
+      yield* addAudit(tx, { ...entry, detail: { ...entry.detail, kind, since: at, reason, replaced } }, real)
+      return frozen
+    }, ALONE),
+})
+
+/**
+ * The problem of a database that was sealed for a copy that then could not get its name. It is sealed first, so that at
+ * no moment both take writes. `shown` is its name without a password.
+ */
+export const sealedInVain = (error: unknown, shown: string): Problem =>
+  new Problem(
+    'storage_failed',
+    `${shown} is sealed, but giving its copy the name failed: ${(error as Error).message} Run it again, or give ` +
+      'the database back with `tranche copy --unseal` once it is certain that nothing uses the copy.',
+  )
+
+/** The refusal to migrate a database that has moved, because a migration is a write. */
+export const movedBeforeMigration = (movedTo: string | null): Problem =>
+  new Problem(
+    'database_moved',
+    `This database moved to ${movedTo} and takes no more writes, and this version of tranche would have to migrate it: ` +
+      'read it, or take it back, with the version that moved it.',
+  )

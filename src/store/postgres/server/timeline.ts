@@ -1,0 +1,133 @@
+// The server that took the last write, by its system identifier and its timeline. One that goes on under others may
+// lack writes that were answered: a promoted standby, a recovery to a point in time. The next write then freezes the
+// database; reads report it as frozen already (docs/decisions/server.md#another-timeline).
+
+import type { Pool } from 'pg'
+import type { Frozen } from '../../../core/frozen.ts'
+import type { Instant } from '../../../core/time.ts'
+import { type FrozenRow, frozenOf, frozenParams, PUT_FROZEN, SELECT_FROZEN } from '../../frozen.ts'
+import { auditParams } from '../../rows/accounts.ts'
+import { INSERT_AUDIT } from '../../shared/audit.ts'
+import { query } from '../../statement.ts'
+import type { AuditEntry } from '../../store.ts'
+import { commit } from './commit.ts'
+import { LOCK } from './locks.ts'
+import { PRESENT_SQL, pipelineOn, type Tx } from './pipeline.ts'
+import { PATIENCE } from './session.ts'
+
+/** What a gate reads of the state of the database. Of a line that is not known, no write is on record. */
+export type FreezeState = {
+  frozen: FrozenRow | null
+  system_id: string
+  timeline: string
+  known_system: string | null
+  known_timeline: string | null
+}
+const TIMELINE_SQL = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)`
+const SYSTEM_SQL = '(select system_identifier::text from pg_control_system())'
+/** Its columns, but for `timeline`, which whoever asks reads anyway. */
+export const FREEZE_SQL = `(select to_json(f) from (${SELECT_FROZEN}) f) as frozen,
+  ${SYSTEM_SQL} as system_id,
+  (select l.system_id from server_line l) as known_system, (select l.timeline from server_line l) as known_timeline`
+const STATE = query<FreezeState & { now: bigint; standbys: string }>(
+  // A standby has no position of its own to name a timeline by, and takes no writes.
+  `select ${FREEZE_SQL}, case when pg_is_in_recovery() then null else ${TIMELINE_SQL} end as timeline,
+     ${PRESENT_SQL} as now, current_setting('synchronous_standby_names') as standbys`,
+)
+
+/** A write met a server that is not the one of the last write. */
+export class OtherTimeline extends Error {
+  constructor() {
+    super('the server goes on under another timeline')
+  }
+}
+
+const isOther = ({ system_id, timeline, known_system, known_timeline }: FreezeState): boolean =>
+  known_system !== system_id || known_timeline !== timeline
+
+/** What a write goes by. Throws OtherTimeline, unless the database takes no write anyway. */
+export function frozenForWrite(state: FreezeState): Frozen | null {
+  const frozen = frozenOf(state.frozen ?? undefined)
+  if (frozen?.kind !== 'moved' && isOther(state)) throw new OtherTimeline()
+  return frozen
+}
+
+/** What a read reports. */
+export async function readFrozen(tx: Tx, clock: Instant | null): Promise<Frozen | null> {
+  const state = await tx.get(STATE, { clock })
+  if (!state) return null
+  const frozen = frozenOf(state.frozen ?? undefined)
+  const isUnseen = frozen === null && state.timeline !== null && state.known_system !== null && isOther(state)
+  return isUnseen ? frozenBy(state, Number(state.now) as Instant) : frozen
+}
+
+const numberOf = (timeline: string | null): number => Number.parseInt(timeline ?? '', 16)
+
+function reasonOf({ system_id, timeline, known_system, known_timeline }: FreezeState): string {
+  const [was, is] = [numberOf(known_timeline), numberOf(timeline)]
+  return system_id === known_system
+    ? `the server goes on under timeline ${is}, and the last write was made under timeline ${was}: it may lack writes that were answered`
+    : `this is another server (system identifier ${system_id}) than the one that took the last write (${known_system}): it may lack writes that were answered`
+}
+
+const frozenBy = (state: FreezeState, at: Instant): Frozen => ({
+  kind: 'timeline',
+  at,
+  by: 'tranche',
+  reason: reasonOf(state),
+  movedTo: null,
+  replaced: [],
+})
+
+const ALONE = query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
+const NOTE = query(
+  `insert into server_line (one, system_id, timeline) values (1, :system_id, :timeline)
+   on conflict (one) do update set system_id = excluded.system_id, timeline = excluded.timeline`,
+)
+const PUT = query(PUT_FROZEN)
+const ADD_AUDIT = query(INSERT_AUDIT)
+
+/** How the operator's word for a failover counts: only where a commit waits for the standby that takes over. */
+export type Trust = { trustsFailover?: boolean }
+
+/**
+ * Stores which server takes the writes from now on, and freezes the database where that is not the one of the last
+ * write. Alone: no write that was made under the other one commits after this.
+ */
+export async function noteServer(
+  pool: Pool,
+  clock: Instant | null,
+  { trustsFailover = false }: Trust,
+): Promise<void> {
+  const client = await pool.connect()
+  try {
+    const tx = pipelineOn(client, PATIENCE.work)
+    tx.send('begin').catch(() => {})
+    tx.run(ALONE).catch(() => {})
+    const state = await tx.get(STATE, { clock })
+    if (!state) throw new Error('the server does not describe itself')
+    const { system_id, timeline, known_system } = state
+    // Another process may have been first.
+    if (isOther(state)) {
+      await tx.run(NOTE, { system_id, timeline })
+      if (known_system !== null) {
+        const at = Number(state.now) as Instant
+        const isTrusted = trustsFailover && state.standbys !== ''
+        if (!isTrusted && state.frozen === null) await tx.run(PUT, frozenParams(frozenBy(state, at)))
+        await tx.run(ADD_AUDIT, auditParams(entryOf(state, isTrusted), at))
+      }
+    }
+    await commit(tx)
+    client.release()
+  } catch (error) {
+    client.release(true)
+    throw error
+  }
+}
+
+const entryOf = (state: FreezeState, isTrusted: boolean): AuditEntry => ({
+  osUser: 'tranche',
+  action: isTrusted ? 'database.trust_failover' : 'database.freeze',
+  subject: 'server',
+  detail: { kind: 'timeline', reason: reasonOf(state) },
+})
