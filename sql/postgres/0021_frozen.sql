@@ -27,3 +27,5 @@ create table server_line (
   system_id text not null,
   timeline text not null
 );
+insert into server_line
+  select 1, system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) from pg_control_system();

@@ -94,9 +94,9 @@ const CANNOT_BE_USED = {
 
 /**
  * What a partner learns about a database that cannot be used, and after how many seconds to try again; the log tells
- * the operator more.
+ * the operator more. Without a `detail` of its own, what the problem says.
  */
-export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: string }>> = {
+export const PUT_OFF: Partial<Record<ProblemCode, { detail?: string; retryAfter: string }>> = {
   database_gone: {
     detail: 'The service has lost its database; send the call again later.',
     retryAfter: '60',
@@ -109,6 +109,7 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
       'The service has moved to another database, and this host still uses the former one; send the call again later.',
     retryAfter: '60',
   },
+  database_frozen: { retryAfter: '60' },
   // With a database server, another host may have been upgraded and have migrated the schema while this one still
   // serves.
   schema_newer: {
@@ -142,6 +143,6 @@ export const INTERNAL_ERROR = new Refusal('internal_error', 'Internal Server Err
 export function refusalFor({ code, message }: Problem): Refusal {
   const named = errorCodeOf(code)
   const putOff = PUT_OFF[code]
-  if (putOff) return new Refusal(named, putOff.detail, { 'retry-after': putOff.retryAfter })
+  if (putOff) return new Refusal(named, putOff.detail ?? message, { 'retry-after': putOff.retryAfter })
   return ERROR_STATUS[named] < 500 ? new Refusal(named, message) : INTERNAL_ERROR
 }

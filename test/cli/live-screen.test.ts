@@ -37,9 +37,7 @@ const seenAt = (at: Instant, vitals: Partial<StatusView['vitals']> = {}): Status
   vitals: {
     scheduler: { latestAt: [], lastFinishedAt: plus(at, -12_000), waitingSince: plus(at, -DAY_MS) },
     dispute: null,
-    seal: null,
-    restored: null,
-    lost: null,
+    frozen: null,
     feed: { name: 'median', askedAt: at, down: null },
     price: { at, price: 6_425_050_000_000n as Price, source: 'median' },
     partners: [partner],

@@ -81,10 +81,10 @@ for (const off of OFF) {
         service.advance(MINUTE_MS)
         await service.tick('60000')
       }
-      const reasonsAgainst = createReadiness()
-      assert.deepEqual(await reasonsAgainst(service.store), [])
+      const readinessOf = createReadiness()
+      assert.deepEqual((await readinessOf(service.store)).reasons, [])
       service.setClock(wrong)
-      assert.equal((await reasonsAgainst(service.store)).length, off > 0 ? 1 : 0)
+      assert.equal((await readinessOf(service.store)).reasons.length, off > 0 ? 1 : 0)
       const kinds = (await service.store.findWarnings()).map(({ kind }) => kind)
       assert.ok(kinds.includes(off > 0 ? 'ticks_stopped' : 'clock_back'), kinds.join())
     })

@@ -15,6 +15,7 @@ import {
   VITAL_FINDINGS,
   type Vitals,
 } from '../../src/core/findings.ts'
+import type { Frozen } from '../../src/core/frozen.ts'
 import { type Price, usd } from '../../src/core/money.ts'
 import { PRICE_LIVE_MS } from '../../src/core/price.ts'
 import { spellBytes } from '../../src/core/text.ts'
@@ -26,9 +27,7 @@ const ago = (ms: number): Instant => plus(NOW, -ms)
 const well: Vitals = {
   scheduler: { latestAt: [], lastFinishedAt: NOW, waitingSince: NOW },
   dispute: null,
-  seal: null,
-  restored: null,
-  lost: null,
+  frozen: null,
   feed: null,
   price: null,
   partners: [],
@@ -38,6 +37,15 @@ const well: Vitals = {
   also: [],
   disk: null,
 }
+const frozenSince = (ms: number, more: Partial<Frozen> = {}): Frozen => ({
+  kind: 'restored',
+  at: ago(ms),
+  by: 'ops',
+  reason: 'restored from last-night.db',
+  movedTo: null,
+  replaced: [],
+  ...more,
+})
 const calm: PartnerVitals = {
   tenant: { tenantId: 1, partnerSlug: 'acme', environment: 'live' },
   status: 'active',
@@ -228,17 +236,6 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
   const findings = found({
     scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: ago(HOUR_MS) },
     dispute: { clockAt: NOW, witness: { source: 'coinbase', at: ago(HOUR_MS) } },
-    seal: { at: NOW, movedTo: 'postgres://db.example/tranche' },
-    restored: { at: ago(HOUR_MS), copy: 'last-night.db', replaced: [] },
-    lost: {
-      lostId: 1,
-      foundAt: NOW,
-      writes: 2,
-      firstAt: ago(HOUR_MS),
-      lastAt: NOW,
-      tenants: 'acme live',
-      server: 'timeline 2',
-    },
     feed: { name: 'median', askedAt: NOW, down: { since: NOW, reason: 'HTTP 503' } },
     disk: { folder: '/d', freeBytes: 0, totalBytes: 0, dayGrowthBytes: 1 },
     partners: [
@@ -284,7 +281,9 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
     'file_closed',
     'backup_gone',
   ]
-  const others = Object.keys(VITAL_FINDINGS).filter((kind) => kind !== 'price_old' && !looked.includes(kind))
+  // A frozen database says so alone of what no pass does in it.
+  looked.push('price_old', 'database_frozen')
+  const others = Object.keys(VITAL_FINDINGS).filter((kind) => !looked.includes(kind))
   assert.deepEqual(findings.map(({ kind }) => kind).sort(), others.sort())
   const urgent = findings.filter(({ severity }) => severity === 'page').length
   assert.ok(findings.slice(0, urgent).every(({ severity }) => severity === 'page'))
@@ -294,6 +293,19 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
     assert.ok(next.length > 1)
     assert.equal(tenant !== null, subject.startsWith('acme live'), kind)
   }
+})
+
+test('a frozen database has one finding, whose command is the guide, and none of passes that it does not run', () => {
+  const scheduler = { latestAt: [], lastFinishedAt: null, waitingSince: ago(HOUR_MS) }
+  const of = (frozen: Frozen) => found({ scheduler, frozen }).map(({ kind, next }) => [kind, next.join(' ')])
+  assert.deepEqual(of(frozenSince(HOUR_MS)), [['database_frozen', 'tranche docs disaster']])
+  const moved = frozenSince(HOUR_MS, { kind: 'moved', movedTo: 'postgres://db.example/tranche' })
+  assert.deepEqual(of(moved), [['database_frozen', 'tranche docs operations#moving-to-another-database']])
+  assert.match(found({ frozen: moved })[0]?.message ?? '', /^moved to postgres:\/\/db\.example\/tranche on /)
+  assert.match(
+    found({ frozen: frozenSince(HOUR_MS) })[0]?.message ?? '',
+    /^frozen since \S+ by ops: restored from last-night\.db \(1 h\); nothing fires/,
+  )
 })
 
 test('a price that came from a feed is old after a day, while plans wait for passes and the feed is not known to be down', () => {
@@ -311,10 +323,10 @@ test('a price that came from a feed is old after a day, while plans wait for pas
   assert.deepEqual(kinds({ scheduler: { ...well.scheduler, waitingSince: null } }), [])
   const down = { name: 'coinbase', askedAt: NOW, down: { since: ago(HOUR_MS), reason: 'HTTP 503' } }
   assert.deepEqual(kinds({ feed: down }), ['feed_down'])
-  // The passes of a database that stands still ask no feed, and fire nothing by the clock.
-  const restored = { at: ago(HOUR_MS), copy: 'last-night.db', replaced: [] }
-  assert.deepEqual(kinds({ restored }), ['database_restored'])
-  assert.match(found({ restored, price, feed: down })[1]?.message ?? '', /^has given no .* too old to go by$/)
+  // The passes of a frozen database ask no feed, and fire nothing by the clock.
+  const frozen = frozenSince(HOUR_MS)
+  assert.deepEqual(kinds({ frozen }), ['database_frozen'])
+  assert.match(found({ frozen, price, feed: down })[1]?.message ?? '', /^has given no .* too old to go by$/)
   const words = (waitingSince: Instant | null) =>
     found({ price, feed: down, scheduler: { ...well.scheduler, waitingSince } } as never)[0]?.message ?? ''
   assert.match(words(NOW), /too old to go by, so tranches fire by the clock$/)

@@ -148,7 +148,7 @@ test('a server that hangs: commands and calls end with a sentence, the service i
     await assertPutOff(await inHand, /cannot be read or written at present/)
     assert.ok(performance.now() - began < CALL_MAX_MS, `${performance.now() - began} ms`)
     const { error } = JSON.parse(await scene.serve.line('"msg":"request failed"'))
-    // A call that has a connection waits on it; the look for lost writes may have ended that one, and then it connects.
+    // A call that has a connection waits on it; the look of another may have ended that one, and then it connects.
     assert.match(
       error,
       /^postgres:.* (hangs, or the network to it is cut \(no answer in 20 s\)|cannot be reached \(.* timeout\)): .*\.$/,

@@ -90,9 +90,9 @@ export type Action =
   | { do: 'rehearse'; price: string | null }
   /** A backup is made, and takes the place of the one before. */
   | { do: 'backup' }
-  /** The backup is put in the place of the data, which stand still: all that was answered since is gone. */
+  /** The backup is put in the place of the data, frozen: all that was answered since is gone. */
   | { do: 'restore' }
-  /** Data that were put back go on. */
+  | { do: 'freeze' }
   | { do: 'resume' }
   | { do: 'killed'; death: Death; action: Interruptible }
   /** A connection ends there, by the server or by the network, and the process goes on. */
@@ -120,7 +120,7 @@ export type Deed =
   | { do: 'clock'; by: number }
   | { do: 'together'; calls: ApiRequest[]; order?: readonly number[] }
   | { do: 'locked'; call: ApiRequest }
-  | Extract<Action, { do: 'export' | 'rehearse' | 'backup' | 'restore' | 'resume' }>
+  | Extract<Action, { do: 'export' | 'rehearse' | 'backup' | 'restore' | 'freeze' | 'resume' }>
 
 /** Thrown when an action is about what is not there: in a trace that was cut down. */
 export class Unresolvable extends Error {}

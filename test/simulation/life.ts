@@ -6,7 +6,7 @@ import { type Action, type Call, deedOf, type Pass, Unresolvable } from './actio
 import { type Chance, chanceOf } from './chance.ts'
 import { ANY_TEXT, answer, type Expected, recordOf } from './model/calls.ts'
 import { assertSound } from './model/ledger.ts'
-import { audit, eraseAgain, operate } from './model/levers.ts'
+import { audit, carryStops, eraseAgain, operate } from './model/levers.ts'
 import { csv } from './model/months.ts'
 import { observedBy, pass, sentTo, takenOver, wake, wakeUpsOf } from './model/pass.ts'
 import { DAY, emptyState, idempotencyKey, type Late, type State, type WakeUp } from './model/state.ts'
@@ -327,8 +327,13 @@ function judgeOne(state: State, action: One, seen: Seen): void {
       restore(state)
       break
     case 'resume':
-      if (state.standsStill) audit(state)
-      state.standsStill = false
+      if (state.frozen) audit(state)
+      state.frozen = false
+      state.replaced = []
+      break
+    case 'freeze':
+      if (!state.frozen) audit(state)
+      state.frozen = true
       break
     case 'call': {
       const before = state.lateNumbers
@@ -354,15 +359,17 @@ function judgeOne(state: State, action: One, seen: Seen): void {
   }
 }
 
-/** Back to what the backup has; time, what was bought, and who was erased do not go back. */
+/** Back to what the backup has; time, what was bought, who was erased and what was stopped do not go back. */
 function restore(state: State): void {
-  const { clock, saved, venues, restores, erasures, tenants } = state
+  const { clock, saved, venues, restores, erasures, partners, tenants, keys } = state
   if (!saved) throw new Error('there is no backup')
-  const kept = { clock, saved, venues, erasures, restores: restores + 1, standsStill: true }
+  const replaced = [{ partners, tenants, keys }, ...state.replaced]
+  const kept = { clock, saved, venues, erasures, restores: restores + 1, frozen: true, replaced }
   Object.assign(state, deserialize(saved), kept)
   // The command leaves a line of its own, before what it does again.
   audit(state)
   eraseAgain(state, tenants)
+  carryStops(state)
 }
 
 const newsOf = (seen: Seen) => ('news' in seen ? seen.news : NO_NEWS)
@@ -456,9 +463,9 @@ function isLike(expected: unknown, seen: unknown): boolean {
 }
 
 function judgePass(state: State, action: Pass, seen: PassSeen): void {
-  if (state.standsStill) {
-    if (seen.refused !== 'database_restored' || seen.fired.length + seen.payloads.length > 0)
-      throw differ('a pass while the database stands still', 'database_restored', seen)
+  if (state.frozen) {
+    if (seen.refused !== 'database_frozen' || seen.fired.length + seen.payloads.length > 0)
+      throw differ('a pass while the database is frozen', 'database_frozen', seen)
     return
   }
   if (action.isOverlapped && seen.overlap !== 'skipped')
@@ -487,8 +494,8 @@ function judgeRehearsal(state: State, price: string | null, seen: Seen): void {
   if (seen.do !== 'rehearse') throw differ('a rehearsal', 'rehearse', seen.do)
   // It goes by the clock, a pass by what has been reported as well: where these differ it is a guess.
   if (state.reportedUntil > state.clock) return
-  // While it stands still too: it says what will fire then.
-  const expected = playPass({ ...structuredClone(state), standsStill: false }, { price, told: 'none' })
+  // While it is frozen too: it says what will fire then.
+  const expected = playPass({ ...structuredClone(state), frozen: false }, { price, told: 'none' })
   const fired = expected.kind === 'passed' ? expected.fired : []
   const lines = fired.map(({ tenant, plan, amount, trigger }) => `${tenant} ${plan} ${amount} ${trigger}`)
   if (!isDeepStrictEqual(lines.sort(), seen.fired.toSorted())) throw differ('a rehearsal', lines, seen.fired)

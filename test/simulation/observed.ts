@@ -47,7 +47,7 @@ export type Seen =
   | { do: 'pass'; pass: PassSeen }
   | { do: 'lever'; refused: string | null }
   | { do: 'export'; text: string }
-  | { do: 'clock' | 'backup' | 'restore' | 'resume' }
+  | { do: 'clock' | 'backup' | 'restore' | 'freeze' | 'resume' }
   | { do: 'rehearse'; fired: string[] }
 
 /** All that is on record, in words of the contract: what the model's state must look like too. */

@@ -154,7 +154,7 @@ test('the standby is away', async (t) => {
     /synchronous_standby_names = b.*no commit ends$/,
   )
   // A write that waits for it is not one behind a lock.
-  const reasons = await createReadiness()(store)
+  const { reasons } = await createReadiness()(store)
   assert.equal(reasons.length, 1)
   assert.match(
     reasons[0] ?? '',

@@ -7,7 +7,6 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { openStore } from '../../src/store/postgres/open.ts'
 import { type Connection, connect } from '../../src/store/postgres/server/connection.ts'
-import { lacksAcknowledged, type ServerState, UNKNOWN } from '../../src/store/postgres/server/lost-writes.ts'
 import { migrate } from '../../src/store/postgres/server/migrate.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import { query } from '../../src/store/statement.ts'
@@ -26,7 +25,7 @@ import {
 } from '../support/postgres-server.ts'
 import { finish, startServe, WITH_OPS } from '../support/process.ts'
 import { PLAN, USER } from '../support/service.ts'
-import { until, within } from '../support/within.ts'
+import { until } from '../support/within.ts'
 import { AUDIT, link, populate, T0 } from './world.ts'
 
 const MARK = query('insert into marks (mark) values (:mark)')
@@ -252,14 +251,14 @@ test('a pool whose connections are all in use says so after ten seconds', async 
   assert.equal(await marks(), 1)
 })
 
-// A server that came back without writes that it had answered: a process that was told they are committed notices, and
-// nothing is fired or handed out until somebody has decided. What has lost nothing is silent.
+// A server that goes on under another timeline or system identifier may lack writes that were answered: the next write
+// freezes the database, and reads say so before that.
 
 const WAIT_MAX_MS = 60_000
 const DATABASE = 'ledger'
 
 /** A primary and a standby that follows it, and a way that leads to the primary, for a role without any rights. */
-async function lostWrites(t: TestContext) {
+async function withStandby(t: TestContext) {
   const primary = await startServer({ wal_level: 'replica' })
   t.after(primary.stop)
   await primary.ask('create role app login')
@@ -284,7 +283,6 @@ async function lostWrites(t: TestContext) {
     standby,
     way,
     url,
-    caughtUp,
     /** The standby gets nothing from now on. */
     async leaveBehind(): Promise<void> {
       await caughtUp()
@@ -295,9 +293,9 @@ async function lostWrites(t: TestContext) {
         return rows.length === 0
       })
     },
-    /** The primary ends, and the standby takes its place. */
-    async takeOver(how: 'SIGQUIT' | 'SIGINT'): Promise<void> {
-      primary.kill(how)
+    /** The primary ends, and the standby takes its place, as a recovery to a point in time does. */
+    async takeOver(): Promise<void> {
+      primary.kill('SIGQUIT')
       await hasEnded(primary)
       await standby.ask('select pg_promote()')
       way.cut()
@@ -306,14 +304,20 @@ async function lostWrites(t: TestContext) {
   }
 }
 
-async function storeAt(t: TestContext, url: string): Promise<Store> {
-  const store = await openStore(url, { clock: null, create: true })
+async function storeAt(t: TestContext, url: string, trust = {}): Promise<Store> {
+  const store = await openStore(url, { clock: null, create: true, ...trust })
   t.after(() => store.close())
   return store
 }
 
-test('a serve whose server lost what it had answered says so, hands out nothing, and goes on when told to', async (t) => {
-  const { leaveBehind, takeOver, url, standby } = await lostWrites(t)
+const auditedIn = async (server: Server): Promise<{ action: string; os_user: string }[]> =>
+  server.ask(
+    `select action, os_user from tranche.audit where action like 'database.%' order by audit_id`,
+    DATABASE,
+  )
+
+test('a serve whose server lost what it had answered is frozen by the next write, until a resume', async (t) => {
+  const { leaveBehind, takeOver, url, standby } = await withStandby(t)
   const options = { cwd: temporaryFolder(t), env: { TRANCHE_DB: url } }
   const run = (...argv: string[]) => finish(t, argv, options)
   const succeed = async (...argv: string[]): Promise<string> => {
@@ -326,7 +330,7 @@ test('a serve whose server lost what it had answered says so, hands out nothing,
   const serve = await startServe(t, [...WITH_OPS], options)
   const callOn =
     (base: string) =>
-    async (path: string, body?: unknown): Promise<{ status: number; body: never }> => {
+    async (path: string, body?: unknown): Promise<{ status: number; code: string | null; body: never }> => {
       const method = body === undefined ? 'GET' : 'POST'
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
       const answer = await fetch(`${base}/partner/v1/${path}`, {
@@ -334,7 +338,8 @@ test('a serve whose server lost what it had answered says so, hands out nothing,
         headers,
         ...(body !== undefined && { body: JSON.stringify(body) }),
       })
-      return { status: answer.status, body: (await answer.json()) as never }
+      const code = answer.headers.get('x-error-code')
+      return { status: answer.status, code, body: (await answer.json()) as never }
     }
   const call = callOn(serve.url)
   assert.equal((await call('users', USER)).status, 200)
@@ -353,97 +358,113 @@ test('a serve whose server lost what it had answered says so, hands out nothing,
   const confirm = () => call(`executions/${due[0]?.execution_id}/confirm`, fill)
   assert.equal((await confirm()).status, 200)
 
-  await takeOver('SIGQUIT')
-  // Nobody calls: the service looks by itself.
-  const line = JSON.parse(await within(WAIT_MAX_MS, 'a line in the log', serve.line('came back without')))
-  assert.equal(line.level, 'error')
-  assert.deepEqual([line.writes, line.tenants], [1, 'acme live'])
-  assert.match(line.server, /^timeline 2, recovered up to .* of timeline 1$/)
+  await takeOver()
   const polled = await call('executions/due')
-  assert.equal(polled.status, 503)
-  assert.match(JSON.stringify(polled.body), /stands still/)
-  assert.equal((await call('plans', PLAN)).status, 503)
-  const ready = await fetch(`${serve.opsUrl}/readyz`)
-  assert.equal(ready.status, 503)
-  assert.match(await ready.text(), /stands still/)
+  assert.deepEqual([polled.status, polled.code], [503, 'service_frozen'])
   assert.match(
-    await (await fetch(`${serve.opsUrl}/metrics`)).text(),
-    /tranche_findings\{[^}]*"writes_lost"[^}]*\} 1/,
+    JSON.stringify(polled.body),
+    /goes on under timeline 2, and the last write was made under timeline 1/,
   )
-  const tick = await run('tick', '--price', '60000', '--json')
-  assert.deepEqual([tick.code, JSON.parse(tick.err).error.code], [5, 'writes_lost'])
-  const found = JSON.parse(await succeed('status', '--json')).findings.find(
-    ({ kind }: { kind: string }) => kind === 'writes_lost',
-  )
-  assert.equal(found.severity, 'page')
-  assert.match(found.message, /1 write or more that had been answered/)
-  assert.match((await run('check')).out, /writes_lost/)
+  const started = await call('plans', { ...PLAN, partner_plan_id: 'another' })
+  assert.deepEqual([started.status, started.code], [503, 'service_frozen'])
+  assert.equal((await call('plans', { ...PLAN, status: 'paused' })).status, 200)
   // What was bought is recorded: the partner sends its confirmation again.
   assert.deepEqual([(await confirm()).status, (await confirm()).body['replayed' as never]], [200, true])
+  const ready = await fetch(`${serve.opsUrl}/readyz`)
+  assert.deepEqual([ready.status, JSON.parse(await ready.text()).frozen.kind], [200, 'timeline'])
+  assert.match(await (await fetch(`${serve.opsUrl}/metrics`)).text(), /^tranche_frozen 1$/m)
+  const tick = JSON.parse(await succeed('tick', '--price', '60000', '--json'))
+  assert.deepEqual([tick.skipped, tick.frozen.kind], [true, 'timeline'])
+  const found = JSON.parse(await succeed('status', '--json')).findings.filter(
+    ({ severity }: { severity: string }) => severity === 'page',
+  )
+  assert.deepEqual(
+    found.map(({ kind }: { kind: string }) => kind),
+    ['database_frozen'],
+  )
 
   serve.child.kill('SIGKILL')
   await serve.ended
   const later = await startServe(t, [], options)
+  await later.line('goes on under timeline 2')
   assert.equal((await callOn(later.url)('executions/due')).status, 503)
-  await later.line('came back without')
-  assert.equal((await run('restore')).code, 2)
-  assert.match(await succeed('restore', '--resume'), /goes on, without 1 write/)
-  assert.match(await succeed('restore', '--resume'), /does not stand still/)
+  assert.equal((await run('resume')).code, 2)
+  assert.match(await succeed('resume', '--yes'), /is not frozen any more/)
+  assert.match(await succeed('resume', '--yes'), /is not frozen; nothing was changed/)
   assert.equal((await callOn(later.url)('executions/due')).status, 200)
   await succeed('tick', '--price', '60000')
-  assert.equal((await succeed('status')).includes('came back without'), false)
-  const [entry] = await standby.ask<{ n: string }>(
-    `select count(*) as n from tranche.audit where action = 'database.resume'`,
-    DATABASE,
+  assert.deepEqual(
+    (await auditedIn(standby)).map(({ action, os_user: user }) => [action, user === 'tranche']),
+    [
+      ['database.freeze', true],
+      ['database.resume', false],
+    ],
   )
-  assert.equal(entry?.n, '1')
 })
 
-test('a write notices a lost one before it does anything, and a former primary lacks what came after it', async (t) => {
-  const { primary, leaveBehind, takeOver, way, url } = await lostWrites(t)
+test('with everything stopped first, a recovery to a point in time is noticed all the same', async (t) => {
+  const { leaveBehind, takeOver, standby, url } = await withStandby(t)
+  const before = await openStore(url, { clock: null, create: true })
+  const { acmeLive } = await populate(before)
+  await leaveBehind()
+  await link(before, acmeLive, 'lost')
+  await before.close()
+  await takeOver()
   const store = await storeAt(t, url)
-  const { acmeLive, bolt } = await populate(store)
-  await leaveBehind()
-  await link(store, acmeLive, 'lost')
-  await takeOver('SIGQUIT')
-  await assert.rejects(link(store, acmeLive, 'later'), { code: 'writes_lost' })
-  const lost = await store.readLostWrites()
-  assert.deepEqual([lost?.writes, lost?.tenants], [1, 'acme live'])
+  // Reading freezes nothing, and says what the next write will find.
+  const said = await store.readFrozen()
+  assert.deepEqual([said?.kind, said?.by], ['timeline', 'tranche'])
+  assert.deepEqual(await standby.ask('select from tranche.frozen', DATABASE), [])
+  await assert.rejects(
+    store.deliverDue(acmeLive, 1, (seen) => seen),
+    { code: 'database_frozen' },
+  )
+  await assert.rejects(store.beginPass(null), { code: 'database_frozen' })
+  assert.equal((await standby.ask('select from tranche.frozen', DATABASE)).length, 1)
   await store.resume(AUDIT)
-  assert.equal(await store.readLostWrites(), null)
-  await link(store, bolt, 'on the new line')
-  // Somebody starts the one that fell over.
-  await primary.again()
-  way.cut()
-  way.leadTo(primary)
-  await assert.rejects(link(store, bolt, 'again'), { code: 'writes_lost' })
-  // The audited decision as well.
-  const gone = await store.readLostWrites()
-  assert.deepEqual([gone?.writes, gone?.tenants], [2, 'bolt test'])
+  await store.beginPass(null)
 })
 
-test('what an operator was told is done, and is lost, is noticed by a service that saw it', async (t) => {
-  const { leaveBehind, takeOver, url } = await lostWrites(t)
-  const service = await storeAt(t, url)
-  await populate(service)
-  await leaveBehind()
-  const operator = await openStore(url, { clock: null, create: false })
-  await operator.changePartner('acme', (seen) => ({ ...seen, status: 'disabled' as const }), AUDIT)
-  await operator.close()
-  assert.equal(await service.readLostWrites(), null)
-  await takeOver('SIGQUIT')
-  assert.equal((await service.readLostWrites())?.writes, 1)
-  await service.resume(AUDIT)
-  assert.equal(await service.readLostWrites(), null)
+test('an operator may trust a failover, but only where commits wait for a standby', async (t) => {
+  const { primary, url } = await withStandby(t)
+  const store = await storeAt(t, url, { trustsFailover: true })
+  const { acmeLive } = await populate(store)
+  const moveLine = () => primary.ask(`update tranche.server_line set timeline = '00000000'`, DATABASE)
+  await moveLine()
+  // Nobody waits: the word of the operator does not count.
+  await link(store, acmeLive, 'after the first')
+  assert.equal((await store.readFrozen())?.kind, 'timeline')
+  await store.resume(AUDIT)
+  await primary.ask(`alter system set synchronous_standby_names = '*'`)
+  await primary.ask('select pg_reload_conf()')
+  await moveLine()
+  await link(store, acmeLive, 'after the second')
+  assert.equal(await store.readFrozen(), null)
+  const actions = (await auditedIn(primary)).map(({ action }) => action)
+  assert.deepEqual(actions.at(-1), 'database.trust_failover')
 })
 
-/** What a server goes through without losing anything. */
-const HARMLESS: Record<string, (at: Awaited<ReturnType<typeof lostWrites>>) => Promise<void>> = {
-  'a planned switchover': ({ takeOver }) => takeOver('SIGINT'),
-  async 'a crash of a primary whose standby has everything'({ takeOver, caughtUp }) {
-    await caughtUp()
-    await takeOver('SIGQUIT')
-  },
+test('another server is noticed by its system identifier, and one that is frozen already stays as it was', async (t) => {
+  const { primary, url } = await withStandby(t)
+  const store = await storeAt(t, url)
+  const { acmeLive } = await populate(store)
+  const moveLine = () => primary.ask(`update tranche.server_line set system_id = '1'`, DATABASE)
+  await moveLine()
+  assert.match(
+    (await store.readFrozen())?.reason ?? '',
+    /another server .* than the one that took the last write \(1\)/,
+  )
+  await link(store, acmeLive, 'first')
+  assert.equal((await store.readFrozen())?.kind, 'timeline')
+  await store.resume(AUDIT)
+  await store.freeze({ by: 'ops', reason: 'by hand' }, AUDIT)
+  await moveLine()
+  await link(store, acmeLive, 'second')
+  assert.deepEqual((await store.readFrozen())?.reason, 'by hand')
+})
+
+/** What a server goes through without losing anything, and without another timeline. */
+const HARMLESS: Record<string, (at: Awaited<ReturnType<typeof withStandby>>) => Promise<void>> = {
   async 'a crash and its recovery'({ primary, way }) {
     primary.kill('SIGQUIT')
     await hasEnded(primary)
@@ -456,50 +477,15 @@ const HARMLESS: Record<string, (at: Awaited<ReturnType<typeof lostWrites>>) => P
 }
 
 for (const [name, happens] of Object.entries(HARMLESS))
-  test(`nothing is said of ${name}`, async (t) => {
-    const at = await lostWrites(t)
+  test(`nothing is frozen by ${name}`, async (t) => {
+    const at = await withStandby(t)
     const store = await storeAt(t, at.url)
     const { acmeLive } = await populate(store)
     for (let n = 0; n < 20; n++) await link(store, acmeLive, `before ${n}`)
-    // As serve does all the time.
-    assert.equal(await store.readLostWrites(), null)
     await happens(at)
     await link(store, acmeLive, 'after')
-    assert.equal(await store.readLostWrites(), null)
-    assert.deepEqual(await store.resume(AUDIT), { restored: null, lost: null })
+    assert.equal(await store.readFrozen(), null)
   })
-
-test('what is lost and what is not, by the line, the position and the number of a write', () => {
-  const server: ServerState = { timeline: '00000002', memory: '', replayed: '1/A0', position: '2/0' }
-  const write = (position: string, timeline = '00000001') => ({
-    mark: { xid: '7', position, timeline, memory: '' },
-  })
-  assert.equal(lacksAcknowledged(write('1/9F'), server, 'committed'), false)
-  assert.equal(lacksAcknowledged(write('1/A0'), server, 'committed'), false)
-  assert.equal(lacksAcknowledged(write('1/A1'), server, 'committed'), true)
-  assert.equal(lacksAcknowledged(write('0/FFFFFFFF'), server, 'committed'), false)
-  assert.equal(lacksAcknowledged(write('1/10'), server, 'aborted'), true)
-  assert.equal(lacksAcknowledged(write('1/10'), server, 'future'), true)
-  assert.equal(lacksAcknowledged(write('1/10'), server, null), false, 'too old to be known')
-  assert.equal(lacksAcknowledged(write('1/A1'), { ...server, replayed: null }, 'committed'), false)
-  assert.equal(lacksAcknowledged(write('1/A1', '00000002'), server, 'committed'), false)
-  assert.equal(
-    lacksAcknowledged(write('2/1', '00000002'), server, 'committed'),
-    true,
-    'set back on its own line',
-  )
-  assert.equal(
-    lacksAcknowledged(write('0/1', '00000003'), server, 'committed'),
-    true,
-    'of a line it knows nothing of',
-  )
-  assert.equal(
-    lacksAcknowledged(write(UNKNOWN, '00000003'), server, 'committed'),
-    false,
-    'made by somebody else',
-  )
-  assert.equal(lacksAcknowledged(write(UNKNOWN), server, 'future'), true)
-})
 
 // Whose wait for a standby is ended by somebody: what is on one disk alone is not told as done.
 

@@ -230,7 +230,7 @@ async function startService(name: string, place: Place, argv: readonly string[])
     place.follow(
       start(NEVER, ['serve', '--port', String(port), '--log-level', 'warn', ...argv], {
         cwd: place.folder,
-        env: { TRANCHE_DB: place.db },
+        env: { TRANCHE_DB: place.db, TRANCHE_TRUST_FAILOVER: 'on' },
       }),
     )
   let started = begin()
@@ -300,7 +300,10 @@ function startTicks(name: string, place: Place): Host {
   const loop = async (): Promise<void> => {
     while (!stopping) {
       current = place.follow(
-        start(NEVER, ['tick', ...FEED, '--json'], { cwd: place.folder, env: { TRANCHE_DB: place.db } }),
+        start(NEVER, ['tick', ...FEED, '--json'], {
+          cwd: place.folder,
+          env: { TRANCHE_DB: place.db, TRANCHE_TRUST_FAILOVER: 'on' },
+        }),
       )
       current.child.stdin.end()
       const code = await within(TICK_MAX_MS, `a tick of ${name}`, current.ended)
@@ -388,7 +391,7 @@ export async function openScene(seed: number): Promise<Scene> {
   const cluster = await startCluster()
   const proxy = await proxyTo(ending, { folder: cluster.current }, 'tranche')
   const place = (db: string) => ({ folder, db, follow })
-  const options = { cwd: folder, env: { TRANCHE_DB: cluster.url } }
+  const options = { cwd: folder, env: { TRANCHE_DB: cluster.url, TRANCHE_TRUST_FAILOVER: 'on' } }
   const never = { after: () => {} }
 
   async function run(argv: readonly string[]): Promise<string> {

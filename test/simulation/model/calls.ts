@@ -52,6 +52,9 @@ export const ok = (body: unknown): Expected => ({ status: 200, body })
 export const refused = (status: number, detail: string): Expected => ({ status, body: { detail } })
 export const refusedNaming = (status: number, ...says: readonly string[]): Expected => ({ status, says })
 
+/** What fires, delivers or starts to buy waits until a frozen database is resumed. */
+export const FROZEN: Expected = { status: 503, code: 'service_frozen', says: [] }
+
 /** Takes the place, in an expected body, of a text that only the program can know. */
 export const ANY_TEXT = '<any text>'
 
@@ -61,15 +64,11 @@ export function answer(state: State, call: Call): Expected[] {
   if (!key || key.isLost || !isUsable(state, key)) return [refused(401, 'Invalid API key.')]
   const { tenant } = key
   if (tenant.partner.status !== 'active') return [refused(403, 'Partner is not active.')]
-  if (state.standsStill && WAITING.includes(call.route)) return [STANDS_STILL]
+  if (state.frozen && call.route === 'due') return [FROZEN]
   if (call.route === 'users') return userPages(state, tenant, call)
   if (call.route === 'userList') return userListPages(tenant, call.limit)
   return call.route === 'trades' ? tradePages(state, tenant, call) : [answerTo(state, tenant, call)]
 }
-
-/** What waits until a database that was put back goes on: what hands out, and what changes what fires. */
-const WAITING: readonly Call['route'][] = ['due', 'user', 'setUser', 'plan', 'hook', 'unhook', 'testHook']
-const STANDS_STILL: Expected = { status: 503, code: 'service_stands_still', says: [] }
 
 type Paged = { month: string; limit: number }
 

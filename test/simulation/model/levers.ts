@@ -3,14 +3,17 @@
 import { executionOf, type Lever } from '../action.ts'
 import { acceptLate, adjust, close, dismissLate, open, settle } from './ledger.ts'
 import { follow, freeCell, nextCell } from './pass.ts'
+import { patchUser, postPlan } from './plans.ts'
 import {
   currentWindow,
+  dollars,
   type Execution,
   isOpen,
   type Key,
   monthBounds,
   monthOf,
   type Partner,
+  type Plan,
   presentOf,
   type State,
   type Tenant,
@@ -194,6 +197,70 @@ export function eraseAgain(state: State, replaced: State['tenants']): void {
     }
   }
 }
+
+/**
+ * What was stopped in the databases that gave way, and is not in this one: partners, keys, users, then plans. Each is an
+ * entry in the audit log.
+ */
+export function carryStops(state: State): void {
+  const once = new Set<string>()
+  const isNew = (...words: string[]): boolean => {
+    const key = JSON.stringify(words)
+    return !once.has(key) && once.add(key) !== null
+  }
+  // What one of them has to say is asked of the copy as it was before anything was stopped in it.
+  const stops: [number, () => unknown][] = []
+  for (const { partners, tenants, keys } of state.replaced) {
+    for (const old of partners.values()) {
+      const partner = state.partners.get(old.slug)
+      if (!partner) continue
+      if (old.status === 'disabled' && partner.status !== 'disabled' && isNew('disabled', old.slug))
+        stops.push([0, () => changePartner(state, old.slug, { status: 'disabled' }, null)])
+      if (old.held && !partner.held && isNew('held', old.slug))
+        stops.push([1, () => changePartner(state, old.slug, { held: true }, null)])
+    }
+    for (const old of keys.values()) {
+      const key = state.keys.get(old.label)
+      if (!key || key.createdAt !== old.createdAt || key.revokedAt !== null) continue
+      const endsEarlier = old.expiresAt !== null && (key.expiresAt === null || old.expiresAt < key.expiresAt)
+      if ((old.revokedAt === null && !endsEarlier) || !isNew('key', old.label)) continue
+      stops.push([2, () => endKey(state, key, old)])
+    }
+    for (const old of tenants.values()) {
+      const tenant = state.tenants.get(old.name)
+      if (!tenant) continue
+      for (const { id, status } of old.users.values())
+        if (status === 'disabled' && (tenant.users.get(id)?.status ?? status) !== status)
+          if (isNew('user', old.name, id))
+            stops.push([3, () => audited(state, patchUser(state, tenant, id, 'disabled'))])
+      for (const { id, status } of old.plans.values()) {
+        const plan = tenant.plans.get(id)
+        if (!plan || plan.status === 'cancelled' || status === 'active') continue
+        if (status === 'paused' && plan.status !== 'active') continue
+        if (isNew(status, old.name, id))
+          stops.push([status === 'cancelled' ? 4 : 5, () => audited(state, stopPlan(state, plan, status))])
+      }
+    }
+  }
+  for (const [, stop] of stops.sort(([a], [b]) => a - b)) stop()
+}
+
+const audited = (state: State, _: unknown): null => audit(state)
+
+function endKey(state: State, key: Key, old: Key): void {
+  if (old.revokedAt !== null) key.revokedAt = state.clock
+  else key.expiresAt = old.expiresAt
+  audit(state)
+}
+
+const stopPlan = (state: State, plan: Plan, status: 'paused' | 'cancelled') =>
+  postPlan(state, plan.tenant, {
+    partner_user_id: plan.user.id,
+    partner_plan_id: plan.id,
+    amount_usd: dollars(plan.amount),
+    frequency: plan.frequency,
+    status,
+  })
 
 /**
  * Puts a window back that a clock ahead had rolled: to the present cell of its grid, or the plan's start while that

@@ -47,7 +47,7 @@ type PassAnswer =
 /** Each transaction of a pass ends with a yield: a crash leaves what was there at one of them. */
 export function* pass(state: State, observed: Observed): Generator<void, PassAnswer> {
   // No feed is asked, so nobody tells the time.
-  if (state.standsStill) return { kind: 'still' }
+  if (state.frozen) return { kind: 'still' }
   if (weighClock(state, observed.told)) {
     yield
     return { kind: 'disputed' }

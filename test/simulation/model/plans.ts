@@ -1,6 +1,6 @@
 // The model's plans: the state table of POST /plans and the rule of when a window begins anew.
 
-import { ANY_TEXT, type Expected, ok, refused, refusedNaming } from './calls.ts'
+import { ANY_TEXT, type Expected, FROZEN, ok, refused, refusedNaming } from './calls.ts'
 import { cancelOpen, close, open } from './ledger.ts'
 import { freeCell } from './pass.ts'
 import {
@@ -59,6 +59,7 @@ export function postPlan(state: State, tenant: Tenant, body: PlanBody): Expected
   const isCancel = plan !== undefined && body.status === 'cancelled'
   if (user.status !== 'linked' && !isCancel)
     return refused(403, `Partner user is not active (${user.status}).`)
+  if (state.frozen && (!plan || starts(plan, body))) return FROZEN
   const now = presentOf(state, tenant)
   if (plan) return ok(planJson(rewrite(plan, body, now)))
   return ok(planJson(create(state, tenant, body, now)))
@@ -95,6 +96,19 @@ function create(state: State, tenant: Tenant, body: PlanBody, now: number): Plan
   return plan
 }
 
+function doesReset(plan: Plan, body: PlanBody): boolean {
+  return (
+    units(body.amount_usd) !== plan.amount ||
+    body.frequency !== plan.frequency ||
+    (plan.status === 'paused' && (body.status ?? plan.status) === 'active') ||
+    currentWindow(plan) === null
+  )
+}
+
+const starts = (plan: Plan, body: PlanBody): boolean =>
+  body.status !== 'cancelled' &&
+  (doesReset(plan, body) || (!plan.smart && body.smart_timing_enabled === true))
+
 function rewrite(plan: Plan, body: PlanBody, now: number): Plan {
   const status = body.status ?? plan.status
   if (status === 'cancelled') {
@@ -106,11 +120,7 @@ function rewrite(plan: Plan, body: PlanBody, now: number): Plan {
   }
   const amount = units(body.amount_usd)
   const smart = body.smart_timing_enabled ?? plan.smart
-  const resets =
-    amount !== plan.amount ||
-    body.frequency !== plan.frequency ||
-    (plan.status === 'paused' && status === 'active') ||
-    currentWindow(plan) === null
+  const resets = doesReset(plan, body)
   if (resets || status !== plan.status || smart !== plan.smart) plan.updatedAt = now
   plan.status = status
   plan.smart = smart

@@ -267,10 +267,15 @@ type Dispute = { clockAt: number; toldAt: number }
 /** A user who was erased: remembered outside of the database, so that a backup does not bring the address back. */
 type Erasure = { tenant: string; user: string; at: number }
 
+/** What a restore reads of the database that gave way. */
+export type Replaced = Pick<State, 'partners' | 'tenants' | 'keys'>
+
 export type State = {
   clock: number
-  /** It was put back from a backup, and nobody has let it go on. */
-  standsStill: boolean
+  /** It was put back from a backup or frozen by an operator, and nobody has resumed it. */
+  frozen: boolean
+  /** What it has replaced since it was frozen, the latest first. */
+  replaced: Replaced[]
   /** No write is dated before it. */
   reportedUntil: number
   partners: Map<string, Partner>
@@ -322,7 +327,8 @@ export function emptyState(clock: number): State {
   })
   return {
     clock,
-    standsStill: false,
+    frozen: false,
+    replaced: [],
     reportedUntil: 0,
     partners: new Map(),
     tenants: new Map(),

@@ -325,8 +325,8 @@ function eraseLever({ state, chance }: Scene): Lever {
 // What happens seldom, and costs money when it goes wrong: corrections of a month that is over, reports that come too
 // early, a sandbox begun anew, a backup put back.
 
-/** What happens to a database that was put back, until it is let go on. */
-function* standingStill(scene: Scene): Generator<Action, void> {
+/** What happens to a database that is frozen, until it is resumed. */
+function* frozen(scene: Scene): Generator<Action, void> {
   const { state, chance, profile } = scene
   const { happens, pick, between } = chance
   for (let deeds = between(0, 8); deeds > 0; deeds--) {
@@ -335,8 +335,8 @@ function* standingStill(scene: Scene): Generator<Action, void> {
     const out = tenant.executions.filter(({ status }) => status === 'sent')
     const moves: (() => Action)[] = [
       () => ({ do: 'clock', by: between(1, 2 * profile.cadence) }),
-      () => STILL_PASS,
-      () => ({ ...STILL_PASS, price: '50000.00', told: pick([0, 'silent', HOUR] as const) }),
+      () => FROZEN_PASS,
+      () => ({ ...FROZEN_PASS, price: '50000.00', told: pick([0, 'silent', HOUR] as const) }),
       () => ({ do: 'rehearse', price: pick([null, '50000.00']) }),
       () => ({ do: 'call', key, route: 'due' }),
       () => (out.length > 0 ? confirmation(scene, pick(out)) : oddity(scene, tenant)),
@@ -347,14 +347,15 @@ function* standingStill(scene: Scene): Generator<Action, void> {
       () => ({ do: 'call', key, route: 'month', month: monthOf(presentOf(state)) }),
       () => ({ do: 'locked', call: linkUser(scene, tenant) }),
       ...(profile.isSteady ? [(): Action => ({ do: 'lever', lever: 'reset', tenant: tenant.name })] : []),
-      () => ({ do: happens(0.5) ? 'restore' : 'backup' }),
+      () => ({ do: happens(0.5) && state.saved ? 'restore' : 'backup' }),
+      () => ({ do: 'freeze' }),
     ]
     yield pick(moves)()
   }
   yield { do: 'resume' }
 }
 
-const STILL_PASS: Action = {
+const FROZEN_PASS: Action = {
   do: 'pass',
   price: null,
   told: 'none',
@@ -369,7 +370,8 @@ export function* keeping(scene: Scene): Generator<Action, void> {
   const { state, chance, profile } = scene
   const { happens } = chance
   if (happens(profile.odds.keeps)) yield { do: state.saved && happens(0.6) ? 'restore' : 'backup' }
-  if (state.standsStill) yield* standingStill(scene)
+  else if (happens(profile.odds.keeps / 2)) yield { do: 'freeze' }
+  if (state.frozen) yield* frozen(scene)
 }
 
 /**

@@ -219,7 +219,7 @@ export async function runOnePass(parts: Parts, deed: PassDeed): Promise<PassSeen
   return seen
 }
 
-const REFUSALS = ['clock_disputed', 'database_restored']
+const REFUSALS = ['clock_disputed', 'database_frozen']
 
 async function unlessRefused(seen: PassSeen, pass: Promise<PassReport | null>): Promise<PassReport | null> {
   try {

@@ -234,6 +234,9 @@ export const backUp = (keeper: Keeper): Promise<void> =>
 export const restore = (keeper: Keeper): Promise<void> =>
   done(['--db', keeper.address, 'restore', backupOf(keeper), '--force'], keeper.machine)
 
-/** Lets it go on, while the program has it open. */
+/** While the program has it open, like its end. */
+export const freeze = (keeper: Keeper): Promise<void> =>
+  done(['--db', keeper.address, 'freeze', '--reason', 'to look'], keeper.machine)
+
 export const resume = (keeper: Keeper): Promise<void> =>
-  done(['--db', keeper.address, 'restore', '--resume'], keeper.machine)
+  done(['--db', keeper.address, 'resume', '--yes'], keeper.machine)

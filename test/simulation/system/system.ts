@@ -9,7 +9,7 @@ import type { Store } from '../../../src/store/store.ts'
 import type { ApiRequest, Deed } from '../action.ts'
 import { type Answered, type Lines, NO_NEWS, type Seen } from '../observed.ts'
 import { createNewsReader, pull, rehearse, runOnePass } from './deeds.ts'
-import { type Access, backUp, restore, resume } from './place.ts'
+import { type Access, backUp, freeze, restore, resume } from './place.ts'
 import { createStrands, exportText, readRecord } from './record.ts'
 
 type System = {
@@ -112,6 +112,9 @@ async function openSystem(options: SystemOptions): Promise<System> {
         await restore(keeper)
         opened = await open()
         return { do: 'restore' }
+      case 'freeze':
+        await freeze(keeper)
+        return { do: 'freeze' }
       case 'resume':
         await resume(keeper)
         return { do: 'resume' }

@@ -15,7 +15,7 @@ import { LOCK } from './locks.ts'
 import { PRESENT_SQL, pipelineOn, type Tx } from './pipeline.ts'
 import { PATIENCE } from './session.ts'
 
-/** What a gate reads of the state of the database. Of a line that is not known, no write is on record. */
+/** What a gate reads of the state of the database. */
 export type FreezeState = {
   frozen: FrozenRow | null
   system_id: string
@@ -57,7 +57,7 @@ export async function readFrozen(tx: Tx, clock: Instant | null): Promise<Frozen 
   const state = await tx.get(STATE, { clock })
   if (!state) return null
   const frozen = frozenOf(state.frozen ?? undefined)
-  const isUnseen = frozen === null && state.timeline !== null && state.known_system !== null && isOther(state)
+  const isUnseen = frozen === null && state.timeline !== null && isOther(state)
   return isUnseen ? frozenBy(state, Number(state.now) as Instant) : frozen
 }
 
@@ -106,16 +106,14 @@ export async function noteServer(
     tx.run(ALONE).catch(() => {})
     const state = await tx.get(STATE, { clock })
     if (!state) throw new Error('the server does not describe itself')
-    const { system_id, timeline, known_system } = state
+    const { system_id, timeline } = state
     // Another process may have been first.
     if (isOther(state)) {
       await tx.run(NOTE, { system_id, timeline })
-      if (known_system !== null) {
-        const at = Number(state.now) as Instant
-        const isTrusted = trustsFailover && state.standbys !== ''
-        if (!isTrusted && state.frozen === null) await tx.run(PUT, frozenParams(frozenBy(state, at)))
-        await tx.run(ADD_AUDIT, auditParams(entryOf(state, isTrusted), at))
-      }
+      const at = Number(state.now) as Instant
+      const isTrusted = trustsFailover && state.standbys !== ''
+      if (!isTrusted && state.frozen === null) await tx.run(PUT, frozenParams(frozenBy(state, at)))
+      await tx.run(ADD_AUDIT, auditParams(entryOf(state, isTrusted), at))
     }
     await commit(tx)
     client.release()
