@@ -5,7 +5,6 @@ import { type Machine, machine as thisMachine } from '../machine.ts'
 import { isServer, refuseNoAddress } from '../store/address.ts'
 import { type Database, type OpenOptions, tellingOfWaits } from '../store/database.ts'
 import type { Store } from '../store/store.ts'
-import { trustsFailover } from './options.ts'
 
 export type Streams = {
   out: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
@@ -106,8 +105,7 @@ export async function databaseOf(address: string, { clock }: Pick<Machine, 'cloc
   refuseNoAddress(address)
   if (isServer(address)) {
     const { serverDatabase } = await import('../store/postgres/database.ts')
-    const trust = { trustsFailover: trustsFailover() }
-    return serverDatabase(address, clock === thisMachine.clock ? null : clock, trust)
+    return serverDatabase(address, clock === thisMachine.clock ? null : clock)
   }
   const { fileDatabase } = await import('../store/sqlite/database.ts')
   return fileDatabase(address, clock)

@@ -63,7 +63,7 @@ export function createOps(options: OpsOptions): Ops {
         return json(200, { status: 'up' })
       case '/readyz': {
         const { reasons, frozen } = await readinessOf(store)
-        const state = { frozen: frozen && frozenFields(frozen) }
+        const state = frozen && { frozen: frozenFields(frozen) }
         return reasons.length === 0
           ? json(200, { ready: true, ...state })
           : json(503, { ready: false, reasons, ...state })

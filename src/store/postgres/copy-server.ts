@@ -33,16 +33,15 @@ import { explained, explaining, isRowsFault } from './server/errors.ts'
 import { LOCK, takeFromUsers } from './server/locks.ts'
 import { bringUp, frozenIn, isEmpty, migrationStates, SCHEMA, serverTime } from './server/migrate.ts'
 import { openAlone } from './server/pool.ts'
-import type { Trust } from './server/timeline.ts'
 
 /** Throws database_not_found, schema_newer, database_locked, database_in_use, storage_failed. */
 export async function holdServer(
   url: string,
   clock: (() => Instant) | null,
-  { fromWriters, ...trust }: HoldOptions & Trust,
+  { fromWriters }: HoldOptions,
 ): Promise<HeldSource> {
   const server = shownAddress(url)
-  const store = await openStore(url, { clock, create: false, ...trust })
+  const store = await openStore(url, { clock, create: false })
   let client: Client
   try {
     client = await explaining(server, () => openAlone(url))

@@ -5,16 +5,15 @@ import { shownAddress } from '../address.ts'
 import type { Database } from '../database.ts'
 import { isBegun, openStore, readMigrationStates } from './open.ts'
 import { explained } from './server/errors.ts'
-import type { Trust } from './server/timeline.ts'
 
 /** A null `clock` takes the server's, which all hosts share. */
-export function serverDatabase(url: string, clock: (() => Instant) | null, trust: Trust): Database {
+export function serverDatabase(url: string, clock: (() => Instant) | null): Database {
   const shown = shownAddress(url)
   return {
     shown,
     shownInFull: shown,
     // What else may be asked of a file means nothing to a server.
-    open: ({ create }) => openStore(url, { clock, create, ...trust }),
+    open: ({ create }) => openStore(url, { clock, create }),
     explained: (error) => explained(error, shown),
     isMissing: async () => !(await isBegun(url)),
     migrationStates: () => readMigrationStates(url),
@@ -25,7 +24,7 @@ export function serverDatabase(url: string, clock: (() => Instant) | null, trust
     unseal: async ({ audit }) => (await copying()).unseal(url, { clock, audit }),
     erasures: async () => (await copying()).readErasures(url),
     rememberErasures: async (erasures) => (await copying()).addErasures(url, erasures),
-    hold: async (options) => (await copying()).holdServer(url, clock, { ...options, ...trust }),
+    hold: async (options) => (await copying()).holdServer(url, clock, options),
     make: async (options) => (await copying()).newOnServer(url, clock, options),
     async waitsFor() {
       const { heldBackFor } = await import('./server/pool.ts')

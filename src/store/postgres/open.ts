@@ -37,7 +37,7 @@ import { explaining } from './server/errors.ts'
 import { stayInUse } from './server/locks.ts'
 import { isEmpty, migrate, migrationStates } from './server/migrate.ts'
 import { openPool, type Pool } from './server/pool.ts'
-import type { Trust } from './server/timeline.ts'
+import { isFailoverTrusted, type Trust } from './server/timeline.ts'
 
 /** Whether there is something of ours. */
 export const isBegun = (url: string): Promise<boolean> => inspect(url, async (pool) => !(await isEmpty(pool)))
@@ -66,7 +66,10 @@ type OpenOptions = {
 } & Trust
 
 /** Throws database_not_found, schema_newer, database_locked, storage_failed. */
-export async function openStore(url: string, { clock, create, ...trust }: OpenOptions): Promise<Store> {
+export async function openStore(
+  url: string,
+  { clock, create, trustsFailover = isFailoverTrusted() }: OpenOptions,
+): Promise<Store> {
   const pool = openPool(url)
   stayInUse(pool)
   const server = shownAddress(url)
@@ -75,7 +78,7 @@ export async function openStore(url: string, { clock, create, ...trust }: OpenOp
       if (!create) await refuseEmpty(pool, server)
       await migrate(pool, clock)
     })
-    const connection = connect(pool, url, clock, trust)
+    const connection = connect(pool, url, clock, { trustsFailover })
     // This process writes only into the schema that it finds now, even if another one gets the name later.
     await connection.look(connection.schema.look)
     return assemble(connection)

@@ -38,6 +38,7 @@ import {
   connect,
   type Database,
   forgetStatistics,
+  frozenReader,
   openFile,
   watchSchema,
 } from './file/connection.ts'
@@ -82,7 +83,12 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
     noteLogOwner(file)
     const name = realName(file)
     const checkpoints = checkpointsAside ? await checkpointsOf(db, name) : null
-    const connection = connect(db, clock, reportedUntil(db), { watch, schema: watchSchema(db), checkpoints })
+    const connection = connect(db, clock, reportedUntil(db), {
+      watch,
+      schema: watchSchema(db),
+      checkpoints,
+      frozen: frozenReader(db),
+    })
     return assemble(connection, { file: name, beforeClose: () => checkpoints?.close() })
   } catch (error) {
     db.close()

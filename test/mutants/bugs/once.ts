@@ -136,12 +136,11 @@ export const ONCE: readonly Row[] = [
     replace: 'for (const one of sinceCopy?.issued.slice(1) ?? [])',
   },
   {
-    name: 'executions-not-carried',
+    name: 'cancels-not-carried',
     by: 'copy',
-    breaks:
-      'An instruction that an operator has cancelled since the backup is handed out again, though stops were to be carried over.',
-    find: "where o.cancelled_at is not null and n.status in ('pending', 'sent')",
-    replace: "where o.cancelled_at is null and n.status in ('pending', 'sent')",
+    breaks: 'A plan that was cancelled since the backup buys again after the restore.',
+    find: "planStop(`o.status = 'cancelled' and n.status <> 'cancelled'`)",
+    replace: "planStop(`o.status = 'cancelled' and n.status = 'paused'`)",
   },
   {
     name: 'last-block-not-carried',

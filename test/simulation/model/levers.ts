@@ -199,8 +199,8 @@ export function eraseAgain(state: State, replaced: State['tenants']): void {
 }
 
 /**
- * What was stopped in the databases that gave way, and is not in this one: partners, keys, users, then plans. Each is an
- * entry in the audit log.
+ * What was stopped in the databases that gave way, and is not in this one: partners, keys, users, then plans. Each is
+ * an entry in the audit log.
  */
 export function carryStops(state: State): void {
   const once = new Set<string>()

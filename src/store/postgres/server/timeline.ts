@@ -4,6 +4,7 @@
 
 import type { Pool } from 'pg'
 import type { Frozen } from '../../../core/frozen.ts'
+import { Problem } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { type FrozenRow, frozenOf, frozenParams, PUT_FROZEN, SELECT_FROZEN } from '../../frozen.ts'
 import { auditParams } from '../../rows/accounts.ts'
@@ -89,6 +90,13 @@ const ADD_AUDIT = query(INSERT_AUDIT)
 
 /** How the operator's word for a failover counts: only where a commit waits for the standby that takes over. */
 export type Trust = { trustsFailover?: boolean }
+
+/** What the operator has set. Throws usage. */
+export function isFailoverTrusted(): boolean {
+  const { TRANCHE_TRUST_FAILOVER: set = 'off' } = process.env
+  if (set !== 'on' && set !== 'off') throw new Problem('usage', 'TRANCHE_TRUST_FAILOVER must be on or off.')
+  return set === 'on'
+}
 
 /**
  * Stores which server takes the writes from now on, and freezes the database where that is not the one of the last

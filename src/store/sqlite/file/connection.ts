@@ -100,7 +100,13 @@ export function connect(
     watch = UNWATCHED,
     schema = UNWATCHED_SCHEMA,
     checkpoints = null,
-  }: { watch?: NameWatch; schema?: SchemaLook; checkpoints?: Checkpoints | null } = {},
+    frozen = () => null,
+  }: {
+    watch?: NameWatch
+    schema?: SchemaLook
+    checkpoints?: Checkpoints | null
+    frozen?: () => Frozen | null
+  } = {},
 ): Connection {
   const begin = db.prepare('begin deferred')
   // A read has nothing to commit, and a commit fails on a file that is damaged.
@@ -120,8 +126,6 @@ export function connect(
       throw explained(error, db.name)
     })
   const present = notBefore ? () => later(clock(), notBefore()) : clock
-  const frozenRow = db.prepare<[], FrozenRow>(SELECT_FROZEN)
-  const frozen = () => frozenOf(frozenRow.get())
   const mayWrite = (): void => {
     schema.look()
     refuseFrozen(frozen())
@@ -223,6 +227,11 @@ export function createMemory<V>(db: Database, most: number): Memory<V> {
 
 // Whether the schema is still one that this program knows: another process may have been upgraded, and have migrated
 // the file, while this one has it open.
+
+export function frozenReader(db: Database): () => Frozen | null {
+  const row = db.prepare<[], FrozenRow>(SELECT_FROZEN)
+  return () => frozenOf(row.get())
+}
 
 type SchemaLook = {
   /** Throws schema_newer. */
