@@ -25,7 +25,9 @@ delete from lost_writes;
 create table server_line (
   one bigint primary key check (one = 1),
   system_id text not null,
-  timeline text not null
+  timeline text not null,
+  -- Whether a write ever waited for a standby: only there is one missed.
+  had_standby bigint not null check (had_standby in (0, 1))
 );
 insert into server_line
-  select 1, system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) from pg_control_system();
+  select 1, system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), 0 from pg_control_system();

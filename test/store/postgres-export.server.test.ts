@@ -143,10 +143,9 @@ test('the same life on a file and on a server leads to the same exports, to the 
     }
   for (const store of [onFile, onServer]) assert.deepEqual(await store.findFaults(), [])
   assert.deepEqual(
-    (await onServer.findWarnings()).map(({ kind }) => kind).filter((kind) => !OF_SERVER.includes(kind)),
+    (await onServer.findWarnings()).map(({ kind }) => kind),
     (await onFile.findWarnings()).map(({ kind }) => kind).filter((kind) => !OF_DISK.includes(kind)),
   )
 })
 
-const OF_SERVER = ['standby_missing']
 const OF_DISK = ['disk_low', 'file_open', 'folder_open']

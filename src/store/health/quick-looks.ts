@@ -4,7 +4,7 @@
 import { backupGone, backupsIn, type Finding, finding, KEY_ENDS_WITHIN_DAYS } from '../../core/findings.ts'
 import { tenantName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
-import { DAY_MS, formatInstant, plus, spellSpan } from '../../core/time.ts'
+import { DAY_MS, formatInstant, type Instant, monthOf, plus, spellSpan } from '../../core/time.ts'
 import type { Look } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { OF_BACKUP, resultOf } from '../shared/audit.ts'
@@ -18,29 +18,35 @@ export function noneIfDamaged(error: unknown): Finding[] {
   throw error
 }
 
-/** Of the tables without an index of times: more than a day of passes. */
-const LATEST_ROWS = 2_000
-
-/** Only live business counts: a test environment may be advanced faster than the clock. */
-const LATEST_RECORD = query<{ at: bigint | null }>(
-  `select max(x.at) as at from (
-     select max(at) as at from (select at from ticks order by tick_id desc limit ${LATEST_ROWS}) l
-     union all select max(at) from (select at from audit order by audit_id desc limit ${LATEST_ROWS}) a
-     union all select max(at) from reported_until
-     union all select (select max(created_at) from executions e where e.tenant_id = t.tenant_id)
-       from tenants t where environment = 'live'
-     union all select (select max(recorded_at) from trades d where d.tenant_id = t.tenant_id)
-       from tenants t where environment = 'live') x`,
+/**
+ * Of executions, and of what a confirmation is never dated before. Only live business counts: a test environment may be
+ * advanced faster than the clock. Windows that a clock ahead has opened are the check's, and can be brought back.
+ */
+const LATEST_RECORDS = query<{ created: bigint | null; booked: bigint | null }>(
+  `select
+     (select max(x.at) from (
+        select (select max(created_at) from executions e where e.tenant_id = t.tenant_id) as at
+        from tenants t where environment = 'live') x) as created,
+     (select max(x.at) from (
+        select max(at) as at from reported_until
+        union all select (select max(recorded_at) from trades d where d.tenant_id = t.tenant_id)
+          from tenants t where environment = 'live') x) as booked`,
 )
 
 export const setBack =
   (base: Base): Look =>
   async (clock) => {
-    const latest = instantOrNull((await base.look((tx) => tx.get(LATEST_RECORD)))?.at ?? null)
+    const row = await base.look((tx) => tx.get(LATEST_RECORDS))
     // The clock is read afterwards; otherwise a record written meanwhile would lie ahead of it.
     const now = await clock()
-    if (latest === null || latest <= now) return []
-    const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later`
+    const [created, booked] = [instantOrNull(row?.created ?? null), instantOrNull(row?.booked ?? null)]
+    const latest = Math.max(created ?? 0, booked ?? 0) as Instant
+    if (latest <= now) return []
+    const until =
+      booked !== null && booked > now
+        ? `: until the clock gets there, confirmations are booked at ${formatInstant(booked)}, into ${monthOf(booked)}`
+        : ''
+    const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later${until}`
     return [finding({ kind: 'clock_back', subject: 'clock', message, next: ['timedatectl', 'status'] })]
   }
 

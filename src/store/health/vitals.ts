@@ -357,6 +357,9 @@ const UNSPENT_AFTER = query<UnspentRow>(
   `select w.closed_at, w.window_id, w.released, p.partner_plan_id, t.*
    from windows w join plans p on p.plan_id = w.plan_id join tenants t on t.tenant_id = p.tenant_id
    where ${ENDED_UNSPENT} and (w.closed_at, w.window_id) > (:closed_at, :window_id)
+     -- One that was brought back has a later window in its own time, which has the money.
+     and not exists (
+       select 1 from windows n where n.plan_id = w.plan_id and n.window_id > w.window_id and n.window_start < w.window_end)
    order by w.closed_at, w.window_id limit :limit`,
 )
 

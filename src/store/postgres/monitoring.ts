@@ -196,7 +196,7 @@ const serverLooks = ({ look, server }: Connection): Look[] => {
       {
         kind: 'standby_missing',
         message:
-          'waits for no standby: what it has confirmed is on this one disk alone (synchronous_standby_names)',
+          'waits for no standby any more: what it has confirmed is on this one disk alone (synchronous_standby_names)',
       },
       'table pg_stat_replication',
     ),
@@ -212,7 +212,10 @@ const serverLooks = ({ look, server }: Connection): Look[] => {
   ]
 }
 
-const UNREPLICATED = query(`select 1 where current_setting('synchronous_standby_names') = ''`)
+/** Where writes once waited for one. */
+const UNREPLICATED = query(
+  `select 1 from server_line where had_standby = 1 and current_setting('synchronous_standby_names') = ''`,
+)
 const UNSUMMED = query(`select 1 where current_setting('data_checksums') <> 'on'`)
 
 /** No import is running: it would hold this lock for as long as it runs. */

@@ -22,7 +22,7 @@ import {
 } from './pipeline.ts'
 import { createPlaces, type Pool, type Whose } from './pool.ts'
 import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
-import { noteServer, OtherTimeline, type Trust } from './timeline.ts'
+import { noteServer, OtherServer, type Trust } from './timeline.ts'
 
 /**
  * Inside a write: `times` and `frozen` are what its gate has read. Statements that do not need them are best sent
@@ -108,7 +108,7 @@ export function connect(
       try {
         return await write()
       } catch (error) {
-        if (!(error instanceof OtherTimeline) || tried === NOTED_MAX) throw error
+        if (!(error instanceof OtherServer) || tried === NOTED_MAX) throw error
         await tryAgain(server, () => noteServer(pool, clock.parameter(), trust))
       }
     }

@@ -43,7 +43,7 @@ type Entered = { times: Times; frozen: Frozen | null; mark: Mark }
 
 /**
  * Takes the locks of a scope, then reads the clock. `found` gets what is on record of migrations, and may
- * throw. Throws OtherTimeline.
+ * throw. Throws OtherServer.
  */
 export async function enter(
   tx: Pipeline,

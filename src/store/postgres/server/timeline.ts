@@ -23,33 +23,36 @@ export type FreezeState = {
   timeline: string
   known_system: string | null
   known_timeline: string | null
+  /** Whether writes wait for a standby, and none did before. */
+  has_new_standby: boolean | null
 }
 const TIMELINE_SQL = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)`
 const SYSTEM_SQL = '(select system_identifier::text from pg_control_system())'
 /** Its columns, but for `timeline`, which whoever asks reads anyway. */
 export const FREEZE_SQL = `(select to_json(f) from (${SELECT_FROZEN}) f) as frozen,
   ${SYSTEM_SQL} as system_id,
-  (select l.system_id from server_line l) as known_system, (select l.timeline from server_line l) as known_timeline`
+  (select l.system_id from server_line l) as known_system, (select l.timeline from server_line l) as known_timeline,
+  (select l.had_standby = 0 and current_setting('synchronous_standby_names') <> '' from server_line l) as has_new_standby`
 const STATE = query<FreezeState & { now: bigint; standbys: string }>(
   // A standby has no position of its own to name a timeline by, and takes no writes.
   `select ${FREEZE_SQL}, case when pg_is_in_recovery() then null else ${TIMELINE_SQL} end as timeline,
      ${PRESENT_SQL} as now, current_setting('synchronous_standby_names') as standbys`,
 )
 
-/** A write met a server that is not the one of the last write. */
-export class OtherTimeline extends Error {
+/** A write met a server that is not as it was at the last write. */
+export class OtherServer extends Error {
   constructor() {
-    super('the server goes on under another timeline')
+    super('the server is another one, or waits for a standby')
   }
 }
 
 const isOther = ({ system_id, timeline, known_system, known_timeline }: FreezeState): boolean =>
   known_system !== system_id || known_timeline !== timeline
 
-/** What a write goes by. Throws OtherTimeline, unless the database takes no write anyway. */
+/** What a write goes by. Throws OtherServer, unless the database takes no write anyway. */
 export function frozenForWrite(state: FreezeState): Frozen | null {
   const frozen = frozenOf(state.frozen ?? undefined)
-  if (frozen?.kind !== 'moved' && isOther(state)) throw new OtherTimeline()
+  if (frozen?.kind !== 'moved' && (isOther(state) || state.has_new_standby)) throw new OtherServer()
   return frozen
 }
 
@@ -82,8 +85,10 @@ const frozenBy = (state: FreezeState, at: Instant): Frozen => ({
 
 const ALONE = query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
 const NOTE = query(
-  `insert into server_line (one, system_id, timeline) values (1, :system_id, :timeline)
-   on conflict (one) do update set system_id = excluded.system_id, timeline = excluded.timeline`,
+  `insert into server_line (one, system_id, timeline, had_standby)
+   values (1, :system_id, :timeline, (current_setting('synchronous_standby_names') <> '')::int)
+   on conflict (one) do update set system_id = excluded.system_id, timeline = excluded.timeline,
+     had_standby = greatest(server_line.had_standby, excluded.had_standby)`,
 )
 const PUT = query(PUT_FROZEN)
 const ADD_AUDIT = query(INSERT_AUDIT)
@@ -115,9 +120,9 @@ export async function noteServer(
     const state = await tx.get(STATE, { clock })
     if (!state) throw new Error('the server does not describe itself')
     const { system_id, timeline } = state
+    await tx.run(NOTE, { system_id, timeline })
     // Another process may have been first.
     if (isOther(state)) {
-      await tx.run(NOTE, { system_id, timeline })
       const at = Number(state.now) as Instant
       const isTrusted = trustsFailover && state.standbys !== ''
       if (!isTrusted && state.frozen === null) await tx.run(PUT, frozenParams(frozenBy(state, at)))
