@@ -165,10 +165,13 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
   }
   function follow(answer: Promise<QueryResult>, within = patience): Promise<QueryResult> {
     watch.asked(within)
-    const noted = answer.then((result) => {
-      changed ||= CHANGES.includes(result.command) && (result.rowCount ?? 0) > 0
-      return result
-    })
+    const noted = answer.then(
+      (result) => {
+        changed ||= CHANGES.includes(result.command) && (result.rowCount ?? 0) > 0
+        return result
+      },
+      (error) => Promise.reject(watch.silence() ?? error),
+    )
     track(noted, watch.answered)
     return noted
   }
