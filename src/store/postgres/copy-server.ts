@@ -359,13 +359,19 @@ const columnsOf = ({ columns }: Table): string => columns.map(({ name }) => name
 
 /** All rows of a table in the order of its key. Nothing else may be asked of the client until they are all read. */
 async function* copyOut(client: Client, select: string, table: Table): AsyncGenerator<Block> {
+  const lines = client.query(copyTo(`copy (${select}) to stdout`))
   let rest = Buffer.alloc(0)
-  for await (const chunk of client.query(copyTo(`copy (${select}) to stdout`))) {
-    const read = Buffer.concat([rest, chunk as Buffer])
-    const end = read.lastIndexOf(LINE_BREAK) + 1
-    rest = read.subarray(end)
-    const text = read.toString('utf8', 0, end)
-    if (end > 0) yield { text: withOurNumbers(text, table), rows: text.split('\n').length - 1 }
+  try {
+    for await (const chunk of lines) {
+      const read = Buffer.concat([rest, chunk as Buffer])
+      const end = read.lastIndexOf(LINE_BREAK) + 1
+      rest = read.subarray(end)
+      const text = read.toString('utf8', 0, end)
+      if (end > 0) yield { text: withOurNumbers(text, table), rows: text.split('\n').length - 1 }
+    }
+  } finally {
+    // A server that is still sending hears nothing else, and its connection is good for nothing more.
+    if (!lines.readableEnded) await client.end()
   }
 }
 
