@@ -323,7 +323,7 @@ export const advancedAnswer = z.object({
       ),
     ),
   from: instant('The time before it.', '2026-01-05T09:30:00.000Z'),
-  to: instant('The time after it.', '2026-01-12T09:30:00.000Z'),
+  to: instant('The time after it, also where it stopped on the way.', '2026-01-12T09:30:00.000Z'),
   offset_ms: count('How far the clock is then ahead of real time, in milliseconds.', 604_800_000),
   price_usd: dollars('The price meanwhile; null when none is known.', '64000.00').nullable().optional(),
   passes: count('How often the scheduler looked at the plans.', 169).optional(),
