@@ -14,7 +14,6 @@ const getMe = route({
   method: 'GET',
   path: '/partner/v1/me',
   answer: meAnswer,
-  isLight: true,
   handle: async ({ caller }) => ({
     partner_slug: caller.key.tenant.partnerSlug,
     partner_name: caller.partnerName,
