@@ -17,8 +17,8 @@ import { OPS_PATHS } from './ops/access.ts'
 import { type Ops, sendOps } from './ops/endpoints.ts'
 import { checkBody, flawOf, hasArrived, objectIn, readQuery, readText, writtenAs } from './request.ts'
 import type { Call, Route, Services } from './route.ts'
-import { ROUTES } from './routes.ts'
-import { type SandboxDesk, sandboxRoutes } from './sandbox.ts'
+import { decodeParams, routeFor, routesOver } from './routes.ts'
+import type { SandboxDesk } from './sandbox.ts'
 import {
   CALLS_PER_KEY_MAX,
   createOneAtATime,
@@ -59,12 +59,6 @@ export function createApp(options: AppOptions): H3 {
 
 /** Answers a call by one of the routes of its path. Without a route, or with a flaw, the call is refused. */
 type Answer = (event: H3Event, routes: readonly Route[], flaw?: Refusal) => Promise<string | Uint8Array>
-
-/** Those of the table, where the sandbox has its desk, or is not there. */
-const routesOver = (desk: SandboxDesk | null): Route[] => [
-  ...ROUTES.filter(({ keys }) => keys === 'all'),
-  ...(desk ? sandboxRoutes(desk) : []),
-]
 
 function addPartnerApi(app: H3, answer: Answer, all: readonly Route[]): void {
   for (const [path, routes] of Map.groupBy([...all, getDescription], (route) => route.path)) {
@@ -263,15 +257,6 @@ type Outcome = {
 
 const done = (text: Outcome['text']): Outcome => ({ status: 200, text, headers: {}, bug: null })
 
-function routeFor(method: string, routes: readonly Route[]): Route {
-  if (routes.length === 0) throw new Refusal('route_not_found', 'Not Found')
-  const route = routes.find((candidate) => candidate.method === method)
-  if (route) return route
-  throw new Refusal('method_not_allowed', 'Method Not Allowed', {
-    allow: routes.map(({ method }) => method).join(', '),
-  })
-}
-
 /** Checks the body of a call, and notes which members are ignored, even when the rest is refused. */
 function bodyOf(event: H3Event, route: Route, text: string | null, trail: Trail): unknown {
   if (route.body === null || text === null) return undefined
@@ -286,15 +271,4 @@ function refusalOf(error: unknown): Outcome {
   const { status, detail, headers, contentType } = given
   const isBug = given !== error && status >= 500
   return { status, text: errorBody(detail), headers, bug: isBug ? error : null, contentType }
-}
-
-/** Ids may hold any character, so a segment is decoded after routing; one that is not validly encoded names nothing. */
-function decodeParams(params: Record<string, string>): Record<string, string> {
-  try {
-    return Object.fromEntries(
-      Object.entries(params).map(([name, value]) => [name, decodeURIComponent(value)]),
-    )
-  } catch {
-    throw new Refusal('route_not_found', 'Not Found')
-  }
 }
