@@ -40,6 +40,7 @@ const EXIT_OF: Record<CommandProblem | SharedProblem, number> = {
   file_exists: EXIT.conflict,
   no_price: EXIT.failed,
   sandbox_refused: EXIT.conflict,
+  sandbox_full: EXIT.conflict,
   clock_disputed: EXIT.failed,
   webhook_not_found: EXIT.notFound,
   webhook_refused: EXIT.failed,

@@ -46,6 +46,7 @@ export type SharedProblem =
   | 'webhook_not_found'
   | 'webhook_refused'
   | 'sandbox_refused'
+  | 'sandbox_full'
   | 'database_in_use'
   | 'database_gone'
   | 'database_locked'

@@ -11,11 +11,15 @@ export const SANDBOX_OFFSET_MAX_MS = 3_650 * DAY_MS
 /** In an environment with more plans than this, the stops of a minute are taken together, as by a tick every minute. */
 export const EXACT_PLANS_MAX = 1_000
 
-/** How long an advance may go on. One sandbox moves at a time, and the others want their turn. */
+/** How long an advance that a call has begun may go on. */
 export const ADVANCE_MAX_MS = 10 * MINUTE_MS
 
 /** How long a call waits for its advance, which then goes on by itself. Clients give up after some ten seconds. */
 export const ANSWER_AFTER_MS = 5 * SECOND_MS
+
+/** The most executions that one call creates, and the most that a test environment holds: each takes some 4 KiB. */
+export const ADVANCE_EXECUTIONS_MAX = 10_000
+export const EXECUTIONS_MAX = 100_000
 
 /** How often a partner may have its webhook woken within a minute: its address may be somebody else's. */
 export const WAKE_UPS_PER_MINUTE = 60
@@ -56,8 +60,14 @@ export const tooMuchToWipe = (partnerSlug: string): Problem =>
     `This environment has grown too large to be wiped by a call: ask the operator for \`tranche sandbox reset ${partnerSlug}\`.`,
   )
 
+export const sandboxFull = (partnerSlug: string): Problem =>
+  new Problem(
+    'sandbox_full',
+    `This environment holds ${EXECUTIONS_MAX} executions, and that is the most: reset it; a call wipes no such number, so ask the operator for \`tranche sandbox reset ${partnerSlug}\`.`,
+  )
+
 export const liveIsNeverWiped = (): Problem =>
   new Problem('sandbox_refused', 'Only a test environment can be wiped.')
 
 export const advanceUnderWay = (): Problem =>
-  new Problem('database_in_use', 'Another advance is running: wait until it ends.')
+  new Problem('database_in_use', 'Another advance of this environment is running: wait until it ends.')

@@ -26,6 +26,8 @@ type AdvanceOptions = {
   /** With a key, its call does nothing more once the key has ended. */
   tenant: Caller
   byMs: number
+  /** The most executions to create: there it stops. By default as many as there is room for. */
+  executionsMax?: number | undefined
   /** The price during the whole advance; null for the newest stored one, if there is one. */
   price: Price | null
   audit: AuditEntry
@@ -46,23 +48,25 @@ export type Advanced = PassCounts & {
 
 /**
  * Moves the clock of a test environment forward, firing what falls due on the way. Each step is one transaction, so an
- * interrupted advance has simply gone less far. Throws sandbox_refused, database_in_use.
+ * interrupted advance has simply gone less far, and so has one that has created as many executions as it may. Throws
+ * sandbox_refused, sandbox_full, database_in_use.
  */
 export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced> {
-  const { store, tenant, byMs, audit } = options
+  const { store, tenant, byMs, audit, executionsMax = Number.POSITIVE_INFINITY } = options
   const pass = await knownAt(store, options.price)
-  const { sandbox: before, plans, wakeUpId, end } = await store.beginAdvance(tenant, byMs, audit)
+  const { sandbox: before, plans, room, wakeUpId, end } = await store.beginAdvance(tenant, byMs, audit)
   const togetherMs = plans > EXACT_PLANS_MAX ? MINUTE_MS : 0
-  const walk: Walk = { ...options, pass, from: before.now, wakeUpId, leadMs: failsafeLead([]), togetherMs }
+  const limits = { executionsMax: Math.min(executionsMax, room), leadMs: failsafeLead([]), togetherMs }
+  const walk: Walk = { ...options, ...limits, pass, from: before.now, wakeUpId }
   const total = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0, passes: 0 }
   const arrive = async (): Promise<Advanced> => {
-    await takeThrough(walk, total)
-    const to = plus(before.now, byMs)
+    const movedMs = await takeThrough(walk, total)
+    const to = plus(before.now, movedMs)
     return {
       ...total,
       wakeUpId,
       before,
-      after: { ...before, now: to, offsetMs: before.offsetMs + byMs },
+      after: { ...before, now: to, offsetMs: before.offsetMs + movedMs },
       price: pass.price?.price ?? null,
       leasesExpired: await store.countExpiredLeases(tenant, before.now, to),
     }
@@ -76,9 +80,9 @@ export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced>
   }
 }
 
-/** Steps from stop to stop and runs a pass at each, which it adds to `total`. */
-async function takeThrough(walk: Walk, total: PassCounts & { passes: number }): Promise<void> {
-  const { pass, byMs, leadMs, machine, onProgress } = walk
+/** Steps from stop to stop and runs a pass at each, which it adds to `total`. Returns how far it has come. */
+async function takeThrough(walk: Walk, total: PassCounts & { passes: number }): Promise<number> {
+  const { pass, byMs, leadMs, machine, onProgress, executionsMax } = walk
   let moved = 0
   for (let reached = 0; ; reached = await nextStep(walk, reached)) {
     const due = await dueAt(walk, reached)
@@ -89,11 +93,12 @@ async function takeThrough(walk: Walk, total: PassCounts & { passes: number }): 
     }
     total.passes += 1
     onProgress(reached / byMs)
-    if (reached === byMs) return
+    if (reached === byMs || total.executionsCreated >= executionsMax) return moved
   }
 }
 
 type Walk = AdvanceOptions & {
+  executionsMax: number
   pass: Known
   from: Instant
   wakeUpId: number
@@ -123,13 +128,24 @@ async function nextStep(
   return Math.min(byMs, reached + CADENCE_MS, stop - from)
 }
 
-/** Adds each page to `total` once it is stored: the next one may fail. */
-async function visit({ store, tenant, wakeUpId }: Walk, { due, byMs, decide }: Visit, total: PassCounts) {
-  const first = { wakeUpId, planIds: due.slice(0, STOP_PAGE_PLANS), decisions: decide }
-  add(total, await store.moveSandbox(tenant, byMs, first))
-  for (let from = STOP_PAGE_PLANS; from < due.length; from += STOP_PAGE_PLANS) {
-    add(total, await store.changeDuePlans(wakeUpId, due.slice(from, from + STOP_PAGE_PLANS), decide))
+/**
+ * Adds each page to `total` once it is stored: the next one may fail. Each plan of a page creates at most one
+ * execution; those that are left out remain due.
+ */
+async function visit(
+  { store, tenant, wakeUpId, executionsMax }: Walk,
+  { due, byMs, decide }: Visit,
+  total: PassCounts,
+): Promise<void> {
+  let from = 0
+  const nextPage = (): readonly number[] => {
+    const length = Math.min(STOP_PAGE_PLANS, executionsMax - total.executionsCreated)
+    from += length
+    return due.slice(from - length, from)
   }
+  add(total, await store.moveSandbox(tenant, byMs, { wakeUpId, planIds: nextPage(), decisions: decide }))
+  for (let page = nextPage(); page.length > 0; page = nextPage())
+    add(total, await store.changeDuePlans(wakeUpId, page, decide))
 }
 
 function add(total: PassCounts, page: PassCounts): void {

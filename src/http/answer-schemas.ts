@@ -6,9 +6,8 @@ import type { SumColumn, SummaryColumn, TradeColumn } from '../billing/columns.t
 import { REPORT_STATUSES } from '../core/confirmation.ts'
 import { DUE_PAGE_MAX, EXECUTION_STATUSES, TRIGGERS } from '../core/execution.ts'
 import { TIER_NAME_MAX, TIER_NAME_PATTERN } from '../core/fees.ts'
-import type { PartnerStatus } from '../core/partner.ts'
 import { NEXT_STEPS, PLAN_STATUSES } from '../core/plan.ts'
-import { EMAIL_MAX, FAILURE_REASON_MAX, ID_MAX, REASON_MAX, TEXT_MAX } from '../core/text.ts'
+import { EMAIL_MAX, FAILURE_REASON_MAX, ID_MAX, REASON_MAX } from '../core/text.ts'
 import { MONTH_PATTERN } from '../core/time.ts'
 import { CONSENTS_SHOWN, type UserStatus } from '../core/user.ts'
 import {
@@ -40,18 +39,8 @@ import {
   updatedAt,
 } from './fields.ts'
 
-const PARTNER_STATUSES = ['active', 'disabled'] as const satisfies readonly PartnerStatus[]
 const USER_STATUSES = ['linked', 'disabled'] as const satisfies readonly UserStatus[]
 const WEBHOOK_STATUSES = ['active', 'paused'] as const satisfies readonly Webhook['status'][]
-
-export const meAnswer = z.object({
-  partner_slug: partnerSlug,
-  partner_name: prose('Its name as shown.', 'Acme Exchange', TEXT_MAX),
-  status: z
-    .enum(PARTNER_STATUSES)
-    .meta(describeAnswer('A disabled partner is answered 403 instead.', 'active')),
-  environment,
-})
 
 export const userAnswer = z.object({
   partner_user_id: partnerUserId,
@@ -323,7 +312,7 @@ export const advancedAnswer = z.object({
       ),
     ),
   from: instant('The time before it.', '2026-01-05T09:30:00.000Z'),
-  to: instant('The time after it.', '2026-01-12T09:30:00.000Z'),
+  to: instant('The time after it, also where it stopped on the way.', '2026-01-12T09:30:00.000Z'),
   offset_ms: count('How far the clock is then ahead of real time, in milliseconds.', 604_800_000),
   price_usd: dollars('The price meanwhile; null when none is known.', '64000.00').nullable().optional(),
   passes: count('How often the scheduler looked at the plans.', 169).optional(),

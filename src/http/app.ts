@@ -8,15 +8,7 @@ import type { Instant } from '../core/time.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { type Ignored, ignoredMembers, ignoredParameters, openAnswer, tellIgnored } from './answer-headers.ts'
-import {
-  authenticate,
-  createDoor,
-  createJudge,
-  createUseNotes,
-  type Door,
-  isUseStale,
-  type Judge,
-} from './auth.ts'
+import { authenticate, createJudge, createUseNotes, isUseStale, type Judge } from './auth.ts'
 import { type CallLine, createCallLog, durationSince } from './call-log.ts'
 import { DOCS_PATHS, readDocs, SLASHED, TO_PAGE, wantsPage } from './docs/page.ts'
 import { ERROR_HEADER, errorBody, INTERNAL_ERROR, Refusal, refusalFor } from './error-codes.ts'
@@ -25,8 +17,8 @@ import { OPS_PATHS } from './ops/access.ts'
 import { type Ops, sendOps } from './ops/endpoints.ts'
 import { checkBody, flawOf, hasArrived, objectIn, readQuery, readText, writtenAs } from './request.ts'
 import type { Call, Route, Services } from './route.ts'
-import { ROUTES } from './routes.ts'
-import { type SandboxDesk, sandboxRoutes } from './sandbox.ts'
+import { decodeParams, routeFor, routesOver } from './routes.ts'
+import type { SandboxDesk } from './sandbox.ts'
 import {
   CALLS_PER_KEY_MAX,
   createOneAtATime,
@@ -34,7 +26,6 @@ import {
   createRateLimit,
   createTurns,
   type Turn,
-  turnForLarge,
 } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
@@ -50,10 +41,7 @@ export type AppOptions = Omit<Services, 'store' | 'listings'> & {
   callsPerKey?: number | undefined
 }
 
-/** Answers calls. A listener that can do so first asks `knock`. */
-export type App = H3 & Pick<Door, 'knock'>
-
-export function createApp(options: AppOptions): App {
+export function createApp(options: AppOptions): H3 {
   const desk = createDesk(options)
   const answer: Answer = (event, routes, flaw) => answerCall(desk, event, { routes, flaw })
   // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
@@ -66,17 +54,11 @@ export function createApp(options: AppOptions): App {
   addOperations(app, answer, options)
   addDocs(app, answer, options)
   app.all('/**', (event) => answer(event, []))
-  return Object.assign(app, { knock: desk.door ? desk.door.knock : () => true })
+  return app
 }
 
 /** Answers a call by one of the routes of its path. Without a route, or with a flaw, the call is refused. */
 type Answer = (event: H3Event, routes: readonly Route[], flaw?: Refusal) => Promise<string | Uint8Array>
-
-/** Those of the table, where the sandbox has its desk, or is not there. */
-const routesOver = (desk: SandboxDesk | null): Route[] => [
-  ...ROUTES.filter(({ keys }) => keys === 'all'),
-  ...(desk ? sandboxRoutes(desk) : []),
-]
 
 function addPartnerApi(app: H3, answer: Answer, all: readonly Route[]): void {
   for (const [path, routes] of Map.groupBy([...all, getDescription], (route) => route.path)) {
@@ -136,8 +118,6 @@ const NOT_GET = new Refusal('method_not_allowed', 'Method Not Allowed', { allow:
 /** What the calls of an app share. */
 type Desk = Omit<Services, 'store'> & {
   store: Store | null
-  /** Null while the database is being opened: no key can be refused then. */
-  door: Door | null
   note: (line: CallLine, bug: unknown) => void
   limitRate: (keyId: string, now: Instant) => void
   takeTurn: (keyId: string) => Turn
@@ -160,13 +140,6 @@ function createDesk(options: AppOptions): Desk {
     guard,
     deliver,
     listings: createListings(),
-    door:
-      store &&
-      createDoor({
-        findKey: (sha256) => store.findKey(sha256),
-        uuid: machine.uuid,
-        note: (line) => note(line, null),
-      }),
     note,
     limitRate: rateLimit === null ? () => {} : createRateLimit(rateLimit),
     takeTurn: createTurns(callsPerKey),
@@ -222,18 +195,14 @@ async function handleCall(
   trail: Trail,
 ): Promise<Outcome> {
   if (routes.some((candidate) => candidate.ready)) {
-    const { ready } = routeFor(event.req.method, routes)
-    await turnForLarge()
-    return done(ready?.() ?? '')
+    return done(routeFor(event.req.method, routes).ready?.() ?? '')
   }
   const { store } = desk
   if (!store)
     throw new Refusal('starting', 'The database is being opened; try again.', { 'retry-after': '1' })
   const now = desk.machine.clock()
   const authorization = event.req.headers.get('authorization')
-  const caller =
-    desk.door?.facts(event.req.runtime?.node?.req) ??
-    (await authenticate(authorization, { store, judge: desk.judge }))
+  const caller = await authenticate(authorization, { store, judge: desk.judge })
   const turn = admitInTurn(desk, caller, now, trail)
   if (isUseStale(caller, now)) desk.noteUse(store, caller)
   const route = routeFor(event.req.method, routes)
@@ -243,8 +212,7 @@ async function handleCall(
   const query = route.query ? readQuery(event.url.searchParams, route.query) : undefined
   const isOnItsWay = route.body !== null && !hasArrived(event.req)
   const text = route.body && (await readText(event.req))
-  const ready = turn.come(route)
-  const hasWaited = ready !== null && (await ready)
+  const hasWaited = await turn.come()
   // Where the database is a file, nothing is awaited from here on but what has come already: it is measured as one.
   const body = bodyOf(event, route, text, trail)
   // A sender may take any time for a body, and the key may have ended meanwhile.
@@ -289,15 +257,6 @@ type Outcome = {
 
 const done = (text: Outcome['text']): Outcome => ({ status: 200, text, headers: {}, bug: null })
 
-function routeFor(method: string, routes: readonly Route[]): Route {
-  if (routes.length === 0) throw new Refusal('route_not_found', 'Not Found')
-  const route = routes.find((candidate) => candidate.method === method)
-  if (route) return route
-  throw new Refusal('method_not_allowed', 'Method Not Allowed', {
-    allow: routes.map(({ method }) => method).join(', '),
-  })
-}
-
 /** Checks the body of a call, and notes which members are ignored, even when the rest is refused. */
 function bodyOf(event: H3Event, route: Route, text: string | null, trail: Trail): unknown {
   if (route.body === null || text === null) return undefined
@@ -312,15 +271,4 @@ function refusalOf(error: unknown): Outcome {
   const { status, detail, headers, contentType } = given
   const isBug = given !== error && status >= 500
   return { status, text: errorBody(detail), headers, bug: isBug ? error : null, contentType }
-}
-
-/** Ids may hold any character, so a segment is decoded after routing; one that is not validly encoded names nothing. */
-function decodeParams(params: Record<string, string>): Record<string, string> {
-  try {
-    return Object.fromEntries(
-      Object.entries(params).map(([name, value]) => [name, decodeURIComponent(value)]),
-    )
-  } catch {
-    throw new Refusal('route_not_found', 'Not Found')
-  }
 }

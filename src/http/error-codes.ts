@@ -33,6 +33,7 @@ export const ERROR_STATUS = {
   order_id_taken: 409,
   sandbox_refused: 409,
   sandbox_busy: 409,
+  sandbox_full: 409,
   body_too_large: 413,
   body_encoded: 415,
   expectation_failed: 417,

@@ -5,11 +5,9 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type H3, toNodeHandler } from 'h3'
-import type { App } from './app.ts'
 import { ERROR_STATUS, type ErrorCode, errorBody } from './error-codes.ts'
 import { isFramedInDoubt, networkOf } from './request.ts'
 import { type Certificate, makeServer, secureContextOf, type Tls } from './tls.ts'
-import { createGates } from './turns.ts'
 
 export type Listener = {
   url: string
@@ -25,11 +23,8 @@ export type Listener = {
   /** Accepts no new connection, and cuts off the open ones. */
   end: () => void
 }
-/**
- * The app that answers. `fetch` and `knock` are looked up at every call, so that they may be replaced while the socket
- * stays. `knock` is false when it has answered a call itself.
- */
-export type Answering = Pick<H3, 'fetch'> & Partial<Pick<App, 'knock'>>
+/** The app that answers: looked up at every call, so that it may be replaced while the socket stays. */
+export type Answering = Pick<H3, 'fetch'>
 type ListenOptions = Partial<ConnectionLimits> & {
   host: string
   port: number
@@ -109,11 +104,7 @@ const REASONS: Record<string, string> = {
 function guarded(app: Answering): RequestListener {
   const handle = toNodeHandler({ fetch: (request: Request) => app.fetch(request) } as H3)
   return (request, response) => {
-    const attempt = async (): Promise<void> => {
-      const knocked = app.knock?.(request, response) ?? true
-      const goesOn = knocked instanceof Promise ? await knocked : knocked
-      if (goesOn && !request.socket.destroyed) await handle(request, response)
-    }
+    const attempt = async (): Promise<unknown> => handle(request, response)
     attempt().catch(() => response.destroy())
   }
 }
@@ -264,7 +255,6 @@ function createConnections(options: Options): Connections {
   const handshakes = new Map<string, NodeJS.Timeout>()
   const perAddress = new Map<string, number>()
   const turnAway = atMostEvery(TURNED_AWAY_EVERY_MS, options.onTurnedAway)
-  const openGate = createGates()
   let isDraining = false
 
   function comeIn(socket: Socket): void {
@@ -296,12 +286,7 @@ function createConnections(options: Options): Connections {
 
   function speakHttp(socket: Socket): void {
     endHandshake(peerOf(socket))
-    const gate = openGate()
-    const handleInTurn: RequestListener = (request, response) =>
-      gate(() => {
-        if (!socket.destroyed) handle(request, response)
-      })
-    connections.set(socket, createConnection(socket, handleInTurn, uuid))
+    connections.set(socket, createConnection(socket, handle, uuid))
     socket.once('close', () => connections.delete(socket))
   }
 

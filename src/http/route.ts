@@ -98,8 +98,6 @@ export type Route = {
    * as bytes: a large text would be encoded at every call, which takes longer than all else of it.
    */
   ready: (() => Uint8Array) | null
-  /** Whether it reads nothing, so that it is over where it began: it is not measured by itself (turns.ts). */
-  isLight: boolean
   handle: (call: Call<never, never>) => Promise<unknown>
 }
 
@@ -113,7 +111,6 @@ type RouteOptions<P extends string, B extends z.ZodType, Q extends z.ZodType, A 
   /** All keys, unless it says test. */
   keys?: 'test'
   answer: A
-  isLight?: true
   handle: (call: Call<z.output<B>, z.output<Q>, ParametersOf<P>>) => Promise<z.output<A>>
 }
 
@@ -132,7 +129,6 @@ export const route = <
   parameters: new Set(membersOf(options.query)),
   keys: options.keys ?? 'all',
   ready: null,
-  isLight: options.isLight ?? false,
   handle: options.handle as Route['handle'],
 })
 

@@ -1,20 +1,34 @@
 // The whole route table of the partner API, and GET /me, which is about no noun but the key of the call.
 
-import { meAnswer } from './answer-schemas.ts'
+import { z } from 'zod'
+import type { PartnerStatus } from '../core/partner.ts'
+import { TEXT_MAX } from '../core/text.ts'
 import { getMonthly, getMonthlyUsers, getTrades } from './billing.ts'
+import { Refusal } from './error-codes.ts'
 import { getDue, getExecutions, postConfirm } from './executions.ts'
+import { describeAnswer, environment, partnerSlug, prose } from './fields.ts'
 import { getPlan, getPlans, postPlan } from './plans.ts'
 import { type Route, route } from './route.ts'
-import { sandboxRoutes } from './sandbox.ts'
+import { type SandboxDesk, sandboxRoutes } from './sandbox.ts'
 import { getUser, getUsers, patchUser, postUser } from './users.ts'
 import { deleteWebhook, getDeliveries, getWebhook, postTest, postWebhook } from './webhooks.ts'
+
+const PARTNER_STATUSES = ['active', 'disabled'] as const satisfies readonly PartnerStatus[]
+
+const meAnswer = z.object({
+  partner_slug: partnerSlug,
+  partner_name: prose('Its name as shown.', 'Acme Exchange', TEXT_MAX),
+  status: z
+    .enum(PARTNER_STATUSES)
+    .meta(describeAnswer('A disabled partner is answered 403 instead.', 'active')),
+  environment,
+})
 
 /** The partner and the environment of a key. */
 const getMe = route({
   method: 'GET',
   path: '/partner/v1/me',
   answer: meAnswer,
-  isLight: true,
   handle: async ({ caller }) => ({
     partner_slug: caller.key.tenant.partnerSlug,
     partner_name: caller.partnerName,
@@ -46,3 +60,30 @@ export const ROUTES: readonly Route[] = [
   getMonthlyUsers,
   ...sandboxRoutes(null),
 ]
+
+/** Those of the table, where the sandbox has its desk, or is not there. */
+export const routesOver = (desk: SandboxDesk | null): Route[] => [
+  ...ROUTES.filter(({ keys }) => keys === 'all'),
+  ...(desk ? sandboxRoutes(desk) : []),
+]
+
+/** The one of a path's routes that a method means. Throws a Refusal: 404 without any route, 405 without that method. */
+export function routeFor(method: string, routes: readonly Route[]): Route {
+  if (routes.length === 0) throw new Refusal('route_not_found', 'Not Found')
+  const route = routes.find((candidate) => candidate.method === method)
+  if (route) return route
+  throw new Refusal('method_not_allowed', 'Method Not Allowed', {
+    allow: routes.map(({ method }) => method).join(', '),
+  })
+}
+
+/** Ids may hold any character, so a segment is decoded after routing; one that is not validly encoded names nothing. */
+export function decodeParams(params: Record<string, string>): Record<string, string> {
+  try {
+    return Object.fromEntries(
+      Object.entries(params).map(([name, value]) => [name, decodeURIComponent(value)]),
+    )
+  } catch {
+    throw new Refusal('route_not_found', 'Not Found')
+  }
+}

@@ -1,38 +1,17 @@
-// Fairness: one crowd of calls, by mistake or on purpose, must not delay the calls of others. Work waits in turns at
-// the places below, along the way of a call. Each shares out something else, among those who are known at that point,
-// so none can stand in for another. docs/decisions/commits.md#every-key-gets-its-turn has the reasons.
+// Fairness: one crowd of calls, by mistake or on purpose, must not delay the calls of others. Two mechanisms share out
+// what all need: here, the turns of the event loop among keys, which have so many calls at once; and the lanes of the
+// write queue among tenants (src/store/sqlite/file/write-queue.ts), or, on a server, the connections
+// (src/store/postgres/server/pool.ts). docs/decisions/commits.md#every-key-gets-its-turn has the reasons.
 //
-// - Gates (here): at most 32 calls are begun in a turn of the event loop; connections take turns. Against many
-//   connections with no valid key, which would keep new connections out. test/http/turns.test.ts,
-//   test/attack/wrong-keys.heavy.test.ts.
-// - Turns (here): 10 ms of handling in a turn of the event loop; keys take turns, with 1,024 calls each at most.
-//   Against one key at full speed, and against calls that take long. test/http/turns.test.ts, test/attack/flood.ts.
-// - Large answers (here): one in a turn of the event loop, of those for which nobody needs a key. Against a crowd that
-//   asks for the description of the API. test/http/turns.test.ts.
-// - The rate limit (here): calls a second for each key, where the operator wants one. It makes nobody wait: a call too
-//   many is refused. test/clock/comparisons.test.ts.
-// - Slow work (here): one long read or name look-up of a tenant at a time. Against a partner that asks for a year of
-//   reports at once. test/attack/crowds.long.test.ts.
-// - What waits for somebody else (here): one test of a webhook of a tenant at a time. It makes nobody wait: a second
-//   one is refused. Against a receiver that never answers. test/webhook/deliveries.test.ts.
-// - The write queue of a file (src/store/sqlite/file/write-queue.ts): one writer, and 64 writes or 50 ms in a commit;
-//   tenants take turns. Against a flood of one tenant's writes. test/store/queues.test.ts, test/attack/flood.ts.
-// - The lock of a file (beside that queue): a process that commits without a break leaves it free for 3 ms. Against a
-//   pass that keeps confirmations out. test/store/locks.process.test.ts.
-// - The connections to a server (src/store/postgres/server/pool.ts): ten a process; a tenant takes one only while more
-//   are free than it holds. Against calls of one tenant that all wait for a locked row.
-//   test/store/postgres-sessions.server.test.ts, test/store/queues.test.ts.
-//
-// Gates, turns and the write queue are lanes (src/lanes.ts). The places at a server are not: who goes next depends
-// there on what each holds, and a lane that stands still is refused.
+// Below them are three limits of what one tenant may ask for: long reads one after the other, one test of a webhook at
+// a time, and the rate that an operator may set. Who has no key is for a proxy to hold off.
 
 import type { Instant } from '../core/time.ts'
 import { createLanes } from '../lanes.ts'
 import { Refusal } from './error-codes.ts'
 
-// Which key's call is handled next. While there is little to do, every call is handled as it comes. One goes on after
-// the other, each as far as it gets without waiting for the outside. When those of one turn of the event loop take too
-// long, the rest wait, and the keys take turns.
+// Which key's call is handled next: calls go on one by one, until those of one turn of the event loop have taken too
+// long. Then the rest wait for the next turn, and the keys take turns.
 
 /** The most calls of one key at once, under way or waiting: more than any connection pool makes. */
 export const CALLS_PER_KEY_MAX = 1_024
@@ -40,12 +19,8 @@ export const CALLS_PER_KEY_MAX = 1_024
 const TURN_MS = 10
 
 export type Turn = {
-  /**
-   * Asked when there is something to handle. Resolves when that may be done, with whether it is another turn of the
-   * event loop by then; null when it may be done at once. Light ones go on together, and so do their answers: a client
-   * on the same machine would otherwise be woken for each.
-   */
-  come: (call: { isLight: boolean }) => Promise<boolean> | null
+  /** Resolves when there may be handling, with whether others had to be let on first, in an earlier turn. */
+  come: () => Promise<boolean>
   /** Must be called once the call is answered. */
   leave: () => void
 }
@@ -57,47 +32,25 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
   const keys = new Map<string, { calls: number; wait: (go: () => void) => void }>()
   /** When handling must stop in this turn of the event loop; null before its first call. */
   let endsAt: number | null = null
-  let turns = 0
-  /** Whether a call goes on just now. Its work may be several promises away, and would not be measured by then. */
-  let isOnItsWay = false
+  let postponed = 0
 
-  function mayGoOn(): boolean {
-    if (isOnItsWay) return false
-    if (endsAt === null) {
-      endsAt = performance.now() + TURN_MS
-      setImmediate(endTurn)
-    }
-    return performance.now() < endsAt
-  }
-
-  function endTurn(): void {
-    endsAt = null
-    turns += 1
-    goOn()
-  }
-
-  function goOn(): void {
-    if (waiting.size === 0 || !mayGoOn()) return
-    letOne()
-    waiting.take()?.()
-  }
-
+  /**
+   * There is one of these for each call that waits. Node runs all promises between two of them, so each call has come
+   * as far as it gets without waiting for the outside, and is measured, before the next one goes on.
+   */
   function letOne(): void {
-    isOnItsWay = true
-    // A tick that is asked for by a promise comes when no promise has anything left to do.
-    queueMicrotask(() => process.nextTick(isDone))
-  }
-
-  function isDone(): void {
-    isOnItsWay = false
-    goOn()
-  }
-
-  function come(isLight: boolean, wait: (go: () => void) => void): Promise<boolean> | null {
-    const asked = turns
-    if (waiting.size > 0 || !mayGoOn()) return new Promise((go) => wait(() => go(turns !== asked)))
-    if (!isLight) letOne()
-    return null
+    const now = performance.now()
+    if (endsAt === null) {
+      endsAt = now + TURN_MS
+      setImmediate(() => {
+        endsAt = null
+      })
+    }
+    if (now < endsAt) waiting.take()?.()
+    else {
+      postponed += 1
+      setImmediate(letOne)
+    }
   }
 
   function known(keyId: string) {
@@ -117,7 +70,11 @@ export function createTurns(callsPerKey: number): (keyId: string) => Turn {
     }
     key.calls += 1
     return {
-      come: ({ isLight }) => come(isLight, key.wait),
+      come() {
+        const before = postponed
+        setImmediate(letOne)
+        return new Promise((go) => key.wait(() => go(postponed !== before)))
+      },
       leave() {
         key.calls -= 1
       },
@@ -173,58 +130,6 @@ export function createOnlyOne(): <T>(tenantId: number, work: () => Promise<T>) =
       working.delete(tenantId)
     }
   }
-}
-
-// How many calls are begun in one turn of the event loop. The system hands over one new connection per turn, so turns
-// must stay short. Otherwise a few busy connections, with or without a valid key, would keep everybody else from
-// connecting.
-
-/** A few milliseconds of work. */
-export const CALLS_PER_TURN = 32
-
-/**
- * Gives each connection a gate, which begins its calls as they come. Calls beyond that number begin in later turns,
- * with the connections taking turns.
- */
-export function createGates(): () => (begin: () => void) => void {
-  const waiting = createLanes<() => void>()
-  let begun = 0
-
-  function enter(begin: () => void): void {
-    if (begun === 0) setImmediate(nextTurn)
-    begun += 1
-    begin()
-  }
-
-  function nextTurn(): void {
-    begun = 0
-    while (begun < CALLS_PER_TURN) {
-      const begin = waiting.take()
-      if (!begin) return
-      enter(begin)
-    }
-  }
-
-  return () => {
-    const wait = waiting.open()
-    return (begin) => {
-      if (waiting.size === 0 && begun < CALLS_PER_TURN) enter(begin)
-      else wait(begin)
-    }
-  }
-}
-
-// Large answers that anybody may ask for: the description of the API, and the files of its page.
-
-let large: Promise<void> = Promise.resolve()
-
-/**
- * Resolves once in each turn of the event loop: handing half a megabyte to a socket takes as long as all calls of a
- * turn may take.
- */
-export function turnForLarge(): Promise<void> {
-  large = large.then(() => new Promise((resolve) => setImmediate(resolve)))
-  return large
 }
 
 // The rate limit: how many requests a second each key may make.

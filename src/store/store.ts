@@ -409,16 +409,17 @@ export interface SandboxStore {
   /** The clock of one tenant, whether it was moved or not. */
   readSandbox(tenant: Tenant): Promise<Sandbox>
   /**
-   * Records that a tenant's clock is about to advance by `byMs`, and returns its present offset and how many plans the
-   * tenant has; `wakeUpId` marks the wake-ups of this advance. No other advance begins before `end` is called, or its
-   * process has died: two walks at once would step past each other's stops. Throws database_in_use while another one is
-   * under way, and sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
+   * Records that a tenant's clock is about to advance by `byMs`, and returns its present offset, how many plans the
+   * tenant has, and how many executions there is room for; `wakeUpId` marks the wake-ups of this advance. No other
+   * advance of the tenant begins before `end` is called, or its process has died: two walks at once would step past
+   * each other's stops. Throws database_in_use while another one is under way, sandbox_full without any room, and
+   * sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
    */
   beginAdvance(
     tenant: Caller,
     byMs: number,
     audit: AuditEntry,
-  ): Promise<{ sandbox: Sandbox; plans: number; wakeUpId: number; end: () => Promise<void> }>
+  ): Promise<{ sandbox: Sandbox; plans: number; room: number; wakeUpId: number; end: () => Promise<void> }>
   /** The next instant, in the tenant's time, at which one of its plans is to be looked at; null when none waits. */
   findNextStop(tenant: Tenant, search: StopSearch): Promise<Instant | null>
   /** The tenant's plans that are due at an instant of its own time. */
@@ -427,7 +428,10 @@ export interface SandboxStore {
   moveSandbox(tenant: Tenant, byMs: number, page: SandboxPage): Promise<PassCounts>
   /** Leases of unconfirmed executions that ended after `from` and by `to`. */
   countExpiredLeases(tenant: Tenant, from: Instant, to: Instant): Promise<number>
-  /** Fires a tranche of one plan. Throws plan_not_found, sandbox_refused. If `decide` throws, everything is undone. */
+  /**
+   * Fires a tranche of one plan. Throws plan_not_found, sandbox_full, sandbox_refused. If `decide` throws, everything
+   * is undone.
+   */
   fireInSandbox(
     tenant: Caller,
     partnerPlanId: string,

@@ -29,8 +29,8 @@ const request = (key: string, more = ''): string =>
 
 /** How many times the processor time of bare Node each may take; a key with a right checksum is also looked up. */
 const FLOODS = {
-  'mistyped keys': { timesMax: 2, requests: MISTYPED.map((key) => request(key)) },
-  'keys that nobody was given': { timesMax: 2.5, requests: KEYS.map((key) => request(key)) },
+  'mistyped keys': { timesMax: 4, requests: MISTYPED.map((key) => request(key)) },
+  'keys that nobody was given': { timesMax: 4, requests: KEYS.map((key) => request(key)) },
   // Their heads must not outlive the nursery of the collector (bin/build.ts): then it was five times.
   'headers just below the limit': {
     timesMax: 2.5,
@@ -43,7 +43,7 @@ const FLOODS = {
   },
 }
 
-suite('strangers cost about what they would cost bare Node', () => {
+suite('strangers cost no more than a few times what they would cost bare Node', () => {
   for (const [what, { timesMax, requests }] of Object.entries(FLOODS))
     test(`a flood of ${what} takes no more than ${timesMax} times its processor time`, async (t) => {
       const folder = temporaryFolder(t)

@@ -9,7 +9,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import type { Problem } from '../../src/core/problem.ts'
-import { explained, refuseUnfit } from '../../src/store/postgres/server/errors.ts'
+import { explained } from '../../src/store/postgres/server/errors.ts'
+import { refuseUnfit } from '../../src/store/postgres/server/session.ts'
 import { makeAuthority } from '../support/certificate.ts'
 import { temporaryFolder } from '../support/database.ts'
 import {
@@ -67,7 +68,7 @@ test('a server that is down, a wrong host, a wrong password, no database, no sch
   await assertRefused(`${url(PASSWORD)}?sslmode=require`, {
     exit: 1,
     code: 'storage_failed',
-    says: /refuses TLS, which sslmode asks for: check the host and the port; if it is PostgreSQL, set its ssl to on, or/,
+    says: /refuses TLS, which sslmode asks for: set its ssl to on, or leave sslmode out\.$/,
   })
 })
 
@@ -200,56 +201,28 @@ test('a server that is too old', () => {
   })
 })
 
-test('something that is not PostgreSQL, or wants to know somebody in a way that is not known here', async (t) => {
+test('a server without memory, another way to log in, another program at the port', async (t) => {
   // A server that has no memory for another process, a way of logging in (GSSAPI), a message that there is none of, a
-  // goodbye.
+  // goodbye, a web server, noise.
   for (const [answer, says] of [
     ['Ecould not fork new process\n\0', /cannot be reached \(Connection terminated unexpectedly\)/],
     [
       'R\0\0\0\x08\0\0\0\x07',
-      /asks this user to log in in a way that tranche does not support \(Unknown auth.*\): give it scram-sha-256 in its pg_hba\.conf\./,
+      /lets nobody in \(Unknown auth.*\): check that PostgreSQL answers at this host/,
     ],
-    ['~\0\0\0\x04', /What answers at .* is not PostgreSQL, or has no TLS \(received invalid/],
+    ['~\0\0\0\x04', /lets nobody in \(received invalid.*\): check that PostgreSQL answers at this host/],
     ['', /cannot be reached \(Connection terminated unexpectedly\)/],
+    ['HTTP/1.1 400 Bad Request\r\n\r\n', /lets nobody in|cannot be reached/],
+    ['y'.repeat(99), /lets nobody in|cannot be reached/],
   ] as const) {
     const fake = createServer((socket) => {
       socket.on('error', () => {})
-      socket.once('data', () => (/^E|^$/.test(answer) ? socket.end(answer) : socket.write(answer)))
+      socket.once('data', () => (/^R|^~/.test(answer) ? socket.write(answer) : socket.end(answer)))
     })
     await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve))
     t.after(() => fake.close())
     const { port } = fake.address() as AddressInfo
-    await assertRefused(`postgres://app:${PASSWORD}@127.0.0.1:${port}/app`, {
-      exit: 1,
-      code: 'storage_failed',
-      says,
-    })
-  }
-})
-
-test('another program at the port is refused, whoever speaks first', async (t) => {
-  for (const [greets, answer] of [
-    [false, 'HTTP/1.1 400 Bad Request\r\n\r\n'],
-    [true, 'SSH-2.0-OpenSSH_9.2p1\r\n'],
-    [false, '\x15\x03\x01\0\x02\x02\x46'],
-    [true, 'I\0\0\0\x0a8.0.36\0'],
-    [true, 'y'.repeat(99)],
-  ] as const) {
-    const fake = createServer((socket) => {
-      socket.on('error', () => {})
-      const send = () => socket.end(Buffer.from(answer, 'latin1'))
-      if (greets) send()
-      else socket.once('data', send)
-    })
-    await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve))
-    t.after(() => fake.close())
-    const { port } = fake.address() as AddressInfo
-    for (const mode of ['', '?sslmode=require'])
-      await assertRefused(`postgres://app:${PASSWORD}@127.0.0.1:${port}/app${mode}`, {
-        exit: 1,
-        code: 'storage_failed',
-        says: /is not PostgreSQL|cannot be reached/,
-      })
+    await assertRefused(`postgres://app:${PASSWORD}@127.0.0.1:${port}/app`, { ...failed(says) })
   }
 })
 

@@ -19,14 +19,15 @@ import { databaseOf } from '../../src/cli/context.ts'
 import { copyDatabase } from '../../src/copy.ts'
 import { Problem } from '../../src/core/problem.ts'
 import { machineAt } from '../../src/machine.ts'
+import { holdServer } from '../../src/store/postgres/copy-server.ts'
 import { commitAlone } from '../../src/store/postgres/server/commit.ts'
 import { LOCK, stayInUse } from '../../src/store/postgres/server/locks.ts'
 import { openAlone } from '../../src/store/postgres/server/pool.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
-import { TABLES } from '../../src/store/tables.ts'
+import { TABLES, type Table } from '../../src/store/tables.ts'
 import { AUDIT, populate, T0 } from '../store/world.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { assertNotToldAlone, followed, ourPair, ourServer } from '../support/postgres-server.ts'
+import { assertNotToldAlone, followed, ourPair, ourServer, ownDatabase } from '../support/postgres-server.ts'
 import { startServe } from '../support/process.ts'
 import { AUDIT as SHELL_AUDIT, USER } from '../support/service.ts'
 import { until } from '../support/within.ts'
@@ -55,6 +56,11 @@ const NASTY = [
   '\'quoted"',
   '\u0001\u007f\u0085',
 ]
+const tableCalled = (name: string): Table => {
+  const table = TABLES.find((candidate) => candidate.name === name)
+  assert.ok(table)
+  return table
+}
 const REALS = [0, 1e-7, 1.5e-300, 1e21, 123456789.12345679, 0.1, 5e-324, 1.7976931348623157e308]
 
 function makeNasty(file: string): void {
@@ -405,6 +411,20 @@ suite('a move and a standby', () => {
 })
 
 // backup and restore of a database on a server: a file of SQLite's, and back.
+
+test('a copy that ends in the middle of a table leaves its server at once', async (t) => {
+  const url = await ownDatabase(temporaryFolder(t))
+  const client = await openAlone(url)
+  // More than fits into what lies between a server and its reader.
+  await client.query("insert into prices select n, 1, repeat('x', 100) from generate_series(1, 300000) n")
+  await client.end()
+  const source = await holdServer(url, null, { fromWriters: true })
+  for await (const { rows } of source.blocks(tableCalled('prices'))) {
+    assert.ok(rows > 0 && rows < 300_000)
+    break
+  }
+  await source.release()
+})
 
 test('a backup of a server is a file that serves, and restores into a server', async (t) => {
   const { file, beside, onServer, on, refused } = await ends(t)

@@ -1,69 +1,20 @@
-// Whose turn it is: among the connections that call at once, and among the keys whose calls take long.
+// Whose turn it is among the calls of many keys, and how many calls one key may have at once.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { createApp } from '../../src/http/app.ts'
-import { readDocs } from '../../src/http/docs/page.ts'
-import { getDescription } from '../../src/http/openapi/document.ts'
-import { CALLS_PER_TURN, createGates, createOneAtATime, createTurns } from '../../src/http/turns.ts'
-import { silentLog } from '../../src/log.ts'
-import { machineAt } from '../../src/machine.ts'
-import { halfSent, notDelivered, startService, T0 } from '../support/service.ts'
+import { createOneAtATime, createTurns } from '../../src/http/turns.ts'
+import { halfSent, startService } from '../support/service.ts'
 import { type Conversation, converse, head, statuses } from './raw.ts'
 import { USERS } from './steps.ts'
 
 const ME = '/partner/v1/me'
-
-test('a turn begins so many calls and no more, and leaves none behind', async () => {
-  const gate = createGates()()
-  const begun: number[] = []
-  for (let i = 0; i < 3 * CALLS_PER_TURN + 1; i++) gate(() => begun.push(i))
-  for (const turns of [1, 2, 3]) {
-    assert.equal(begun.length, turns * CALLS_PER_TURN)
-    await turn()
-  }
-  assert.deepEqual(
-    begun,
-    Array.from({ length: 3 * CALLS_PER_TURN + 1 }, (_, i) => i),
-  )
-})
-
-test('a call of a quiet connection waits for one call of each busy one, not for all of theirs', async () => {
-  const openGate = createGates()
-  const busy = [openGate(), openGate(), openGate()]
-  const quiet = openGate()
-  const begun: string[] = []
-  for (let call = 0; call < 100; call++) for (const gate of busy) gate(() => begun.push('busy'))
-  quiet(() => begun.push('quiet'))
-  await turn()
-  assert.ok(begun.slice(CALLS_PER_TURN, CALLS_PER_TURN + 4).includes('quiet'), begun.join())
-})
-
-test('what comes while others wait does not overtake them', async () => {
-  const gate = createGates()()
-  const begun: string[] = []
-  for (let i = 0; i < CALLS_PER_TURN; i++) gate(() => {})
-  gate(() => {
-    begun.push('first')
-    gate(() => begun.push('third'))
-  })
-  gate(() => begun.push('second'))
-  await turn()
-  await turn()
-  assert.deepEqual(begun, ['first', 'second', 'third'])
-})
-
-// Whose turn it is among the calls of many keys, and how many calls one key may have at once.
 
 /** Work that holds the loop for so long. */
 function busyFor(ms: number): void {
   const until = performance.now() + ms
   while (performance.now() < until);
 }
-
-const HEAVY = { isLight: false }
-const LIGHT = { isLight: true }
 
 test('calls that take long wait for later turns, in which the keys take turns', async () => {
   const takeTurn = createTurns(1_000)
@@ -74,7 +25,7 @@ test('calls that take long wait for later turns, in which the keys take turns', 
   }, 1)
   const call = async (key: string): Promise<void> => {
     const { come, leave } = takeTurn(key)
-    await come(HEAVY)
+    await come()
     busyFor(6)
     order.push(key)
     leave()
@@ -92,7 +43,7 @@ test('calls that begin at once are measured, wherever in them the long work is',
   const order: string[] = []
   const call = async (key: string): Promise<void> => {
     const { come, leave } = takeTurn(key)
-    await come(HEAVY)
+    await come()
     // Somewhere below, one function awaits another.
     for (let depth = 0; depth < 20; depth += 1) await null
     busyFor(6)
@@ -104,24 +55,33 @@ test('calls that begin at once are measured, wherever in them the long work is',
   assert.ok(order.indexOf('other') <= 6, order.join(' '))
 })
 
-test('calls that are quick are handled as they come, in one turn of the event loop', async () => {
+test('quick calls are handled in one turn of the event loop, and none of them has waited', async () => {
   const takeTurn = createTurns(1_000)
-  assert.equal(takeTurn('key').come(HEAVY), null)
-  let isOver = false
-  setImmediate(() => {
-    isOver = true
+  let turns = 0
+  let next = setImmediate(function count() {
+    turns += 1
+    next = setImmediate(count)
   })
-  await Promise.all(Array.from({ length: 64 }, () => takeTurn('key').come(HEAVY)))
-  assert.equal(isOver, false)
+  const waited = await Promise.all(Array.from({ length: 64 }, () => takeTurn('key').come()))
+  clearImmediate(next)
+  assert.deepEqual([turns, new Set(waited)], [1, new Set([false])])
 })
 
-test('light calls go on together, within the time of a turn and behind what waits', async () => {
+test('what comes while others wait does not overtake them, and is told that it has waited', async () => {
   const takeTurn = createTurns(1_000)
-  const come = (call: typeof LIGHT) => takeTurn('key').come(call)
-  assert.deepEqual([come(LIGHT), come(LIGHT), come(HEAVY)], [null, null, null])
-  assert.equal(await come(LIGHT), false, 'a heavy one is on its way')
-  busyFor(11)
-  assert.equal(await come(LIGHT), true, 'in another turn')
+  const order: string[] = []
+  const call = async (name: string): Promise<boolean> => {
+    const hasWaited = await takeTurn('key').come()
+    order.push(name)
+    busyFor(11)
+    return hasWaited
+  }
+  const first = call('first')
+  const second = call('second')
+  await first
+  const third = call('third')
+  assert.deepEqual(await Promise.all([first, second, third]), [false, true, true])
+  assert.deepEqual(order, ['first', 'second', 'third'])
 })
 
 test('bodies that take long to read delay the calls of their own key alone', async (t) => {
@@ -147,46 +107,6 @@ test('bodies that take long to read delay the calls of their own key alone', asy
   await other.until(/HTTP\/1\.1 200 [\s\S]*HTTP\/1\.1 200 [\s\S]*\}$/)
   t.diagnostic(`${before} and ${answered() - before} of ${crowd.length} calls of the crowd came first`)
   assert.ok(answered() - before <= 16, `${answered() - before} calls of the crowd came first`)
-})
-
-test('large answers that need no key are kept as bytes, and go out one in a turn', async (t) => {
-  assert.ok(getDescription.ready)
-  for (const read of [getDescription.ready, async () => (await readDocs('/docs/description.json')).body]) {
-    const bytes = await read()
-    assert.ok(bytes instanceof Uint8Array)
-    assert.equal(await read(), bytes)
-  }
-  let turns = 0
-  let next = setImmediate(function count() {
-    turns += 1
-    next = setImmediate(count)
-  })
-  t.after(() => clearImmediate(next))
-  const { machine } = machineAt(T0)
-  const guard = { checkUrl: async () => {} }
-  const app = createApp({
-    store: null,
-    machine,
-    guard,
-    deliver: notDelivered,
-    log: silentLog,
-    rateLimit: null,
-  })
-  const paths = [
-    '/openapi.json',
-    '/docs/description.json',
-    '/openapi.json',
-    '/docs/viewer.css',
-    '/openapi.json',
-  ]
-  const answered = await Promise.all(
-    paths.map(async (path) => {
-      const { status } = await app.fetch(new Request(`http://localhost${path}`))
-      assert.equal(status, 200)
-      return turns
-    }),
-  )
-  assert.equal(new Set(answered).size, paths.length, answered.join())
 })
 
 test('a key with its full number of calls under way is put off, and no other one is', async (t) => {

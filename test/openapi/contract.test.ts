@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import createClient, { type Middleware } from 'openapi-fetch'
-import { WAKE_UPS_PER_MINUTE, WIPE_ROWS_MAX } from '../../src/core/sandbox.ts'
+import { EXECUTIONS_MAX, sandboxFull, WAKE_UPS_PER_MINUTE, WIPE_ROWS_MAX } from '../../src/core/sandbox.ts'
 import { register, TESTS_PER_MINUTE } from '../../src/core/webhook.ts'
 import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import {
@@ -22,7 +22,7 @@ import {
   userPath,
   WEBHOOKS,
 } from '../http/steps.ts'
-import { damageAt } from '../store/damage.ts'
+import { damageAt, multiplyExecutions } from '../store/damage.ts'
 import { AUDIT, fill, PLAN, type Service, startService, T0, USER } from '../support/service.ts'
 import { assertDescribed, DESCRIPTION, operationAt } from './described.ts'
 import type { paths } from './tranche.d.ts'
@@ -205,6 +205,12 @@ suite('the contract', () => {
     const { end } = await service.store.beginAdvance(tenant, 1_000, AUDIT)
     await refuse(service, 409, 'POST', at('/advance'), { by: '1d' })
     await end()
+    await plan(service, 'u1', 'plan-2')
+    await service.call('POST', at('/fire'), { partner_plan_id: 'plan-2' })
+    await multiplyExecutions(service.file, EXECUTIONS_MAX)
+    const full = { detail: sandboxFull('acme').message }
+    assert.deepEqual(await refuse(service, 409, 'POST', at('/fire'), { partner_plan_id: 'plan-2' }), full)
+    assert.deepEqual(await refuse(service, 409, 'POST', at('/advance'), { by: '1d' }), full)
     await service.store.changeWebhook(tenant, (seen, now) => register(seen, 'https://a.example/', 's', now))
     for (let n = 0; n < WAKE_UPS_PER_MINUTE; n++)
       await service.call('POST', at('/fire'), { partner_plan_id: 'x' })

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { createSandboxDesk } from '../../src/cli/service/sandbox-desk.ts'
 import { price } from '../../src/core/money.ts'
+import { EXECUTIONS_MAX } from '../../src/core/sandbox.ts'
 import { formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import { register } from '../../src/core/webhook.ts'
 import { Refusal } from '../../src/http/error-codes.ts'
@@ -11,7 +12,7 @@ import { keyHash } from '../../src/keys.ts'
 import { silentLog } from '../../src/log.ts'
 import { type Machine, machineAt } from '../../src/machine.ts'
 import { link, plan, poll, succeed } from '../http/steps.ts'
-import { damageAt } from '../store/damage.ts'
+import { damageAt, multiplyExecutions } from '../store/damage.ts'
 import { AUDIT, type Service, startService, T0 } from '../support/service.ts'
 
 const SANDBOX = '/partner/v1/sandbox'
@@ -308,7 +309,81 @@ test('a webhook that is registered during the calls does not get round the limit
   assert.ok(woken <= 2, `woken ${woken} times`)
 })
 
-test('an advance that takes too long ends at a step, and then others get their turn', async (t) => {
+test('two partners advance at the same time, and neither waits for the other', async (t) => {
+  const desks: ReturnType<typeof createSandboxDesk>[] = []
+  const service = await withPlan(
+    await startService(t, {
+      more: (store, machine) => {
+        const sandbox = deskOf(store, machine, { answerAfterMs: 0 })
+        desks.push(sandbox)
+        return { sandbox }
+      },
+    }),
+  )
+  const key = await service.issueKey('bolt', 'test')
+  const long = await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '3000d', price_usd: '64000' })
+  const short = await service.call('POST', `${SANDBOX}/advance`, { by: '1d' }, { key })
+  assert.deepEqual([short.status, short.body.done], [200, false])
+  for (;;) {
+    const { body } = await service.call('GET', SANDBOX, undefined, { key })
+    if (body.advancing_to !== null) continue
+    assert.equal(body.now, short.body.to)
+    break
+  }
+  assert.equal((await lookAt(service)).advancing_to, long.to)
+  await Promise.all(desks.map((desk) => desk.stop()))
+})
+
+test('an advance stops after so many executions, says where, and the next one goes on from there', async (t) => {
+  const most = 5
+  const service = await withPlan(
+    await startService(t, {
+      more: (store, machine) => ({ sandbox: deskOf(store, machine, { executionsMax: most }) }),
+    }),
+  )
+  for (const id of ['p2', 'p3', 'p4']) await plan(service, 'u1', id)
+  const made: number[] = []
+  for (let now = T0; now < plus(T0, 48 * HOUR_MS); ) {
+    const moved = await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '3d', price_usd: '64000' })
+    assert.equal(moved.done, true)
+    assert.deepEqual(moved.from, formatInstant(now))
+    now = T0 + moved.offset_ms
+    assert.deepEqual([moved.to, (await lookAt(service)).now], [formatInstant(now), formatInstant(now)])
+    made.push(moved.executions_created)
+  }
+  assert.ok(made.length > 3 && made.every((one) => one <= most), made.join())
+  assert.deepEqual(made.slice(0, 2), [most, most])
+  assert.equal(
+    await madeIn(service),
+    made.reduce((sum, one) => sum + one, 0),
+  )
+  assert.deepEqual(await service.store.findFaults(), [])
+})
+
+test('an environment that is full fires nothing more, and goes to its bound before', async (t) => {
+  const service = await withPlan(await startService(t))
+  await succeed(service, 'POST', `${SANDBOX}/fire`, { partner_plan_id: 'p1' })
+  await multiplyExecutions(service.file, EXECUTIONS_MAX - 2)
+  const moved = await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '3d', price_usd: '64000' })
+  assert.deepEqual([moved.executions_created, moved.to < formatInstant(plus(T0, 72 * HOUR_MS))], [1, true])
+  const before = await lookAt(service)
+  for (const [path, body] of [
+    ['/advance', DAY],
+    ['/fire', { partner_plan_id: 'p1' }],
+  ] as const) {
+    const { status, headers, body: answer } = await service.call('POST', `${SANDBOX}${path}`, body)
+    assert.deepEqual([status, headers.get('x-error-code')], [409, 'sandbox_full'], path)
+    assert.match(answer.detail, /^This environment holds 100000 executions, .*tranche sandbox reset acme/)
+  }
+  assert.deepEqual(await lookAt(service), before)
+  const tenant = await service.store.findTenant('acme', 'test')
+  assert.ok(tenant)
+  await service.store.resetSandbox(tenant, AUDIT)
+  await withPlan(service)
+  assert.equal((await succeed(service, 'POST', `${SANDBOX}/advance`, DAY)).done, true)
+})
+
+test('an advance that takes too long ends at a step, and the next one begins', async (t) => {
   const service = await withPlan(
     await startService(t, {
       more: (store, machine) => ({

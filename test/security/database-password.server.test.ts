@@ -76,6 +76,7 @@ test('no command shows the password of its database, whichever way it was given,
     }
   }
   await all(0)
+  await server.ask('update tranche.server_line set had_standby = 1', 'app')
   await nextCommandWorks(t, { cwd, db })
   // Named beside another one, in which its address is then kept.
   const file = { cwd, env: { TRANCHE_DB: 'source.db', HOME: cwd } }
@@ -110,7 +111,6 @@ test('no command shows the password of its database, whichever way it was given,
 /** What is to be run next finds the server by the variable. */
 async function nextCommandWorks(t: TestContext, { cwd, db }: { cwd: string; db: string }): Promise<void> {
   const env = { TRANCHE_DB: db, HOME: cwd }
-  await server.ask('update tranche.server_line set had_standby = 1', 'app')
   const { out } = await finish(t, ['check', '--json'], { cwd, env })
   const findings = JSON.parse(out).findings as { kind: string; mend: string }[]
   const mend = findings.find(({ kind }) => kind === 'standby_missing')?.mend ?? ''

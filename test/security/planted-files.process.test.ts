@@ -66,7 +66,7 @@ async function refuses(t: TestContext, cwd: string, argv: readonly string[], wha
 
 const LOCKS: [suffix: string, argv: string[]][] = [
   ['-tick', ['tick', '--price', '60000']],
-  ['-advance', ['sandbox', 'advance', 'acme', '1h', '--price', '60000']],
+  ['-advance-1', ['sandbox', 'advance', 'acme', '1h', '--price', '60000']],
   ['-import', ['price', 'import', 'prices.csv']],
 ]
 

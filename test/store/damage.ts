@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import SQLite from 'better-sqlite3'
 import pg from 'pg'
+import { columnsToAdd } from '../../src/store/tables.ts'
 
 /** Runs a statement on the data of a place (sqlite.ts and postgres.ts), on a connection of its own. */
 export async function damage(place: string, sql: string): Promise<void> {
@@ -23,4 +24,19 @@ export async function damageAt(address: string, sql: string): Promise<void> {
   await client.connect()
   await client.query(sql)
   await client.end()
+}
+
+/** Makes `count` executions more of what there is one of. */
+export async function multiplyExecutions(address: string, count: number): Promise<void> {
+  const columns = columnsToAdd('executions')
+  const made: Record<string, string> = {
+    execution_id: `'exec_' || '${'0'.repeat(24)}' || (10000000 + i)`,
+    tranche_index: '1000 + i',
+  }
+  await damageAt(
+    address,
+    `with recursive n(i) as (select 1 union all select i + 1 from n where i < ${count})
+     insert into executions (${columns.join(', ')}) select ${columns.map((name) => made[name] ?? name).join(', ')}
+     from n, (select * from executions limit 1) first`,
+  )
 }

@@ -547,7 +547,7 @@ async function serverOf(t: TestContext): Promise<Server | null> {
 const SHARED = {
   exit: 1,
   code: 'storage_failed',
-  says: /is behind a pool that .*: tranche needs one in session mode \(in PgBouncer, pool_mode = session\)\.$/,
+  says: /is behind a pool that .*: tranche needs one in session mode that resets each \(in PgBouncer, pool_mode = session and server_reset_query = DISCARD ALL\)\.$/,
 }
 
 for (const pool_mode of ['transaction', 'statement'])

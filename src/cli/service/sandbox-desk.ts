@@ -4,7 +4,13 @@
 import { formatPrice, formatUsd, type Price } from '../../core/money.ts'
 import type { Caller, Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { ADVANCE_MAX_MS, ANSWER_AFTER_MS, advanceUnderWay, WAKE_UPS_PER_MINUTE } from '../../core/sandbox.ts'
+import {
+  ADVANCE_EXECUTIONS_MAX,
+  ADVANCE_MAX_MS,
+  ANSWER_AFTER_MS,
+  advanceUnderWay,
+  WAKE_UPS_PER_MINUTE,
+} from '../../core/sandbox.ts'
 import { formatInstant, MINUTE_MS, plus, SECOND_MS, spellSpan } from '../../core/time.ts'
 import { type Advanced, advanceSandbox, fireInSandbox } from '../../engine/sandbox.ts'
 import type { AdvancedJson, FiredJson, SandboxJson, WipedJson } from '../../http/answer-schemas.ts'
@@ -22,6 +28,7 @@ type DeskOptions = {
   log: Log
   answerAfterMs?: number
   advanceMaxMs?: number
+  executionsMax?: number
   wakeUpsPerMinute?: number
 }
 
@@ -30,7 +37,11 @@ export type OpenDesk = SandboxDesk & { stop: () => Promise<void> }
 
 export function createSandboxDesk(options: DeskOptions): OpenDesk {
   const { store, machine, log } = options
-  const { answerAfterMs = ANSWER_AFTER_MS, advanceMaxMs = ADVANCE_MAX_MS } = options
+  const {
+    answerAfterMs = ANSWER_AFTER_MS,
+    advanceMaxMs = ADVANCE_MAX_MS,
+    executionsMax = ADVANCE_EXECUTIONS_MAX,
+  } = options
   const startWaking = createWaking(options)
   /** By tenant, where its advance is going to. */
   const advancing = new Map<number, { to: string; ended: Promise<unknown> }>()
@@ -45,6 +56,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
         machine,
         tenant: caller,
         byMs,
+        executionsMax,
         price,
         audit: entryOf(caller, 'sandbox.advance', { by_ms: byMs, price_usd: price && formatPrice(price) }),
         onProgress: () => {
@@ -74,7 +86,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
     },
 
     async advance(caller, byMs, price) {
-      if (advancing.size > 0) throw advanceUnderWay()
+      if (advancing.has(caller.tenantId)) throw advanceUnderWay()
       const { now, offsetMs } = await store.readSandbox(caller)
       const work = advance(caller, byMs, price)
       const to = formatInstant(plus(now, byMs))

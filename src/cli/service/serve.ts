@@ -213,10 +213,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const appOver = (store: Store | null, sandbox: SandboxDesk | null) =>
     createApp({ ...options, store, sandbox, machine: cli.machine, rateLimit: options.rateLimit ?? null })
   const front = { app: appOver(null, null) }
-  const answering: Answering = {
-    fetch: (request) => front.app.fetch(request),
-    knock: (request, response) => front.app.knock(request, response),
-  }
+  const answering: Answering = { fetch: (request) => front.app.fetch(request) }
   const listeners = await serving.openListeners(answering, { ...options, uuid: cli.machine.uuid })
   const certificate = showCertificate({
     log,

@@ -3,6 +3,7 @@
 
 import { Command, Option } from 'commander'
 import { price } from '../../core/money.ts'
+import { EXECUTIONS_MAX } from '../../core/sandbox.ts'
 import { counted } from '../../core/text.ts'
 import { spellSpan } from '../../core/time.ts'
 import type { Advanced } from '../../engine/sandbox.ts'
@@ -106,6 +107,11 @@ async function advance(
     progress.clear()
     stop.release()
   }
+  if (advanced.after.offsetMs - advanced.before.offsetMs < byMs)
+    note(
+      cli,
+      `It stopped on the way: this environment holds ${EXECUTIONS_MAX} executions, and that is the most.`,
+    )
   // Reports that were refused wait for an operator, however far the clock goes: `check --env test` has them.
   const findings = (await store.findWarnings('test')).filter(
     (found) => found.tenant?.tenantId === tenant.tenantId && found.kind !== 'late_fills',

@@ -5,7 +5,6 @@ import { readBrowserFile, VERSION } from '../../resources.ts'
 import { ERROR_STATUS } from '../error-codes.ts'
 import { ANYWHERE, describeApi, INFO, refusalList } from '../openapi/document.ts'
 import { ANY_REFUSAL, BODY_REFUSALS } from '../openapi/examples.ts'
-import { turnForLarge } from '../turns.ts'
 
 const FILES = {
   '/docs/page.css': ['text/css', 'page.css'],
@@ -63,7 +62,6 @@ let shown: Uint8Array | undefined
 
 export async function readDocs(path: (typeof DOCS_PATHS)[number]) {
   if (path === '/docs') return answerOf('text/html', PAGE)
-  await turnForLarge()
   if (path === '/docs/description.json') {
     shown ??= Buffer.from(JSON.stringify(describeShown()))
     return answerOf('application/json', shown)

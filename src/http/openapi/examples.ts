@@ -3,7 +3,7 @@
 
 import { formatUsd } from '../../core/money.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
-import { tooMuchToWipe } from '../../core/sandbox.ts'
+import { advanceUnderWay, sandboxFull, tooMuchToWipe } from '../../core/sandbox.ts'
 import { NO_EXECUTION } from '../../core/webhook.ts'
 import type { ErrorCode, ValidationDetail } from '../error-codes.ts'
 import { fillBody, noFillBody } from '../executions.ts'
@@ -277,8 +277,12 @@ export const REFUSALS = {
     },
   },
   sandbox_busy: {
-    summary: 'One sandbox moves at a time; GET /sandbox says whether it is yours',
-    detail: 'Another advance is running: wait until it ends.',
+    summary: 'Your sandbox is moving; GET /sandbox says where to',
+    detail: advanceUnderWay().message,
+  },
+  sandbox_full: {
+    summary: 'It holds as many executions as it may',
+    detail: sandboxFull('acme').message,
   },
   too_many_calls: {
     summary: 'One at a time; it ends within ten seconds',

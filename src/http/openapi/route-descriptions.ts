@@ -1,6 +1,7 @@
 // What the API description says about each route besides the shapes of its bodies: names, headers, and every refusal.
 
 import { DUE_PAGE_MAX, LEASE_MS } from '../../core/execution.ts'
+import { ADVANCE_EXECUTIONS_MAX, EXECUTIONS_MAX } from '../../core/sandbox.ts'
 import { MINUTE_MS } from '../../core/time.ts'
 import { DELIVERIES_KEPT, TESTS_PER_MINUTE } from '../../core/webhook.ts'
 import type { RefusalCode } from './examples.ts'
@@ -253,12 +254,13 @@ export const OPERATIONS: Record<string, Operation> = {
     summary: 'Move the clock of your test environment forward',
     description:
       'Everything fires that falls due on the way. What takes longer than a call should is answered with done false ' +
-      'and goes on; the clock then shows how far it is. It ends early when the service is stopped, and after ten ' +
-      `minutes, because one sandbox moves at a time. Not safe to retry: each call moves the clock. ` +
+      'and goes on; the clock then shows how far it is. It ends early when the service is stopped, after ten minutes, ' +
+      `and once it has created ${ADVANCE_EXECUTIONS_MAX} executions: call again for the rest. An environment holds at ` +
+      `most ${EXECUTIONS_MAX}. Not safe to retry: each call moves the clock. ` +
       `${WAKING} ${SANDBOX}`,
     answer: 'SandboxAdvanced',
     body: 'SandboxAdvance',
-    refusals: [...SANDBOX_REFUSALS, 'sandbox_refused', 'sandbox_busy', 'validation_failed'],
+    refusals: [...SANDBOX_REFUSALS, 'sandbox_refused', 'sandbox_busy', 'sandbox_full', 'validation_failed'],
     isAddition: true,
   },
   'POST /partner/v1/sandbox/fire': {
@@ -268,7 +270,7 @@ export const OPERATIONS: Record<string, Operation> = {
     description: `The clock stays where it is. Not safe to retry: each call fires a tranche. ${WAKING} ${SANDBOX}`,
     answer: 'SandboxFired',
     body: 'SandboxFire',
-    refusals: [...SANDBOX_REFUSALS, 'plan_not_found', 'sandbox_refused'],
+    refusals: [...SANDBOX_REFUSALS, 'plan_not_found', 'sandbox_refused', 'sandbox_full'],
     isAddition: true,
   },
   'POST /partner/v1/sandbox/reset': {

@@ -1,8 +1,9 @@
 // A database on a server that holds still while it is copied: one snapshot of it, with all writers kept out where it is
 // to be frozen as moved.
 
-import type { Socket } from 'node:net'
-import type { Client, Connection } from 'pg'
+import { pipeline } from 'node:stream/promises'
+import type { Client } from 'pg'
+import { from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import { type Frozen, unsealed } from '../../core/frozen.ts'
 import { Problem } from '../../core/problem.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
@@ -29,7 +30,8 @@ import type { AuditEntry } from '../store.ts'
 import { columnsToAdd, type Table } from '../tables.ts'
 import { openMade, openStore } from './open.ts'
 import { commitAlone, waitForCommitted } from './server/commit.ts'
-import { explained, explaining, isRowsFault } from './server/errors.ts'
+import { explained, explaining } from './server/errors.ts'
+import { isRowsFault } from './server/failures.ts'
 import { LOCK, takeFromUsers } from './server/locks.ts'
 import { bringUp, frozenIn, isEmpty, migrationStates, SCHEMA, serverTime } from './server/migrate.ts'
 import { openAlone } from './server/pool.ts'
@@ -352,150 +354,35 @@ async function freeName(client: Client, name: string): Promise<string> {
 }
 
 // Copies a table over a connection: out of the server as fast as the reader takes the lines, and into it as fast as the
-// server takes them. The driver knows these messages, and leaves handling them to its caller.
+// server takes them.
 
-/** What the driver's connection can do besides queries, which its types leave out. */
-type Wire = Connection & {
-  stream: Socket
-  sendCopyFromChunk(chunk: Buffer): void
-  endCopyFrom(): void
-  sendCopyFail(message: string): void
-}
-
-/** What the driver requires of a query that handles its own messages. */
-abstract class Copy {
-  readonly ended: Promise<void>
-  protected wire: Wire | undefined
-  protected error: Error | undefined
-  readonly #text: string
-  readonly #end: () => void
-
-  constructor(text: string) {
-    this.#text = text
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.ended = promise
-    this.#end = resolve
-  }
-
-  submit(wire: Wire): void {
-    this.wire = wire
-    wire.query(this.#text)
-  }
-
-  handleReadyForQuery(): void {
-    this.#end()
-  }
-  handleError(error: Error): void {
-    this.error ??= error
-    // The driver reports nothing further about a query that has failed.
-    this.#end()
-  }
-  handleRowDescription(): void {}
-  handleDataRow(): void {}
-  handleCommandComplete(): void {}
-  handleEmptyQuery(): void {}
-  handlePortalSuspended(): void {}
-}
-
-const LINES_PER_BLOCK = 2_000
-/** How much is held for a slow reader before the server has to wait. */
-const BLOCKS_WAITING = 4
-
-class CopyOut extends Copy {
-  #lines: Buffer[] = []
-  #blocks: Block[] = []
-  #wake: (() => void) | undefined
-  #isOver = false
-
-  constructor(text: string) {
-    super(text)
-    void this.ended.then(() => {
-      this.#cut()
-      this.#isOver = true
-      this.#wake?.()
-    })
-  }
-
-  handleCopyData({ chunk }: { chunk: Buffer }): void {
-    // The driver reuses the memory of a message.
-    this.#lines.push(Buffer.from(chunk))
-    if (this.#lines.length < LINES_PER_BLOCK) return
-    this.#cut()
-    if (this.#blocks.length >= BLOCKS_WAITING) this.wire?.stream.pause()
-  }
-
-  #cut(): void {
-    if (this.#lines.length === 0) return
-    this.#blocks.push({ text: Buffer.concat(this.#lines).toString(), rows: this.#lines.length })
-    this.#lines = []
-    this.#wake?.()
-  }
-
-  async *blocks(): AsyncGenerator<Block> {
-    for (;;) {
-      const block = this.#blocks.shift()
-      if (block) {
-        yield block
-        continue
-      }
-      if (this.#isOver) break
-      this.wire?.stream.resume()
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-    }
-    if (this.error) throw this.error
-  }
-}
-
-class CopyIn extends Copy {
-  readonly #ready = Promise.withResolvers<Wire | null>()
-
-  constructor(text: string) {
-    super(text)
-    void this.ended.then(() => this.#ready.resolve(null))
-  }
-
-  handleCopyInResponse(wire: Wire): void {
-    this.#ready.resolve(wire)
-  }
-
-  async send(blocks: AsyncIterable<Block>): Promise<void> {
-    const wire = await this.#ready.promise
-    try {
-      if (wire)
-        for await (const { text } of blocks) {
-          if (this.error) break
-          wire.sendCopyFromChunk(Buffer.from(text))
-          if (wire.stream.writableNeedDrain) await Promise.race([drained(wire.stream), this.ended])
-        }
-      if (!this.error) wire?.endCopyFrom()
-    } catch (error) {
-      wire?.sendCopyFail('the source could not be read')
-      await this.ended
-      throw error
-    }
-    await this.ended
-    if (this.error) throw this.error
-  }
-}
-
-const drained = (stream: Socket): Promise<void> =>
-  new Promise((resolve) => stream.once('drain', () => resolve()))
+const LINE_BREAK = 10
 
 const columnsOf = ({ columns }: Table): string => columns.map(({ name }) => name).join(', ')
 
 /** All rows of a table in the order of its key. Nothing else may be asked of the client until they are all read. */
 async function* copyOut(client: Client, select: string, table: Table): AsyncGenerator<Block> {
-  const copy = new CopyOut(`copy (${select}) to stdout`)
-  client.query(copy as never)
-  for await (const { text, rows } of copy.blocks()) yield { text: withOurNumbers(text, table), rows }
+  const lines = client.query(copyTo(`copy (${select}) to stdout`))
+  let rest = Buffer.alloc(0)
+  try {
+    for await (const chunk of lines) {
+      const read = Buffer.concat([rest, chunk as Buffer])
+      const end = read.lastIndexOf(LINE_BREAK) + 1
+      rest = read.subarray(end)
+      const text = read.toString('utf8', 0, end)
+      if (end > 0) yield { text: withOurNumbers(text, table), rows: text.split('\n').length - 1 }
+    }
+  } finally {
+    // A server that is still sending hears nothing else, and its connection is good for nothing more.
+    if (!lines.readableEnded) await client.end()
+  }
 }
 
 async function copyIn(client: Client, table: Table, blocks: AsyncIterable<Block>): Promise<void> {
-  const copy = new CopyIn(`copy ${table.name} (${columnsOf(table)}) from stdin`)
-  client.query(copy as never)
-  await copy.send(blocks)
+  const into = client.query(copyFrom(`copy ${table.name} (${columnsOf(table)}) from stdin`))
+  await pipeline(async function* () {
+    for await (const { text } of blocks) yield text
+  }, into)
 }
 
 // Reads and changes from outside whether a database on a server is frozen.

@@ -53,8 +53,9 @@ import type { Base } from '../transaction.ts'
 import { createFollowing } from './accounts.ts'
 import { byHand, within } from './driver.ts'
 import { commit } from './server/commit.ts'
-import { type Connection, type Session, takeSessionLock } from './server/connection.ts'
-import { explained, isOutage, onceMore } from './server/errors.ts'
+import { type Connection, createSessionLocks, type Session } from './server/connection.ts'
+import { explained, onceMore } from './server/errors.ts'
+import { isOutage } from './server/failures.ts'
 import { LOCK } from './server/locks.ts'
 import type { Times } from './server/month-gate.ts'
 import {
@@ -114,7 +115,7 @@ const runStored: RunPage = (tx, { planIds, decisions }, times) =>
   })
 
 export const ownSandboxes = (connection: Connection, { write }: Base): OwnSandboxes => ({
-  takeAdvance: () => takeSessionLock(connection, LOCK.advance),
+  takeAdvance: createSessionLocks(connection, LOCK.advance),
   runPage: runStored,
   writeWakeUps: (tx, wakeUpId, fired, real) =>
     byHand(tx, (pipe) => writeWakeUps(pipe, wakeUpId, fired, real)),
@@ -372,7 +373,7 @@ const CLEAR = query('delete from price_imports')
 
 /** Without the gate of months, so that no month waits for the end of an import. */
 export const createStaging = (connection: Connection): Staging => ({
-  begin: () => takeSessionLock(connection, LOCK.import),
+  begin: createSessionLocks(connection, LOCK.import),
   add: (batch) => connection.look((tx) => tx.run(STAGE, arraysOf(IMPORTED, batch))),
   clear: () => connection.look((tx) => tx.run(CLEAR)),
 })

@@ -4,10 +4,12 @@ import type { Caller, Tenant } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
 import {
   advanceUnderWay,
+  EXECUTIONS_MAX,
   liveIsNeverWiped,
   planFiresNothing,
   refuseLive,
   refuseTooFar,
+  sandboxFull,
   tooMuchToWipe,
   WIPE_ROWS_MAX,
 } from '../../core/sandbox.ts'
@@ -74,6 +76,10 @@ const PLAN = query<{ plan_id: bigint }>(
   'select plan_id from plans where tenant_id = :tenant and partner_plan_id = :id',
 )
 const PLANS = query<{ plans: bigint }>('select count(*) as plans from plans where tenant_id = :tenant')
+/** Counted no further than the most there may be. */
+const EXECUTIONS = query<{ held: bigint }>(
+  'select count(*) as held from (select 1 from executions where tenant_id = :tenant limit :most) x',
+)
 /**
  * The number of a wake-up whose work is the last entry of the audit log, so that nobody else ever has it, even if it is
  * written long after that entry. Below zero, because passes of the scheduler count up from one; and below the numbers
@@ -88,8 +94,8 @@ const EXPIRED = query<{ count: bigint }>(
 
 /** What a store does in a way of its own. */
 export type OwnSandboxes = {
-  /** Null while a sandbox is being advanced; else what lets the next advance begin. */
-  takeAdvance: () => Promise<(() => void | Promise<void>) | null>
+  /** Null while the tenant's sandbox is being advanced; else what lets its next advance begin. */
+  takeAdvance: (tenantId: number) => Promise<(() => void | Promise<void>) | null>
   runPage: RunPage
   writeWakeUps: (tx: WriteTx, wakeUpId: number, fired: readonly Fired[], real: Instant) => Step<unknown>
   /** Writes what takes away rows that others refer to. */
@@ -115,16 +121,17 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
     readSandbox: (tenant) => read((tx) => sandboxNow(tx, tenant)),
 
     async beginAdvance(tenant, byMs, entry) {
-      const end = await own.takeAdvance()
+      const end = await own.takeAdvance(tenant.tenantId)
       if (!end) throw advanceUnderWay()
       try {
         return await write(function* (tx) {
           const { real } = yield* tx.times
           const sandbox = yield* open(tx, tenant, real)
           refuseTooFar(sandbox, byMs)
+          const room = yield* roomIn(tx, tenant)
           const counted = yield* tx.get(PLANS, { tenant: tenant.tenantId })
           const wakeUpId = yield* noteWork(tx, entry, real)
-          return { sandbox, plans: Number(counted?.plans), wakeUpId, end: async () => end() }
+          return { sandbox, plans: Number(counted?.plans), room, wakeUpId, end: async () => end() }
         }, firingFor(tenant))
       } catch (error) {
         await end()
@@ -172,6 +179,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
           const { now } = yield* open(tx, tenant, real)
           const plan = yield* tx.get(PLAN, { tenant: tenant.tenantId, id: partnerPlanId })
           if (!plan) throw notFound('plan', partnerPlanId)
+          yield* roomIn(tx, tenant)
           const page = { planIds: [Number(plan.plan_id)], decisions }
           const { fired } = yield* own.runPage(tx, page, { real, of: () => now })
           const [first] = fired
@@ -207,6 +215,14 @@ function* open(tx: Tx, tenant: Tenant, real: Instant): Steps<Sandbox> {
   const [, shift] = yield* tx.together(tx.run(OPEN, of), tx.get(SHIFT, of))
   if (!shift) throw new Error(`tenant ${tenant.tenantId} has no sandbox`)
   return sandboxOf(shift, tenant, real)
+}
+
+/** How many more executions the environment may hold. Throws sandbox_full. */
+function* roomIn(tx: Tx, { tenantId, partnerSlug }: Tenant): Steps<number> {
+  const counted = yield* tx.get(EXECUTIONS, { tenant: tenantId, most: EXECUTIONS_MAX })
+  const room = EXECUTIONS_MAX - Number(counted?.held)
+  if (room <= 0) throw sandboxFull(partnerSlug)
+  return room
 }
 
 function* sandboxNow(tx: ReadTx, tenant: Tenant): Steps<Sandbox> {

@@ -131,7 +131,7 @@ const WIPED_COUNTS = wipedRows(COUNTS)
 type SandboxParts = Pick<Parts, 'driver' | 'runPage' | 'writeWakeUps' | 'file'>
 
 export const ownSandboxes = ({ driver, runPage, writeWakeUps, file }: SandboxParts): OwnSandboxes => ({
-  takeAdvance: async () => acquireLock(lockFile(file, 'advance')),
+  takeAdvance: async (tenantId) => acquireLock(`${lockFile(file, 'advance')}-${tenantId}`),
   runPage: (_tx, { planIds, decisions }, times) => byHand(() => runPage(planIds, decisions, times)),
   writeWakeUps: (_tx, wakeUpId, fired, real) => byHand(() => writeWakeUps(wakeUpId, fired, real)),
   wipe: driver.unreferenced,

@@ -80,7 +80,7 @@ const quietly = ({ store, machine }: World, tenant: Tenant) => ({
 })
 
 export const sandboxContract: Contract = {
-  'one advance at a time: the next one begins when the last has ended, or was refused': async ({
+  'one advance of a sandbox at a time, whatever others do: the next begins when it has ended': async ({
     store,
     acme,
     acmeLive,
@@ -90,15 +90,33 @@ export const sandboxContract: Contract = {
     await assert.rejects(begin(acmeLive), problem('sandbox_refused'))
     await assert.rejects(begin(acme, SANDBOX_OFFSET_MAX_MS + 1), problem('sandbox_refused'))
     const { end } = await begin(acme)
-    for (const tenant of [acme, bolt]) await assert.rejects(begin(tenant), problem('database_in_use'))
+    await assert.rejects(begin(acme), problem('database_in_use'))
+    const other = await begin(bolt)
     await end()
-    const again = await begin(bolt)
+    const again = await begin(acme)
     // An advance that has failed ends twice, and the next one has perhaps begun in between.
     await end()
+    await assert.rejects(begin(bolt), problem('database_in_use'))
+    await other.end()
     await assert.rejects(begin(acme), problem('database_in_use'))
     await again.end()
     const last = await begin(acme)
     await last.end()
+  },
+
+  'more advances at once than there are connections leave some to the others': async ({ store }) => {
+    const slugs = Array.from({ length: 12 }, (_, n) => `partner-${n}`)
+    for (const partnerSlug of slugs) await store.addPartner({ partnerSlug, name: partnerSlug }, AUDIT)
+    const advances = await Promise.all(
+      slugs.map(async (slug) => {
+        const tenant = await store.findTenant(slug, 'test')
+        assert.ok(tenant)
+        return { tenant, ...(await store.beginAdvance(tenant, HOUR_MS, AUDIT)) }
+      }),
+    )
+    await Promise.all(advances.map(({ tenant }) => store.readSandbox(tenant)))
+    await store.readScheduler()
+    await Promise.all(advances.map(({ end }) => end()))
   },
 
   'stops are found one by one, or together when they are near each other': async ({

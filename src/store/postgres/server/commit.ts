@@ -3,7 +3,7 @@
 
 import type { ClientBase, Pool } from 'pg'
 import { query } from '../../statement.ts'
-import { isUndone, OutcomeUnknown, Undone } from './errors.ts'
+import { isUndone, OutcomeUnknown, Undone } from './failures.ts'
 import { type Pipeline, pipelineOn } from './pipeline.ts'
 import { PATIENCE, type Patience } from './session.ts'
 

@@ -8,7 +8,8 @@ import { isOtherSchema } from '../../migrations.ts'
 import { query } from '../../statement.ts'
 import { createRefusedWrites } from '../../writes.ts'
 import { commit, type Mark, wasCommitted } from './commit.ts'
-import { explained, isDiskFull, isLost, isUndone, noneFree, tryAgain } from './errors.ts'
+import { explained, noneFree, tryAgain } from './errors.ts'
+import { isDiskFull, isLost, isUndone } from './failures.ts'
 import { enter, type Scope, type Times } from './month-gate.ts'
 import {
   createServerClock,
@@ -248,32 +249,56 @@ async function alone<T>(tx: Pipeline, work: (tx: Tx) => Promise<T>): Promise<T> 
 
 // Locks that a session holds, on a connection of its own: they end with the process, however it ends.
 
-const TRY = query<{ taken: boolean }>('select pg_try_advisory_lock(:which::int, 0) as taken')
-const UNLOCK = query('select pg_advisory_unlock(:which::int, 0)')
+const TRY = query<{ taken: boolean }>('select pg_try_advisory_lock(:which::int, :tenant::int) as taken')
+const UNLOCK = query('select pg_advisory_unlock(:which::int, :tenant::int)')
 
-/** Takes an exclusive lock. Returns a function that gives it back, or null while somebody else holds it. */
-export async function takeSessionLock(
+/**
+ * Takes exclusive locks of one kind, of a tenant or of all (0). Each time it returns a function that gives the lock
+ * back, or null while somebody else holds it. All are held by one session: were each in its own, nine tenants would
+ * leave no connection to the others, nor to their own writes.
+ */
+export function createSessionLocks(
   { session, server }: Connection,
   which: number,
-): Promise<(() => Promise<void>) | null> {
-  const { client, giveBack } = await session()
-  try {
-    const tx = pipelineOn(client, PATIENCE.work)
-    if (!(await tx.get(TRY, { which }))?.taken) {
-      giveBack()
-      return null
+): (tenant?: number) => Promise<(() => Promise<void>) | null> {
+  /** A session may take its own locks again, so those of this process are told here. */
+  const held = new Set<number>()
+  let shared: Promise<Session> | null = null
+
+  /** Gives the session back after its last lock. The end of a broken one ends its locks as well. */
+  async function leave(tenant: number, its: Promise<Session>, isBroken: boolean): Promise<void> {
+    held.delete(tenant)
+    if (shared !== its || (held.size > 0 && !isBroken)) return
+    shared = null
+    await its.then(
+      ({ giveBack }) => giveBack(isBroken),
+      () => {},
+    )
+  }
+
+  return async (tenant = 0) => {
+    if (held.has(tenant)) return null
+    held.add(tenant)
+    shared ??= session()
+    const its = shared
+    const ask = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> =>
+      work(pipelineOn((await its).client, PATIENCE.work))
+    try {
+      if (!(await ask((tx) => tx.get(TRY, { which, tenant })))?.taken) {
+        await leave(tenant, its, false)
+        return null
+      }
+    } catch (error) {
+      await leave(tenant, its, true)
+      throw explained(error, server)
     }
     let given: Promise<void> | undefined
     return () => {
-      given ??= tx.run(UNLOCK, { which }).then(
-        () => giveBack(),
-        // The end of its session ends the lock as well.
-        () => giveBack(true),
+      given ??= ask((tx) => tx.run(UNLOCK, { which, tenant })).then(
+        () => leave(tenant, its, false),
+        () => leave(tenant, its, true),
       )
       return given
     }
-  } catch (error) {
-    giveBack(true)
-    throw explained(error, server)
   }
 }

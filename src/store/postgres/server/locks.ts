@@ -20,7 +20,7 @@ export const LOCK = {
   passDoor: 4,
   /** Of one tenant: polls take turns. */
   poll: 5,
-  /** An advance of a sandbox, held by its session. */
+  /** Of one tenant: an advance of its sandbox, held by a session. */
   advance: 6,
   /** An import of prices, held by its session. */
   import: 7,

@@ -162,8 +162,9 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
   }
   function follow(answer: Promise<QueryResult>, within = patience): Promise<QueryResult> {
     watch.asked(within)
-    track(answer, watch.answered)
-    return answer
+    const noted = answer.catch((error) => Promise.reject(watch.silence() ?? error))
+    track(noted, watch.answered)
+    return noted
   }
   // A statement that cannot be sent counts as failed too: the server does not know of it, and would commit the rest.
   const send = async (query: Query<unknown>, params: Params): Promise<QueryResult> => {

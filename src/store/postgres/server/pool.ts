@@ -1,12 +1,11 @@
 // The connections to a server: made as needed, checked once when new, then given back or ended.
 
-import type { Socket } from 'node:net'
 import pg from 'pg'
 import { shownAddress } from '../../address.ts'
 import { refusedAs } from './errors.ts'
 import { holdInUse } from './locks.ts'
 import { migrationStates, SCHEMA } from './migrate.ts'
-import { CONNECT_MAX_MS, destinationOf, impatient, SILENCE, settle } from './session.ts'
+import { Client, CONNECT_MAX_MS, impatient, SILENCE, settle } from './session.ts'
 
 const CONNECTIONS_MAX = 10
 
@@ -19,49 +18,20 @@ const TYPES = {
 
 export type Pool = pg.Pool
 
-type Config = pg.ClientConfig & { address: string }
-/** What is private of the driver's connection: nothing public gets between a socket and the driver's listeners. */
-type Listening = { attachListeners: (stream: Pick<Socket, 'on'>) => void }
-
-/** The driver throws at an unknown answer, where nobody can catch it; here, that ends the connection instead. */
-class Client extends pg.Client {
-  constructor({ address, ...rest }: Config) {
-    super({ ...rest, ...destinationOf(address) })
-    const wire = this.connection
-    const listening = wire as unknown as Listening
-    const attach = listening.attachListeners.bind(wire)
-    listening.attachListeners = (stream) => {
-      const guarded = (listen: (value: unknown) => void) => (value: unknown) => {
-        try {
-          listen(value)
-        } catch (error) {
-          wire.stream.destroy(error as Error)
-        }
-      }
-      attach({ on: (event: string, listen: never) => stream.on(event, guarded(listen)) } as never)
-    }
-  }
-
-  /** Why it could not connect, as a Problem where that is known only of a connection which never was. */
-  refusal(error: unknown, address: string): unknown {
-    return refusedAs(error, shownAddress(address))
-  }
-}
-
 /**
  * Closes its socket when it cannot connect. The driver leaves it open when it has no password to give, and the process
  * would stay as long as the server waits for one: a minute.
  */
 class PooledClient extends Client {
   constructor(config?: pg.ClientConfig) {
-    super(config as Config)
-    const { address } = config as Config
+    const { address } = config as pg.ClientConfig & { address: string }
+    super({ ...config, address })
     const connect = super.connect.bind(this) as (callback: Connected) => void
     // Only in the form in which a pool calls it.
     this.connect = ((callback: Connected) => {
       const answer: Connected = (error) => {
-        if (error) this.connection.stream.destroy()
-        callback(error && (this.refusal(error, address) as Error))
+        if (error) this.socket.destroy()
+        callback(error && refusedAs(error, shownAddress(address)))
       }
       try {
         connect(answer)
@@ -101,7 +71,7 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
 export async function openAlone(url: string, { schema = SCHEMA } = {}): Promise<pg.Client> {
   const client = plainClient(url)
   try {
-    await client.connect().catch((error) => Promise.reject(client.refusal(error, url)))
+    await client.connect().catch((error) => Promise.reject(refusedAs(error, shownAddress(url))))
     await makeOurs(client, client, { url, schema, isOwn: false })
     await client.query('set statement_timeout = 0; set idle_in_transaction_session_timeout = 0')
     return client

@@ -1,10 +1,11 @@
 // What a session is set to before anything else, whatever its role, its database, its server or its address say.
 
 import { readFileSync } from 'node:fs'
-import type { Client, ClientBase, ClientConfig } from 'pg'
+import { Socket } from 'node:net'
+import pg, { type ClientBase, type ClientConfig } from 'pg'
 import { Problem } from '../../../core/problem.ts'
 import { type AddressValues, addressValues, isPort, PORT_MAX, shownAddress } from '../../address.ts'
-import { refuseUnfit, type SessionState, Silence, sharedSessions } from './errors.ts'
+import { Silence } from './failures.ts'
 
 // How long anything may take at a server.
 
@@ -66,6 +67,38 @@ const SETTINGS = {
   jit: 'off',
 }
 
+// The driver's client, on a socket of ours: nothing public of the driver leads to its own.
+
+export class Client extends pg.Client {
+  readonly socket: Socket
+
+  constructor({ address, ...rest }: ClientConfig & { address: string }) {
+    const socket = guardedSocket()
+    super({ ...rest, ...destinationOf(address), stream: () => socket })
+    this.socket = socket
+  }
+}
+
+/** The driver throws at some answers, where nobody can catch it; here, that ends the connection instead. */
+function guardedSocket(): Socket {
+  const socket = new Socket()
+  const on = socket.on.bind(socket) as (event: string, listener: (value: unknown) => void) => Socket
+  socket.on = ((event: string, listener: (value: unknown) => void) => {
+    const guarded = (value: unknown): void => {
+      try {
+        listener.call(socket, value)
+      } catch (error) {
+        socket.destroy(error as Error)
+      }
+    }
+    // Under the name by which Node finds a listener that is to be removed.
+    return on(event, event === 'data' ? Object.assign(guarded, { listener }) : listener)
+  }) as Socket['on']
+  return socket
+}
+
+const socketOf = (client: ClientBase): Socket => (client as Client).socket
+
 /** A mark that we leave in each session. If it is already in a new one, the session is shared with somebody. */
 const MARK = 'tranche.session'
 
@@ -74,6 +107,7 @@ const settingsFor = (schema: string): string => `set search_path to ${schema};
   select pg_is_in_recovery() as standby, current_setting('synchronous_commit') as commits,
     current_setting('server_version_num')::int8 as version, current_setting('server_encoding') as encoding,
     current_setting('session_replication_role') as replication, pg_backend_pid()::int8 as pid,
+    inet_client_port()::int8 as port,
     coalesce(current_setting('${MARK}', true), '') as mark,
     coalesce(has_schema_privilege(to_regnamespace('${schema}'), 'usage'), true) as open,
     ${Object.entries(SETTINGS)
@@ -87,7 +121,7 @@ const settingsFor = (schema: string): string => `set search_path to ${schema};
     set_config('${MARK}', 'in use', false)`
 
 /**
- * Sets up a session and checks its server. Returns whether there is something between this process and the server;
+ * Sets up a session and checks its server. Returns whether there may be something between this process and the server;
  * `staysItself` throws when that gives this connection another session from one statement to the next.
  */
 export async function settle(
@@ -96,17 +130,19 @@ export async function settle(
   { server, schema }: { server: string; schema: string },
 ): Promise<{ isPooled: boolean; staysItself: () => Promise<void> }> {
   const answers = await asked.query(settingsFor(schema))
-  const [, described] = answers as unknown as { rows: (SessionState & { pid: bigint })[] }[]
+  const [, described] = answers as unknown as {
+    rows: (SessionState & { pid: bigint; port: bigint | null })[]
+  }[]
   const found = described?.rows[0]
   if (!found) throw new Error('the server does not describe itself')
   refuseUnfit(found, server)
-  // A pool makes up process numbers of its own. What a session was told as it began is in a private field alone.
   return {
-    isPooled: BigInt((client as unknown as { processID: number }).processID) !== found.pid,
+    // Over a socket of the machine nobody can tell, and elsewhere a router may have changed the port.
+    isPooled: Number(found.port) !== socketOf(client).localPort,
     async staysItself() {
       for (let i = 0; i < ASKS; i++) {
         const { rows } = await asked.query('select pg_backend_pid()::int8 as pid')
-        if ((rows[0] as { pid: bigint }).pid !== found.pid) throw sharedSessions(server)
+        if ((rows[0] as { pid: bigint }).pid !== found.pid) throw unfit(server, POOLED)
       }
     },
   }
@@ -114,6 +150,51 @@ export async function settle(
 
 /** How often: while others keep the sessions of a pool busy, a statement may by chance come to the one before. */
 const ASKS = 5
+
+// Servers that are refused, because they would not keep what they are given, or are not what they seem.
+
+const POOLED =
+  'is behind a pool that gives a session to others as its last client has left it, with its locks and settings: tranche needs one in session mode that resets each (in PgBouncer, pool_mode = session and server_reset_query = DISCARD ALL)'
+
+const unfit = (server: string, why: string): Problem => new Problem('storage_failed', `${server} ${why}.`)
+
+/** The state of a server and of the session. */
+export type SessionState = {
+  standby: boolean
+  commits: string
+  version: bigint
+  encoding: string
+  replication: string
+  mark: string
+  open: boolean
+}
+
+export function refuseUnfit(session: SessionState, server: string): void {
+  const [, why] = UNFIT.find(([is]) => is(session)) ?? []
+  if (why !== undefined) throw unfit(server, why.replace('{encoding}', session.encoding))
+}
+
+const UNFIT: [is: (session: SessionState) => boolean, why: string][] = [
+  [({ standby }) => standby, 'is a standby, which takes no writes: name the primary'],
+  [
+    ({ commits }) => commits === 'off',
+    'answers before a commit is on disk: set its synchronous_commit to on',
+  ],
+  [({ version }) => version < 150_000n, 'is older than PostgreSQL 15: upgrade it'],
+  [
+    ({ encoding }) => encoding !== 'UTF8',
+    'stores its text as {encoding}, not as UTF-8: create the database with createdb --encoding UTF8 --template template0',
+  ],
+  [
+    ({ replication }) => replication !== 'origin',
+    'checks no references for this user: set its session_replication_role to origin',
+  ],
+  [({ mark }) => mark !== '', POOLED],
+  [
+    ({ open }) => !open,
+    'has a schema tranche that this user may not use: connect as its owner, or let the owner GRANT USAGE ON SCHEMA tranche',
+  ],
+]
 
 // Cuts a connection whose server has been silent for too long. A healthy server ends what takes too long
 // and says so. One that hangs, or whose network is cut, does not, and its client would wait forever.
@@ -123,17 +204,27 @@ type Watch = {
   asked: (patience: Patience) => void
   /** The oldest question was answered. */
   answered: () => void
+  /** Why the connection was cut, which TLS keeps from those who wait; null while it was not. */
+  silence: () => Silence | null
 }
 
 /** Cuts a connection whose server has not answered the oldest question in time: all that was asked then fails. */
 export function watchOver(client: ClientBase): Watch {
   const waiting: Patience[] = []
   let timer: NodeJS.Timeout | undefined
+  let silence: Silence | null = null
 
   function wait(): void {
     clearTimeout(timer)
     const [patience = null] = waiting
-    timer = patience === null ? undefined : setTimeout(() => cut(client, new Silence(patience)), patience)
+    timer =
+      patience === null
+        ? undefined
+        : setTimeout(() => {
+            silence = new Silence(patience)
+            // Closing it properly is what nobody would hear.
+            socketOf(client).destroy(silence)
+          }, patience)
   }
 
   return {
@@ -145,12 +236,8 @@ export function watchOver(client: ClientBase): Watch {
       waiting.shift()
       wait()
     },
+    silence: () => silence,
   }
-}
-
-/** Not by closing it properly, which nobody would hear. */
-const cut = (client: ClientBase, why: Error): void => {
-  ;(client as Client).connection.stream.destroy(why)
 }
 
 /** The same for the questions that are asked one by one, before anything else. */
