@@ -75,7 +75,7 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
   const webhooks = await lazyWebhooks(options)
   const started = performance.now()
   const { report, still } = await passUnlessStill({ store, machine, observe })
-  const woken = report?.whole && (await wake(cli, { store, webhooks }, report.whole))
+  const woken = report && (await wake(cli, { store, webhooks }, report))
   const now = machine.clock()
   const json = passJson({ report, still, woken, now, durationMs: performance.now() - started })
   const failures = await nameFailures(store, report?.failed ?? [])
@@ -175,8 +175,7 @@ export const passJson = ({ report, still, woken, now, durationMs }: PassOutcome)
 })
 
 type PassOutcome = Passed & {
-  /** Nothing for one whose partners another process wakes. */
-  woken: { sent: number; failed: number } | null | undefined
+  woken: Woken | null
   now: PassReport['at']
   durationMs: number
 }

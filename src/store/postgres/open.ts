@@ -16,7 +16,7 @@ import { createConfirmationStore } from '../shared/confirmations.ts'
 import { createLevers, createListings, createTradeStore, type OwnListings } from '../shared/executions.ts'
 import { createInvoiceStore } from '../shared/invoices.ts'
 import { createMonthStore } from '../shared/months.ts'
-import { createClockStore } from '../shared/passes.ts'
+import { createClockStore, createPassStore, createWakeUpStore } from '../shared/passes.ts'
 import { createPlanReader, createPlanWriter, createWindowStore } from '../shared/plans.ts'
 import { createPollStore, pollNotesOf } from '../shared/polls.ts'
 import { createPriceStore } from '../shared/prices.ts'
@@ -30,7 +30,7 @@ import { waitAtClose } from '../writes.ts'
 import { createFollowing, createKeyFinder, overwriteNothing, rememberOnServer } from './accounts.ts'
 import { createDriver } from './driver.ts'
 import { createCheckStore, createMonitoringStore, createStandstillStore, OPS_SQL } from './monitoring.ts'
-import { createPassStore, createStaging, createWakeUpStore, ownSandboxes } from './pass.ts'
+import { createStaging, ownPasses, ownSandboxes } from './pass.ts'
 import { type Connection, connect } from './server/connection.ts'
 import { explaining } from './server/errors.ts'
 import { stayInUse } from './server/locks.ts'
@@ -138,6 +138,8 @@ function assemble(connection: Connection): Store {
     ...createTradeStore(driver),
     ...createWebhookStore(driver),
     ...createPurchaseStore(driver),
+    ...createPassStore(driver, ownPasses(connection, driver)),
+    ...createWakeUpStore(driver),
     ...createClockStore(driver),
     ...createPriceStore(driver, createStaging(connection)),
     ...createMonthStore(driver),
@@ -148,8 +150,6 @@ function assemble(connection: Connection): Store {
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a server alone.
     findKey: createKeyFinder(connection),
-    ...createPassStore(connection, driver),
-    ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
     ...createStandstillStore(connection),

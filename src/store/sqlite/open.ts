@@ -16,7 +16,7 @@ import { createConfirmationStore } from '../shared/confirmations.ts'
 import { createLevers, createListings, createTradeStore, type OwnListings } from '../shared/executions.ts'
 import { createInvoiceStore } from '../shared/invoices.ts'
 import { createMonthStore } from '../shared/months.ts'
-import { createClockStore } from '../shared/passes.ts'
+import { createClockStore, createPassStore, createWakeUpStore } from '../shared/passes.ts'
 import { createPlanReader, createPlanWriter, createWindowStore } from '../shared/plans.ts'
 import { createPollStore, pollNotesOf } from '../shared/polls.ts'
 import { createPriceStore } from '../shared/prices.ts'
@@ -25,7 +25,7 @@ import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createUserStore } from '../shared/users.ts'
 import { OF_TENANT } from '../sql/fragments.ts'
 import { goOn, readRestored } from '../standstill.ts'
-import { query } from '../statement.ts'
+import { instant, query } from '../statement.ts'
 import type { StandstillStore, Store } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { waitAtClose } from '../writes.ts'
@@ -48,16 +48,8 @@ import { migrate, migrationStates } from './file/migrate.ts'
 import { whenFree } from './file/waiting.ts'
 import { forgetLogOwner, noteLogOwner, refuseForeignBeside } from './file/wal.ts'
 import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
-import {
-  createPageRunner,
-  createPassStore,
-  createStaging,
-  createWakeUpStore,
-  createWakeUpWriter,
-  ownSandboxes,
-} from './pass.ts'
+import { createStaging, ownPasses, ownSandboxes } from './pass.ts'
 import { createRefuseWhenStill } from './seal.ts'
-import { createTenantTime, reportedUntil } from './tenant-time.ts'
 
 type OpenOptions = {
   clock: () => Instant
@@ -92,6 +84,15 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
   }
 }
 
+/** The end of what has been reported: no write is dated before it again. */
+function reportedUntil(db: Database): () => Instant {
+  const select = db.prepare<[], { one: bigint; at: bigint }>('select * from reported_until')
+  return () => {
+    const row = select.get()
+    return instant(row ? row.at : 0n)
+  }
+}
+
 async function checkpointsOf(db: Database, file: string): Promise<Checkpoints | null> {
   const { takeOverCheckpoints } = await import('./file/checkpoints.ts')
   return takeOverCheckpoints(db, { file, pages: CHECKPOINT_PAGES })
@@ -104,14 +105,11 @@ function assemble(
 ): Store {
   const { db } = connection
   const memory = createKeyMemory(db)
-  const time = createTenantTime(connection)
-  const driver = createDriver(connection, time)
+  const driver = createDriver(connection)
   const polls = pollNotesOf(driver)
   // Closed last: closing a file gives up all locks of the process on it.
   let descriptor: number | null = null
   const held = () => (descriptor ??= openPlain(file))
-  const [runPage, writeWakeUps] = [createPageRunner(driver, db), createWakeUpWriter(db)]
-  const parts = { driver, time, runPage, writeWakeUps, file, held }
   return {
     // Written once for both stores.
     ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
@@ -119,7 +117,7 @@ function assemble(
     ...createTierStore(driver),
     ...createInvoiceStore(driver),
     ...createUserStore(driver, {
-      overwrite: createOverwriter(connection, parts),
+      overwrite: createOverwriter(connection, { file, held }),
       remember: (_, erasures) => byHand(() => appendErasures(file, erasures)),
     }),
     ...createPlanReader(driver),
@@ -132,18 +130,18 @@ function assemble(
     ...createTradeStore(driver),
     ...createPurchaseStore(driver),
     ...createWebhookStore(driver),
+    ...createPassStore(driver, ownPasses(connection, file)),
+    ...createWakeUpStore(driver),
     ...createClockStore(driver),
     ...createPriceStore(driver, createStaging(connection, file)),
     ...createMonthStore(driver),
-    ...createSandboxStore(driver, ownSandboxes(parts)),
+    ...createSandboxStore(driver, ownSandboxes(driver, file)),
     ...createAuditStore(driver),
     ...createResultStore(driver),
     ...createStatusStore(driver),
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a file alone.
     findKey: createKeyFinder(connection, memory),
-    ...createPassStore(connection, parts),
-    ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
     ...createStandstillStore(connection, driver),

@@ -263,30 +263,44 @@ async function alone<T>(tx: Pipeline, work: (tx: Tx) => Promise<T>): Promise<T> 
 
 const TRY = query<{ taken: boolean }>('select pg_try_advisory_lock(:which::int, 0) as taken')
 const UNLOCK = query('select pg_advisory_unlock(:which::int, 0)')
+const TOUCH = query('select 1 as one')
 
-/** Takes an exclusive lock. Returns a function that gives it back, or null while somebody else holds it. */
+export type SessionLock = {
+  /** Says something in its session. Throws once that has ended, and the lock with it. */
+  touch: () => Promise<void>
+  release: () => Promise<void>
+}
+
+/** Takes an exclusive lock; null while somebody else holds it. */
 export async function takeSessionLock(
   { session, server }: Connection,
   which: number,
-): Promise<(() => Promise<void>) | null> {
+): Promise<SessionLock | null> {
   const { client, giveBack } = await session()
+  const tx = pipelineOn(client, PATIENCE.work)
   try {
-    const tx = pipelineOn(client, PATIENCE.work)
     if (!(await tx.get(TRY, { which }))?.taken) {
       giveBack()
       return null
     }
-    let given: Promise<void> | undefined
-    return () => {
-      given ??= tx.run(UNLOCK, { which }).then(
+  } catch (error) {
+    giveBack(true)
+    throw explained(error, server)
+  }
+  let released: Promise<void> | undefined
+  return {
+    async touch() {
+      await tx.run(TOUCH).catch((error) => {
+        throw explained(error, server)
+      })
+    },
+    release() {
+      released ??= tx.run(UNLOCK, { which }).then(
         () => giveBack(),
         // The end of its session ends the lock as well.
         () => giveBack(true),
       )
-      return given
-    }
-  } catch (error) {
-    giveBack(true)
-    throw explained(error, server)
+      return released
+    },
   }
 }
