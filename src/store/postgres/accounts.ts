@@ -13,8 +13,8 @@ import { askTogether } from '../writes.ts'
 import type { Connection } from './server/connection.ts'
 
 // Brings a partner's schedules, of which there may be a million, in line with its status, hold and minimum, page by
-// page. A change is in force at once, because every page of a pass reads the partner itself (pass.ts); what is
-// done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so that if
+// page. A change is in force at once, because every page of a pass reads the partner itself (../shared/pages.ts); what
+// is done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so if
 // the process dies, the next pass goes on (docs/decisions/commits.md#a-hold-of-many-plans).
 
 /** Plans in one transaction, which holds their schedules for so long. */

@@ -15,6 +15,7 @@ import {
   type WriteTx,
 } from '../transaction.ts'
 import type { Connection, Database } from './file/connection.ts'
+import { ROWS_AT_ONCE } from './file/statements.ts'
 import { whenFree } from './file/waiting.ts'
 import { createReadRefusal, createRefuseWhenStill } from './seal.ts'
 
@@ -215,12 +216,6 @@ export const soundJson = (text: string): string => `case when json_valid(${text}
 type Prepared = { statement: Statement; lists: readonly string[]; set: RowSet | null }
 /** The same statement takes `ROWS_AT_ONCE` rows, and a single one. */
 type RowSet = { parameter: string; columns: readonly string[]; many: Statement }
-
-/**
- * What a statement's checks need, SQLite sets up once for all of its rows. More would gain nothing, and the remainder
- * is quickly done one by one.
- */
-const ROWS_AT_ONCE = 100
 
 function prepare(db: Database, { text }: Query<unknown>): Prepared {
   if (typeof text === 'string') return { statement: db.prepare(text), lists: [], set: null }
