@@ -75,7 +75,7 @@ export type Scope = {
    * The tenant whose call waits for the answer: it takes turns with other tenants. Left out for an operator's work and
    * for background work.
    */
-  caller?: number
+  caller?: number | 'unknown'
   /** Whether it fires, hands out, or changes what fires: refused while the database stands still. */
   stopsWhenStill?: boolean
   /**

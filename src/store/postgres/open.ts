@@ -6,6 +6,7 @@ import { shownAddress } from '../address.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import type { MigrationState } from '../migrations.ts'
 import {
+  createKeyFinder,
   createKeyStore,
   createPartnerStore,
   createTierStore,
@@ -27,7 +28,7 @@ import { OF_TENANT } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { Store } from '../store.ts'
 import { waitAtClose } from '../writes.ts'
-import { createFollowing, createKeyFinder, overwriteNothing, rememberOnServer } from './accounts.ts'
+import { createFollowing, overwriteNothing, rememberOnServer } from './accounts.ts'
 import { createDriver } from './driver.ts'
 import { createCheckStore, createMonitoringStore, createStandstillStore, OPS_SQL } from './monitoring.ts'
 import { createStaging, ownPasses, ownSandboxes } from './pass.ts'
@@ -125,6 +126,7 @@ function assemble(connection: Connection): Store {
     // Written once for both stores.
     ...createPartnerStore(driver, { following: createFollowing(driver), ...NOTHING_REMEMBERED }),
     ...createKeyStore(driver, NOTHING_REMEMBERED),
+    findKey: createKeyFinder(driver, null),
     ...createTierStore(driver),
     ...createInvoiceStore(driver),
     ...createUserStore(driver, { overwrite: overwriteNothing, remember: rememberOnServer }),
@@ -149,7 +151,6 @@ function assemble(connection: Connection): Store {
     ...createStatusStore(driver),
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a server alone.
-    findKey: createKeyFinder(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
     ...createStandstillStore(connection),

@@ -66,10 +66,13 @@ export function createDriver(connection: Connection): Driver {
     look: (work) => look(() => run(work)),
     read: (work) => read(() => run(work)),
     write: (work, { caller, stopsWhenStill = false } = {}) =>
-      write((now) => {
-        if (stopsWhenStill) refuseWhenStill()
-        return runAt(now, work)
-      }, caller),
+      write(
+        (now) => {
+          if (stopsWhenStill) refuseWhenStill()
+          return runAt(now, work)
+        },
+        caller === 'unknown' ? undefined : caller,
+      ),
     within(work) {
       // Possibly by hand inside a transaction of steps, some of which are still to be reached.
       const { waiting } = tally

@@ -6,6 +6,7 @@ import { openPlain, withPlain } from '../../plain-file.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import type { MigrationState } from '../migrations.ts'
 import {
+  createKeyFinder,
   createKeyStore,
   createPartnerStore,
   createTierStore,
@@ -29,7 +30,7 @@ import { instant, query } from '../statement.ts'
 import type { StandstillStore, Store } from '../store.ts'
 import type { Base } from '../transaction.ts'
 import { waitAtClose } from '../writes.ts'
-import { createKeyFinder, createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
+import { createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
 import { byHand, createDriver } from './driver.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
 import { CHECKPOINT_PAGES } from './file/checkpoints.ts'
@@ -114,6 +115,7 @@ function assemble(
     // Written once for both stores.
     ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
     ...createKeyStore(driver, memory),
+    findKey: createKeyFinder(driver, memory),
     ...createTierStore(driver),
     ...createInvoiceStore(driver),
     ...createUserStore(driver, {
@@ -141,7 +143,6 @@ function assemble(
     ...createStatusStore(driver),
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a file alone.
-    findKey: createKeyFinder(connection, memory),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
     ...createStandstillStore(connection, driver),
