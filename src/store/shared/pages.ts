@@ -75,20 +75,18 @@ const LATEST_ID = query<{ id: string }>(LATEST_EXECUTION)
 
 /** An update of many rows, found by the number of their plan or window. */
 const updateOf = <T extends 'schedules' | 'windows'>(
-  of: T,
+  table: T,
   key: ColumnName<T>,
   columns: readonly ColumnName<T>[],
 ): Query<never> =>
   query(
     ({ rows }) =>
-      `update ${of} set ${columns.map((name) => `${name} = n.${name}`).join(', ')}
-       from ${rows('rows', kindsOf(of, key, ...columns), 'n')} where ${of}.${key} = n.${key}`,
+      `update ${table} set ${columns.map((name) => `${name} = n.${name}`).join(', ')}
+       from ${rows('rows', kindsOf(table, key, ...columns), 'n')} where ${table}.${key} = n.${key}`,
   )
-const insertOf = <T extends 'executions' | 'windows'>(of: T, columns: readonly ColumnName<T>[]): string =>
-  `insert into ${of} (${columns.join(', ')}) select ${columns.join(', ')} from`
 
 /** What stays while a plan waits in one slot. The index of a column that is not named is not written. */
-const OF_A_SLOT = ['window_id', 'next_run_at', 'window_start', 'window_end', 'budget', 'floor'] as const
+const OF_A_SLOT = ['window_id', 'next_run_at', 'window_start', 'window_end', 'budget'] as const
 const PUT_SCHEDULES = updateOf('schedules', 'plan_id', columnsToAdd('schedules', 'plan_id', 'awake'))
 const PUT_IN_SLOT = updateOf(
   'schedules',
@@ -100,12 +98,14 @@ const CLOSE = updateOf('windows', 'window_id', ['released', 'closed_at', 'close_
 const EXECUTIONS = columnsToAdd('executions')
 const ADD_EXECUTIONS = query(
   ({ rows }) =>
-    `${insertOf('executions', EXECUTIONS)} ${rows('rows', kindsOf('executions', ...EXECUTIONS), 'n')} where true`,
+    `insert into executions (${EXECUTIONS.join(', ')})
+     select ${EXECUTIONS.join(', ')} from ${rows('rows', kindsOf('executions', ...EXECUTIONS), 'n')}`,
 )
 const OPENED = columnsToAdd('windows', 'window_id')
 const OPEN = query<{ window_id: bigint; plan_id: bigint }>(
   ({ rows }) =>
-    `${insertOf('windows', OPENED)} ${rows('rows', kindsOf('windows', ...OPENED), 'n')} where true
+    `insert into windows (${OPENED.join(', ')})
+     select ${OPENED.join(', ')} from ${rows('rows', kindsOf('windows', ...OPENED), 'n')}
      returning window_id, plan_id`,
 )
 const CELLS = { plan_id: 'integer', cell_start: 'integer', cell_end: 'integer' } as const

@@ -85,15 +85,18 @@ export type PageSizes = {
   note: (page: { plans: number; ms: number }) => void
 }
 
-export const createPassStore = (base: Base, own: OwnPasses): PassStore => ({
+export const createPassStore = (
+  base: Base,
+  { takeTurn, listDue, pages, followPartners, isOutage }: OwnPasses,
+): PassStore => ({
   async takePass() {
-    const turn = await own.takeTurn()
+    const turn = await takeTurn()
     if (!turn) return null
     return {
       async *duePages(due, pageMax) {
-        const planIds = await own.listDue(due)
+        const planIds = await listDue(due)
         for (let from = 0; from < planIds.length; ) {
-          const until = from + (await own.pages.next(pageMax, from === 0))
+          const until = from + (await pages.next(pageMax, from === 0))
           await turn.keep()
           yield [...planIds.subarray(from, until)]
           from = until
@@ -103,9 +106,9 @@ export const createPassStore = (base: Base, own: OwnPasses): PassStore => ({
     }
   },
 
-  async beginPass(observed, asked = null) {
-    await own.followPartners()
-    return base.write((tx) => begin(tx, observed, asked), { stopsWhenStill: true })
+  async beginPass(observed, feed = null) {
+    await followPartners()
+    return base.write((tx) => begin(tx, observed, feed), { stopsWhenStill: true })
   },
 
   finishPass: (passId, counts) =>
@@ -120,7 +123,7 @@ export const createPassStore = (base: Base, own: OwnPasses): PassStore => ({
       })
     }),
 
-  listDuePlans: async (due) => [...(await own.listDue(due))],
+  listDuePlans: async (due) => [...(await listDue(due))],
 
   async changeDuePlans(passId, planIds, decisions) {
     const tenants = await tenantsOf(base, planIds)
@@ -129,14 +132,14 @@ export const createPassStore = (base: Base, own: OwnPasses): PassStore => ({
         const begun = performance.now()
         const { fired, ...counts } = yield* runPage(tx, { planIds, tenants, decisions }, tx.times)
         yield* writeWakeUps(tx, passId, fired)
-        own.pages.note({ plans: planIds.length, ms: performance.now() - begun })
+        pages.note({ plans: planIds.length, ms: performance.now() - begun })
         return counts
       },
       { tenants, stopsWhenStill: true, onceMore: true },
     )
   },
 
-  isOutage: own.isOutage,
+  isOutage,
 
   peekPass: () =>
     base.read(function* (tx) {
@@ -172,14 +175,14 @@ export const createPassStore = (base: Base, own: OwnPasses): PassStore => ({
 })
 
 /** Notes the pass and its price. */
-function* begin(tx: WriteTx, observed: ObservedPrice | null, asked: AskedFeed | null): Steps<PassStart> {
+function* begin(tx: WriteTx, observed: ObservedPrice | null, feed: AskedFeed | null): Steps<PassStart> {
   const { real } = yield* tx.times
   if (observed) yield* addPrice(tx, real, observed)
   const tick = yield* tx.get(BEGIN, {
     at: real,
     price: observed?.price ?? null,
-    feed: asked?.name ?? null,
-    feed_failure: asked?.failure?.slice(0, FAILURE_MAX) ?? null,
+    feed: feed?.name ?? null,
+    feed_failure: feed?.failure?.slice(0, FAILURE_MAX) ?? null,
   })
   if (!tick) throw new Error('a pass was noted without a number')
   const at = instant(tick.at)
