@@ -51,7 +51,7 @@ type DueRow = { at: bigint; plan_id: bigint }
 /** From one value of a column to another, both included. */
 type Walk = { from: bigint; until: bigint | number; now: Instant }
 
-export function createDueList(connection: Connection): (due: DueRanges) => Promise<PlanIds> {
+function createDueList(connection: Connection): (due: DueRanges) => Promise<PlanIds> {
   const ranges = prepareWalks(connection)
   const sandboxDue = connection.db.prepare<object, bigint>(ALL_SANDBOX_DUE).pluck()
 
