@@ -24,16 +24,11 @@ import { decide } from './slot-reserve.ts'
 const PAGE_PLANS_MAX = 1_000
 /** A plan whose decision failed, because of a bug or a damaged row. Nothing was stored for it. */
 export type FailedPlan = { planId: number; error: unknown }
-/** What this process did of a pass. */
 export type PassReport = PassCounts & {
   passId: number
   at: Instant
   price: Price | null
   failed: FailedPlan[]
-  /**
-   * The result of the whole pass, for the caller that wakes its partners; null while other processes still work on it.
-   */
-  whole: (PassCounts & { passId: number }) | null
 }
 
 export type Known = Omit<PassStart, 'passId'>
@@ -49,23 +44,23 @@ export type PassOptions = {
 }
 
 /**
- * Runs one pass, or takes part in one. Null when a running pass takes no further process. Throws clock_disputed, with
- * nothing fired, rolled or stored, when the clock and the feed's own time are too far apart (docs/decisions/clock.md).
+ * Runs one pass. Null while another process runs one. Throws clock_disputed, with nothing fired, rolled or stored, when
+ * the clock and the feed's own time are too far apart (docs/decisions/clock.md).
  */
 export async function runPass({ store, machine, observe }: PassOptions): Promise<PassReport | null> {
-  const hand = await store.joinPass()
-  if (!hand) return null
+  const turn = await store.takePass()
+  if (!turn) return null
   try {
-    const pass = await hand.pass(() => begin(store, observe))
-    const { passId } = pass
+    const pass = await begin(store, observe)
+    const { passId, at } = pass
     const leadMs = failsafeLead(pass.passGapsMs)
-    const livePrice = livePriceOf(pass.price, pass.at)
-    const pages = hand.duePages(passId, { now: pass.at, livePrice, leadMs }, PAGE_PLANS_MAX)
+    const livePrice = livePriceOf(pass.price, at)
+    const pages = turn.duePages({ now: at, livePrice, leadMs }, PAGE_PLANS_MAX)
     const report = await visitAll(pages, { store, passId, decide: decisions(pass, leadMs, machine) })
-    const whole = await hand.finish(passId, report)
-    return { passId, at: pass.at, price: livePrice, ...report, whole: whole && { passId, ...whole } }
+    await store.finishPass(passId, report)
+    return { passId, at, price: livePrice, ...report }
   } finally {
-    await hand.leave()
+    await turn.end()
   }
 }
 

@@ -11,7 +11,7 @@ export type Dialect = {
   among: (column: string, parameter: string, type?: 'bigint' | 'text') => string
   /**
    * A parameter with many rows, which reads in SQL as a table `as`. Its value is an array of objects with these
-   * columns.
+   * columns. A file runs the statement for some of them after the others, so each row must be for itself.
    */
   rows: (parameter: string, columns: Kinds, as: string) => string
   /** Locks the rows that a select returns of the table `of`. A file needs no lock. */

@@ -309,27 +309,21 @@ export type PlanDecisions = {
   newExecutionId: (previous: ExecutionId | null, real: Instant) => ExecutionId
 }
 
-/** This process's part in a pass, called a hand. It ends with the process, even if that is killed. */
-export type PassHand = {
-  /** The pass to work on: what `begin` begins, or a running one that another hand has begun. */
-  pass(begin: () => Promise<PassStart>): Promise<PassStart>
-  /** The due plans of that pass in pages of at most `pageMax`, each handed to one hand only. */
-  duePages(passId: number, due: DueRanges, pageMax: number): AsyncIterable<number[]>
-  /**
-   * Adds what this hand did to the pass, and leaves it. Returns what all hands did; null while others are still at
-   * work.
-   */
-  finish(passId: number, counts: PassCounts): Promise<PassCounts | null>
-  /** Leaves a pass that this hand could not finish; does nothing after `finish`. */
-  leave(): Promise<void>
+/** This process's turn to run a pass. It ends with the process, even if that is killed. */
+export type PassTurn = {
+  /** The due plans in pages of at most `pageMax`. Throws storage_failed once the turn was taken away. */
+  duePages(due: DueRanges, pageMax: number): AsyncIterable<number[]>
+  end(): Promise<void>
 }
 
 export interface PassStore {
-  /** Takes part in the scheduler's pass; null when one is running that takes no other hand. */
-  joinPass(): Promise<PassHand | null>
+  /** Null while another process runs a pass. On a server, one that has made no page for ten minutes is ended. */
+  takePass(): Promise<PassTurn | null>
   /** Records the pass, the price it observed and the feed it asked, if any, and the resulting volatility. */
   beginPass(observed: ObservedPrice | null, asked?: AskedFeed | null): Promise<PassStart>
-  /** The plans a pass must look at, by index ranges only, in id order. */
+  /** Records what the pass did, and when it ended. */
+  finishPass(passId: number, counts: PassCounts): Promise<void>
+  /** The plans a pass must look at, by index ranges only, in the order of its pages. */
   listDuePlans(due: DueRanges): Promise<number[]>
   /**
    * One page of a pass: rolls the windows that are over, decides every plan, stores schedules, executions and wake-ups.
@@ -654,16 +648,8 @@ export interface UserStore {
 // Wake-ups: which ones follow from a page of fired tranches, and how they are handed out to be sent.
 
 export interface WakeUpStore {
-  /**
-   * Hands out the wake-ups that a pass wrote, each exactly once, with the registrations to send them to. Where
-   * `hasLeftWakeUps` reports that earlier passes have left some, these are included; those of other passes are not.
-   */
+  /** Hands out the wake-ups that a pass wrote, each exactly once, with the registrations to send them to. */
   claimWakeUps(passId: number): Promise<(WakeUp & { webhook: Webhook })[]>
-  /**
-   * Whether a pass, or an earlier one, has left unclaimed wake-ups. Always false in a store in which a crash leaves
-   * none.
-   */
-  hasLeftWakeUps(passId: number): Promise<boolean>
 }
 
 /** One for each tenant, in the order of their numbers. */

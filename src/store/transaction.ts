@@ -1,5 +1,5 @@
 // A transaction that both stores run from one text: a generator of steps. A driver for each database runs it
-// (sqlite/driver.ts, postgres/driver.ts). Only the page of a pass is written for each store by itself.
+// (sqlite/driver.ts, postgres/driver.ts).
 //
 // On a file a step answers at once, so nothing gets in between from begin to commit. On a server it is sent when it is
 // reached, and steps that stand in one `together` are sent without waiting for each other's answers. A step is lazy:
@@ -75,7 +75,7 @@ export type Scope = {
    * The tenant whose call waits for the answer: it takes turns with other tenants. Left out for an operator's work and
    * for background work.
    */
-  caller?: number
+  caller?: number | 'unknown'
   /** Whether it fires, delivers or issues. Every write is refused in a database that has moved. */
   refusedWhileFrozen?: boolean
   /**
@@ -113,7 +113,9 @@ export type Base = {
 
 /** A step that is read each time it is reached, any number of times. */
 export const always = <T>(begin: () => Iterator<Wait, T, unknown>): Step<T> => ({ [Symbol.iterator]: begin })
-export const NOTHING: Step<undefined> = always(() => ({ next: () => ({ done: true, value: undefined }) }))
+/** What is known already, as a step. */
+export const given = <T>(value: T): Step<T> => always(() => ({ next: () => ({ done: true, value }) }))
+export const NOTHING: Step<undefined> = given(undefined)
 
 /**
  * The steps of one transaction: one that is made and forgotten compiles and does nothing, so a transaction must not be

@@ -30,9 +30,8 @@ export type Woken = { sent: number; failed: number }
 export const IN_PARALLEL_MAX = 50
 
 /**
- * Sends the wake-ups of a pass, and those that earlier passes could not send, and returns how many were delivered and
- * how many failed. Never throws: the executions are stored and a poll finds them, so a lost wake-up does not undo the
- * pass.
+ * Sends the wake-ups of a pass, and returns how many were delivered and how many failed. Never throws: the executions
+ * are stored and a poll finds them, so a lost wake-up does not undo the pass.
  */
 export async function wakePartners(
   pass: { passId: number; executionsCreated: number },
@@ -40,7 +39,7 @@ export async function wakePartners(
 ): Promise<Woken> {
   const woken: Woken = { sent: 0, failed: 0 }
   try {
-    if (pass.executionsCreated === 0 && !(await store.hasLeftWakeUps(pass.passId))) return woken
+    if (pass.executionsCreated === 0) return woken
     const deliver = await load()
     await inParallel(await store.claimWakeUps(pass.passId), async (delivery) => {
       const attempt = await deliver(delivery)

@@ -120,7 +120,7 @@ test('no question of monitoring reads a whole table of plans, executions or trad
     return prepare(text)
   }) as typeof db.prepare
   const connection = connect(db, () => T0)
-  const driver = createDriver(connection, { of: (_, real) => real })
+  const driver = createDriver(connection)
   const store = createMonitoringStore(connection, driver)
   await store.readMarks()
   await store.readBacklog(T0)

@@ -8,8 +8,8 @@ import { ANY_TEXT, answer, type Expected, recordOf } from './model/calls.ts'
 import { assertSound } from './model/ledger.ts'
 import { audit, carryStops, eraseAgain, operate } from './model/levers.ts'
 import { csv } from './model/months.ts'
-import { observedBy, pass, sentTo, takenOver, wake, wakeUpsOf } from './model/pass.ts'
-import { DAY, emptyState, idempotencyKey, type Late, type State, type WakeUp } from './model/state.ts'
+import { observedBy, pass, sentTo, wake, wakeUpsOf } from './model/pass.ts'
+import { DAY, emptyState, idempotencyKey, type Late, type State } from './model/state.ts'
 import {
   type Answered,
   Difference,
@@ -520,18 +520,7 @@ function judgeWakeUps(
   action: Pass,
   { seen, before }: { seen: PassSeen; before: number },
 ): void {
-  const own = wakeUpsOf(state.executions.slice(before))
-  const announced = seen.payloads.map(({ tenant, body }) => {
-    const { count, earliest_execution_id: earliest } = body as {
-      count: number
-      earliest_execution_id: string
-    }
-    return { tenant, count, earliest }
-  })
-  const left = takenOver(state, announced)
-  if (!left) throw differ('wake-ups that a pass had left', state.left.map(sayLeft), seen.payloads)
-  state.left = []
-  const wakeUps = [...left, ...own]
+  const wakeUps = wakeUpsOf(state.executions.slice(before))
   const payloads = wakeUps.map(({ tenant, count, earliest }) => ({
     tenant: tenant.name,
     body: {
@@ -553,9 +542,6 @@ function judgeWakeUps(
   const woken = { sent: delivered, failed: sent.length - delivered }
   if (!isDeepStrictEqual(woken, seen.woken)) throw differ('how many wake-ups were sent', woken, seen.woken)
 }
-
-const sayLeft = (ofPass: readonly WakeUp[]) =>
-  ofPass.map(({ tenant, ...rest }) => ({ tenant: tenant.name, ...rest }))
 
 /** What is on record in one and not in the other; null when they agree. */
 export function differenceOf(model: Lines, program: Lines): string | null {

@@ -13,7 +13,7 @@ import { listingContract, priceContract } from './contract/listings.ts'
 import { monitoringContract, resultsContract, vitalsContract } from './contract/monitoring.ts'
 import { earlierMonthContract, monthContract } from './contract/months.ts'
 import { auditContract, partnerContract } from './contract/partners.ts'
-import { handContract, passContract, planPageContract } from './contract/passes.ts'
+import { passContract, planPageContract, processContract } from './contract/passes.ts'
 import { purchaseContract } from './contract/purchases.ts'
 import { executionRaceContract, raceContract } from './contract/races.ts'
 import { sandboxContract, sandboxKeyContract } from './contract/sandboxes.ts'
@@ -38,7 +38,7 @@ const PARTS: Record<string, Contract> = {
   'invoices and credit notes': invoiceContract,
   'scheduler passes': passContract,
   'pages of a pass': planPageContract,
-  'several hands at a pass': handContract,
+  'several processes at passes': processContract,
   'wake-ups': wakeUpContract,
   prices: priceContract,
   'a disputed clock': clockContract,

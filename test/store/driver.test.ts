@@ -14,10 +14,7 @@ const open: OpenBase = async (t) => {
   const db = openFile(':memory:')
   t.after(() => db.close())
   db.exec('create table kept (x integer) strict')
-  return createDriver(
-    connect(db, () => T0),
-    { of: (_, real) => real },
-  )
+  return createDriver(connect(db, () => T0))
 }
 
 for (const [promise, prove] of Object.entries(stepPromises)) test(promise, (t) => prove(t, open))
@@ -32,7 +29,7 @@ test('cancelling a set of plans is cancelling each of their open executions', as
   await migrate(db, file, () => T0)
   db.pragma('synchronous = off')
   const clock = () => T0
-  const { write } = createDriver(connect(db, clock), { of: (_, real) => real })
+  const { write } = createDriver(connect(db, clock))
   await proveCancelling({
     exec: async (sql) => db.exec(sql),
     all: async <Row>(sql: string) => db.prepare<[], Row>(sql).all(),

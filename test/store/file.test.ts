@@ -54,7 +54,7 @@ test('a new database and everything beside it can be read by its owner only', as
   const file = fileIn(t)
   const store = await open(file)
   t.after(() => store.close())
-  await (await store.joinPass())?.leave()
+  await (await store.takePass())?.end()
   await store.addPartner(
     { partnerSlug: 'acme', name: 'a' },
     { osUser: 't', action: 'a', subject: 's', detail: {} },
@@ -308,10 +308,7 @@ test('a probe fails after a write that was too large for the disk, until one suc
   const db = openFile(file)
   t.after(() => db.close())
   const connection = connect(db, () => T0)
-  const { probeWrite } = createMonitoringStore(
-    connection,
-    createDriver(connection, { of: (_, real) => real }),
-  )
+  const { probeWrite } = createMonitoringStore(connection, createDriver(connection))
   const add = (label: string) =>
     connection.write(() => db.prepare('insert into clock_disputes values (1, 0, 0, ?)').run(label))
   await probeWrite()

@@ -92,11 +92,11 @@ test('while another process holds the write lock, the event loop turns and the w
 
 test('passes that overlap in spite of the lock fire nothing twice', async (t) => {
   const { store } = await withPlans(t)
-  const hand = await store.joinPass()
-  assert.ok(hand)
+  const turn = await store.takePass()
+  assert.ok(turn)
   const unlocked: Store = {
     ...store,
-    joinPass: async () => ({ ...hand, finish: async () => null, leave: async () => {} }),
+    takePass: async () => ({ ...turn, end: async () => {} }),
   }
   const passes = await Promise.all([1, 2, 3].map(() => tick({ store: unlocked, machine }, '60000')))
   assert.equal(
@@ -110,7 +110,7 @@ test('a tick killed inside its transaction leaves nothing, and the next one does
   const { file, store } = await withPlans(t)
   const victim = act(t, 'hang', file)
   await victim.prints('inside')
-  assert.equal(await store.joinPass(), null)
+  assert.equal(await store.takePass(), null)
   victim.child.kill('SIGKILL')
   await victim.ended
   assert.deepEqual(await allExecutions(store), [])

@@ -3,23 +3,22 @@
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { price } from '../../src/core/money.ts'
 import { MINUTE_MS, plus } from '../../src/core/time.ts'
-import { register } from '../../src/core/webhook.ts'
 import { decisions, runPass } from '../../src/engine/pass.ts'
 import { machineAt } from '../../src/machine.ts'
 import { openStore } from '../../src/store/postgres/open.ts'
+import { takeTurn } from '../../src/store/postgres/pass.ts'
+import { connect } from '../../src/store/postgres/server/connection.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openPool } from '../../src/store/postgres/server/pool.ts'
 import type { Store } from '../../src/store/store.ts'
-import { type Deliver, wakePartners } from '../../src/webhook/wake-partners.ts'
 import { temporaryFolder } from '../support/database.ts'
-import { ourServer, ownDatabase, startServer } from '../support/postgres-server.ts'
+import { ownDatabase, startServer } from '../support/postgres-server.ts'
 import { start } from '../support/process.ts'
 import { freePort, until } from '../support/within.ts'
 import { open } from './postgres.ts'
@@ -41,7 +40,7 @@ import {
 } from './world.ts'
 
 const PLANS = 600
-/** Of them the dead hand had taken these. */
+/** Of them a page has these. */
 const PAGE = 250
 
 const openPlace: Open = async (t, clock, place) => {
@@ -71,23 +70,17 @@ async function ask<Row extends object>(world: World, sql: string): Promise<Row[]
   }
 }
 
-const HANDS = `from pg_locks where locktype = 'advisory' and classid = ${LOCK.pass} and granted
+const HOLDERS = `from pg_locks where locktype = 'advisory' and classid = ${LOCK.pass} and granted
   and database = (select oid from pg_database where datname = current_database())`
 
-async function handsAre(world: World, count: number): Promise<void> {
-  for (let tried = 0; ; tried++) {
-    const [row] = await ask<{ count: string }>(world, `select count(*) ${HANDS}`)
-    if (Number(row?.count) === count) return
-    assert.ok(tried < 200, `${row?.count} hands are at it, and not ${count}`)
-    await pause(50)
-  }
-}
+const isFree = async (world: World): Promise<boolean> =>
+  (await ask<{ n: string }>(world, `select count(*) as n ${HOLDERS}`))[0]?.n === '0'
 
-/** Another process, which has joined the pass and taken its first page. */
-async function otherHand(t: TestContext, world: World, ...argv: string[]) {
+/** Another process, which runs a pass and has stopped in a page. */
+async function otherPass(t: TestContext, world: World, ...argv: string[]) {
   const other = start(t, [addressOf(world), ...argv], {
     cwd: world.place,
-    program: [process.execPath, join(import.meta.dirname, 'postgres-hand.ts')],
+    program: [process.execPath, join(import.meta.dirname, 'postgres-pass.ts')],
   })
   await other.prints('inside')
   return other
@@ -111,91 +104,76 @@ async function openOwn(t: TestContext) {
   return { url, machine, setClock, store, acme, bolt }
 }
 
-suite('PostgreSQL: hands that die', () => {
-  test('a hand killed in the middle of a page loses nothing, and another ends its pass', async (t) => {
+suite('PostgreSQL: processes that die or hang in a pass', () => {
+  test('one killed in the middle of a page loses nothing of it, and the next pass fires the rest', async (t) => {
+    const world = await withPlans(t)
+    const other = await otherPass(t, world, String(PAGE + 3))
+    assert.equal(await world.store.takePass(), null)
+    other.child.kill('SIGKILL')
+    await other.ended
+    await until(10_000, 'a free turn', () => isFree(world))
+    const next = await tick(world, '60000')
+    assert.deepEqual([next.executionsCreated, next.failed], [PLANS - PAGE, []])
+    await assertEachFiredOnce(world)
+  })
+
+  test('one that is stopped keeps its turn, until it has been at a page for too long', async (t) => {
     const world = await withPlans(t)
     const { store, machine } = world
-    const other = await otherHand(t, world)
-    let killed = false
-    const random = (bytes: number) => {
-      if (!killed) killed = other.child.kill('SIGKILL')
-      return machine.random(bytes)
-    }
-    const joined = await store.joinPass()
-    assert.ok(joined, 'there are pages left')
-    await joined.pass(assert.fail)
-    await joined.leave()
-    const observe = async () => assert.fail('a pass that was joined asks no feed')
-    const report = await runPass({ store, machine: { ...machine, random }, observe })
-    assert.equal(report?.executionsCreated, PLANS - PAGE)
-    await other.ended
-    await handsAre(world, 0)
+    const other = await otherPass(t, world, String(PAGE + 3))
+    const observe = async () => ({
+      price: { price: price('60000'), source: 'test' },
+      testimony: 'none' as const,
+    })
+    assert.equal(await runPass({ store, machine, observe }), null)
+    const connection = connect(openPool(addressOf(world)), addressOf(world), machine.clock)
+    t.after(() => connection.close())
+    const turnAfter = (ms: number) => takeTurn(connection, ms)
+    assert.equal(await turnAfter(MINUTE_MS), null)
+    assert.equal(await isFree(world), false)
+    const turn = await turnAfter(1)
+    assert.ok(turn)
+    await turn.keep()
+    await turn.end()
+    // What it has not committed, the server undoes once its transaction has been idle for ten seconds.
     const next = await tick(world, '60000')
-    assert.equal(next.executionsCreated, PAGE)
-    assert.deepEqual([next.whole?.executionsCreated, next.failed], [PAGE, []])
+    assert.deepEqual([next.executionsCreated, next.failed], [PLANS - PAGE, []])
+    other.child.kill('SIGCONT')
+    assert.equal(await other.ended, 0, other.err())
+    assert.match(other.out(), /failed: storage_failed/)
     await assertEachFiredOnce(world)
   })
 
-  test('the hand that is left when another has died ends the pass', async (t) => {
+  test('one that goes on when its turn was taken ends the page it is in, and makes no other', async (t) => {
     const world = await withPlans(t)
-    const { store } = world
-    const other = await otherHand(t, world)
-    const hand = await store.joinPass()
-    assert.ok(hand)
-    const { passId } = await hand.pass(assert.fail)
-    other.child.kill('SIGKILL')
-    await other.ended
-    await handsAre(world, 1)
-    const none = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
-    assert.deepEqual(await hand.finish(passId, none), none)
-    assert.equal((await store.readScheduler()).lastFinishedAt, world.now())
-    assert.equal((await tick(world, '60000')).executionsCreated, PLANS)
-    await assertEachFiredOnce(world)
-  })
-
-  test('what a pass announced whose every hand has died is sent by the next one that ends, once', async (t) => {
-    const world = await withPlans(t)
-    const { store, acme } = world
-    await store.changeWebhook(acme, (seen, now) => register(seen, 'https://a.example/', 's', now))
-    const other = await otherHand(t, world, String(PAGE + 3))
-    other.child.kill('SIGKILL')
-    await other.ended
-    await handsAre(world, 0)
-    // This one ends, and then its process dies.
+    const other = await otherPass(t, world)
+    await ask(world, `select pg_terminate_backend(pid) ${HOLDERS}`)
+    await until(10_000, 'a free turn', () => isFree(world))
+    other.child.kill('SIGCONT')
+    assert.equal(await other.ended, 0, other.err())
+    assert.match(other.out(), /failed: storage_failed/)
+    assert.equal((await allExecutions(world.store)).length, PAGE)
+    assert.equal((await world.store.readScheduler()).lastFinishedAt, null)
     assert.equal((await tick(world, '60000')).executionsCreated, PLANS - PAGE)
-    const sent: number[] = []
-    const wake = async () => {
-      const report = await tick(world, '60000')
-      assert.ok(report.whole)
-      assert.equal(report.executionsCreated, 0)
-      const deliver: Deliver = async ({ count }) => {
-        sent.push(count)
-        return { statusCode: 200, reason: null, durationMs: 5 }
-      }
-      return wakePartners(report.whole, { store, deliver: async () => deliver, warn: assert.fail })
-    }
-    assert.deepEqual(await wake(), { sent: 2, failed: 0 })
-    assert.deepEqual(sent, [PAGE, PLANS - PAGE])
-    assert.deepEqual(await wake(), { sent: 0, failed: 0 })
+    await assertEachFiredOnce(world)
   })
 
-  test('a hand whose session the server has ended notices, and holds up nobody', async (t) => {
+  test('one whose session the server has ended notices, and holds up nobody', async (t) => {
     const world = await withPlans(t, 3)
     const { store } = world
-    const hand = await store.joinPass()
-    assert.ok(hand)
-    const { passId } = await store.beginPass({ price: price('60000'), source: 'test' })
-    await ask(world, `select pg_terminate_backend(pid) ${HANDS}`)
-    await handsAre(world, 0)
-    const none = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
-    await assert.rejects(hand.finish(passId, none), problem('storage_failed'))
-    await hand.leave()
-    assert.equal((await store.readScheduler()).lastFinishedAt, null)
+    const turn = await store.takePass()
+    assert.ok(turn)
+    const { at } = await store.beginPass({ price: price('60000'), source: 'test' })
+    await ask(world, `select pg_terminate_backend(pid) ${HOLDERS}`)
+    await until(10_000, 'a free turn', () => isFree(world))
+    const pages = turn.duePages({ now: at, livePrice: price('60000'), leadMs: MINUTE_MS }, PAGE)
+    await assert.rejects(pages[Symbol.asyncIterator]().next(), problem('storage_failed'))
+    await turn.end()
     assert.equal((await tick(world, '60000')).executionsCreated, 3)
     await assertEachFiredOnce(world, 3)
   })
 
-  test('a hand whose host has lost its power is gone within half a minute', async (t) => {
+  test('one whose host has lost its power is gone within half a minute', async (t) => {
     const port = await freePort()
     const server = await startServer({ listen_addresses: '127.0.0.1', port: String(port) })
     const pool = openPool(`postgres://tranche@127.0.0.1:${port}/postgres`)
@@ -208,54 +186,6 @@ suite('PostgreSQL: hands that die', () => {
     // By its own settings a server would wait for two hours, and every pass with it.
     assert.ok(Number(idle) > 0 && Number(idle) + Number(interval) * Number(count) <= 30)
   })
-})
-
-// A hand of a pass whose connection breaks just when it is given a page: the page is of that pass all the same.
-
-/** What a server says of a statement that has deleted one row. */
-const DELETED_ONE = Buffer.from('DELETE 1\0')
-
-/** A way to the server on which the first answer of that kind is lost, with its connection. */
-async function losing(t: TestContext, socket: string) {
-  let lost = 0
-  const sockets = new Set<Socket>()
-  const listener = createServer((client) => {
-    const upstream = connect(socket)
-    for (const [one, other] of [
-      [client, upstream],
-      [upstream, client],
-    ] as const) {
-      sockets.add(one)
-      one.on('error', () => {}).on('close', () => other.destroy())
-    }
-    client.on('data', (bytes) => upstream.write(bytes))
-    upstream.on('data', (bytes: Buffer) => {
-      if (lost === 0 && bytes.includes(DELETED_ONE)) {
-        lost += 1
-        client.destroy()
-      } else client.write(bytes)
-    })
-  })
-  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
-  t.after(() => {
-    for (const one of sockets) one.destroy()
-    listener.close()
-  })
-  return { port: (listener.address() as AddressInfo).port, lost: () => lost }
-}
-
-test('a page whose claim is answered into the void is not left to the next pass', async (t) => {
-  const { url, machine, store, acme } = await openOwn(t)
-  const names = Array.from({ length: PLANS }, (_, i) => `p${i}`)
-  await Promise.all(names.map((partnerPlanId) => sendPlan(store, acme, { partnerPlanId })))
-
-  const proxy = await losing(t, `${(await ourServer()).folder}/.s.PGSQL.5432`)
-  const way = `postgres://tranche@127.0.0.1:${proxy.port}${new URL(url).pathname}`
-  const far = await openStore(way, { clock: machine.clock, create: false })
-  t.after(() => far.close())
-  const { executionsCreated, whole } = await tick({ store: far, machine }, '60000')
-  assert.equal(proxy.lost(), 1)
-  assert.deepEqual([executionsCreated, whole?.executionsCreated], [PLANS, PLANS])
 })
 
 // A page of a pass on PostgreSQL beside others who change the same plans.

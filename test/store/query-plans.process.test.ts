@@ -100,7 +100,7 @@ function planOf(db: Database, text: string): string[] {
   const names = [...text.matchAll(/:(\w+)/g)].map(([, name = '']) => [name, null] as const)
   const marks = Array(text.split('?').length - 1).fill(null)
   const explain = db.prepare<unknown[], { detail: string }>(`explain query plan ${plannedOnce(text)}`)
-  const rows = marks.length > 0 ? explain.all(...marks) : explain.all(Object.fromEntries(names))
+  const rows = explain.all(...marks, Object.fromEntries(names))
   return rows.map(({ detail }) => detail)
 }
 

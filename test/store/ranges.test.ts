@@ -6,18 +6,12 @@ import { type TestContext, test } from 'node:test'
 import type { Price } from '../../src/core/money.ts'
 import type { Instant } from '../../src/core/time.ts'
 import { ANY_PRICE } from '../../src/core/window.ts'
+import { createPassStore } from '../../src/store/shared/passes.ts'
 import { createDriver } from '../../src/store/sqlite/driver.ts'
 import { configure, connect, type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { plannedOnce } from '../../src/store/sqlite/file/statements.ts'
-import {
-  createPageRunner,
-  createPageSize,
-  createPassStore,
-  createWakeUpWriter,
-  eachOnce,
-} from '../../src/store/sqlite/pass.ts'
-import { createTenantTime } from '../../src/store/sqlite/tenant-time.ts'
+import { createPageSize, eachOnce, ownPasses } from '../../src/store/sqlite/pass.ts'
 import type { PassStore } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { T0 } from './world.ts'
@@ -31,16 +25,7 @@ async function prepared(t: TestContext): Promise<{ db: Database; scheduler: Pass
   configure(db)
   await migrate(db, file, () => T0)
   const connection = connect(db, () => T0)
-  const time = createTenantTime(connection)
-  const driver = createDriver(connection, time)
-  const parts = {
-    driver,
-    runPage: createPageRunner(driver, db),
-    writeWakeUps: createWakeUpWriter(db),
-    time,
-    file,
-  }
-  return { db, scheduler: createPassStore(connection, parts) }
+  return { db, scheduler: createPassStore(createDriver(connection), ownPasses(connection, file)) }
 }
 
 /** More plans than a read takes at once, and runs of one value longer than a read and across its border. */
@@ -90,8 +75,8 @@ test('a pass takes smaller pages while another process writes', async (t) => {
     select i, 1, 1, 1, 0, 100000, 1, 0, 1, 0, -1, 3, 0 from n`)
   const other = openFile(db.name)
   t.after(() => other.close())
-  const hand = await scheduler.joinPass()
-  assert.ok(hand)
+  const turn = await scheduler.takePass()
+  assert.ok(turn)
   // A page takes ten milliseconds.
   let nowMs = 0
   t.mock.method(performance, 'now', () => (nowMs += 10))
@@ -99,7 +84,7 @@ test('a pass takes smaller pages while another process writes', async (t) => {
   const decisions = { roll: () => null, decide: () => assert.fail(), newExecutionId: () => assert.fail() }
   const sizes: number[] = []
   const seen: number[] = []
-  for await (const page of hand.duePages(1, due, 1_000)) {
+  for await (const page of turn.duePages(due, 1_000)) {
     sizes.push(page.length)
     seen.push(...page)
     await scheduler.changeDuePlans(1, page, decisions)

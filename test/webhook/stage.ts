@@ -79,7 +79,7 @@ export async function startStage(t: Pick<TestContext, 'after'>): Promise<Stage> 
     pass: async (priceUsd = PRICE, deliver = trusting) => {
       const report = await service.tick(priceUsd)
       const warn = (message: string, fields: object): void => void warnings.push({ message, fields })
-      return wakePartners(report.whole ?? assert.fail('not over'), {
+      return wakePartners(report, {
         store: service.store,
         deliver: async () => deliver,
         warn,

@@ -150,8 +150,7 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
    */
   async function finish({ report, frozen }: Passed, durationMs: number): Promise<void> {
     const warn = (message: string, fields: object): void => log.warn(fields, message)
-    const woken =
-      report?.whole && (await wakePartners(report.whole, { store, deliver: async () => deliver, warn }))
+    const woken = report && (await wakePartners(report, { store, deliver: async () => deliver, warn }))
     log.info(passJson({ report, frozen, woken, now: machine.clock(), durationMs }), 'tick')
   }
 

@@ -76,7 +76,7 @@ async function tick(cli: Cli, store: Store, options: TickCommandOptions): Promis
   const webhooks = await lazyWebhooks(options)
   const started = performance.now()
   const { report, frozen } = await passUnlessFrozen({ store, machine, observe })
-  const woken = report?.whole && (await wake(cli, { store, webhooks }, report.whole))
+  const woken = report && (await wake(cli, { store, webhooks }, report))
   const now = machine.clock()
   const json = passJson({ report, frozen, woken, now, durationMs: performance.now() - started })
   const failures = await nameFailures(store, report?.failed ?? [])
@@ -177,8 +177,7 @@ export const passJson = ({ report, frozen, woken, now, durationMs }: PassOutcome
 })
 
 type PassOutcome = Passed & {
-  /** Nothing for one whose partners another process wakes. */
-  woken: { sent: number; failed: number } | null | undefined
+  woken: Woken | null
   now: PassReport['at']
   durationMs: number
 }

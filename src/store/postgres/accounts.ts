@@ -1,20 +1,17 @@
-// Partners, keys and users on a server, where a file differs: how a partner's schedules are updated, how a call finds
-// its key, and what remains of an erased e-mail.
+// Partners and users on a server, where a file differs: how a partner's schedules are updated, and what remains of an
+// erased e-mail.
 
 import type { Erasure } from '../erasures.ts'
-import { type SeenKeyRow, seenKeyOf } from '../rows/accounts.ts'
 import type { Following } from '../shared/accounts.ts'
 import { lockSchedules } from '../shared/ledger.ts'
-import { IS_AWAKE, leastInstructionOf, SELECT_SEEN_KEY } from '../sql/fragments.ts'
+import { IS_AWAKE, leastInstructionOf } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
-import type { KeyStore, Remains } from '../store.ts'
+import type { Remains } from '../store.ts'
 import type { Base, Step, Steps, Tx } from '../transaction.ts'
-import { askTogether } from '../writes.ts'
-import type { Connection } from './server/connection.ts'
 
 // Brings a partner's schedules, of which there may be a million, in line with its status, hold and minimum, page by
-// page. A change is in force at once, because every page of a pass reads the partner itself (pass.ts); what is
-// done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so that if
+// page. A change is in force at once, because every page of a pass reads the partner itself (../shared/pages.ts); what
+// is done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so if
 // the process dies, the next pass goes on (docs/decisions/commits.md#a-hold-of-many-plans).
 
 /** Plans in one transaction, which holds their schedules for so long. */
@@ -96,24 +93,6 @@ export function createFollowing({ look, write }: Base): Following & {
     },
   }
 }
-
-// How a call finds its key on a server, by the hash of its secret: the secret itself is stored nowhere. Nothing is
-// remembered, as a file does it (../sqlite/accounts.ts): when a key is revoked or its partner disabled on any
-// host, the next call on every host is refused.
-
-const BY_SECRET = query<SeenKeyRow>(`${SELECT_SEEN_KEY} where k.key_sha256 = any(:hashes::text[])`)
-
-export const createKeyFinder = ({ look, clock }: Connection): KeyStore['findKey'] =>
-  askTogether(async (hashes) => {
-    const [rows, now] = await look((tx) => Promise.all([tx.all(BY_SECRET, { hashes }), clock.present(tx)]), {
-      caller: 'unknown',
-    })
-    const found = new Map(rows.map((row) => [row.key_sha256, row]))
-    return hashes.map((hash) => {
-      const row = found.get(hash)
-      return row ? { ...seenKeyOf(row), now } : null
-    })
-  })
 
 /**
  * From the commit on, no query finds an erased e-mail. The bytes stay for a while: in the dead row until autovacuum

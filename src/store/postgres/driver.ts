@@ -69,16 +69,9 @@ export async function within<T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Prom
   return value
 }
 
-const PIPE = Symbol('pipe')
-
-/** What this store writes by itself, as a step of a transaction that both share. */
-export const byHand = <T>(tx: Tx, work: (pipe: ServerTx) => Promise<T>): Step<T> =>
-  always(() => sent(() => work((tx as ReturnType<typeof transactionOn>)[PIPE])))
-
-function transactionOn(pipe: ServerTx, tally: Tally): Tx & { [PIPE]: ServerTx } {
+function transactionOn(pipe: ServerTx, tally: Tally): Tx {
   const step = <T>(send: () => Promise<T>): Step<T> => new Sent(tally, send)
   return {
-    [PIPE]: pipe,
     all: (query, params) => step(() => pipe.all(query, params)),
     get: (query, params) => step(() => pipe.get(query, params)),
     run: (query, params) => step(() => pipe.run(query, params)),

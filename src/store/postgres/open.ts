@@ -7,6 +7,7 @@ import { createFreezeStore } from '../frozen.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import type { MigrationState } from '../migrations.ts'
 import {
+  createKeyFinder,
   createKeyStore,
   createPartnerStore,
   createTierStore,
@@ -17,7 +18,7 @@ import { createConfirmationStore } from '../shared/confirmations.ts'
 import { createLevers, createListings, createTradeStore, type OwnListings } from '../shared/executions.ts'
 import { createInvoiceStore } from '../shared/invoices.ts'
 import { createMonthStore } from '../shared/months.ts'
-import { createClockStore } from '../shared/passes.ts'
+import { createClockStore, createPassStore, createWakeUpStore } from '../shared/passes.ts'
 import { createPlanReader, createPlanWriter, createWindowStore } from '../shared/plans.ts'
 import { createPollStore, pollNotesOf } from '../shared/polls.ts'
 import { createPriceStore } from '../shared/prices.ts'
@@ -28,10 +29,10 @@ import { OF_TENANT } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { Store } from '../store.ts'
 import { waitAtClose } from '../writes.ts'
-import { createFollowing, createKeyFinder, overwriteNothing, rememberOnServer } from './accounts.ts'
+import { createFollowing, overwriteNothing, rememberOnServer } from './accounts.ts'
 import { createDriver } from './driver.ts'
 import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
-import { createPassStore, createStaging, createWakeUpStore, ownSandboxes } from './pass.ts'
+import { createStaging, ownPasses, ownSandboxes } from './pass.ts'
 import { type Connection, connect } from './server/connection.ts'
 import { explaining } from './server/errors.ts'
 import { stayInUse } from './server/locks.ts'
@@ -130,6 +131,7 @@ function assemble(connection: Connection): Store {
     // Written once for both stores.
     ...createPartnerStore(driver, { following: createFollowing(driver), ...NOTHING_REMEMBERED }),
     ...createKeyStore(driver, NOTHING_REMEMBERED),
+    findKey: createKeyFinder(driver, null),
     ...createTierStore(driver),
     ...createInvoiceStore(driver),
     ...createUserStore(driver, { overwrite: overwriteNothing, remember: rememberOnServer }),
@@ -143,6 +145,8 @@ function assemble(connection: Connection): Store {
     ...createTradeStore(driver),
     ...createWebhookStore(driver),
     ...createPurchaseStore(driver),
+    ...createPassStore(driver, ownPasses(connection, driver)),
+    ...createWakeUpStore(driver),
     ...createClockStore(driver),
     ...createPriceStore(driver, createStaging(connection)),
     ...createMonthStore(driver),
@@ -153,9 +157,6 @@ function assemble(connection: Connection): Store {
     ...createFreezeStore(driver),
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a server alone.
-    findKey: createKeyFinder(connection),
-    ...createPassStore(connection, driver),
-    ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
     async close() {

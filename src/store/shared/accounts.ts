@@ -1,8 +1,7 @@
-// Partners, their tenants, keys, webhooks and tiers. How a call finds its key is written for each store
-// (sqlite/accounts.ts, postgres/accounts.ts), because every call does it.
+// Partners, their tenants, keys, webhooks and tiers.
 
 import { refusePastMonth, refuseTierNotInForce } from '../../core/fees.ts'
-import type { ApiKey } from '../../core/key.ts'
+import type { ApiKey, KeyFacts } from '../../core/key.ts'
 import { ENVIRONMENTS, newPartner, type Partner, type Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Instant, monthOf } from '../../core/time.ts'
@@ -28,6 +27,8 @@ import {
   type PartnerRow,
   partnerOf,
   partnerParams,
+  type SeenKeyRow,
+  seenKeyOf,
   type TenantRow,
   type TierRow,
   tenantOf,
@@ -37,7 +38,7 @@ import {
   webhookOf,
   webhookParams,
 } from '../rows/accounts.ts'
-import { KEY_COLUMNS, OF_TENANT, ROTATED } from '../sql/fragments.ts'
+import { KEY_COLUMNS, OF_TENANT, ROTATED, SELECT_SEEN_KEY } from '../sql/fragments.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type {
   KeyStore,
@@ -49,7 +50,17 @@ import type {
   WebhookStore,
 } from '../store.ts'
 import { assigned, columnsToAdd, insertInto, type NewRow, overwritten } from '../tables.ts'
-import { type Base, callOf, NOTHING, ofTenant, type Step, type Steps, type Tx } from '../transaction.ts'
+import {
+  type Base,
+  callOf,
+  NOTHING,
+  ofTenant,
+  type ReadTx,
+  type Step,
+  type Steps,
+  type Tx,
+} from '../transaction.ts'
+import { askTogether } from '../writes.ts'
 import { addAudit } from './audit.ts'
 
 const PARTNER = query<PartnerRow>('select * from partners where partner_slug = :slug')
@@ -82,8 +93,8 @@ export type Following = {
   /** After its commit: resolves when all of the partner's schedules are updated. */
   finish: (slug: string) => Promise<void>
 }
-/** `forget` is called in every transaction that changes what the look-up of a key may have cached. */
-type Remembering = { forget: () => void }
+/** `forget` is called in every transaction that changes what the look-up of a key may have remembered. */
+type Remembering = Pick<KeyMemory, 'forget'>
 
 export function createPartnerStore(
   { look, write }: Base,
@@ -173,6 +184,50 @@ const UPDATE_KEY = query(
    where key_id = :key_id`,
 )
 const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
+
+const BY_SECRET = query<SeenKeyRow>(
+  ({ among }) => `${SELECT_SEEN_KEY} where ${among('k.key_sha256', 'hashes', 'text')}`,
+)
+
+type SeenKey = Omit<KeyFacts, 'now'>
+/**
+ * What was found before, on a file, where it is cheap to tell whether anybody has written to it. A server is asked anew
+ * for every call: when a key is revoked or its partner disabled on any host, the next call on every host is refused.
+ */
+export type KeyMemory = {
+  /** What is remembered and still true. */
+  known: () => ReadonlyMap<string, SeenKey>
+  remember: (sha256: string, key: SeenKey) => void
+  forget: () => void
+}
+
+/** How a call finds its key, by the hash of its secret: the secret itself is stored nowhere. */
+export function createKeyFinder({ look }: Base, memory: KeyMemory | null): KeyStore['findKey'] {
+  const findAll = (hashes: readonly string[]) =>
+    look((tx) => findKeys(tx, hashes, memory), { caller: 'unknown' })
+  const findTogether = askTogether(findAll)
+  return async (sha256, { atOnce } = { atOnce: false }) =>
+    atOnce && memory ? ((await findAll([sha256]))[0] ?? null) : findTogether(sha256)
+}
+
+function* findKeys(
+  tx: ReadTx,
+  hashes: readonly string[],
+  memory: KeyMemory | null,
+): Steps<(KeyFacts | null)[]> {
+  const known = memory?.known()
+  const unknown = hashes.filter((hash) => !known?.has(hash))
+  const [now, rows = []] = yield* tx.together(
+    tx.present,
+    tx.when(unknown.length > 0, () => tx.all(BY_SECRET, { hashes: unknown })),
+  )
+  const found = new Map(rows.map((row) => [row.key_sha256, seenKeyOf(row)]))
+  for (const [hash, key] of found) memory?.remember(hash, key)
+  return hashes.map((hash) => {
+    const key = known?.get(hash) ?? found.get(hash)
+    return key ? { ...key, now } : null
+  })
+}
 
 /** Keys as an operator changes them. */
 export function createKeyStore({ look, write }: Base, { forget }: Remembering): Omit<KeyStore, 'findKey'> {

@@ -24,14 +24,16 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import { AWAKE, CELL_USE, IS_OPEN } from '../sql/fragments.ts'
+import { AWAKE, cellUse, IS_OPEN } from '../sql/fragments.ts'
 import { instantOrNull, query } from '../statement.ts'
 import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import type { Step, Steps, Tx } from '../transaction.ts'
 
 const CURRENT = query<WindowRow>('select * from windows where plan_id = :plan_id and closed_at is null')
 const OPEN = query(insertInto('windows'))
-const CELL = query<{ claimed: bigint; used: bigint | null }>(CELL_USE)
+const CELL = query<{ claimed: bigint; used: bigint | null }>(
+  `select ${cellUse({ planId: ':plan_id', start: ':start', end: ':end' })}`,
+)
 const AMOUNTS = assigned(['reserved', 'spent', 'excess', 'released'])
 /** An open window stays open here, and its place among the open ones does not change. */
 const WRITE_OPEN = query(`update windows set ${AMOUNTS} where window_id = :window_id and closed_at is null`)
@@ -42,25 +44,12 @@ const REFUND = query(
   'update schedules set fireable = :fireable where plan_id = :plan_id and window_id = :window_id',
 )
 /** A plan's schedule for its new window, asleep, replacing the one before. */
-const PUT = query(
+export const PUT_SCHEDULE = query(
   `${insertInto('schedules', { awake: '0' })}
    on conflict (plan_id) do update set ${overwritten(columnsToAdd('schedules', 'plan_id'))}`,
 )
 const DROP_SCHEDULE = query('delete from schedules where plan_id = :plan_id')
 const WAKE = query(`update schedules set awake = ${AWAKE} where plan_id = :plan_id`)
-
-/** What is written of windows and schedules, for pages of a pass and changes of plans. */
-export const WINDOWS = {
-  current: CURRENT,
-  open: OPEN,
-  cell: CELL,
-  writeOpen: WRITE_OPEN,
-  writeClosed: WRITE_CLOSED,
-  refund: REFUND,
-  put: PUT,
-  dropSchedule: DROP_SCHEDULE,
-  wake: WAKE,
-}
 
 /** A plan's current window, as it is stored. */
 export function* currentWindow(tx: Tx, planId: number): Steps<Window | null> {
@@ -97,7 +86,7 @@ export function* openWindow(tx: Tx, { planId, windowId, opening, minTranche }: N
   const schedule = freshSchedule(opened(opening, { planId, windowId }), minTranche)
   yield* tx.together(
     tx.run(OPEN, { window_id: windowId, ...openingParams(planId, opening) }),
-    tx.run(PUT, scheduleParams(schedule)),
+    tx.run(PUT_SCHEDULE, scheduleParams(schedule)),
   )
   return schedule
 }

@@ -42,7 +42,7 @@ import { type Base, callOf, ofTenant, type Steps, type Times, type Tx, type Writ
 import { addAudit } from './audit.ts'
 import { INSERT_TRADE, latestRecordedAt, TRADE } from './confirmations.ts'
 import { accept, lateFillsOf, OF_ORDER, refuseDamaged, unknownTo } from './executions.ts'
-import { countNoUnknown, lockPlans, WINDOWS, wake, writeWindow } from './ledger.ts'
+import { countNoUnknown, lockPlans, PUT_SCHEDULE, wake, writeWindow } from './ledger.ts'
 
 const PLAN = query<PlanRow>(PLAN_BY_NAME)
 const WAITING = query<{ execution_id: string; report_id: bigint }>(
@@ -328,7 +328,7 @@ function* book(tx: Tx, { tenantId }: Tenant, booked: Booked): Steps<void> {
       }),
     ),
     writeWindow(tx, window),
-    tx.when(schedule !== null, () => tx.run(WINDOWS.put, scheduleParams(schedule as Schedule))),
+    tx.when(schedule !== null, () => tx.run(PUT_SCHEDULE, scheduleParams(schedule as Schedule))),
     tx.when(schedule !== null, () => wake(tx, planId)),
     tx.run(ADD_EXECUTION, bookedParams(execution, tenantId)),
     tx.run(INSERT_TRADE, tradeParams({ tenantId, planId }, trade)),

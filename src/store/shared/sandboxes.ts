@@ -18,27 +18,12 @@ import { WINDOW_MS } from '../../core/window.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { IS_OPEN } from '../sql/fragments.ts'
 import { instantOrNull, type Query, query } from '../statement.ts'
-import {
-  type AuditEntry,
-  type Fired,
-  type Sandbox,
-  type SandboxStore,
-  type Wiped,
-  wipedOf,
-} from '../store.ts'
-import {
-  type Base,
-  ofTenant,
-  type ReadTx,
-  type Scope,
-  type Step,
-  type Steps,
-  type Tx,
-  type WriteTx,
-} from '../transaction.ts'
+import { type AuditEntry, type Sandbox, type SandboxStore, type Wiped, wipedOf } from '../store.ts'
+import { type Base, given, ofTenant, type ReadTx, type Scope, type Steps, type Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { countNoUnknown } from './ledger.ts'
-import type { RunPage } from './passes.ts'
+import { runPage } from './pages.ts'
+import { writeWakeUps } from './passes.ts'
 
 type Shift = { offset_ms: bigint; reported_until: bigint }
 const SHIFT = query<Shift>('select * from sandboxes where tenant_id = :tenant')
@@ -96,8 +81,6 @@ const EXPIRED = query<{ count: bigint }>(
 export type OwnSandboxes = {
   /** Null while the tenant's sandbox is being advanced; else what lets its next advance begin. */
   takeAdvance: (tenantId: number) => Promise<(() => void | Promise<void>) | null>
-  runPage: RunPage
-  writeWakeUps: (tx: WriteTx, wakeUpId: number, fired: readonly Fired[], real: Instant) => Step<unknown>
   /** Writes what takes away rows that others refer to. */
   wipe: Base['write']
   /** What goes in a reset as well. */
@@ -149,7 +132,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
       return (await look((tx) => tx.all(DUE, asked))).map(({ plan_id }) => Number(plan_id))
     },
 
-    async moveSandbox(tenant, byMs, { wakeUpId, ...page }) {
+    async moveSandbox(tenant, byMs, { wakeUpId, planIds, decisions }) {
       refuseLive(tenant)
       return write(
         function* (tx) {
@@ -159,8 +142,9 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
             tx.run(MOVE, { tenant: tenant.tenantId, by: byMs }),
             timeAt(tx, tenant.tenantId, real),
           )
-          const { fired, ...counts } = yield* own.runPage(tx, page, { real, of: () => now })
-          yield* own.writeWakeUps(tx, wakeUpId, fired, real)
+          const page = { planIds, tenants: [tenant.tenantId], decisions }
+          const { fired, ...counts } = yield* runPage(tx, page, given({ real, of: () => now }))
+          yield* writeWakeUps(tx, wakeUpId, fired)
           return counts
         },
         { ...firing(tenant), alone: 'tenants', onceMore: true },
@@ -180,12 +164,12 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
           const plan = yield* tx.get(PLAN, { tenant: tenant.tenantId, id: partnerPlanId })
           if (!plan) throw notFound('plan', partnerPlanId)
           yield* roomIn(tx, tenant)
-          const page = { planIds: [Number(plan.plan_id)], decisions }
-          const { fired } = yield* own.runPage(tx, page, { real, of: () => now })
+          const page = { planIds: [Number(plan.plan_id)], tenants: [tenant.tenantId], decisions }
+          const { fired } = yield* runPage(tx, page, given({ real, of: () => now }))
           const [first] = fired
           if (!first) throw planFiresNothing(partnerPlanId)
           const wakeUpId = yield* noteWork(tx, entry, real)
-          yield* own.writeWakeUps(tx, wakeUpId, fired, real)
+          yield* writeWakeUps(tx, wakeUpId, fired)
           return { fired: first, wakeUpId }
         },
         { ...firingFor(tenant), onceMore: true },
@@ -276,14 +260,13 @@ const DUE = query<{ plan_id: bigint }>(
    where p.tenant_id = :tenant and ${isDueAt('cast(:now as bigint)')} order by p.plan_id`,
 )
 
-/**
- * The due plans of every sandbox, each by its own time when the real one is `:now`. `greatest` is the function that
- * returns the greatest of its arguments.
- */
-export const allSandboxDue = (greatest: 'max' | 'greatest'): string => `
-  select p.plan_id from sandboxes b cross join plans p cross join schedules s
+/** The due plans of every sandbox, each by its own time when the real one is `:now`. */
+export const ALL_SANDBOX_DUE = `
+  select p.plan_id
+  from (select tenant_id, cast(:now as bigint) + offset_ms as shifted, reported_until from sandboxes) b
+    cross join plans p cross join schedules s
   where p.tenant_id = b.tenant_id and s.plan_id = p.plan_id
-    and ${isDueAt(`${greatest}(cast(:now as bigint) + b.offset_ms, b.reported_until)`)}`
+    and ${isDueAt('case when b.shifted > b.reported_until then b.shifted else b.reported_until end')}`
 
 // A reset of a test environment.
 

@@ -48,7 +48,7 @@ export const leastInstructionOf = (minTranche: string, budget: string): string =
   `case when ${minTranche} < ${budget} then ${minTranche} else ${budget} end`
 
 // Which plans the scheduler may fire at all. On PostgreSQL a page of a pass asks the partner itself once more, because
-// its schedules follow it later (../postgres/pass.ts).
+// its schedules follow it later (../shared/pages.ts).
 
 /**
  * 1 when the scheduler may fire a plan `p` of a partner `r`: both active, its smart timing on, the partner not held.
@@ -116,10 +116,9 @@ export function cellUse({
 }: Readonly<Record<'planId' | 'start' | 'end', string>>): string {
   const inCell = `plan_id = ${planId} and window_start >= ${start} and window_start < ${end}`
   return `
-    select (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows where ${inCell}) as claimed,
-      (select max(window_start) from executions where ${inCell}) as used`
+    (select cast(coalesce(sum(spent + reserved), 0) as bigint) from windows where ${inCell}) as claimed,
+    (select max(window_start) from executions where ${inCell}) as used`
 }
-export const CELL_USE = cellUse({ planId: ':plan_id', start: ':start', end: ':end' })
 
 // How executions are read, listed and cancelled, by both stores.
 

@@ -1,17 +1,14 @@
-// Partners, keys and users on a file, where a server differs: how a partner's schedules are updated, how a call finds
-// its key, and how the bytes of an erased e-mail are removed.
+// Partners, keys and users on a file, where a server differs: how a partner's schedules are updated, what is remembered
+// of keys, and how the bytes of an erased e-mail are removed.
 
 import { read } from 'node:fs'
 import { promisify } from 'node:util'
-import type { KeyFacts } from '../../core/key.ts'
 import { Problem } from '../../core/problem.ts'
-import { type SeenKeyRow, seenKeyOf } from '../rows/accounts.ts'
-import type { Following } from '../shared/accounts.ts'
-import { AWAKE, leastInstructionOf, SELECT_SEEN_KEY } from '../sql/fragments.ts'
+import type { Following, KeyMemory } from '../shared/accounts.ts'
+import { AWAKE, leastInstructionOf } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
-import type { KeyStore, Remains } from '../store.ts'
-import { askTogether } from '../writes.ts'
-import { type Connection, createMemory, type Database, type Memory } from './file/connection.ts'
+import type { Remains } from '../store.ts'
+import { type Connection, createMemory, type Database } from './file/connection.ts'
 import { busy } from './file/errors.ts'
 import { syncLog } from './file/files.ts'
 import { whenFree } from './file/waiting.ts'
@@ -37,33 +34,10 @@ export const FOLLOWING: Following = {
   finish: async () => {},
 }
 
-// How a call finds its key on a file, by the hash of its secret: the secret itself is stored nowhere. A server is asked
-// anew for every call (../postgres/accounts.ts); for a file it is cheap to tell whether anybody has written to it.
-
-/** A cache of keys and their partners: every call looks one up. */
-type KeyMemory = Memory<Omit<KeyFacts, 'now'>>
-
 /** More keys than call in a minute; each takes a few hundred bytes. */
 const KEYS_REMEMBERED = 10_000
 
 export const createKeyMemory = (db: Database): KeyMemory => createMemory(db, KEYS_REMEMBERED)
-
-export function createKeyFinder({ db, present, look }: Connection, memory: KeyMemory): KeyStore['findKey'] {
-  const bySecret = db.prepare<[string], SeenKeyRow>(`${SELECT_SEEN_KEY} where k.key_sha256 = ?`)
-  const find = (sha256: string) => {
-    const row = bySecret.get(sha256)
-    return row ? seenKeyOf(row) : null
-  }
-  const findAll = (hashes: readonly string[]): Promise<(KeyFacts | null)[]> =>
-    look(() => {
-      const known = memory.recall(hashes, find)
-      const now = present()
-      return known.map((one) => one && { ...one, now })
-    })
-  const findTogether = askTogether(findAll)
-  return async (sha256, { atOnce } = { atOnce: false }) =>
-    atOnce ? ((await findAll([sha256]))[0] ?? null) : findTogether(sha256)
-}
 
 // The bytes that an erased e-mail leaves in the file.
 

@@ -1,7 +1,7 @@
 // Runs the transactions that both stores share on a file: from begin to commit without ever waiting.
 
 import type { Statement } from 'better-sqlite3'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, later, plus } from '../../core/time.ts'
 import { refuseFrozen } from '../frozen.ts'
 import { type Params, type Query, query } from '../statement.ts'
 import {
@@ -16,8 +16,8 @@ import {
   type WriteTx,
 } from '../transaction.ts'
 import type { Connection, Database } from './file/connection.ts'
+import { ROWS_AT_ONCE } from './file/statements.ts'
 import { whenFree } from './file/waiting.ts'
-import type { TenantTime } from './tenant-time.ts'
 
 export type Driver = Base & {
   /** Runs steps inside a transaction that is under way, for what this store writes by itself. */
@@ -29,9 +29,10 @@ export type Driver = Base & {
   unreferenced: Base['write']
 }
 
-export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'>): Driver {
+export function createDriver(connection: Connection): Driver {
   const { db, clock, present, frozen, look, read, write } = connection
   const alone = aloneWithoutKeys(connection)
+  const timeOf = createTenantTime(db)
   const tally = new Tally()
   let real = 0 as Instant
   // One for all transactions: each runs to its end before the next one begins.
@@ -42,7 +43,7 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
     frozen: always(() => answering(frozen)),
     times: always(() => {
       const now = real
-      return answering(() => ({ real: now, of: (tenantId) => time.of(tenantId, now) }))
+      return answering(() => ({ real: now, of: (tenantId) => timeOf(tenantId, now) }))
     }),
   }
 
@@ -63,10 +64,13 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
     look: (work) => look(() => run(work)),
     read: (work) => read(() => run(work)),
     write: (work, { caller, refusedWhileFrozen = false } = {}) =>
-      write((now) => {
-        if (refusedWhileFrozen) refuseFrozen(frozen(), true)
-        return runAt(now, work)
-      }, caller),
+      write(
+        (now) => {
+          if (refusedWhileFrozen) refuseFrozen(frozen(), true)
+          return runAt(now, work)
+        },
+        caller === 'unknown' ? undefined : caller,
+      ),
     within(work) {
       // Possibly by hand inside a transaction of steps, some of which are still to be reached.
       const { waiting } = tally
@@ -75,6 +79,17 @@ export function createDriver(connection: Connection, time: Pick<TenantTime, 'of'
       return value
     },
     unreferenced: (work) => alone(() => runAt(present(), work)),
+  }
+}
+
+type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
+
+/** What time it is for a tenant when the real one is `real`: later in the test environments whose clock was moved. */
+function createTenantTime(db: Database): (tenantId: number, real: Instant) => Instant {
+  const shiftOf = db.prepare<[number], Shift>('select * from sandboxes where tenant_id = ?')
+  return (tenantId, real) => {
+    const shift = shiftOf.get(tenantId)
+    return shift ? later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant) : real
   }
 }
 
@@ -137,33 +152,42 @@ abstract class Done<T> extends Once<T> implements Iterator<never, T> {
 }
 
 abstract class Asked<T> extends Done<T> {
-  protected statement: Statement
-  protected values: Params
-  constructor(tally: Tally, { statement, lists }: Prepared, params: Params) {
+  protected prepared: Prepared
+  protected params: Params
+  constructor(tally: Tally, prepared: Prepared, params: Params) {
     super(tally)
-    this.statement = statement
-    this.values = lists === null ? params : { ...params, ...listsOf(lists, params) }
+    this.prepared = prepared
+    this.params = params
   }
 }
 
 class All<Row> extends Asked<Row[]> {
   protected override answer(): Row[] {
-    return this.statement.all(this.values) as Row[]
+    const { prepared, params } = this
+    if (prepared.set === null) return prepared.statement.all(valuesOf(prepared, params)) as Row[]
+    return partsOf(prepared, prepared.set, params).flatMap(
+      ([part, row, named]) => part.all(row, named) as Row[],
+    )
   }
 }
 class Get<Row> extends Asked<Row | undefined> {
   protected override answer(): Row | undefined {
-    return this.statement.get(this.values) as Row | undefined
+    return this.prepared.statement.get(valuesOf(this.prepared, this.params)) as Row | undefined
   }
 }
 class Run extends Asked<number> {
   protected override answer(): number {
-    return this.statement.run(this.values).changes
+    const { prepared, params } = this
+    if (prepared.set === null) return prepared.statement.run(valuesOf(prepared, params)).changes
+    let changes = 0
+    for (const [part, rows, named] of partsOf(prepared, prepared.set, params))
+      changes += part.run(rows, named).changes
+    return changes
   }
 }
 class NextId extends Asked<number> {
   protected override answer(): number {
-    return Number((this.statement.get() as { id: bigint }).id)
+    return Number((this.prepared.statement.get() as { id: bigint }).id)
   }
 }
 class Together extends Done<unknown[]> {
@@ -185,42 +209,70 @@ const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
 /** Null for text that damage has made no JSON: one row must not fail a whole list. */
 export const soundJson = (text: string): string => `case when json_valid(${text}) then ${text} end`
 
-/** How the parameters with many values or rows become JSON; null without any. */
-type Prepared = { statement: Statement; lists: Lists | null }
-type Lists = Readonly<Record<string, (value: unknown) => unknown>>
+/** A statement, its parameters with many values, and its set of rows, if it has one. */
+type Prepared = { statement: Statement; lists: readonly string[]; set: RowSet | null }
+/** The same statement takes `ROWS_AT_ONCE` rows, and a single one. */
+type RowSet = { parameter: string; columns: readonly string[]; many: Statement }
 
 function prepare(db: Database, { text }: Query<unknown>): Prepared {
-  if (typeof text === 'string') return { statement: db.prepare(text), lists: null }
-  const lists: Record<string, (value: unknown) => unknown> = {}
-  const words = text({
-    // SQLite knows no arrays: they are read from JSON.
-    among(column, parameter) {
-      lists[parameter] = (values) => values
-      return `${column} in (select value from json_each(:${parameter}))`
-    },
-    rows(parameter, columns, as) {
-      const names = Object.keys(columns)
-      lists[parameter] = (rows) => (rows as Params[]).map((row) => names.map((name) => row[name]))
-      const values = names.map((name, at) => `value ->> ${at} as ${name}`)
-      return `(select ${values.join(', ')} from json_each(:${parameter})) ${as}`
-    },
-    forUpdate: () => '',
-    field: (json, name) => `(${soundJson(json)}) ->> '${name}'`,
-    least: (...values) => `min(${values.join(', ')})`,
-    // Without its log, as this transaction leaves it.
-    databaseBytes: '(select page_count * page_size from pragma_page_count(), pragma_page_size())',
-    firstWord: (words) => `substr(${words}, 1, instr(${words} || ' ', ' ') - 1)`,
-  })
-  return { statement: db.prepare(words), lists: Object.keys(lists).length > 0 ? lists : null }
+  if (typeof text === 'string') return { statement: db.prepare(text), lists: [], set: null }
+  const lists: string[] = []
+  let set: Omit<RowSet, 'many'> | null = null
+  const worded = (count: number): string =>
+    text({
+      // SQLite knows no arrays: they are read from JSON.
+      among(column, parameter) {
+        if (!lists.includes(parameter)) lists.push(parameter)
+        return `${column} in (select value from json_each(:${parameter}))`
+      },
+      rows(parameter, kinds, as) {
+        const columns = Object.keys(kinds)
+        set = { parameter, columns }
+        const row = `(${columns.map(() => '?').join(', ')})`
+        const names = columns.map((name, at) => `column${at + 1} as ${name}`)
+        return `(select ${names.join(', ')} from (values ${Array(count).fill(row).join(', ')})) ${as}`
+      },
+      forUpdate: () => '',
+      field: (json, name) => `(${soundJson(json)}) ->> '${name}'`,
+      least: (...values) => `min(${values.join(', ')})`,
+      // Without its log, as this transaction leaves it.
+      databaseBytes: '(select page_count * page_size from pragma_page_count(), pragma_page_size())',
+      firstWord: (words) => `substr(${words}, 1, instr(${words} || ' ', ' ') - 1)`,
+    })
+  const statement = db.prepare(worded(1))
+  return { statement, lists, set: set && { ...(set as RowSet), many: db.prepare(worded(ROWS_AT_ONCE)) } }
 }
 
-const listsOf = (lists: Lists, params: Params): Params =>
-  Object.fromEntries(Object.entries(lists).map(([name, valuesIn]) => [name, jsonOf(valuesIn(params[name]))]))
+/** A statement finds the values of a list in JSON, in which SQLite reads integers of up to 64 bits. */
+function valuesOf({ lists }: Prepared, params: Params): Params {
+  if (lists.length === 0) return params
+  return { ...params, ...Object.fromEntries(lists.map((name) => [name, jsonOf(params[name])])) }
+}
 
-/** SQLite reads an integer of JSON as it is written, up to 64 bits. */
 function jsonOf(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(jsonOf).join(',')}]`
   return typeof value === 'bigint' ? `${value}` : JSON.stringify(value ?? null)
+}
+
+/** A statement for each part of its rows, with their values, and its other parameters. */
+function partsOf(
+  prepared: Prepared,
+  { parameter, columns, many }: RowSet,
+  params: Params,
+): [Statement, unknown[], Params][] {
+  const { [parameter]: rows, ...others } = params as { [name: string]: Params[] }
+  const named = valuesOf(prepared, others)
+  const all = rows ?? []
+  const inMany = all.length - (all.length % ROWS_AT_ONCE)
+  const part = (statement: Statement, of: readonly Params[]): [Statement, unknown[], Params] => [
+    statement,
+    of.flatMap((row) => columns.map((name) => row[name])),
+    named,
+  ]
+  const parts = Array.from({ length: inMany / ROWS_AT_ONCE }, (_, i) =>
+    part(many, all.slice(i * ROWS_AT_ONCE, (i + 1) * ROWS_AT_ONCE)),
+  )
+  return [...parts, ...all.slice(inMany).map((row) => part(prepared.statement, [row]))]
 }
 
 const answering = <T>(run: () => T): Iterator<never, T> => ({
@@ -231,12 +283,4 @@ function finished<T>(step: Step<T>): T {
   const { done, value } = step[Symbol.iterator]().next()
   if (!done) throw new Error('a transaction on a file has waited')
   return value
-}
-
-/** The prepared statements of shared queries, for what this store does by hand. */
-export function preparedAll<Q extends Readonly<Record<string, Query<unknown>>>>(db: Database, queries: Q) {
-  const entries = Object.entries(queries).map(([name, query]) => [name, prepare(db, query).statement])
-  return Object.fromEntries(entries) as {
-    [K in keyof Q]: Statement<[object], Q[K] extends Query<infer Row> ? Row : never>
-  }
 }

@@ -7,6 +7,7 @@ import { createFreezeStore } from '../frozen.ts'
 import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
 import type { MigrationState } from '../migrations.ts'
 import {
+  createKeyFinder,
   createKeyStore,
   createPartnerStore,
   createTierStore,
@@ -17,7 +18,7 @@ import { createConfirmationStore } from '../shared/confirmations.ts'
 import { createLevers, createListings, createTradeStore, type OwnListings } from '../shared/executions.ts'
 import { createInvoiceStore } from '../shared/invoices.ts'
 import { createMonthStore } from '../shared/months.ts'
-import { createClockStore } from '../shared/passes.ts'
+import { createClockStore, createPassStore, createWakeUpStore } from '../shared/passes.ts'
 import { createPlanReader, createPlanWriter, createWindowStore } from '../shared/plans.ts'
 import { createPollStore, pollNotesOf } from '../shared/polls.ts'
 import { createPriceStore } from '../shared/prices.ts'
@@ -25,10 +26,10 @@ import { createPurchaseStore } from '../shared/purchases.ts'
 import { createSandboxStore } from '../shared/sandboxes.ts'
 import { createUserStore } from '../shared/users.ts'
 import { OF_TENANT } from '../sql/fragments.ts'
-import { query } from '../statement.ts'
+import { instant, query } from '../statement.ts'
 import type { Store } from '../store.ts'
 import { waitAtClose } from '../writes.ts'
-import { createKeyFinder, createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
+import { createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
 import { byHand, createDriver } from './driver.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
 import { CHECKPOINT_PAGES } from './file/checkpoints.ts'
@@ -48,15 +49,7 @@ import { migrate, migrationStates } from './file/migrate.ts'
 import { whenFree } from './file/waiting.ts'
 import { forgetLogOwner, noteLogOwner, refuseForeignBeside } from './file/wal.ts'
 import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
-import {
-  createPageRunner,
-  createPassStore,
-  createStaging,
-  createWakeUpStore,
-  createWakeUpWriter,
-  ownSandboxes,
-} from './pass.ts'
-import { createTenantTime, reportedUntil } from './tenant-time.ts'
+import { createStaging, ownPasses, ownSandboxes } from './pass.ts'
 
 type OpenOptions = {
   clock: () => Instant
@@ -96,6 +89,15 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
   }
 }
 
+/** The end of what has been reported: no write is dated before it again. */
+function reportedUntil(db: Database): () => Instant {
+  const select = db.prepare<[], { one: bigint; at: bigint }>('select * from reported_until')
+  return () => {
+    const row = select.get()
+    return instant(row ? row.at : 0n)
+  }
+}
+
 async function checkpointsOf(db: Database, file: string): Promise<Checkpoints | null> {
   const { takeOverCheckpoints } = await import('./file/checkpoints.ts')
   return takeOverCheckpoints(db, { file, pages: CHECKPOINT_PAGES })
@@ -108,22 +110,20 @@ function assemble(
 ): Store {
   const { db } = connection
   const memory = createKeyMemory(db)
-  const time = createTenantTime(connection)
-  const driver = createDriver(connection, time)
+  const driver = createDriver(connection)
   const polls = pollNotesOf(driver)
   // Closed last: closing a file gives up all locks of the process on it.
   let descriptor: number | null = null
   const held = () => (descriptor ??= openPlain(file))
-  const [runPage, writeWakeUps] = [createPageRunner(driver, db), createWakeUpWriter(db)]
-  const parts = { driver, time, runPage, writeWakeUps, file, held }
   return {
     // Written once for both stores.
     ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
     ...createKeyStore(driver, memory),
+    findKey: createKeyFinder(driver, memory),
     ...createTierStore(driver),
     ...createInvoiceStore(driver),
     ...createUserStore(driver, {
-      overwrite: createOverwriter(connection, parts),
+      overwrite: createOverwriter(connection, { file, held }),
       remember: (_, erasures) => byHand(() => appendErasures(file, erasures)),
     }),
     ...createPlanReader(driver),
@@ -136,19 +136,18 @@ function assemble(
     ...createTradeStore(driver),
     ...createPurchaseStore(driver),
     ...createWebhookStore(driver),
+    ...createPassStore(driver, ownPasses(connection, file)),
+    ...createWakeUpStore(driver),
     ...createClockStore(driver),
     ...createPriceStore(driver, createStaging(connection, file)),
     ...createMonthStore(driver),
-    ...createSandboxStore(driver, ownSandboxes(parts)),
+    ...createSandboxStore(driver, ownSandboxes(driver, file)),
     ...createAuditStore(driver),
     ...createResultStore(driver),
     ...createStatusStore(driver),
     ...createFreezeStore(driver),
     ...createOpsPageStore(driver, OPS_SQL),
     // Written for a file alone.
-    findKey: createKeyFinder(connection, memory),
-    ...createPassStore(connection, parts),
-    ...createWakeUpStore(connection),
     ...createMonitoringStore(connection, driver),
     ...createCheckStore(connection, driver),
     async close() {

@@ -94,8 +94,8 @@ export const ONCE: readonly Row[] = [
     by: 'contract',
     breaks:
       'A purchase that is booked with its key leaves its tranche in the schedule. It is delivered once more.',
-    find: 'tx.run(WINDOWS.put, scheduleParams(schedule as Schedule))',
-    replace: 'tx.run(WINDOWS.put, scheduleParams({ ...(schedule as Schedule), trancheIndex: 1 }))',
+    find: 'tx.run(PUT_SCHEDULE, scheduleParams(schedule as Schedule))',
+    replace: 'tx.run(PUT_SCHEDULE, scheduleParams({ ...(schedule as Schedule), trancheIndex: 1 }))',
   },
   {
     name: 'keys-before-a-reset-come-again',

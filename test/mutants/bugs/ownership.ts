@@ -84,8 +84,8 @@ export const OWNERSHIP: readonly Row[] = [
     name: 'live-clock-moved',
     by: 'contract',
     breaks: 'The clock of a live environment can be moved on. Windows end that nobody could buy in.',
-    find: 'async moveSandbox(tenant, byMs, { wakeUpId, ...page }) { refuseLive(tenant)',
-    replace: 'async moveSandbox(tenant, byMs, { wakeUpId, ...page }) {',
+    find: 'async moveSandbox(tenant, byMs, { wakeUpId, planIds, decisions }) { refuseLive(tenant)',
+    replace: 'async moveSandbox(tenant, byMs, { wakeUpId, planIds, decisions }) {',
   },
   {
     name: 'key-hash-not-unique',

@@ -21,7 +21,7 @@ import {
   resolvable,
 } from '../life.ts'
 import { recordOf } from '../model/calls.ts'
-import { statesOnTheWay, wakeUpsOf } from '../model/pass.ts'
+import { statesOnTheWay } from '../model/pass.ts'
 import type { State } from '../model/state.ts'
 import { Difference, type FiredSeen, type LateSeen, type Seen } from '../observed.ts'
 import { accessTo, makePlace, type Place } from '../system/place.ts'
@@ -163,12 +163,9 @@ async function actSevered(
 
 /** Takes over which of the states on the way the data are in; answers whether it is another than before. */
 async function goOnFromWhatIsThere(on: On, state: State, action: Interruptible): Promise<boolean> {
-  const { host, isServer } = on
-  const before = state.executions.length
+  const { host } = on
   const { left, isAfterCommit } = await whatItCameTo(on, state, action)
   Object.assign(state, left)
-  // Whether they were claimed before that is not on record: the next pass shows it.
-  if (isServer && action.do === 'pass') state.left.push(wakeUpsOf(state.executions.slice(before)))
   await look(host, state, true)
   // Whether a month was closed is not on record: asked again, it is.
   if (action.do === 'export') await actOn(host, state, action)

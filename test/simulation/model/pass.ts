@@ -444,38 +444,6 @@ function* followAll(state: State): Generator<void, void> {
   }
 }
 
-/**
- * Of the wake-ups that passes which died may have left to this one, those that it has sent: `sent` are the tenants and
- * earliest executions that it announced. They go to the registration that there is now. Null when it sent some of a
- * pass and withheld others.
- */
-export function takenOver(
-  { left }: State,
-  sent: readonly { tenant: string; earliest: string; count: number }[],
-): WakeUp[] | null {
-  const isSent = ({ tenant, earliest, count }: WakeUp): boolean =>
-    sent.some((one) => one.tenant === tenant.name && one.earliest === earliest && one.count === count)
-  const taken: WakeUp[] = []
-  for (const ofPass of left) {
-    const [some, others] = [ofPass.filter(isSent), ofPass.filter((one) => !isSent(one))]
-    if (some.length > 0 && others.some(isOwed)) return null
-    taken.push(...asSentNow(some))
-  }
-  return taken
-}
-
-const hasReceiver = ({ tenant }: WakeUp): boolean => tenant.webhook?.status === 'active'
-const isOwed = (one: WakeUp): boolean =>
-  hasReceiver(one) && one.tenant.webhook?.registration === one.registration
-const asSentNow = (wakeUps: readonly WakeUp[]): WakeUp[] =>
-  wakeUps.filter(hasReceiver).map((one) => ({
-    ...one,
-    registration: one.tenant.webhook?.registration ?? one.registration,
-  }))
-
-/** The wake-ups that passes which died have left, as the next one would send them. */
-const leftNow = ({ left }: State): WakeUp[] => asSentNow(left.flat())
-
 // The states between the transactions of an action: after a crash the file is in one of them.
 
 /** Copies of the state, from the one before the action to the one after it. */
@@ -505,16 +473,8 @@ export function statesOnTheWay(state: State, action: Interruptible, isOnServer: 
       let step = steps.next()
       for (; !step.done; step = steps.next()) states.push(structuredClone(after))
       if (step.value.kind !== 'passed') return states
-      const own = wakeUpsOf(after.executions.slice(from))
-      const left = leftNow(after)
-      for (const wakeUps of left.length > 0 ? [own, [...left, ...own]] : [own]) {
-        const woken = structuredClone(after)
-        const sent = sentTo(action.receivers, wakeUps).map(({ wakeUp, attempt }) => ({
-          wakeUp: { ...wakeUp, tenant: woken.tenants.get(wakeUp.tenant.name) ?? wakeUp.tenant },
-          attempt,
-        }))
-        for (const _ of wake(woken, sent)) states.push(structuredClone(woken))
-      }
+      const sent = sentTo(action.receivers, wakeUpsOf(after.executions.slice(from)))
+      for (const _ of wake(after, sent)) states.push(structuredClone(after))
       return states
     }
   }

@@ -296,8 +296,6 @@ export type State = {
   dispute: Dispute | null
   /** Tenants whose running windows do not have their partner's minimum yet (pass.ts). */
   behind: Set<Tenant>
-  /** The wake-ups of each pass that died, which the next one may send. */
-  left: WakeUp[][]
   /** Counters of the whole database. */
   registrations: number
   lateNumbers: number
@@ -345,7 +343,6 @@ export function emptyState(clock: number): State {
     volatility: { variance: 0.005 ** 2, hours: 0, last: null },
     dispute: null,
     behind: new Set(),
-    left: [],
     registrations: 0,
     lateNumbers: 0,
     adjustmentNumbers: 0,

@@ -115,12 +115,12 @@ export const connectionContract: Contract = {
 
   'the lock of a pass keeps other processes out': async (world, { t, backend }) => {
     const other = await rival(t, world, backend, 'lock')
-    const hand = await world.store.joinPass()
-    assert.ok(hand)
+    const turn = await world.store.takePass()
+    assert.ok(turn)
     other.go()
     assert.deepEqual(await once(other.thread, 'message'), ['refused'])
     await other.ended
-    await hand.leave()
+    await turn.end()
   },
 }
 

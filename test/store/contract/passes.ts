@@ -1,19 +1,11 @@
-// Passes: one at a time or several hands, what each knows, which plans a page has, and what it leaves behind.
+// Passes: one at a time, what each knows, which plans a page has, and what it leaves behind.
 
 import assert from 'node:assert/strict'
-import { setImmediate } from 'node:timers/promises'
 import type { ExecutionId } from '../../../src/core/execution.ts'
 import { formatUsd, type Price, price, usd } from '../../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import { decisions, type PassReport, runPass } from '../../../src/engine/pass.ts'
-import type {
-  ObservedPrice,
-  PassCounts,
-  PassHand,
-  PassStart,
-  PlanDecisions,
-  Store,
-} from '../../../src/store/store.ts'
+import type { ObservedPrice, PassCounts, PassStart, PlanDecisions, Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
   allExecutions,
@@ -32,19 +24,23 @@ import {
 } from '../world.ts'
 
 export const passContract: Contract = {
-  'one pass at a time: a second hand is refused until the first has left': async ({ store, machine }) => {
-    const hand = await store.joinPass()
-    assert.ok(hand)
-    assert.equal(await store.joinPass(), null)
-    assert.equal(
-      await runPass({ store, machine, observe: async () => ({ price: null, testimony: 'none' }) }),
-      null,
-    )
-    await hand.leave()
-    await hand.leave()
-    const again = await store.joinPass()
+  'one pass at a time: a second one is refused until the first has ended': async (world) => {
+    const { store, machine } = world
+    const other = await world.connect()
+    const turn = await store.takePass()
+    assert.ok(turn)
+    for (const one of [store, other]) {
+      assert.equal(await one.takePass(), null)
+      const observe = async () => assert.fail('a pass that is skipped asks no feed')
+      assert.equal(await runPass({ store: one, machine, observe }), null)
+    }
+    await turn.end()
+    const again = await other.takePass()
     assert.ok(again)
-    await again.leave()
+    // It was ended already, and this one is another's.
+    await turn.end()
+    assert.equal(await store.takePass(), null)
+    await again.end()
   },
 
   'a pass knows its own price, else the newest stored, and the gaps between the last passes': async ({
@@ -382,15 +378,13 @@ export const planPageContract: Contract = {
   },
 }
 
-// Several hands at a pass: as many as a store takes, each tranche is fired once, and one of them tells what the whole
-// pass came to.
+// Several processes at passes: one runs at a time, each tranche is fired once, and none is left out.
 
-/** More than two pages of a pass, where a store has smaller ones than the engine. */
+/** More than two pages of a pass. */
 const MANY = 600
 /** More than two pages of this size. */
 const FEW = 30
 const PAGE = 20
-const NOTHING: PassCounts = { plansEvaluated: 0, executionsCreated: 0, windowsRolled: 0 }
 const all = (plans: number): PassCounts => ({
   plansEvaluated: plans,
   executionsCreated: plans,
@@ -412,23 +406,21 @@ const pass = ({ machine }: World, store: Store): Promise<PassReport | null> =>
 
 const PRICED: ObservedPrice = { price: price('60000'), source: 'test' }
 
-/** The pass of a hand that is the first. */
-async function begun(hand: PassHand, store: Store, observed: ObservedPrice | null = PRICED) {
-  const first = await store.beginPass(observed)
-  assert.equal(await hand.pass(async () => first), first)
-  return first
-}
-
 const dueOf = ({ at, price }: PassStart) => ({ now: at, livePrice: price?.price ?? null, leadMs: LEAD_MS })
 
-const sum = (all: readonly PassCounts[]): PassCounts =>
-  all.reduce(
+const countsOf = ({ plansEvaluated, executionsCreated, windowsRolled }: PassCounts): PassCounts => ({
+  plansEvaluated,
+  executionsCreated,
+  windowsRolled,
+})
+const sum = (counts: readonly PassCounts[]): PassCounts =>
+  counts.reduce(
     (total, one) => ({
       plansEvaluated: total.plansEvaluated + one.plansEvaluated,
       executionsCreated: total.executionsCreated + one.executionsCreated,
       windowsRolled: total.windowsRolled + one.windowsRolled,
     }),
-    NOTHING,
+    all(0),
   )
 
 async function assertEachFiredOnce({ store }: World, plans: number): Promise<void> {
@@ -438,135 +430,63 @@ async function assertEachFiredOnce({ store }: World, plans: number): Promise<voi
   assert.deepEqual(await store.findFaults(), [])
 }
 
-export const handContract: Contract = {
-  'hands at once fire each tranche once, and the last of them tells what all did': async (world) => {
+export const processContract: Contract = {
+  'of processes at once one runs the pass, which fires each tranche once, and the others skip theirs': async (
+    world,
+  ) => {
     await addPlans(world, MANY)
     const others = [await world.connect(), await world.connect()]
-    const reports: PassReport[] = []
-    let isOver = false
-    const first = pass(world, world.store).then((report) => {
-      isOver = true
-      return report
-    })
-    const helping = others.map(async (store) => {
-      while (!isOver) {
-        const report = await pass(world, store)
-        if (report) reports.push(report)
-        else await setImmediate()
-      }
-    })
-    const own = await first
-    await Promise.all(helping)
-    if (own) reports.push(own)
-    const firing = reports.filter(({ executionsCreated }) => executionsCreated > 0)
-    const passId = firing[0]?.passId
-    const hands = reports.filter((report) => report.passId === passId)
-    assert.ok(
-      firing.every((report) => report.passId === passId),
-      'nothing is left for another pass',
-    )
-    assert.deepEqual(sum(hands), all(MANY))
-    assert.deepEqual(
-      hands.flatMap(({ whole }) => whole ?? []),
-      [{ passId, ...all(MANY) }],
-    )
+    const reports = await Promise.all([world.store, ...others].map((store) => pass(world, store)))
+    const run = reports.flatMap((report) => report ?? [])
+    assert.deepEqual(sum(run), all(MANY))
+    assert.equal(run.filter(({ executionsCreated }) => executionsCreated > 0).length, 1)
+    assert.equal((await world.store.readScheduler()).lastFinishedAt, world.now())
     await assertEachFiredOnce(world, MANY)
   },
 
-  'a hand that joins knows what the first knows, and takes a page that nobody has': async (world) => {
+  'what was due in a pass that ended in the middle is due in the next one': async (world) => {
     const { store, machine } = world
     await addPlans(world, FEW)
-    const other = await world.connect()
-    const hand = await store.joinPass()
-    assert.ok(hand)
-    const started = await begun(hand, store)
-    const { passId } = started
-    const counts = new Map<Store, PassCounts[]>([store, other].map((one) => [one, []]))
-    const visit = async (by: Store, planIds: readonly number[]) => {
-      counts.get(by)?.push(await by.changeDuePlans(passId, planIds, decisions(started, LEAD_MS, machine)))
-    }
-    const pages = hand.duePages(passId, dueOf(started), PAGE)[Symbol.asyncIterator]()
-    const taken = await pages.next()
-    await visit(store, taken.value ?? [])
-    const second = await other.joinPass()
-    if (second) {
-      assert.deepEqual(await second.pass(assert.fail), started)
-      for await (const page of second.duePages(passId, dueOf(started), PAGE)) await visit(other, page)
-      assert.deepEqual((await pages.next()).value, undefined, 'all is taken')
-    } else
-      for (let page = await pages.next(); !page.done; page = await pages.next())
-        await visit(store, page.value)
-    const [own, others] = [sum(counts.get(store) ?? []), sum(counts.get(other) ?? [])]
-    assert.ok(own.executionsCreated > 0)
-    if (second) {
-      assert.ok(others.executionsCreated > 0)
-      assert.equal(await second.finish(passId, others), null, 'the first is still at it')
-    }
-    assert.equal((await store.readScheduler()).lastFinishedAt, null)
-    assert.deepEqual(await hand.finish(passId, own), all(FEW))
-    assert.equal((await store.readScheduler()).lastFinishedAt, world.now())
-    await assertEachFiredOnce(world, FEW)
-  },
-
-  'what a hand had taken when it left in the middle is due in the next pass': async (world) => {
-    const { store } = world
-    await addPlans(world, FEW)
-    const hand = await store.joinPass()
-    assert.ok(hand)
-    const started = await begun(hand, store)
-    for await (const page of hand.duePages(started.passId, dueOf(started), PAGE)) {
-      assert.ok(page.length > 0)
+    const turn = await store.takePass()
+    assert.ok(turn)
+    const started = await store.beginPass(PRICED)
+    for await (const page of turn.duePages(dueOf(started), PAGE)) {
+      assert.equal(page.length, PAGE)
+      await store.changeDuePlans(started.passId, page, decisions(started, LEAD_MS, machine))
       break
     }
-    await hand.leave()
+    await turn.end()
+    assert.equal((await store.readScheduler()).lastFinishedAt, null)
     const report = await pass(world, await world.connect())
-    assert.notEqual(report?.passId, started.passId)
-    assert.deepEqual(report?.whole, { passId: report?.passId, ...all(FEW) })
+    assert.ok(report && report.passId !== started.passId)
+    assert.deepEqual(countsOf(report), all(FEW - PAGE))
     await assertEachFiredOnce(world, FEW)
   },
 
-  'the same plans in the hands of two at once are fired once, and looked at twice': async (world) => {
+  'the same plans looked at by two at once are fired once': async (world) => {
     const { store, machine } = world
     await addPlans(world, FEW)
     const started = await store.beginPass(PRICED)
     const due = await store.listDuePlans(dueOf(started))
-    const hands = [store, await world.connect(), await world.connect()]
+    const stores = [store, await world.connect(), await world.connect()]
     const visit = (one: Store, planIds: readonly number[]) =>
       one.changeDuePlans(started.passId, planIds, decisions(started, LEAD_MS, machine))
     // In both orders: a transaction that locks plans in the order it was given would wait forever.
-    const counts = await Promise.all(hands.map((one, i) => visit(one, i % 2 ? due.toReversed() : due)))
+    const counts = await Promise.all(stores.map((one, i) => visit(one, i % 2 ? due.toReversed() : due)))
     assert.deepEqual(sum(counts), {
-      plansEvaluated: hands.length * FEW,
+      plansEvaluated: stores.length * FEW,
       executionsCreated: FEW,
       windowsRolled: 0,
     })
     world.advance(DAY_MS)
     const next = await store.beginPass(PRICED)
     const rolled = await Promise.all(
-      hands.map((one) => one.changeDuePlans(next.passId, due, decisions(next, LEAD_MS, machine))),
+      stores.map((one) => one.changeDuePlans(next.passId, due, decisions(next, LEAD_MS, machine))),
     )
     assert.deepEqual(sum(rolled), {
-      plansEvaluated: hands.length * FEW,
+      plansEvaluated: stores.length * FEW,
       executionsCreated: FEW,
       windowsRolled: FEW,
     })
-  },
-
-  'a pass has no use for another hand before its plans are listed, nor after the last is taken': async (
-    world,
-  ) => {
-    const { store } = world
-    const other = await world.connect()
-    const hand = await store.joinPass()
-    assert.ok(hand)
-    const started = await begun(hand, store, null)
-    assert.equal(await other.joinPass(), null)
-    for await (const page of hand.duePages(started.passId, dueOf(started), PAGE)) assert.fail(`${page}`)
-    assert.equal(await other.joinPass(), null)
-    assert.deepEqual(await hand.finish(started.passId, NOTHING), NOTHING)
-    const next = await other.joinPass()
-    assert.ok(next)
-    assert.notEqual((await begun(next, other)).passId, started.passId)
-    await next.leave()
   },
 }

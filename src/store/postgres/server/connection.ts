@@ -302,3 +302,45 @@ export function createSessionLocks(
     }
   }
 }
+
+const TOUCH = query('select 1 as one')
+
+export type SessionLock = {
+  /** Says something in its session. Throws once that has ended, and the lock with it. */
+  touch: () => Promise<void>
+  release: () => Promise<void>
+}
+
+/** Takes an exclusive lock; null while somebody else holds it. */
+export async function takeSessionLock(
+  { session, server }: Connection,
+  which: number,
+): Promise<SessionLock | null> {
+  const { client, giveBack } = await session()
+  const tx = pipelineOn(client, PATIENCE.work)
+  try {
+    if (!(await tx.get(TRY, { which, tenant: 0 }))?.taken) {
+      giveBack()
+      return null
+    }
+  } catch (error) {
+    giveBack(true)
+    throw explained(error, server)
+  }
+  let released: Promise<void> | undefined
+  return {
+    async touch() {
+      await tx.run(TOUCH).catch((error) => {
+        throw explained(error, server)
+      })
+    },
+    release() {
+      released ??= tx.run(UNLOCK, { which, tenant: 0 }).then(
+        () => giveBack(),
+        // The end of its session ends the lock as well.
+        () => giveBack(true),
+      )
+      return released
+    },
+  }
+}

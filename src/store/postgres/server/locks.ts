@@ -14,10 +14,8 @@ export const LOCK = {
    * Of one tenant: held shared by its writes, and exclusively by work that must wait until the last of them is done.
    */
   tenant: 2,
-  /** Held by every hand of a pass, by its session. */
+  /** Held by the process that runs a pass, by its session. */
   pass: 3,
-  /** Held to join or to leave a pass. */
-  passDoor: 4,
   /** Of one tenant: polls take turns. */
   poll: 5,
   /** Of one tenant: an advance of its sandbox, held by a session. */

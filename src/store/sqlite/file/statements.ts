@@ -48,7 +48,7 @@ export const plannedOnce = (sql: string): string =>
 // of their `in (...)`, once per statement rather than once per row. For executions, that is 40 % of an insert.
 
 /** Enough that more would gain nothing, and few enough that the remainder is quickly done one by one. */
-const ROWS_AT_ONCE = 100
+export const ROWS_AT_ONCE = 100
 
 type Value = string | number | bigint | null
 

@@ -1,0 +1,250 @@
+// One page of a pass, in the transaction of whoever asks for it, a pass, a preview or a sandbox: its plans are locked,
+// rolled, decided and stored, all of them in a handful of statements.
+
+import type { ExecutionId } from '../../core/execution.ts'
+import type { Usd } from '../../core/money.ts'
+import type { Tenant } from '../../core/partner.ts'
+import type { Instant } from '../../core/time.ts'
+import {
+  cellAfter,
+  close,
+  type Frequency,
+  freshSchedule,
+  leastInstruction,
+  type OnGrid,
+  type Opening,
+  openCell,
+  opened,
+  reserve,
+  type Schedule,
+  type Window,
+} from '../../core/window.ts'
+import { type TenantRow, tenantOf } from '../rows/accounts.ts'
+import {
+  amountParams,
+  closingParams,
+  type FiredRow,
+  firedParams,
+  openingParams,
+  type ScheduleRow,
+  scheduleOf,
+  scheduleParams,
+  type WindowRow,
+  windowOf,
+} from '../rows/ledger.ts'
+import { cellUse, LATEST_EXECUTION } from '../sql/fragments.ts'
+import { instantOrNull, type Params, type Query, query } from '../statement.ts'
+import type { Fired, PassCounts, PlanDecisions } from '../store.ts'
+import { type ColumnName, columnsToAdd, kindsOf } from '../tables.ts'
+import type { Step, Steps, Times, Tx } from '../transaction.ts'
+import { usersStopping } from './users.ts'
+
+/** `tenants` are those of the plans, which the transaction has in its scope. */
+export type Page = { planIds: readonly number[]; tenants: readonly number[]; decisions: PlanDecisions }
+
+// Every change of a plan that has a schedule, or of its windows or executions, locks the schedule first. The reading is
+// done by later statements, which see what was committed meanwhile.
+const LOCK_SCHEDULES = query<{ plan_id: bigint }>(
+  ({ among, forUpdate }) =>
+    `select plan_id from schedules where ${among('plan_id', 'plan_ids')} and awake = 1
+     order by plan_id ${forUpdate('schedules')}`,
+)
+const LOCK_WINDOWS = query(
+  `select from windows where window_id in (
+     select window_id from schedules where plan_id = any(:plan_ids::bigint[]) and awake = 1)
+   order by window_id for no key update`,
+)
+
+type PlanRow = ScheduleRow &
+  WindowRow & { tenant_id: bigint; user_id: bigint; frequency: string; amount_usd: bigint }
+const PLANS = query<PlanRow>(
+  ({ among }) =>
+    `select s.*, w.reserved, w.spent, w.excess, w.released, w.closed_at, w.close_reason,
+       p.tenant_id, p.user_id, p.frequency, p.amount_usd
+     from schedules s cross join windows w cross join plans p
+     where ${among('s.plan_id', 'plan_ids')} and s.awake = 1 and w.window_id = s.window_id and p.plan_id = s.plan_id
+     order by s.plan_id`,
+)
+/** A partner is asked itself, because on a server its schedules follow it later. */
+const TENANTS = query<TenantRow & { min_tranche: bigint }>(
+  ({ among }) =>
+    `select t.*, r.min_tranche from tenants t join partners r on r.partner_slug = t.partner_slug
+     where ${among('t.tenant_id', 'tenants')} and r.status = 'active' and r.held = 0`,
+)
+const LATEST_ID = query<{ id: string }>(LATEST_EXECUTION)
+
+/** An update of many rows, found by the number of their plan or window. */
+const updateOf = <T extends 'schedules' | 'windows'>(
+  table: T,
+  key: ColumnName<T>,
+  columns: readonly ColumnName<T>[],
+): Query<never> =>
+  query(
+    ({ rows }) =>
+      `update ${table} set ${columns.map((name) => `${name} = n.${name}`).join(', ')}
+       from ${rows('rows', kindsOf(table, key, ...columns), 'n')} where ${table}.${key} = n.${key}`,
+  )
+
+/** What stays while a plan waits in one slot. The index of a column that is not named is not written. */
+const OF_A_SLOT = ['window_id', 'next_run_at', 'window_start', 'window_end', 'budget'] as const
+const PUT_SCHEDULES = updateOf('schedules', 'plan_id', columnsToAdd('schedules', 'plan_id', 'awake'))
+const PUT_IN_SLOT = updateOf(
+  'schedules',
+  'plan_id',
+  columnsToAdd('schedules', 'plan_id', 'awake', ...OF_A_SLOT),
+)
+const RESERVE = updateOf('windows', 'window_id', ['reserved'])
+const CLOSE = updateOf('windows', 'window_id', ['released', 'closed_at', 'close_reason'])
+const EXECUTIONS = columnsToAdd('executions')
+const ADD_EXECUTIONS = query(
+  ({ rows }) =>
+    `insert into executions (${EXECUTIONS.join(', ')})
+     select ${EXECUTIONS.join(', ')} from ${rows('rows', kindsOf('executions', ...EXECUTIONS), 'n')}`,
+)
+const OPENED = columnsToAdd('windows', 'window_id')
+const OPEN = query<{ window_id: bigint; plan_id: bigint }>(
+  ({ rows }) =>
+    `insert into windows (${OPENED.join(', ')})
+     select ${OPENED.join(', ')} from ${rows('rows', kindsOf('windows', ...OPENED), 'n')}
+     returning window_id, plan_id`,
+)
+const CELLS = { plan_id: 'integer', cell_start: 'integer', cell_end: 'integer' } as const
+const CELL_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null }>(
+  ({ rows }) =>
+    `select n.plan_id, ${cellUse({ planId: 'n.plan_id', start: 'n.cell_start', end: 'n.cell_end' })}
+     from ${rows('rows', CELLS, 'n')}`,
+)
+
+const write = (tx: Tx, statement: Query<never>, rows: readonly Params[]): Step<unknown> =>
+  tx.when(rows.length > 0, () => tx.run(statement, { rows }))
+
+/** Runs a page at the times that are read, or given, for its tenants. */
+export function* runPage(
+  tx: Tx,
+  { planIds, tenants, decisions }: Page,
+  times: Step<Times>,
+): Steps<PassCounts & { fired: Fired[] }> {
+  const plans = { plan_ids: planIds }
+  const [{ real, of: timeOf }, locked, , rows, active, stopping, latest] = yield* tx.together(
+    times,
+    tx.all(LOCK_SCHEDULES, plans),
+    tx.lock(LOCK_WINDOWS, plans),
+    tx.all(PLANS, plans),
+    tx.all(TENANTS, { tenants }),
+    usersStopping(tx),
+    tx.get(LATEST_ID),
+  )
+  const owners = new Map(active.map((row) => [row.tenant_id, ownerOf(row, timeOf)]))
+  // Plans that woke while the locks were waited for are not locked, and are due again.
+  const ours = new Set(locked.map(({ plan_id }) => plan_id))
+  const stopped = new Set(stopping.map(({ user_id }) => user_id))
+  const due = rows.flatMap((row) => {
+    const owner = owners.get(row.tenant_id)
+    return owner && ours.has(row.plan_id) && !stopped.has(row.user_id) ? [duePlanOf(row, owner)] : []
+  })
+  const rolled = yield* rollWindows(tx, due, decisions.roll)
+
+  let executionId = (latest?.id ?? null) as ExecutionId | null
+  const [moved, inSlot]: [Schedule[], Schedule[]] = [[], []]
+  const fired: FiredRow[] = []
+  const reserved: Window[] = []
+  for (const { schedule: stored, window, tenant, now } of due) {
+    const next = rolled.get(stored.planId)
+    const { schedule, tranche } = decisions.decide(next?.schedule ?? stored, now, real)
+    const isInSlot = !next && schedule.nextRunAt === stored.nextRunAt
+    ;(isInSlot ? inSlot : moved).push(schedule)
+    if (!tranche) continue
+    executionId = decisions.newExecutionId(executionId, real)
+    fired.push({ tenant, executionId, planId: schedule.planId, tranche, schedule, at: now })
+    reserved.push(reserve(next?.window ?? window, tranche.amount))
+  }
+  yield* tx.together(
+    write(tx, PUT_SCHEDULES, moved.map(scheduleParams)),
+    write(tx, PUT_IN_SLOT, inSlot.map(scheduleParams)),
+    write(tx, ADD_EXECUTIONS, fired.map(firedParams)),
+    write(tx, RESERVE, reserved.map(amountParams)),
+  )
+  return { plansEvaluated: due.length, executionsCreated: fired.length, windowsRolled: rolled.size, fired }
+}
+
+type Owner = { tenant: Tenant; minTranche: Usd; now: Instant }
+const ownerOf = (row: TenantRow & { min_tranche: bigint }, timeOf: Times['of']): Owner => {
+  const tenant = tenantOf(row)
+  return { tenant, minTranche: row.min_tranche as Usd, now: timeOf(tenant.tenantId) }
+}
+
+type DuePlan = Owner & { schedule: Schedule; window: Window; terms: Pick<OnGrid, 'frequency' | 'amount'> }
+function duePlanOf(row: PlanRow, owner: Owner): DuePlan {
+  const schedule = scheduleOf(row)
+  return {
+    ...owner,
+    schedule: { ...schedule, floor: leastInstruction(owner.minTranche, schedule.budget) },
+    window: windowOf(row),
+    terms: { frequency: row.frequency as Frequency, amount: row.amount_usd as Usd },
+  }
+}
+
+// Windows that are over are closed and their successors opened, many in a few statements: thousands end at the same
+// midnight.
+
+/** The window that follows one that is over, and its schedule, which is not written yet. */
+type Rolled = { window: Window; schedule: Schedule }
+
+/** What follows the windows that are over, by their plans. */
+function* rollWindows(
+  tx: Tx,
+  plans: readonly DuePlan[],
+  roll: PlanDecisions['roll'],
+): Steps<Map<number, Rolled>> {
+  const over = plans.flatMap((plan) => {
+    const { window, terms, now } = plan
+    const cell = now < window.end ? null : roll({ start: window.start, end: window.end, ...terms }, now)
+    return cell ? [{ ...plan, cell }] : []
+  })
+  if (over.length === 0) return new Map()
+  const openings = yield* freeCells(tx, over)
+  const closed = over.map(({ window, now }) => close(window, now, 'ended'))
+  const [, ids] = yield* tx.together(
+    tx.run(CLOSE, {
+      rows: closed.map((one) => ({ ...amountParams(one), ...(one.closed && closingParams(one.closed)) })),
+    }),
+    tx.all(OPEN, { rows: [...openings].map(([planId, opening]) => openingParams(planId, opening)) }),
+  )
+  const windowIds = new Map(ids.map((row) => [Number(row.plan_id), Number(row.window_id)]))
+  return new Map(
+    over.map(({ window: { planId }, minTranche }) => {
+      const [opening, windowId] = [openings.get(planId), windowIds.get(planId)]
+      if (!opening || !windowId) throw new Error(`no window follows that of plan ${planId}`)
+      const window = opened(opening, { planId, windowId })
+      return [planId, { window, schedule: freshSchedule(window, minTranche) }]
+    }),
+  )
+}
+
+/** The first cell of each plan that has money left: nearly always the one asked for. */
+function* freeCells(tx: Tx, over: readonly (DuePlan & { cell: Opening })[]): Steps<Map<number, Opening>> {
+  const found = new Map<number, Opening>()
+  let wanted = over.map(({ window, terms, minTranche, cell }) => ({
+    planId: window.planId,
+    cell,
+    floor: leastInstruction(minTranche, terms.amount),
+  }))
+  while (wanted.length > 0) {
+    const rows = wanted.map(({ planId, cell }) => ({
+      plan_id: planId,
+      cell_start: cell.start,
+      cell_end: cell.end,
+    }))
+    const uses = new Map((yield* tx.all(CELL_USES, { rows })).map((use) => [Number(use.plan_id), use]))
+    const full: typeof wanted = []
+    for (const { planId, cell, floor } of wanted) {
+      const use = uses.get(planId)
+      if (!use) throw new Error(`nobody knows what plan ${planId} has used`)
+      const free = openCell(cell, { claimed: use.claimed as Usd, usedStart: instantOrNull(use.used) }, floor)
+      if (free) found.set(planId, free)
+      else full.push({ planId, cell: cellAfter(cell), floor })
+    }
+    wanted = full
+  }
+  return found
+}
