@@ -170,7 +170,9 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
         changed ||= CHANGES.includes(result.command) && (result.rowCount ?? 0) > 0
         return result
       },
-      (error) => Promise.reject(watch.silence() ?? error),
+      (error) => {
+        throw watch.silence() ?? error
+      },
     )
     track(noted, watch.answered)
     return noted
