@@ -162,7 +162,9 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
   }
   function follow(answer: Promise<QueryResult>, within = patience): Promise<QueryResult> {
     watch.asked(within)
-    const noted = answer.catch((error) => Promise.reject(watch.silence() ?? error))
+    const noted = answer.catch((error) => {
+      throw watch.silence() ?? error
+    })
     track(noted, watch.answered)
     return noted
   }
