@@ -25,10 +25,10 @@ export const EXECUTIONS_MAX = 100_000
 export const WAKE_UPS_PER_MINUTE = 60
 
 /**
- * How many rows a partner may wipe at once: some tenths of a second. On a file, a wipe is one turn of the event loop,
- * and every other partner of the service waits for it.
+ * How many rows a partner may wipe at once: a full environment, whose executions have trades and windows. On a file, a
+ * wipe is one turn of the event loop, and every other partner of the service waits for it, for a few seconds.
  */
-export const WIPE_ROWS_MAX = 50_000
+export const WIPE_ROWS_MAX = 350_000
 
 /** Throws sandbox_refused for a live tenant. */
 export function refuseLive({ environment, partnerSlug }: Tenant): void {
@@ -60,10 +60,10 @@ export const tooMuchToWipe = (partnerSlug: string): Problem =>
     `This environment has grown too large to be wiped by a call: ask the operator for \`tranche sandbox reset ${partnerSlug}\`.`,
   )
 
-export const sandboxFull = (partnerSlug: string): Problem =>
+export const sandboxFull = (): Problem =>
   new Problem(
     'sandbox_full',
-    `This environment holds ${EXECUTIONS_MAX} executions, and that is the most: reset it; a call wipes no such number, so ask the operator for \`tranche sandbox reset ${partnerSlug}\`.`,
+    `This environment holds ${EXECUTIONS_MAX} executions, and that is the most: reset it.`,
   )
 
 export const liveIsNeverWiped = (): Problem =>

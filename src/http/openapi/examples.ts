@@ -282,7 +282,7 @@ export const REFUSALS = {
   },
   sandbox_full: {
     summary: 'It holds as many executions as it may',
-    detail: sandboxFull('acme').message,
+    detail: sandboxFull().message,
   },
   too_many_calls: {
     summary: 'One at a time; it ends within ten seconds',

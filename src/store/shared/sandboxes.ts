@@ -202,10 +202,10 @@ function* open(tx: Tx, tenant: Tenant, real: Instant): Steps<Sandbox> {
 }
 
 /** How many more executions the environment may hold. Throws sandbox_full. */
-function* roomIn(tx: Tx, { tenantId, partnerSlug }: Tenant): Steps<number> {
+function* roomIn(tx: Tx, { tenantId }: Tenant): Steps<number> {
   const counted = yield* tx.get(EXECUTIONS, { tenant: tenantId, most: EXECUTIONS_MAX })
   const room = EXECUTIONS_MAX - Number(counted?.held)
-  if (room <= 0) throw sandboxFull(partnerSlug)
+  if (room <= 0) throw sandboxFull()
   return room
 }
 
