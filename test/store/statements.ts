@@ -48,7 +48,7 @@ test('what the contract leaves out: the page of the operator, a move to another 
     fileDatabase(file, () => T0),
   )
   if (!from || !to) throw new Error('two are there')
-  const moving = { now: T0, replace: false, kind: 'move', seal: true, audit: AUDIT, show: () => {} } as const
+  const moving = { now: T0, replace: false, kind: 'move', seal: AUDIT, show: () => {} } as const
   await copyDatabase(from, to, moving)
   await from.unseal({ now: T0, audit: () => AUDIT })
 })
