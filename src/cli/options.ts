@@ -169,13 +169,6 @@ export function refuseEmptyVariables(env: NodeJS.ProcessEnv): void {
   if (empty !== undefined) throw new Problem('usage', `${empty} must not be empty.`)
 }
 
-/** Whether a standby that takes over is trusted to have every write that was answered. Throws usage. */
-export function trustsFailover(): boolean {
-  const { TRANCHE_TRUST_FAILOVER: said = 'off' } = process.env
-  if (said !== 'on' && said !== 'off') throw new Problem('usage', 'TRANCHE_TRUST_FAILOVER must be on or off.')
-  return said === 'on'
-}
-
 // The option of commands that call a service as its partner would: the service's address.
 
 export const serviceOption = () =>

@@ -1,5 +1,6 @@
 // Refusals on the wire: what each is called, its status, and one way to write an error body.
 
+import { FrozenProblem } from '../core/frozen.ts'
 import type { CallProblem, Problem, ProblemCode, SharedProblem } from '../core/problem.ts'
 
 /**
@@ -109,6 +110,7 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
       'The service has moved to another database, and this host still uses the former one; send the call again later.',
     retryAfter: '60',
   },
+  database_frozen: { detail: 'The service is frozen; send the call again later.', retryAfter: '60' },
   // With a database server, another host may have been upgraded and have migrated the schema while this one still
   // serves.
   schema_newer: {
@@ -139,9 +141,16 @@ export function errorCodeOf(code: ProblemCode): ErrorCode {
 export const INTERNAL_ERROR = new Refusal('internal_error', 'Internal Server Error')
 
 /** How a problem is answered: in its own words where its caller can mend it. */
-export function refusalFor({ code, message }: Problem): Refusal {
+export function refusalFor(problem: Problem): Refusal {
+  const { code, message } = problem
   const named = errorCodeOf(code)
   const putOff = PUT_OFF[code]
-  if (putOff) return new Refusal(named, putOff.detail, { 'retry-after': putOff.retryAfter })
+  if (putOff) {
+    const detail =
+      problem instanceof FrozenProblem
+        ? `The service is frozen: ${problem.told}. Send the call again later.`
+        : putOff.detail
+    return new Refusal(named, detail, { 'retry-after': putOff.retryAfter })
+  }
   return ERROR_STATUS[named] < 500 ? new Refusal(named, message) : INTERNAL_ERROR
 }

@@ -90,7 +90,7 @@ test('a line gives back the row that it was made of, whatever is in it', () => {
   assert.equal(withOurNumbers('1\t1e-07\t\\N\t5\t6\n', volatility), '1\t1e-7\t\\N\t5\t6\n')
 })
 
-// A pass that goes on for too long holds up a copy that freezes its source, and a migration: each of them says so of itself.
+// A pass that goes on for too long holds up a copy that freezes its source, and a migration: each says so of itself.
 
 /** Why `work` gave up, while a pass that never ends has the file. */
 async function refusalBesidePass(t: TestContext, file: string, work: () => Promise<unknown>): Promise<Error> {

@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
-import { DAY_MS } from '../../src/core/time.ts'
+import { DAY_MS, formatInstant } from '../../src/core/time.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -269,7 +269,7 @@ suite('moved', { concurrency: 2 }, () => {
     const { frozen } = JSON.parse(await succeed(shell, 'status', '--json'))
     assert.deepEqual(
       [frozen.kind, frozen.at, frozen.reason],
-      ['restored', new Date(T0).toISOString(), 'restored from last-night.db'],
+      ['restored', formatInstant(T0), 'restored from last-night.db'],
     )
     await succeed(shell, 'resume', '--yes')
     const { action, detail } = JSON.parse(await succeed(shell, 'audit', '--json')).at(-1)

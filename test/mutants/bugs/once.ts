@@ -136,14 +136,6 @@ export const ONCE: readonly Row[] = [
     replace: 'for (const one of sinceCopy?.issued.slice(1) ?? [])',
   },
   {
-    name: 'executions-not-carried',
-    by: 'copy',
-    breaks:
-      'An instruction that an operator has cancelled since the backup is handed out again, though stops were to be carried over.',
-    find: "where o.cancelled_at is not null and n.status in ('pending', 'sent')",
-    replace: "where o.cancelled_at is null and n.status in ('pending', 'sent')",
-  },
-  {
     name: 'last-block-not-carried',
     by: 'copy',
     breaks:

@@ -1,5 +1,5 @@
-// A frozen database: nothing fires and nothing is delivered, purchases are recorded, what stops is taken and what starts
-// is refused, and only a resume ends it. One that has moved takes no write at all.
+// A frozen database: nothing fires and nothing is delivered, purchases are recorded, what stops is taken and what
+// starts is refused, and only a resume ends it. One that has moved takes no write at all.
 
 import assert from 'node:assert/strict'
 import { cancelByHand, LEASE_MS } from '../../../src/core/execution.ts'

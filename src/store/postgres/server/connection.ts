@@ -25,8 +25,8 @@ import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
 import { noteServer, OtherTimeline, type Trust } from './timeline.ts'
 
 /**
- * Inside a write: `times` and `frozen` are what its gate has read. Statements that do not need them are best sent before
- * they are awaited.
+ * Inside a write: `times` and `frozen` are what its gate has read. Statements that do not need them are best sent
+ * before they are awaited.
  */
 export type WriteTx = Tx & { times: Promise<Times>; frozen: Promise<Frozen | null> }
 

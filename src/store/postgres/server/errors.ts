@@ -346,7 +346,7 @@ const UNFIT: { is: (session: SessionState) => boolean; words: (session: SessionS
   },
   {
     is: ({ replication }) => replication !== 'origin',
-    words: () => 'checks no references and no seal for this user: set its session_replication_role to origin',
+    words: () => 'checks no references for this user: set its session_replication_role to origin',
   },
   {
     is: ({ mark }) => mark !== '',

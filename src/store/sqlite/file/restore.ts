@@ -225,8 +225,8 @@ function askerOf(db: Database, file: string): AskBoth {
 }
 
 /**
- * Under which names what was replaced is kept: a frozen database may itself have replaced one, of which it does not know
- * everything that has stopped there.
+ * Under which names what was replaced is kept: a frozen database may itself have replaced one, of which it does not
+ * know everything that has stopped there.
  */
 function keptNames(replaced: Database | 'unread' | null, kept: string): string[] {
   if (replaced === null) return []
