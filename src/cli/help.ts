@@ -19,7 +19,7 @@ export const GROUPS: readonly { heading: string; commands: readonly string[] }[]
   { heading: 'Partners and their users:', commands: ['partner', 'key', 'tier', 'user', 'webhook'] },
   { heading: 'Plans, purchases and prices:', commands: ['plan', 'execution', 'trade', 'price'] },
   { heading: 'Billing and records:', commands: ['billing', 'audit'] },
-  { heading: 'The database:', commands: ['backup', 'restore', 'copy', 'migrate'] },
+  { heading: 'The database:', commands: ['backup', 'restore', 'freeze', 'resume', 'copy', 'migrate'] },
   { heading: 'Try it without money:', commands: ['demo', 'sandbox', 'backtest'] },
   { heading: 'Help and reference:', commands: ['docs', 'openapi', 'completion', 'version', 'help'] },
 ]
@@ -219,6 +219,8 @@ const HELP: Record<string, Help> = {
     examples: ['restore /var/backups/tranche.db'],
     exits: '1 the copy is damaged, 5 --force is missing, 11 another process has the database open.',
   },
+  freeze: { examples: ['freeze --reason "the disk is failing"'] },
+  resume: { examples: ['resume'], exits: '5 the database has moved.' },
   copy: {
     examples: [
       'copy --from tranche.db --to postgres://tranche@db.example/tranche --seal',
