@@ -22,7 +22,7 @@ import {
   rowsOf,
 } from './store/copy-interface.ts'
 import type { Database } from './store/database.ts'
-import { refuseFrozen, sealedInVain } from './store/frozen.ts'
+import { movedInVain, refuseFrozen } from './store/frozen.ts'
 import type { AuditEntry, Store } from './store/store.ts'
 import { TABLES, type Table } from './store/tables.ts'
 
@@ -99,7 +99,7 @@ async function carry(
   const birth = restore ? await mend(target, restore) : movedBefore ? copiedAgain(frozen) : null
   await to.rememberErasures(await from.erasures())
   const published = await target.publish(birth).catch((error) => {
-    throw seal && !movedBefore ? sealedInVain(error, from.shown) : error
+    throw seal && !movedBefore ? movedInVain(error, from.shown) : error
   })
   const movedAt = movedBefore ? frozen.at : seal && now
   return { tables, closedMonths: months.length, playedIn: source.playedIn, movedAt, ...published }

@@ -219,11 +219,8 @@ const HELP: Record<string, Help> = {
     examples: ['restore /var/backups/tranche.db'],
     exits: '1 the copy is damaged, 5 --force is missing, 11 another process has the database open.',
   },
-  freeze: { examples: ['freeze --reason "the venue reports wrong prices"'] },
-  resume: {
-    examples: ['resume', 'resume --yes'],
-    exits: '5 it has moved: `copy --unseal` is for that.',
-  },
+  freeze: { examples: ['freeze --reason "the disk is failing"'] },
+  resume: { examples: ['resume'], exits: '5 the database has moved.' },
   copy: {
     examples: [
       'copy --from tranche.db --to postgres://tranche@db.example/tranche --seal',

@@ -38,14 +38,23 @@ export const frozenFields = ({ at, by, reason, kind }: Frozen) => ({
 export const movedInWords = ({ at, movedTo }: Frozen): string =>
   `This database moved to ${movedTo} on ${formatInstant(at)} and takes no more writes. Use that one; see "Moving to another database" in \`tranche docs operations\`.`
 
+/** The refusal of what a database that is frozen, and has not moved, does not do. */
+export class FrozenProblem extends Problem {
+  /** Why, as a partner may read it: where a copy lay is nobody's to know. */
+  readonly told: string
+
+  constructor(frozen: Frozen) {
+    super(
+      'database_frozen',
+      `The database is ${frozenInWords(frozen)}. Nothing fires and nothing is delivered until an operator runs \`${RESUME.join(' ')}\`; see \`${FROZEN_GUIDE.join(' ')}\`.`,
+    )
+    this.told = frozen.kind === 'restored' ? 'its database was restored from a backup' : frozen.reason
+  }
+}
+
 /** The refusal of what a frozen database does not do: database_moved or database_frozen. */
 export const frozenProblem = (frozen: Frozen): Problem =>
-  frozen.kind === 'moved'
-    ? new Problem('database_moved', movedInWords(frozen))
-    : new Problem(
-        'database_frozen',
-        `The database is ${frozenInWords(frozen)}. Nothing fires and nothing is delivered until an operator runs \`${RESUME.join(' ')}\`; see \`${FROZEN_GUIDE.join(' ')}\`.`,
-      )
+  frozen.kind === 'moved' ? new Problem('database_moved', movedInWords(frozen)) : new FrozenProblem(frozen)
 
 /** Frozen with its source still in use elsewhere: what `copy --unseal` leaves, until somebody resumes it. */
 export const unsealed = (moved: Frozen, by: string, at: Instant): Frozen => ({

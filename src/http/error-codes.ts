@@ -1,5 +1,6 @@
 // Refusals on the wire: what each is called, its status, and one way to write an error body.
 
+import { FrozenProblem } from '../core/frozen.ts'
 import type { CallProblem, Problem, ProblemCode, SharedProblem } from '../core/problem.ts'
 
 /**
@@ -95,9 +96,9 @@ const CANNOT_BE_USED = {
 
 /**
  * What a partner learns about a database that cannot be used, and after how many seconds to try again; the log tells
- * the operator more. Without a `detail` of its own, what the problem says.
+ * the operator more.
  */
-export const PUT_OFF: Partial<Record<ProblemCode, { detail?: string; retryAfter: string }>> = {
+export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: string }>> = {
   database_gone: {
     detail: 'The service has lost its database; send the call again later.',
     retryAfter: '60',
@@ -110,7 +111,7 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail?: string; retryAfter:
       'The service has moved to another database, and this host still uses the former one; send the call again later.',
     retryAfter: '60',
   },
-  database_frozen: { retryAfter: '60' },
+  database_frozen: { detail: 'The service is frozen; send the call again later.', retryAfter: '60' },
   // With a database server, another host may have been upgraded and have migrated the schema while this one still
   // serves.
   schema_newer: {
@@ -141,9 +142,16 @@ export function errorCodeOf(code: ProblemCode): ErrorCode {
 export const INTERNAL_ERROR = new Refusal('internal_error', 'Internal Server Error')
 
 /** How a problem is answered: in its own words where its caller can mend it. */
-export function refusalFor({ code, message }: Problem): Refusal {
+export function refusalFor(problem: Problem): Refusal {
+  const { code, message } = problem
   const named = errorCodeOf(code)
   const putOff = PUT_OFF[code]
-  if (putOff) return new Refusal(named, putOff.detail ?? message, { 'retry-after': putOff.retryAfter })
+  if (putOff) {
+    const detail =
+      problem instanceof FrozenProblem
+        ? `The service is frozen: ${problem.told}. Send the call again later.`
+        : putOff.detail
+    return new Refusal(named, detail, { 'retry-after': putOff.retryAfter })
+  }
   return ERROR_STATUS[named] < 500 ? new Refusal(named, message) : INTERNAL_ERROR
 }

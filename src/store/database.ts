@@ -57,7 +57,7 @@ export interface Database {
   readonly asFile: AsFile | null
   /** Null for one that is not frozen, and for a missing one. */
   frozen(): Promise<Frozen | null>
-  /** Takes back one that has moved: it stays frozen. Throws usage for one that has not moved. */
+  /** Takes back one that has moved, which stays frozen; returns what it was. Throws usage for one that has not. */
   unseal(options: { now: Instant; audit: (moved: Frozen) => AuditEntry }): Promise<Frozen>
   /** What is remembered beside it of erasures (erasures.ts), and more to remember. */
   erasures(): Promise<Erasure[]>

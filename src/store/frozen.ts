@@ -76,13 +76,13 @@ export const createFreezeStore = ({ look, write }: Base): FreezeStore => ({
 })
 
 /**
- * The problem of a database that was sealed for a copy that then could not get its name. It is sealed first, so that at
+ * The problem of a database that has moved to a copy that then could not get its name. It is frozen first, so that at
  * no moment both take writes. `shown` is its name without a password.
  */
-export const sealedInVain = (error: unknown, shown: string): Problem =>
+export const movedInVain = (error: unknown, shown: string): Problem =>
   new Problem(
     'storage_failed',
-    `${shown} is sealed, but giving its copy the name failed: ${(error as Error).message} Run it again, or give ` +
+    `${shown} has moved, but giving its copy the name failed: ${(error as Error).message} Run it again, or give ` +
       'the database back with `tranche copy --unseal` once it is certain that nothing uses the copy.',
   )
 

@@ -47,7 +47,7 @@ async function load(job: LoadJob): Promise<LoadDone> {
       // A turn ends at the next look of autocannon's: often, for the rest of it is idle.
       sampleInt: 50,
       amount: calls,
-      // In seconds: a machine that is shared may stand still for ten.
+      // In seconds: a machine that is shared may stall for ten.
       timeout: 60,
     }
     const run = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)))

@@ -68,7 +68,10 @@ const AUDITED: Row[] = [
   ],
   ['user erase', () => ['acme', USER.partner_user_id, '--env', 'test', '--yes']],
   ['sandbox reset', () => ['acme', '--yes']],
+  ['freeze', () => ['--reason', 'x']],
+  ['resume', () => ['--yes']],
 ]
+const ABOUT_ALL = ['freeze', 'resume']
 
 /**
  * They show, check, copy, serve or buy; init runs commands that are audited themselves. Prices given by hand are in the
@@ -176,7 +179,8 @@ test('each command that changes something adds a line to the audit log', async (
     const after = await actionsOf(shell)
     assert.deepEqual(after.slice(0, before.length), before, command)
     const added = new Set(after.slice(before.length))
-    assert.deepEqual([...added], [command.replace(' ', '.')], command)
+    const action = ABOUT_ALL.includes(command) ? `database.${command}` : command.replace(' ', '.')
+    assert.deepEqual([...added], [action], command)
   }
 })
 

@@ -51,7 +51,7 @@ test('a tick that went well calls the address, and one that failed its /fail wit
   assert.match(calls[0]?.body ?? '', /There is no (tranche )?database/)
 })
 
-test('a tick on a database that stands still is silent, exits 0, and calls /fail', async (t) => {
+test('a tick on a frozen database is silent, exits 0, and calls /fail', async (t) => {
   const cwd = temporaryFolder(t)
   const { calls, origin } = await monitor(t)
   const db = addressIn(cwd)
@@ -63,40 +63,46 @@ test('a tick on a database that stands still is silent, exits 0, and calls /fail
     )
   }
   await runHere(['--db', db, 'migrate'])
-  await damageAt(db, `insert into standstill values (1, ${T0}, 'last-night.db', '[]')`)
+  await damageAt(
+    db,
+    `insert into frozen values (1, 'restored', ${T0}, 'ops', 'restored from last-night.db', null, '[]')`,
+  )
   assert.deepEqual(
     await finish(t, ['tick', '--price', '60000', '--ping', `${origin}/ping`, '--db', db], { cwd }),
     { code: 0, out: '', err: '' },
   )
   const said = await tick('--json')
   assert.equal(said.code, 0)
-  const { skipped, stands_still, plans_evaluated } = JSON.parse(said.out)
-  assert.deepEqual([skipped, stands_still, plans_evaluated], [true, true, 0])
+  const { skipped, frozen, plans_evaluated } = JSON.parse(said.out)
+  assert.deepEqual([skipped, frozen.kind, plans_evaluated], [true, 'restored', 0])
   const seen = await tick()
   assert.equal(seen.code, 0)
-  assert.match(seen.out, /restored from last-night\.db .* `tranche restore --resume`/)
+  assert.match(seen.out, /restored from last-night\.db.* `tranche resume`/)
   assert.deepEqual(
     calls.map(({ line }) => line),
     Array(3).fill('POST /ping/fail'),
   )
-  assert.match(calls[0]?.body ?? '', /stands still since/)
-  await runHere(['--db', db, 'restore', '--resume'])
+  assert.match(calls[0]?.body ?? '', /frozen since/)
+  await runHere(['--db', db, 'resume', '--yes'])
   assert.equal('skipped' in JSON.parse((await tick('--json')).out), false)
   assert.equal(calls.at(-1)?.line, 'GET /ping')
 })
 
-test('serve on a database that stands still says why once, ticks, and calls /fail each time', async (t) => {
+test('serve on a frozen database says why once, ticks, and calls /fail each time', async (t) => {
   const cwd = temporaryFolder(t)
   const { calls, called, origin } = await monitor(t)
   const db = addressIn(cwd)
   await runHere(['--db', db, 'migrate'])
-  await damageAt(db, `insert into standstill values (1, ${T0}, 'last-night.db', '[]')`)
+  await damageAt(
+    db,
+    `insert into frozen values (1, 'restored', ${T0}, 'ops', 'restored from last-night.db', null, '[]')`,
+  )
   const args = ['--db', db, '--tick-every', '1s', '--ping', `${origin}/ping`]
   const served = await startServe(t, args, { cwd })
   await called(3)
   assert.deepEqual(new Set(calls.map(({ line }) => line)), new Set(['POST /ping/fail']))
-  assert.match(calls[0]?.body ?? '', /stands still since/)
-  await runHere(['--db', db, 'restore', '--resume'])
+  assert.match(calls[0]?.body ?? '', /frozen since/)
+  await runHere(['--db', db, 'resume', '--yes'])
   while (calls.at(-1)?.line !== 'GET /ping') await called(calls.length + 1)
   served.child.kill('SIGTERM')
   assert.equal(await served.ended, 0)
@@ -106,11 +112,11 @@ test('serve on a database that stands still says why once, ticks, and calls /fai
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line))
   // What it said of the same thing once it does not say at every tick, and it is not an error.
-  assert.equal(lines.filter(({ level, msg }) => level === 'warn' && /stands still since/.test(msg)).length, 1)
+  assert.equal(lines.filter(({ level, msg }) => level === 'warn' && /frozen since/.test(msg)).length, 1)
   assert.equal(lines.filter(({ level }) => level === 'error').length, 0)
   const ticks = lines.filter(({ msg }) => msg === 'tick')
   assert.ok(ticks.length >= 4)
-  assert.deepEqual([ticks[0]?.stands_still, ticks.at(-1)?.stands_still], [true, undefined])
+  assert.deepEqual([ticks[0]?.frozen?.kind, ticks.at(-1)?.frozen], ['restored', undefined])
 })
 
 test('a monitor that refuses, is gone or never answers is a warning, without what is secret of its address', async (t) => {

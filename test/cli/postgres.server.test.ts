@@ -431,7 +431,7 @@ test('for systemd root is shown units that do not hold the password, one of whic
   assert.doesNotMatch(out, /^\/(etc|var)/m)
 })
 
-test('the jobs go from a file to a server and back only when the former one is sealed', async (t) => {
+test('the jobs go from a file to a server and back only when the former one has moved', async (t) => {
   if (!hasOwnMachine(t)) return
   const { server, port } = await withPasswords(t)
   chmodSync(server.folder, 0o755)

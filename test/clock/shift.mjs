@@ -1,4 +1,4 @@
-// Loaded before the program: its clock is SHIFT_MS off, or stands still at AT_MS. A process of its own with another
+// Loaded before the program: its clock is SHIFT_MS off, or stopped at AT_MS. A process of its own with another
 // clock, without a tool for it.
 
 const real = Date.now

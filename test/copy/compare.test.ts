@@ -90,7 +90,7 @@ test('a line gives back the row that it was made of, whatever is in it', () => {
   assert.equal(withOurNumbers('1\t1e-07\t\\N\t5\t6\n', volatility), '1\t1e-7\t\\N\t5\t6\n')
 })
 
-// A pass that goes on for too long holds up a copy that seals, and a migration: each of them says so of itself.
+// A pass that goes on for too long holds up a copy that freezes its source, and a migration: each says so of itself.
 
 /** Why `work` gave up, while a pass that never ends has the file. */
 async function refusalBesidePass(t: TestContext, file: string, work: () => Promise<unknown>): Promise<Error> {
@@ -110,12 +110,12 @@ async function refusalBesidePass(t: TestContext, file: string, work: () => Promi
   return why
 }
 
-test('a copy that seals says that it cannot seal, not that it migrates', async (t) => {
+test('a copy that freezes its source says that it cannot, not that it migrates', async (t) => {
   const file = join(temporaryFolder(t), 'tranche.db')
   await (await openStore(file, { clock: machine.clock, create: true })).close()
   const hold = () => holdFile(file, machine.clock, { fromWriters: true })
   const { message } = await refusalBesidePass(t, file, hold)
-  assert.equal(message, 'The database is to be sealed, but a tick has been running on it for too long.')
+  assert.equal(message, 'The database is to be frozen, but a tick has been running on it for too long.')
 })
 
 test('a migration says that it has to migrate', async (t) => {

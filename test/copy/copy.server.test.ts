@@ -336,12 +336,12 @@ async function stage(t: TestContext, name: string) {
   const store = await (await on(full)).open({ create: true })
   await populate(store)
   await store.close()
-  /** `verifying` is called when all that is left to commit is the seal and the name. */
+  /** `verifying` is called when all that is left to commit is the freeze and the name. */
   const move = async (from: string, to: string, { seal = true, verifying = () => {} } = {}) => {
     let hasBegun = false
     return copyDatabase(await on(from), await on(to), {
       now: T0,
-      seal,
+      seal: seal ? AUDIT : null,
       replace: false,
       kind: 'move',
       show: (_, doing) => {
@@ -355,12 +355,12 @@ async function stage(t: TestContext, name: string) {
 }
 
 suite('a move and a standby', () => {
-  test('a seal is not taken for set while one disk alone has it', async (t) => {
-    const { pair, full, file, move } = await stage(t, 'sealed')
+  test('a source does not count as moved while one disk alone has that', async (t) => {
+    const { pair, full, file, move } = await stage(t, 'moved')
     await assertNotToldAlone(t, pair, 'pg_cancel_backend', (verifying) => move(full, file, { verifying }))
   })
 
-  test('a seal that another copy has set, and could not wait for, is waited for before the copy has a name', async (t) => {
+  test('the freeze of another copy, which could not wait for it, is waited for before the copy has a name', async (t) => {
     const { pair, full, file, move, on } = await stage(t, 'again')
     let goOn = () => {}
     t.after(() => goOn())
@@ -369,7 +369,7 @@ suite('a move and a standby', () => {
     await pair.endWait('pg_terminate_backend')
     await first.ended
     assert.match(first.told(), /it is not known whether that was recorded/)
-    assert.equal((await (await on(full)).seal())?.movedTo, file)
+    assert.equal((await (await on(full)).frozen())?.movedTo, file)
     for (const seal of [true, false]) {
       const { told, isOver, ended } = followed(move(full, file, { seal }))
       await pair.waits(isOver)
@@ -391,8 +391,8 @@ suite('a move and a standby', () => {
     )
   })
 
-  test('a seal is not told as taken off on one disk alone', async (t) => {
-    const { pair, full, file, move, on } = await stage(t, 'unsealed')
+  test('a database is not told as taken back on one disk alone', async (t) => {
+    const { pair, full, file, move, on } = await stage(t, 'taken_back')
     await move(full, file)
     await assertNotToldAlone(t, pair, 'pg_cancel_backend', async (holdBack) => {
       holdBack()
@@ -467,8 +467,8 @@ test('a backup of a server is a file that serves, and restores into a server', a
   assert.equal(kept.length, 1)
 })
 
-test('a database on a server that somebody uses is not replaced, and a sealed one stays sealed in its backup', async (t) => {
-  const { file, beside, onServer, on, refused, open } = await ends(t)
+test('a database on a server that somebody uses is not replaced, and a backup of one that has moved takes no place', async (t) => {
+  const { file, beside, onServer, on, refused, open, frozenKind } = await ends(t)
   const url = onServer('used')
   await on(file, 'copy', '--to', url)
   await on(url, 'backup', beside('before.db'))
@@ -479,14 +479,17 @@ test('a database on a server that somebody uses is not replaced, and a sealed on
   await store.close()
 
   await on(url, 'copy', '--to', beside('moved.db'), '--seal')
-  await on(url, 'backup', beside('sealed.db'))
-  assert.equal((await refused(beside('sealed.db'), 'tick', '--price', '60000')).code, 'database_sealed')
-  await on(url, 'restore', beside('sealed.db'), '--force')
-  assert.equal((await refused(url, 'tick', '--price', '60000')).code, 'database_sealed')
+  await on(url, 'backup', beside('moved-backup.db'))
+  for (const [db, ...argv] of [
+    [beside('moved-backup.db'), 'tick', '--price', '60000'],
+    [url, 'restore', beside('moved-backup.db'), '--force'],
+    [url, 'tick', '--price', '60000'],
+  ] as const)
+    assert.equal((await refused(db, ...argv)).code, 'database_moved')
   await on(url, 'restore', beside('before.db'), '--force')
-  assert.match(await on(url, 'tick', '--price', '60000', '--json'), /"stands_still":true/)
-  await on(url, 'restore', '--resume')
-  assert.doesNotMatch(await on(url, 'tick', '--price', '60000', '--json'), /stands_still/)
+  assert.equal(await frozenKind(url), 'restored')
+  await on(url, 'resume', '--yes')
+  assert.equal(await frozenKind(url), null)
   writeFileSync(beside('none.db'), '')
   const missing = await refused(url, 'restore', beside('none.db'), '--force')
   assert.deepEqual([missing.exit, missing.message], [4, `There is no file ${beside('none.db')}.`])

@@ -23,6 +23,8 @@ export type Ends = {
   on: (db: string, ...argv: string[]) => Promise<string>
   /** Runs one that must fail, and answers its code and what it said. */
   refused: (db: string, ...argv: string[]) => Promise<{ exit: number; code: string; message: string }>
+  /** How it is frozen, as a tick finds it; null for one in which a pass ran. Not for one that has moved. */
+  frozenKind: (db: string) => Promise<string | null>
   open: (db: string) => Promise<Store>
 }
 
@@ -42,6 +44,10 @@ export async function ends(t: TestContext): Promise<Ends> {
     async refused(db, ...argv) {
       const { code: exit, err } = await shell.tranche(['--db', db, ...argv, '--json'])
       return { exit, ...errorOf(err) }
+    },
+    async frozenKind(db) {
+      const tick = JSON.parse(await succeed(shell, '--db', db, 'tick', '--price', '60000', '--json'))
+      return tick.frozen?.kind ?? null
     },
     async open(db) {
       const store = await (await databaseOf(db, shell.machine)).open({ create: false })

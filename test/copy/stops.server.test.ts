@@ -6,32 +6,17 @@ import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import SQLite from 'better-sqlite3'
 import { databaseOf } from '../../src/cli/context.ts'
-import type { ExecutionId } from '../../src/core/execution.ts'
-import { cancelByHand } from '../../src/core/execution.ts'
+import type { Frozen } from '../../src/core/frozen.ts'
 import type { Issued } from '../../src/core/invoice.ts'
 import { revoke } from '../../src/core/key.ts'
-import { type Usd, usd } from '../../src/core/money.ts'
+import { usd } from '../../src/core/money.ts'
 import { periodOf } from '../../src/core/month.ts'
 import { setHeld, setPartnerStatus, type Tenant } from '../../src/core/partner.ts'
-import type { PlanStatus } from '../../src/core/plan.ts'
-import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
+import { HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
 import { linkUser } from '../../src/core/user.ts'
-import { register } from '../../src/core/webhook.ts'
-import type { Frequency } from '../../src/core/window.ts'
 import type { Store } from '../../src/store/store.ts'
 import { lay } from '../releases/release.ts'
-import {
-  AUDIT,
-  allPlans,
-  filled,
-  keyFor,
-  poll,
-  populate,
-  report,
-  sendPlan,
-  setUser,
-  tick,
-} from '../store/world.ts'
+import { AUDIT, allPlans, keyFor, poll, populate, sendPlan, setUser, tick } from '../store/world.ts'
 import { emptyDatabase, ourServer } from '../support/postgres-server.ts'
 import { errorOf, openShell, runHere, type Shell, succeed, T0 } from '../support/service.ts'
 
@@ -41,18 +26,14 @@ type Place = {
   copy: string
   on: (...argv: string[]) => Promise<string>
   restore: (...argv: string[]) => Promise<Told>
+  frozen: () => Promise<Frozen | null>
   within: <T>(work: (store: Store, live: Tenant) => Promise<T>) => Promise<T>
 }
 type Told = {
   erased_again: number
   since_copy: {
-    stops: { stop: string; subject: string; carried: boolean }[]
-    lacking: Record<string, number>
-    trades: { partner_order_id: string; usd_amount: string; idempotency_key: string | null }[]
-    late_fills: { partner_order_id: string; usd_amount: string; partner_plan_id: string | null }[]
-    done: { action: string; subject: string }[]
+    stops: { stop: string; subject: string }[]
     issued: { invoice_number: string; kept: boolean }[]
-    changed_plans: Record<string, string>[]
     unread: string[]
   } | null
   replaced: string
@@ -70,6 +51,7 @@ async function placeOf(t: TestContext, kind: 'file' | 'server'): Promise<Place> 
     db,
     copy,
     on,
+    frozen: async () => (await databaseOf(db, shell.machine)).frozen(),
     restore: async (...argv) => JSON.parse(await on('restore', copy, '--force', '--json', ...argv)),
     async within(work) {
       const store = await (await databaseOf(db, shell.machine)).open({ create: true })
@@ -92,9 +74,9 @@ const linkWithMail = (store: Store, tenant: Tenant, partnerUserId: string, email
     ),
   )
 
-const USERS = ['u1', 'u2', 'u3', 'u4', 'u5', 'u6', 'u7']
+const USERS = ['u1', 'u2', 'u3', 'u4', 'u6']
 
-/** Every kind of thing that can be stopped, each of a user of its own, in a copy. */
+/** Every kind of thing whose stop is carried, each of a user of its own, in a copy. */
 async function copied(place: Place): Promise<void> {
   await place.within(async (store, live) => {
     await store.addKey({ ...keyFor(live), keyId: 'key_leaked' }, AUDIT)
@@ -112,14 +94,6 @@ async function copied(place: Place): Promise<void> {
 
 type Stopping = (store: Store, live: Tenant) => Promise<unknown>
 
-const openOf = async (store: Store, user: string): Promise<ExecutionId> => {
-  const all = await store.listExecutions(
-    { slug: 'acme', environment: 'live', status: null, stuck: false },
-    { after: null, limit: 100 },
-  )
-  return all.find(({ partnerUserId }) => partnerUserId === user)?.executionId ?? assert.fail(user)
-}
-
 const STOPS: Record<string, Stopping> = {
   partner_disabled: (store) =>
     store.changePartner('bolt', (now, at) => setPartnerStatus(now, 'disabled', at), AUDIT),
@@ -130,16 +104,7 @@ const STOPS: Record<string, Stopping> = {
     sendPlan(store, live, { partnerUserId: 'u1', partnerPlanId: 'plan-u1', status: 'cancelled' }),
   plan_paused: (store, live) =>
     sendPlan(store, live, { partnerUserId: 'u2', partnerPlanId: 'plan-u2', status: 'paused' }),
-  plan_postponed: async (store, live) => {
-    const plan = { partnerUserId: 'u7', partnerPlanId: 'plan-u7' }
-    await sendPlan(store, live, { ...plan, status: 'paused' })
-    await sendPlan(store, live, { ...plan, status: 'active', startDate: plus(T0, 30 * DAY_MS) })
-  },
-  plan_untimed: (store, live) =>
-    sendPlan(store, live, { partnerUserId: 'u3', partnerPlanId: 'plan-u3', smartTimingEnabled: false }),
   user_disabled: (store, live) => setUser(store, live, 'u4', 'disabled'),
-  execution_cancelled: async (store) =>
-    store.cancelExecution(await openOf(store, 'u5'), (seen, now) => cancelByHand(seen, 'no', now), AUDIT),
   user_erased: (store, live) => store.eraseUser(live, 'u6', AUDIT),
 }
 
@@ -150,7 +115,6 @@ const stateOf = (place: Place) =>
     const planOf = (id: string) => plans.find(({ partnerPlanId }) => partnerPlanId === id)
     const held = await store.findPartner('acme')
     const key = (await store.listKeys('acme')).find(({ keyId }) => keyId === 'key_leaked')
-    const execution = await store.findExecution(await openOf(store, 'u5'))
     const user = await store.findUser(live, 'u6')
     assert.deepEqual(await store.findFaults(), [])
     return {
@@ -159,18 +123,16 @@ const stateOf = (place: Place) =>
       key_ended: key?.revokedAt !== null,
       plan_cancelled: planOf('plan-u1')?.status === 'cancelled',
       plan_paused: planOf('plan-u2')?.status === 'paused',
-      plan_postponed: planOf('plan-u7')?.status === 'paused',
-      plan_untimed: planOf('plan-u3')?.smartTimingEnabled === false,
       user_disabled: (await store.findUser(live, 'u4'))?.status === 'disabled',
-      execution_cancelled: execution?.execution.status === 'cancelled',
       user_erased: user?.email === null,
     }
   })
 
-const UNKNOWN = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d' as ExecutionId
-
 const only = (...kinds: string[]) =>
   Object.fromEntries(Object.keys(STOPS).map((kind) => [kind, kinds.includes(kind)]))
+
+/** Those that a restore lists. An erasure is only counted: who was erased is nobody's to read. */
+const LISTED = Object.keys(STOPS).filter((kind) => kind !== 'user_erased')
 
 const kindsOf = (told: Told): string[] => [...new Set(told.since_copy?.stops.map(({ stop }) => stop))].sort()
 
@@ -178,53 +140,37 @@ for (const kind of ['file', 'server'] as const) {
   test(`on a ${kind} each stop since the copy is told and carried over by itself, and nothing is started`, async (t) => {
     const place = await placeOf(t, kind)
     await copied(place)
-    assert.deepEqual(kindsOf(await place.restore('--carry-stops')), [])
+    assert.deepEqual(kindsOf(await place.restore()), [])
+    const made: string[] = []
     for (const [stop, make] of Object.entries(STOPS)) {
-      await place.on('restore', place.copy, '--force')
-      await place.on('restore', '--resume')
+      await place.on('resume', '--yes')
       await place.within(make)
-      const told = await place.restore('--carry-stops')
-      assert.ok(kindsOf(told).includes(stop), stop)
-      assert.equal(new Map(Object.entries(await stateOf(place))).get(stop), true, stop)
+      made.push(stop)
+      const listed = LISTED.filter((kind) => made.includes(kind)).sort()
+      const told = await place.restore()
+      assert.deepEqual([kindsOf(told), told.erased_again], [listed, made.includes('user_erased') ? 1 : 0])
+      assert.deepEqual(await stateOf(place), only(...made))
       const audits = JSON.parse(await place.on('audit', '--json')) as {
         action: string
         detail: { stop?: string }
       }[]
-      const said = audits.filter(
-        ({ action, detail }) => action === 'database.carry_stop' && detail.stop === stop,
+      const said = audits.flatMap(({ action, detail }) =>
+        action === 'database.carry_stop' ? [detail.stop] : [],
       )
-      assert.equal(said.length, stop === 'user_erased' ? 0 : 1, stop)
+      // A user who is disabled has plans that are paused.
+      assert.deepEqual([[...new Set(said)].sort(), said.length], [listed, told.since_copy?.stops.length])
       place.shell.advance(1_000)
     }
   })
 
-  test(`on a ${kind} all stops are carried over at once, safe to repeat, and erasures without being asked`, async (t) => {
+  test(`on a ${kind} all stops are carried over at once, safe to repeat`, async (t) => {
     const place = await placeOf(t, kind)
     await copied(place)
     const copiedEntries = JSON.parse(await place.on('audit', '--json')).length
     for (const make of Object.values(STOPS)) await place.within(make)
-    await place.within(async (store, live) => {
-      await report(store, live, await openOf(store, 'u2'), filled(usd('1'), 'order-1'))
-      await tick({ store, machine: place.shell.machine }, '60000')
-    })
     const told = await place.restore()
-    assert.deepEqual(kindsOf(told), Object.keys(STOPS).sort())
-    assert.deepEqual(await stateOf(place), only('user_erased'))
-    assert.deepEqual(
-      told.since_copy?.trades.map(({ partner_order_id, usd_amount, idempotency_key }) => [
-        partner_order_id,
-        usd_amount,
-        idempotency_key,
-      ]),
-      [['order-1', '1.00', 'plan-u2:2026-01-05T00:00:00.000Z:0']],
-    )
-    assert.equal(told.since_copy?.lacking.trades, 1)
+    assert.deepEqual([kindsOf(told), told.erased_again], [LISTED.toSorted(), 1])
     assert.deepEqual(told.since_copy?.unread, [])
-    assert.match(told.next[0]?.command ?? '', /--carry-stops$/)
-    // The one that gave way now knows nothing of the stops; what it had replaced does.
-    place.shell.advance(1_000)
-    const again = await place.restore('--carry-stops')
-    assert.deepEqual(kindsOf(again), Object.keys(STOPS).sort())
     // The audit log begins with the restore, and tells then what that has carried over.
     const entries = JSON.parse(await place.on('audit', '--json')) as { at: string; action: string }[]
     const [first, ...after] = entries.slice(copiedEntries).map(({ action }) => action)
@@ -237,12 +183,30 @@ for (const kind of ['file', 'server'] as const) {
     const all = only(...Object.keys(STOPS))
     assert.deepEqual(await stateOf(place), all)
     place.shell.advance(1_000)
-    await place.restore('--carry-stops')
+    assert.deepEqual(kindsOf(await place.restore()), LISTED.toSorted())
     assert.deepEqual(await stateOf(place), all)
-    assert.equal(JSON.parse(await place.on('tick', '--price', '60000', '--json')).stands_still, true)
-    await place.on('restore', '--resume')
+    assert.equal((await place.frozen())?.kind, 'restored')
+    await place.on('resume', '--yes')
     await place.on('tick', '--price', '60000')
     assert.deepEqual(await stateOf(place), all)
+  })
+
+  test(`on a ${kind} what one that gave way does not know, the ones that it had replaced do`, async (t) => {
+    const place = await placeOf(t, kind)
+    const older = join(dirname(place.copy), 'older.db')
+    await place.within(async () => {})
+    await place.on('backup', older)
+    await copied(place)
+    for (const make of Object.values(STOPS)) await place.within(make)
+    // The older copy has no plan of those, and so nothing of their stops.
+    await place.on('restore', older, '--force')
+    place.shell.advance(1_000)
+    const told = await place.restore()
+    assert.deepEqual([kindsOf(told), told.erased_again], [LISTED.toSorted(), 1])
+    assert.deepEqual(await stateOf(place), only(...Object.keys(STOPS)))
+    const { replaced } = (await place.frozen()) ?? {}
+    assert.equal(replaced?.length, 2)
+    assert.equal(replaced?.[0], told.replaced)
   })
 
   test(`on a ${kind} a key that was given an end since the copy ends then, and is not revoked before`, async (t) => {
@@ -258,38 +222,26 @@ for (const kind of ['file', 'server'] as const) {
       store.changeKey('key_ending', (key) => ({ key: { ...key, expiresAt: end }, successor: null }), AUDIT),
     )
     await place.restore()
-    assert.deepEqual(await endOf('key_ending'), [null, null])
-    place.shell.advance(1_000)
-    await place.restore('--carry-stops')
     assert.deepEqual(await endOf('key_ending'), [end, null])
     assert.deepEqual(await endOf('key_leaked'), [null, null])
   })
 
-  test(`on a ${kind} the words of a restore say of an erasure that it is carried over, and hold nobody twice`, async (t) => {
+  test(`on a ${kind} the words of a restore list what was stopped, and the commands that tell the rest`, async (t) => {
     const place = await placeOf(t, kind)
     await copied(place)
-    const words = (...argv: string[]) => place.on('restore', place.copy, '--force', ...argv)
-    const isLeft = /NOT carried over \(--carry-stops does\):\n((?: {2}\S.*\n)+)/
-    await place.within(STOPS.user_erased as Stopping)
-    const erased = await words()
+    for (const stop of ['user_erased', 'partner_held']) await place.within(STOPS[stop] as Stopping)
+    const words = await place.on('restore', place.copy, '--force')
     assert.match(
-      erased,
-      /1 user erased again\nStopped since the copy, and carried over:\n {2}user_erased acme live u6\n/,
+      words,
+      /\n1 user erased again\nStopped since the copy, and stopped in it:\n {2}partner_held acme\nIt is frozen: /,
     )
-    assert.doesNotMatch(erased, /NOT carried over/)
-    await place.on('restore', '--resume')
-    place.shell.advance(1_000)
-    await place.within(STOPS.partner_held as Stopping)
-    await place.within((store, live) =>
-      sendPlan(store, live, { partnerUserId: 'u1', partnerPlanId: 'plan-u1', amount: usd('12.50') }),
-    )
-    const left = await words()
-    assert.equal(isLeft.exec(left)?.[1], '  partner_held acme\n')
-    assert.match(left, /tranche.* partner hold acme/)
-    place.shell.advance(1_000)
-    const carried = await words('--carry-stops')
-    assert.match(carried, /Plans changed since the copy/)
-    assert.doesNotMatch(carried, /NOT carried over|partner hold acme/)
+    const commands = [...words.matchAll(/^\d\. (.*)$/gm)].map(([, command]) => command)
+    const [audit, bought] =
+      kind === 'file' ? [/ audit$/, / billing export /] : [/\.audit order by/, /\.trades /]
+    assert.match(commands[0] ?? '', audit)
+    assert.match(commands[1] ?? '', bought)
+    assert.match(commands[0] ?? '', /replaced[-_]2026/)
+    assert.match(commands.at(-1) ?? '', /^tranche.* resume$/)
   })
 
   test(`on a ${kind} what was issued since the copy is kept, so that no number is given twice`, async (t) => {
@@ -334,165 +286,17 @@ for (const kind of ['file', 'server'] as const) {
       kept: true,
     })
     assert.deepEqual(told.since_copy?.issued, [kept('R-002', 'bolt'), kept('R-003', 'acme')])
-    assert.deepEqual([told.since_copy?.unread, told.since_copy?.done], [[], []])
+    assert.deepEqual(told.since_copy?.unread, [])
     assert.deepEqual(await place.within(ofAll), [first, second, credit])
     // Once more from the same backup, from what was replaced before that, and the number after the last goes on.
     place.shell.advance(1_000)
-    await place.restore('--carry-stops')
+    await place.restore()
     assert.deepEqual(await place.within(ofAll), [first, second, credit])
     const audit = await place.on('audit', '--json')
     assert.match(audit, /"database\.carry_invoice".*"R-003"/)
-    await place.on('restore', '--resume')
+    await place.on('resume', '--yes')
     assert.deepEqual(await issue('bolt', '55.00'), second)
     assert.deepEqual(await place.within((store) => store.findFaults()), [])
-  })
-
-  test(`on a ${kind} a second restore tells what only reports and the audit log of the first one know`, async (t) => {
-    const place = await placeOf(t, kind)
-    await place.within((store, live) => linkWithMail(store, live, 'u1'))
-    await place.within((store, live) =>
-      sendPlan(store, live, { partnerUserId: 'u1', partnerPlanId: 'plan-u1' }),
-    )
-    await place.on('backup', place.copy)
-    const first = await place.within(async (store, live) => {
-      await tick({ store, machine: place.shell.machine }, '60000')
-      await poll(store, live)
-      const executionId = await openOf(store, 'u1')
-      await report(store, live, executionId, filled(usd('1'), 'order-1'))
-      return executionId
-    })
-    place.shell.advance(1_000)
-    const told = await place.restore()
-    assert.deepEqual([told.since_copy?.trades.length, told.since_copy?.late_fills], [1, []])
-    place.shell.advance(1_000)
-    await place.within(async (store, live) => {
-      // The partner sends all again, of which the restored ledger knows nothing.
-      await store.keepUnknownFill(live, first, filled(usd('1'), 'order-1'))
-      await store.keepUnknownFill(live, UNKNOWN, filled(usd('1'), 'order-2'))
-    })
-    await place.on('tier', 'set', 'basic', '--rate-bps', '30')
-    place.shell.advance(1_000)
-    const again = (await place.restore()).since_copy
-    assert.deepEqual(
-      again?.trades.map((one) => one.partner_order_id),
-      ['order-1'],
-    )
-    assert.deepEqual(
-      again?.late_fills.map((one) => [one.partner_order_id, one.partner_plan_id]),
-      [['order-2', null]],
-    )
-    assert.deepEqual(
-      again?.done.map(({ action, subject }) => [action, subject]),
-      [['tier.set', 'basic']],
-    )
-    assert.deepEqual(again?.unread, [])
-    place.shell.advance(1_000)
-    // In words, and of all that were replaced.
-    const words = await place.on('restore', place.copy, '--force')
-    assert.match(words, /The copy lacks 1 execution, 1 purchase\./)
-    assert.match(
-      words,
-      /late fills there alone:\n {2}acme live of an unknown plan, order order-2: 1\.00 USD, \S+ BTC\n/,
-    )
-    assert.match(words, /Done by operators since the copy, and not in it:\n {2}\S+Z tier\.set basic\n/)
-  })
-
-  test(`on a ${kind} a restore after a resume names what it does not read, and what to do about it`, async (t) => {
-    const place = await placeOf(t, kind)
-    await copied(place)
-    await place.within(STOPS.plan_cancelled as Stopping)
-    const { replaced } = await place.restore()
-    await place.on('restore', '--resume')
-    place.shell.advance(1_000)
-    const late = await place.restore('--carry-stops')
-    assert.deepEqual(kindsOf(late), [])
-    const why = `${replaced} gave way before the last resume: to have its stops too, restore it first, then the copy`
-    assert.deepEqual(late.since_copy?.unread, [why])
-    if (kind === 'file') {
-      place.shell.advance(1_000)
-      await place.on('restore', replaced)
-      place.shell.advance(1_000)
-      assert.ok(kindsOf(await place.restore('--carry-stops')).includes('plan_cancelled'))
-    }
-    // A backup from after the resume has what it needs to know.
-    await place.on('restore', '--resume')
-    await place.on('backup', place.copy, '--force')
-    place.shell.advance(1_000)
-    const again = await place.restore()
-    assert.deepEqual(again.since_copy?.unread, [])
-    // It knows nothing of the next one.
-    await place.on('restore', '--resume')
-    place.shell.advance(1_000)
-    assert.deepEqual((await place.restore()).since_copy?.unread, [
-      why.replace(String(replaced), String(again.replaced)),
-    ])
-  })
-
-  test(`on a ${kind} new terms are told, too, that are dated before the copy, by a clock that has gone back`, async (t) => {
-    const place = await placeOf(t, kind)
-    await copied(place)
-    const send = (partnerPlanId: string, change: { amount?: Usd }) =>
-      place.within((store, live) => sendPlan(store, live, { partnerPlanId, partnerUserId: 'u1', ...change }))
-    // One that has fired, and one whose new window begins with the old one.
-    await send('unfired', {})
-    await place.on('backup', place.copy, '--force')
-    place.shell.advance(-3 * HOUR_MS)
-    for (const plan of ['plan-u1', 'unfired']) await send(plan, { amount: usd('12.50') })
-    place.shell.advance(3 * HOUR_MS)
-    const { since_copy: told } = await place.restore()
-    assert.deepEqual(
-      told?.changed_plans.map((plan) => [plan.partner_plan_id, plan.amount_usd, plan.copy_amount_usd]),
-      ['plan-u1', 'unfired'].map((plan) => [plan, '12.50', '60.00']),
-    )
-  })
-
-  test(`on a ${kind} a plan whose terms were changed since is told, and its partner is to be held`, async (t) => {
-    const place = await placeOf(t, kind)
-    await copied(place)
-    const older = readFileSync(place.copy)
-    const send = (user: string, change: { amount?: Usd; frequency?: Frequency; status?: PlanStatus }) =>
-      place.within((store, live) =>
-        sendPlan(store, live, { partnerUserId: user, partnerPlanId: `plan-${user}`, ...change }),
-      )
-    await send('u1', { amount: usd('12.50'), frequency: 'weekly' })
-    await send('u2', { amount: usd('12.50'), status: 'cancelled' })
-    await send('u3', { status: 'paused' })
-    await send('u4', { amount: usd('7.50') })
-    await place.within((store, live) =>
-      store.changeWebhook(live, (seen, now) => register(seen, 'https://a.example/', 'new', now)),
-    )
-    const changed = {
-      ...{ partner_slug: 'acme', environment: 'live', partner_plan_id: 'plan-u1' },
-      ...{ amount_usd: '12.50', frequency: 'weekly', copy_amount_usd: '60.00', copy_frequency: 'daily' },
-    }
-    const other = {
-      ...{ ...changed, partner_plan_id: 'plan-u4' },
-      ...{ amount_usd: '7.50', frequency: 'daily' },
-    }
-    const told = await place.restore()
-    assert.deepEqual([told.since_copy?.changed_plans, told.since_copy?.unread], [[changed, other], []])
-    assert.equal(told.since_copy?.lacking.webhooks, 1)
-    const next = told.next.map(({ command }) => command.replace(/ --db \S+/, ''))
-    const hold = next.indexOf('tranche partner hold acme')
-    assert.ok(hold > 0 && hold < next.indexOf('tranche restore --resume'), next.join('\n'))
-    place.shell.advance(1_000)
-    assert.deepEqual((await place.restore('--carry-stops')).since_copy?.changed_plans, [changed, other])
-    // As the step says: held, it goes on, and the partner sends the plan again.
-    await place.on('partner', 'hold', 'acme')
-    await place.on('restore', '--resume')
-    await send('u1', { amount: usd('12.50'), frequency: 'weekly' })
-    await send('u4', { amount: usd('7.50') })
-    await place.on('partner', 'release', 'acme')
-    // An older copy, and then the newer one: what only the older one does not know is no change.
-    await place.on('backup', place.copy, '--force')
-    const newer = readFileSync(place.copy)
-    writeFileSync(place.copy, older)
-    place.shell.advance(1_000)
-    await place.restore()
-    writeFileSync(place.copy, newer)
-    place.shell.advance(1_000)
-    const words = await place.on('restore', place.copy, '--force')
-    assert.doesNotMatch(words, /Plans changed/)
   })
 
   test(`on a ${kind} what was erased is erased again from whatever backup, until it is given anew`, async (t) => {
@@ -510,7 +314,7 @@ for (const kind of ['file', 'server'] as const) {
     assert.equal((await place.restore()).erased_again, 1)
     const email = () => place.within(async (store, live) => (await store.findUser(live, 'u6'))?.email)
     assert.equal(await email(), null)
-    await place.on('restore', '--resume')
+    await place.on('resume', '--yes')
     place.shell.advance(HOUR_MS)
     await place.within((store, live) => linkWithMail(store, live, 'u6', 'new@example.org'))
     rmSync(place.copy)
@@ -536,7 +340,7 @@ for (const kind of ['file', 'server'] as const) {
       '--yes',
       '--json',
     ])
-    assert.deepEqual([code, errorOf(err).code], [5, 'database_sealed'])
+    assert.deepEqual([code, errorOf(err).code], [5, 'database_moved'])
     assert.equal((await place.restore()).erased_again, 0)
     const found = await place.within((store, live) => store.findUser(live, 'u6'))
     assert.equal(found?.email, 'ann@example.org')
@@ -593,28 +397,24 @@ for (const kind of ['file', 'server'] as const) {
       assert.deepEqual([code, message.includes('`tranche --db COPY migrate`')], ['usage', true])
       await succeed(place.shell, '--db', place.copy, 'migrate')
     }
-    const told = await place.restore('--carry-stops')
+    const told = await place.restore()
     assert.deepEqual(told.since_copy?.unread, [])
-    // What the plan had open is cancelled with it.
-    const [held, cancelled, ...more] =
-      told.since_copy?.stops.map(({ stop, subject }) => [stop, subject]) ?? []
     assert.deepEqual(
-      [held, cancelled],
+      told.since_copy?.stops.map(({ stop, subject }) => [stop, subject]),
       [
         ['partner_held', 'acme'],
         ['plan_cancelled', partnerPlanId],
       ],
     )
-    assert.ok(more.every(([stop]) => stop === 'execution_cancelled'))
     assert.deepEqual(
       (await activeOf()).map((one) => one.partnerPlanId),
       others.map((one) => one.partnerPlanId),
     )
     assert.equal(await place.within(async (store) => (await store.findPartner('acme'))?.held), true)
-    assert.equal(JSON.parse(await place.on('tick', '--price', '60000', '--json')).stands_still, true)
+    assert.equal((await place.frozen())?.kind, 'restored')
   })
 
-  test(`a copy of a ${kind} that stands still does so too, until it is itself let go on`, async (t) => {
+  test(`a copy of a ${kind} that was put back is frozen too, until it is itself resumed`, async (t) => {
     const place = await placeOf(t, kind)
     await copied(place)
     await place.restore()
@@ -623,19 +423,29 @@ for (const kind of ['file', 'server'] as const) {
     const other = kind === 'file' ? emptyDatabase(beside('other')) : beside('other.db')
     await place.on('copy', '--to', other)
     await place.on('backup', beside('backup.db'))
-    const restored = await place.within((store) => store.readRestored())
-    assert.ok(restored)
-    const stillIn = async (db: string) =>
-      JSON.parse(await succeed(place.shell, '--db', db, 'tick', '--price', '60000', '--json')).stands_still
+    const restored = await place.frozen()
+    assert.equal(restored?.kind, 'restored')
     for (const db of [other, beside('backup.db')]) {
       const store = await (await databaseOf(db, place.shell.machine)).open({ create: false })
-      assert.deepEqual(await store.readRestored(), restored)
+      assert.deepEqual(await store.readFrozen(), restored)
       await store.close()
-      assert.equal(await stillIn(db), true)
-      await succeed(place.shell, '--db', db, 'restore', '--resume')
-      assert.equal(await stillIn(db), undefined)
+      await succeed(place.shell, '--db', db, 'resume', '--yes')
+      const tick = await succeed(place.shell, '--db', db, 'tick', '--price', '60000', '--json')
+      assert.equal(JSON.parse(tick).frozen, undefined)
     }
-    assert.equal(await stillIn(place.db), true)
+    assert.deepEqual(await place.frozen(), restored)
+  })
+
+  test(`on a ${kind} a restore from a backup that was frozen itself carries all the same`, async (t) => {
+    const place = await placeOf(t, kind)
+    await place.within(async () => {})
+    await place.on('freeze', '--reason', 'the venue is wrong')
+    await place.on('backup', place.copy)
+    await place.on('resume', '--yes')
+    await place.within((store, live) => STOPS.partner_held?.(store, live) as Promise<unknown>)
+    assert.deepEqual(kindsOf(await place.restore()), ['partner_held'])
+    assert.equal((await place.frozen())?.kind, 'restored')
+    assert.equal(await place.within(async (store) => (await store.findPartner('acme'))?.held), true)
   })
 }
 
@@ -648,7 +458,7 @@ test('a database of an earlier release that gives way tells what it has stopped,
   const migrations = old.prepare('select count(*) from migrations').pluck()
   const before = migrations.get()
   old.close()
-  const told = await place.restore('--carry-stops')
+  const told = await place.restore()
   assert.deepEqual([kindsOf(told), told.since_copy?.unread], [['partner_disabled'], []])
   const status = await place.within(async (store) => (await store.findPartner('acme'))?.status)
   assert.equal(status, 'disabled')
@@ -666,7 +476,7 @@ test('lines of the list of erasures that cannot be read are said, and the others
   const place = await placeOf(t, 'file')
   await copied(place)
   await place.within(async (store, live) => {
-    await store.eraseUser(live, 'u5', AUDIT)
+    await store.eraseUser(live, 'u4', AUDIT)
     await store.eraseUser(live, 'u6', AUDIT)
   })
   rmSync(place.db)
@@ -692,11 +502,11 @@ test('of a damaged database as much is told as can be read, and it is said', asy
     place.db,
     Buffer.concat([bytes.subarray(0, bytes.length - 3 * 4096), Buffer.alloc(3 * 4096, 7)]),
   )
-  const told = await place.restore('--carry-stops')
+  const told = await place.restore()
   assert.ok(told.since_copy)
   rmSync(place.db)
   writeFileSync(place.db, 'no database at all '.repeat(1_000))
-  const nothing = await place.restore('--carry-stops')
+  const nothing = await place.restore()
   assert.ok((nothing.since_copy?.unread.length ?? 0) > 0)
   assert.deepEqual(nothing.since_copy?.stops, [])
 })

@@ -20,9 +20,9 @@ type Found = {
 }
 
 /**
- * What is made anew in a copy, or goes another way: the seal, when a file was migrated,
- * and what a server has lost. What a change of a partner
- * has not reached yet is reached before there is a copy.
+ * What is made anew in a copy, or goes another way: when a file was migrated, and which server took the last write.
+ * What a change of a partner has not reached yet is reached before there is a copy. Of those that were in use once and
+ * are empty now, there is nothing to copy.
  */
 const OTHERS = [
   'file_migrations',
@@ -33,6 +33,8 @@ const OTHERS = [
   'pass_pages',
   'schedules_behind',
   'sealed',
+  'server_line',
+  'standstill',
 ]
 
 const KINDS: Record<string, ColumnKind> = {
@@ -44,6 +46,11 @@ const KINDS: Record<string, ColumnKind> = {
   'double precision': 'real',
 }
 
+/** The digests of rows that change, which nobody writes or reads any more: a schema only grows. */
+const isOldDigest = (name: string, column: string): boolean =>
+  column === 'digest' &&
+  !TABLES.some((table) => table.name === name && table.columns.some((c) => c.name === column))
+
 function assertDescribed(found: readonly Found[]): void {
   const described = TABLES.flatMap(({ name, key, columns }) =>
     columns.map(
@@ -51,7 +58,7 @@ function assertDescribed(found: readonly Found[]): void {
         `${name}.${column} ${kind} ${key.indexOf(column) + 1}${isNullable ? ' null' : ''}`,
     ),
   )
-  const there = found.filter(({ name }) => !OTHERS.includes(name))
+  const there = found.filter(({ name, column }) => !OTHERS.includes(name) && !isOldDigest(name, column))
   assert.deepEqual(
     described.sort(),
     there

@@ -411,7 +411,7 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
     orders > /var/tmp/orders.csv; ORDERS=/var/tmp/orders.csv
     { ${back.join('\n')}
     } > /var/tmp/restored 2>&1
-    grep -q 'stands still' /var/tmp/restored && say 'it stands still'
+    grep -q 'It is frozen' /var/tmp/restored && say 'it is frozen'
     known; ${compare} > /var/tmp/compared 2>&1 || say "reconcile exits $?"
     # By the keys of its orders the partner knows which plans they were for.
     while read -r ORDER KEY USD; do
@@ -478,7 +478,7 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
     'order-2,filled',
     'order-3,filled',
     '== backed up, and went on',
-    '== it stands still',
+    '== it is frozen',
     'order-0,filled',
     'order-1,filled',
     '== reconcile exits 3',

@@ -18,7 +18,7 @@ const BLOCKS = blocksOf(GUIDE, 'sh')
 type Said = { detail?: string; replayed?: boolean }
 type Due = { execution_id: string; partner_plan_id: string }
 
-test('every block of the guide does what it says, and a service on the restored database stands still', async (t) => {
+test('every block of the guide does what it says, and a service on the restored database is frozen', async (t) => {
   const cwd = temporaryFolder(t)
   const env = {
     TRANCHE_DB: join(cwd, 'tranche.db'),
@@ -63,49 +63,55 @@ test('every block of the guide does what it says, and a service on the restored 
   await first.stop()
   await run('tranche user erase acme u1 --env live --yes')
 
-  const isResume = (block: string) => block.includes('restore --resume')
+  const isResume = (block: string) => block.includes('tranche resume')
   const before = BLOCKS.slice(0, BLOCKS.findIndex(isResume))
   assert.ok(before.length >= 4)
   const out = await run(before.join('\n'))
-  assert.match(out, /NOT carried over/)
-  assert.match(out, /plan_cancelled acme live p1/)
-  assert.match(out, /Stopped since the copy, and carried over/)
+  assert.match(out, /is frozen: nothing fires and nothing is delivered until `tranche resume`/)
+  assert.match(out, /Stopped since the copy, and stopped in it:\n {2}plan_cancelled acme live p1\n/)
   assert.match(out, /1 user erased again/)
-  assert.match(out, /stands still +since \S+Z, until tranche restore --resume/)
+  assert.match(out, /frozen +since \S+Z by \S+: restored from /)
   assert.match(out, /database\.carry_stop/)
 
-  const still = await serving()
+  const frozen = await serving()
   for (const [method, path, body] of [
     ['GET', 'executions/due', undefined],
-    ['POST', 'users', USER],
     ['POST', 'plans', { ...PLAN, partner_plan_id: 'p3' }],
-    ['DELETE', 'webhooks', undefined],
+    ['POST', 'plans', { ...PLAN, partner_plan_id: 'p2', amount_usd: '1.00' }],
   ] as const) {
-    const { status, headers, body: said } = await still.call(method, path, body)
-    assert.deepEqual([status, headers.get('retry-after')], [503, '60'], path)
-    assert.match(said.detail ?? '', /restored from a backup and stands still until its operator resumes it/)
+    const { status, headers, body: said } = await frozen.call(method, path, body)
+    const told = [status, headers.get('x-error-code'), headers.get('retry-after')]
+    assert.deepEqual(told, [503, 'service_frozen', '60'], path)
+    assert.match(said.detail ?? '', /^The service is frozen: its database was restored from a backup\./)
+    assert.ok(!said.detail?.includes(cwd))
   }
-  assert.equal((await still.call('GET', 'plans')).status, 200)
-  assert.equal((await still.call('GET', 'me')).status, 200)
+  for (const [method, path, body] of [
+    ['POST', 'users', USER],
+    ['DELETE', 'webhooks', undefined],
+    ['POST', 'plans', { ...PLAN, partner_plan_id: 'p2', smart_timing_enabled: false }],
+  ] as const)
+    assert.ok([200, 204, 404].includes((await frozen.call(method, path, body)).status), path)
+  assert.equal((await frozen.call('GET', 'plans')).status, 200)
+  assert.equal((await frozen.call('GET', 'me')).status, 200)
   const confirm = (id: string, order: string) =>
-    still.call('POST', `executions/${id}/confirm`, fill(order, '1.00'))
+    frozen.call('POST', `executions/${id}/confirm`, fill(order, '1.00'))
   const confirmed = await confirm(kept?.execution_id ?? '', 'o2')
   assert.equal(confirmed.status, 200, JSON.stringify(confirmed.body))
   assert.equal((await confirm(kept?.execution_id ?? '', 'o2')).body.replayed, true)
   assert.equal((await confirm(cancelled?.execution_id ?? '', 'o1')).status, 409)
-  const readyz = await fetch(`${still.opsUrl}/readyz`)
-  assert.equal(readyz.status, 503)
-  assert.match(await readyz.text(), /stands still since/)
-  assert.match(await (await fetch(`${still.opsUrl}/metrics`)).text(), /^tranche_stands_still 1$/m)
-  assert.match(await (await fetch(`${still.opsUrl}/ops`)).text(), /database_restored/)
+  const readyz = await fetch(`${frozen.opsUrl}/readyz`)
+  assert.equal(readyz.status, 200)
+  assert.match(await readyz.text(), /"kind":"restored"/)
+  assert.match(await (await fetch(`${frozen.opsUrl}/metrics`)).text(), /^tranche_frozen 1$/m)
+  assert.match(await (await fetch(`${frozen.opsUrl}/ops`)).text(), /database_frozen/)
   // Cron would mail each line of it, every minute.
   assert.deepEqual(await paste(t, 'tranche tick --price 60000', { cwd, env }), { code: 0, out: '', err: '' })
 
   const after = await run(BLOCKS.slice(BLOCKS.findIndex(isResume) - 1).join('\n'))
-  assert.match(after, /goes on; \d+ plans? will be due at the next tick/)
-  assert.equal((await still.call('GET', 'executions/due')).status, 200)
-  assert.match(await (await fetch(`${still.opsUrl}/metrics`)).text(), /^tranche_stands_still 0$/m)
-  assert.equal((await still.call('POST', 'users', USER)).status, 200)
-  await still.stop()
+  assert.match(after, /is not frozen any more; \d+ plans? will be due at the next tick/)
+  assert.equal((await frozen.call('GET', 'executions/due')).status, 200)
+  assert.match(await (await fetch(`${frozen.opsUrl}/metrics`)).text(), /^tranche_frozen 0$/m)
+  assert.equal((await frozen.call('POST', 'users', USER)).status, 200)
+  await frozen.stop()
   assert.match(await run('tranche execution late-fills'), /o1/)
 })

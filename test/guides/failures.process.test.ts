@@ -215,7 +215,7 @@ const CAUSES: Record<string, Cause> = {
         served.child.kill('SIGTERM')
         await served.ended
         await shop.store.close()
-        for (const argv of [['restore', copy], ['restore', '--resume'], ['check']]) {
+        for (const argv of [['restore', copy], ['resume', '--yes'], ['check']]) {
           const { code, err } = await shop.run(0, ...argv)
           assert.equal(code, 0, err)
         }

@@ -41,9 +41,9 @@ test('the shell blocks work by copy and paste, in their order', async (t) => {
   assert.match(out, /^sse_test_\w+$/m)
   assert.match(out, /restored; the old one is .*\.replaced-/)
   assert.match(out, /database\.restore/)
-  // Of the two that stand still after a restore, check says so.
+  // Of the two that are frozen after a restore, check says so.
   assert.equal(out.match(/^ok$/gm)?.length, 2)
-  assert.equal(out.match(/database_restored/g)?.length, 3)
+  assert.equal(out.match(/database_frozen/g)?.length, 3)
   // Six copies, the first of them by init, and nothing that belongs to root.
   const backups = out.split('---\n')[1]?.trim().split('\n') ?? []
   for (const name of backups) assert.match(name, /^tranche-\d{8}T\d{6}Z(-before-upgrade|-move)?\.db$/)

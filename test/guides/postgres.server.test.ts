@@ -71,7 +71,7 @@ END
   )
 })
 
-test('a file moves to a server by copy and paste, practised once, and is sealed', async (t) => {
+test('a file moves to a server by copy and paste, practised once, and refuses writes from then on', async (t) => {
   if (!hasTool(t, 'ip') || !hasTool(t, 'rsyslogd') || !hasOwnMachine(t)) return
   const [account = ''] = blocksOf(sectionOf('A five-minute start'), 'sh')
   const moving = blocksOf(sectionOf('Moving from a file'), 'sh')
@@ -93,10 +93,10 @@ test('a file moves to a server by copy and paste, practised once, and is sealed'
   assert.deepEqual([code, err], [0, ''], out)
   const [practised = '', moved = ''] = out.split('---\n')
   assert.match(practised, /copied to postgres:\/\/tranche:\*\*\*@.*verified; .* still takes writes/)
-  assert.match(moved, /verified; \/var\/lib\/tranche\/tranche\.db is sealed and takes no more writes$/m)
+  assert.match(moved, /verified; \/var\/lib\/tranche\/tranche\.db has moved and takes no more writes$/m)
   assert.match(moved, /standby_missing[\s\S]*\n1\n[\s\S]*acme/)
-  assert.match(moved, /^after: error: This database is sealed/m)
-  assert.match(moved, /sealed[\s\S]*exit \d+\n$/)
+  assert.match(moved, /^after: error: This database moved to/m)
+  assert.match(moved, /moved to [\s\S]*exit \d+\n$/)
 })
 
 /** The rows of the table behind a mark, cell by cell. */
@@ -315,6 +315,11 @@ test('a standby that is away, a primary without power and its return: nothing is
   // The primary loses its power, under load, and the standby takes over.
   await a.cutPower()
   await b.run(blockOf('b, to take over'))
+  const isFrozen = async () =>
+    (await b.run(`${asTranche} check --json 2>&1 || true`)).includes('database_frozen')
+  await until('b that is frozen', isFrozen)
+  await b.run(blockOf('b, when nothing is missing'))
+  assert.equal(await isFrozen(), false)
   await partner.goesOn()
 
   // The old one starts as a primary by mistake: it answers no commit, and nobody is sent to either.

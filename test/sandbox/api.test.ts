@@ -91,26 +91,35 @@ test('a live key is refused on all four, whatever it sends, and changes nothing'
   )
 })
 
-test('in a database that stands still its time can be read, and nothing else is done', async (t) => {
+test('in a frozen database nothing fires and time stays as it is, and all can be wiped', async (t) => {
   const service = await withPlan(await startService(t))
   await succeed(service, 'POST', `${SANDBOX}/advance`, { by: '12h' })
   const before = [await succeed(service, 'GET', '/partner/v1/plans'), await lookAt(service)]
-  await damageAt(service.file, `insert into standstill values (1, ${T0}, 'last-night.db', '[]')`)
+  await damageAt(
+    service.file,
+    `insert into frozen values (1, 'restored', ${T0}, 'ops', 'restored from last-night.db', null, '[]')`,
+  )
   for (const [path, body] of [
     ['/advance', DAY],
     ['/fire', { partner_plan_id: 'p1' }],
-    ['/reset', {}],
   ] as const) {
-    const { status, headers } = await service.call('POST', `${SANDBOX}${path}`, body)
+    const { status, headers, body: said } = await service.call('POST', `${SANDBOX}${path}`, body)
+    assert.equal(
+      said.detail,
+      'The service is frozen: its database was restored from a backup. Send the call again later.',
+    )
     assert.deepEqual(
       [status, headers.get('x-error-code'), headers.get('retry-after')],
-      [503, 'service_stands_still', '60'],
+      [503, 'service_frozen', '60'],
       path,
     )
   }
   assert.deepEqual([await succeed(service, 'GET', '/partner/v1/plans'), await lookAt(service)], before)
   await service.store.resume(AUDIT)
   await succeed(service, 'POST', `${SANDBOX}/fire`, { partner_plan_id: 'p1' })
+  await service.store.freeze({ by: 'ops', reason: 'the venue is wrong' }, AUDIT)
+  const { detail } = (await service.call('POST', `${SANDBOX}/fire`, { partner_plan_id: 'p1' })).body
+  assert.equal(detail, 'The service is frozen: the venue is wrong. Send the call again later.')
   assert.equal((await succeed(service, 'POST', `${SANDBOX}/reset`, {})).plans, 1)
 })
 

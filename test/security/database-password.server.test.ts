@@ -39,6 +39,8 @@ const COMMANDS = [
   ['copy', '--to', 'elsewhere.db', '--json'],
   ['migrate', '--status'],
   ['copy', '--unseal'],
+  ['freeze', '--reason', 'a test'],
+  ['resume'],
   ['billing', 'export', '--month', '2026-01'],
   ['init', '--dry-run', '--yes', '--scheduler', 'none'],
   ['completion', 'bash'],
@@ -95,7 +97,7 @@ test('no command shows the password of its database, whichever way it was given,
     const { out, err } = await finish(t, argv, file)
     hunt.assertClean(out + err, argv.join(' ').replaceAll(PASSWORD, ''))
   }
-  hunt.assertClean(readFileSync(join(cwd, 'source.db')), 'the file that was sealed')
+  hunt.assertClean(readFileSync(join(cwd, 'source.db')), 'the file that has moved')
   const [entry] = await server.ask<{ entries: string }>(
     'select string_agg(entry::text, chr(10)) as entries from tranche.audit as entry',
     'app',

@@ -211,9 +211,9 @@ suite('restore', { concurrency: 3 }, () => {
     const [replaced = ''] = kept(file)
     const { next, since_copy, ...done } = JSON.parse(out)
     assert.deepEqual([since_copy.stops, since_copy.unread], [[], []])
-    const nothing = { replaced_log: null, played_in: [], stands_still: true, erased_again: 0 }
+    const nothing = { replaced_log: null, played_in: [], frozen: true, erased_again: 0 }
     assert.deepEqual(done, { file, replaced, ...nothing })
-    assert.match(next.at(-1).command, / restore --resume$/)
+    assert.match(next.at(-1).command, / resume$/)
     assert.deepEqual([email(file), email(replaced)], [null, 'later@example.com'])
     assert.deepEqual([mode(file), mode(replaced)], [0o600, 0o600])
     assert.deepEqual(readFileSync(copy), before)
@@ -384,7 +384,7 @@ suite('restore', { concurrency: 3 }, () => {
       assert.equal((await trancheHere(file, 'restore', copy)).code, 0)
       for (const name of [file, ...kept(file)]) assert.deepEqual(rights(name), [65_534, 65_533, 0o640], name)
       // What root's commands lay beside it, the service opens as well.
-      assert.equal((await trancheHere(file, 'restore', '--resume')).code, 0)
+      assert.equal((await trancheHere(file, 'resume', '--yes')).code, 0)
       assert.equal((await trancheHere(file, 'tick', '--price', '60000')).code, 0)
       for (const name of readdirSync(dirname(file)).filter((name) => /-(tick|wal|shm)$/.test(name)))
         assert.deepEqual(rights(join(dirname(file), name)).slice(0, 2), [65_534, 65_533], name)

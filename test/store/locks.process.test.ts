@@ -37,14 +37,14 @@ async function withPlans(t: TestContext, plans = PLANS): Promise<{ file: string;
 const SLOWLY_MS = 20
 
 /** Keeps this thread from everything else, as work would, but leaves the processor to the other processes. */
-function standStill(ms: number): void {
+function blockLoop(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
 /** Links a user with a write that holds the lock for a while. */
 const linkSlowly = (store: Store, tenant: Tenant, name: string) =>
   store.changeUser(tenant, name, (seen, now) => {
-    standStill(SLOWLY_MS)
+    blockLoop(SLOWLY_MS)
     const request = { partnerUserId: name, consentAccepted: true, consentVersion: 'v', consentTimestamp: now }
     return linkUser(seen, request, now)
   })
@@ -87,7 +87,7 @@ test('while another process holds the write lock, the event loop turns and the w
   const isFine = ({ turns, longest }: { turns: number; longest: number }) =>
     turns > 20 && longest < HOLD_MS / 2
   const seen = await measure(() => held(`waiting-${round++}`), isFine)
-  assert.ok(isFine(seen), `${seen.turns} turns; the loop stood still for ${seen.longest} ms of ${HOLD_MS}`)
+  assert.ok(isFine(seen), `${seen.turns} turns; the loop was blocked for ${seen.longest} ms of ${HOLD_MS}`)
 })
 
 test('passes that overlap in spite of the lock fire nothing twice', async (t) => {
@@ -174,7 +174,7 @@ test('two processes that both write without a break take turns of a few commits'
     // What a process that is as busy, and writes nothing, costs the other one on this machine.
     const beside = await longestWait(other, async () => {
       for (let n = 0; n < 20; n++) {
-        standStill(SLOWLY_MS)
+        blockLoop(SLOWLY_MS)
         await nextTurn()
       }
     })

@@ -186,7 +186,7 @@ test('one connection is enough for everybody', async () => {
   )
 })
 
-test('who waits in a line that stands still is refused, and takes no place any more', async () => {
+test('who waits in a line that does not move is refused, and takes no place any more', async () => {
   const { ask, inside } = crowd(1, 20)
   await ask(1, 1)
   const [late] = await ask(2, 1)

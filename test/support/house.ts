@@ -190,7 +190,10 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   price: { may: ['core', 'plain-file', 'price', 'types of store'] },
   cli: { may: COMMAND },
   // The only one that knows which stores there are.
-  'cli/context': { may: ['machine', 'store', 'store/postgres', 'store/sqlite', 'types of core'], packages: [] },
+  'cli/context': {
+    may: ['machine', 'store', 'store/postgres', 'store/sqlite', 'types of core'],
+    packages: [],
+  },
   'cli/terminal': { may: ['core', 'types of cli/context', 'types of store'] },
   'cli/init': { may: [...COMMAND, 'cli/init'] },
   'cli/trial': { may: [...COMMAND, 'cli/trial'] },

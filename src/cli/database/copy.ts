@@ -76,7 +76,7 @@ async function move(cli: Cli, { from, to }: Ends, seal: boolean): Promise<void> 
   }
   const beside = copied.playedIn.map((name) => `, with what ${name} holds of it`).join('')
   const kept = copied.movedAt
-    ? `; ${from.shown} is sealed and takes no more writes`
+    ? `; ${from.shown} has moved and takes no more writes`
     : `; ${from.shown} still takes writes, and they are not in the copy`
   const state = frozen ? `; the copy is ${frozenInWords(frozen)}` : ''
   const proof = `${counted(rows, 'row')} in ${counted(copied.tables.length, 'table')}, ${counted(copied.closedMonths, 'closed month')}, verified${beside}`

@@ -2,25 +2,18 @@
 
 import { Command } from 'commander'
 import { frozenFields, frozenInWords, frozenProblem } from '../../core/frozen.ts'
-import { Problem } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import type { Store } from '../../store/store.ts'
 import { auditEntry } from '../command.ts'
 import type { Cli } from '../context.ts'
+import { reasonOption } from '../options.ts'
 import { confirmForGood, print, YES } from '../terminal.ts'
-
-/** Longer than any reason that a person types. */
-const REASON_MAX = 500
 
 export function freezeCommand(cli: Cli): Command {
   return new Command('freeze')
     .description('stop everything: nothing fires and nothing is delivered until `resume`')
-    .requiredOption('--reason <text>', 'why, for whoever finds it frozen')
-    .action(({ reason }: { reason: string }) => {
-      if (reason.trim() === '' || reason.length > REASON_MAX)
-        throw new Problem('usage', `--reason takes 1 to ${REASON_MAX} characters.`)
-      return cli.withStore((store) => freeze(cli, store, reason))
-    })
+    .addOption(reasonOption('why, for whoever finds it frozen'))
+    .action(({ reason }: { reason: string }) => cli.withStore((store) => freeze(cli, store, reason)))
 }
 
 async function freeze(cli: Cli, store: Store, reason: string): Promise<void> {

@@ -317,7 +317,9 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
       onSameDatabase(options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER, cli.self()),
     )
   const frozen = await store.readFrozen().catch(() => null)
-  if (frozen) log.warn({ db: where.db }, frozenProblem(frozen).message)
+  // Its own ticks say it themselves, but for one that has moved: there they fail.
+  if (frozen && (options.tickEvery === null || frozen.kind === 'moved'))
+    log.warn({ db: where.db }, frozenProblem(frozen).message)
   const signal = await options.stopped
   await drain({ listeners, scheduler, desk, log, signal, limitMs: options.drainLimit })
 }

@@ -1,19 +1,21 @@
-// A sealed database takes no write, from nobody, and says where it has moved to; what it takes up to then is in the
+// A database that has moved takes no write of any process and says where it is now; what it takes up to then is in the
 // copy.
 
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { periodOf } from '../../src/core/month.ts'
 import { Problem } from '../../src/core/problem.ts'
-import { DAY_MS } from '../../src/core/time.ts'
+import { DAY_MS, formatInstant } from '../../src/core/time.ts'
 import { LOCK } from '../../src/store/postgres/server/locks.ts'
 import { openFile } from '../../src/store/sqlite/file/connection.ts'
 import type { Store } from '../../src/store/store.ts'
+import { lay } from '../releases/release.ts'
 import { start, startServe } from '../support/process.ts'
-import { AUDIT } from '../support/service.ts'
+import { AUDIT, errorOf, openShell, succeed, T0 } from '../support/service.ts'
 import { until } from '../support/within.ts'
 import { type Ends, ends } from './ends.ts'
 
@@ -26,73 +28,13 @@ async function moving(t: TestContext, kind: Kind): Promise<Ends & { source: stri
   const url = all.onServer('moving')
   if (kind === 'a file') return { ...all, source: all.file, target: url }
   await all.on(all.file, 'copy', '--to', url)
-  return { ...all, source: url, target: all.beside("moved $sealed$ 100% \\ isn't.db") }
+  return { ...all, source: url, target: all.beside("moved $away$ 100% \\ isn't.db") }
 }
 
-const isSealed = (error: unknown): boolean => error instanceof Problem && error.code === 'database_sealed'
-
-/** Tries to change every table there is, past the program. Answers those that let it. */
-async function openTables(source: string): Promise<string[]> {
-  const open: string[] = []
-  const changes = (table: string) => [
-    `delete from ${table}`,
-    `update ${table} set ${FIRST} = ${FIRST}`,
-    `insert into ${table} select * from ${table}`,
-  ]
-  if (!source.startsWith('postgres')) {
-    const db = openFile(source)
-    const tables = db.prepare("select name from sqlite_schema where type = 'table'").pluck().all() as string[]
-    for (const table of tables) {
-      const guards = db.prepare(
-        "select count(*) from sqlite_schema where type = 'trigger' and tbl_name = ? and name glob 'sealed_*'",
-      )
-      assert.equal(guards.pluck().get(table), 3n, table)
-      const column = db.prepare('select name from pragma_table_info(?) limit 1').pluck().get(table)
-      // A trigger fires for rows: a table without any refuses the first one that comes.
-      if (db.prepare(`select count(*) from ${table}`).pluck().get() === 0n) continue
-      for (const change of changes(table))
-        if (lets(() => db.exec(change.replaceAll(FIRST, String(column))))) open.push(`${table}: ${change}`)
-    }
-    db.close()
-    return open
-  }
-  const client = new pg.Client({ connectionString: source })
-  await client.connect()
-  try {
-    const { rows } = await client.query(
-      `select relname, (select attname from pg_attribute where attrelid = c.oid and attnum = 1) as first
-       from pg_class c where relnamespace = 'tranche'::regnamespace and relkind = 'r'`,
-    )
-    await client.query('set search_path = tranche')
-    for (const { relname, first } of rows as { relname: string; first: string }[])
-      for (const change of [...changes(relname), `truncate ${relname} cascade`])
-        await client.query(change.replaceAll(FIRST, first)).then(
-          () => open.push(`${relname}: ${change}`),
-          ({ message }: Error) => {
-            // What another rule refuses, the seal has let pass.
-            if (!IS_SEALED.test(message)) open.push(`${relname}: ${change}: ${message}`)
-          },
-        )
-  } finally {
-    await client.end()
-  }
-  return open
-}
-const FIRST = 'FIRST_COLUMN'
-const IS_SEALED = /^This database is sealed: it moved to /
-
-function lets(work: () => void): boolean {
-  try {
-    work()
-    return true
-  } catch (error) {
-    if (!IS_SEALED.test((error as Error).message)) throw error
-    return false
-  }
-}
+const isMoved = (error: unknown): boolean => error instanceof Problem && error.code === 'database_moved'
 
 /** Adds partners one after the other until that is refused; answers those that were added. */
-async function writeUntilSealed(store: Store, name: string, begun: () => void): Promise<string[]> {
+async function writeUntilMoved(store: Store, name: string, begun: () => void): Promise<string[]> {
   const added: string[] = []
   for (;;) {
     const partnerSlug = `${name}-${added.length}`
@@ -103,51 +45,51 @@ async function writeUntilSealed(store: Store, name: string, begun: () => void): 
     } catch (error) {
       // It is held while it is copied; a caller that was told to wait tries again.
       if (error instanceof Problem && error.code === 'database_locked') continue
-      assert.ok(isSealed(error), String(error))
+      assert.ok(isMoved(error), String(error))
       return added
     }
   }
 }
 
-suite('seal', { concurrency: 2 }, () => {
+suite('moved', { concurrency: 2 }, () => {
   for (const kind of KINDS) {
-    test(`${kind} that is sealed refuses every write of every table, no matter who makes it, and can still be read`, async (t) => {
-      const { shell, source, target, on, refused, open } = await moving(t, kind)
+    test(`${kind} that has moved refuses what had it open and whatever opens it, and can still be read`, async (t) => {
+      const { shell, source, target, on, refused, open, frozenKind } = await moving(t, kind)
       const before = await open(source)
       await before.addPartner({ partnerSlug: 'idle', name: 'Idle' }, AUDIT)
       const printed = JSON.parse(
         await on('none', 'copy', '--from', source, '--to', target, '--seal', '--json'),
       )
       assert.match(printed.sealed_at, /^20/)
-      assert.deepEqual(await openTables(source), [])
-      await assert.rejects(before.addPartner({ partnerSlug: 'late', name: 'Late' }, AUDIT), isSealed)
+      await assert.rejects(before.addPartner({ partnerSlug: 'late', name: 'Late' }, AUDIT), isMoved)
 
       const idle = await before.findTenant('idle', 'live')
       assert.ok(idle)
       // Nothing is due of it, and so nothing would be written.
       await assert.rejects(
         before.deliverDue(idle, 1, (seen) => seen),
-        isSealed,
+        isMoved,
       )
 
       const tick = await refused(source, 'tick', '--price', '60000')
-      assert.deepEqual([tick.exit, tick.code], [5, 'database_sealed'])
-      assert.ok(tick.message.includes(`it moved to ${target}`), tick.message)
+      assert.deepEqual([tick.exit, tick.code], [5, 'database_moved'])
+      assert.ok(tick.message.includes(`moved to ${target}`), tick.message)
       assert.equal(
         (await refused(source, 'partner', 'create', 'late', '--name', 'Late')).code,
-        'database_sealed',
+        'database_moved',
       )
       assert.equal(
         await on(source, 'partner', 'list', '--json'),
         await on(target, 'partner', 'list', '--json'),
       )
       const { findings } = JSON.parse(await on(source, 'check', '--json'))
-      const sealed = findings.find(({ kind }: { kind: string }) => kind === 'database_sealed')
-      assert.equal(sealed?.level, 'warning')
-      assert.ok(sealed.message.includes(target))
+      const moved = findings.find(({ kind }: { kind: string }) => kind === 'database_frozen')
+      assert.equal(moved?.level, 'warning')
+      assert.ok(moved.message.includes(target))
+      assert.equal(JSON.parse(await on(source, 'status', '--json')).frozen.kind, 'moved')
       assert.ok((await on(source, 'status')).includes(target))
       const { err } = await shell.tranche(['--db', source, 'migrate', '--status'])
-      assert.ok(err.includes(`warning: This database is sealed: it moved to ${target}`), err)
+      assert.ok(err.includes(`warning: This database moved to ${target}`), err)
       for (const argv of [
         ['billing', 'show', '--month', '2026-03'],
         ['billing', 'export', '--month', '2026-03'],
@@ -157,37 +99,47 @@ suite('seal', { concurrency: 2 }, () => {
       ]) {
         const said = await shell.tranche(['--db', source, ...argv])
         assert.equal(said.code, 0, said.err)
-        assert.equal(
-          said.err.split(`warning: This database is sealed: it moved to ${target}`).length,
-          2,
-          said.err,
-        )
+        assert.equal(said.err.split(`warning: This database moved to ${target}`).length, 2, said.err)
         assert.doesNotMatch(said.err, /tranche tick/)
       }
       for (const argv of [['status'], ['check'], ['migrate']])
         assert.doesNotMatch((await shell.tranche(['--db', source, ...argv])).err, /warning: .*warning: /s)
       const serve = await startServe(t, ['--db', source], { cwd: shell.folder })
-      const told = JSON.parse(await serve.line('is sealed'))
+      const told = JSON.parse(await serve.line('takes no more writes'))
       assert.equal(told.level, 'warn')
-      assert.ok(told.msg.includes(`it moved to ${target}`), told.msg)
+      assert.ok(told.msg.includes(`moved to ${target}`), told.msg)
       serve.child.kill('SIGTERM')
       assert.equal(await serve.ended, 0)
       // Only the target of the first copy is its successor.
       const other = await refused(source, 'copy', '--to', `${t.name.length}.db`)
-      assert.deepEqual([other.exit, other.code], [5, 'database_sealed'])
+      assert.deepEqual([other.exit, other.code], [5, 'database_moved'])
 
-      // The copy is not sealed, and goes on.
+      for (const argv of [
+        ['freeze', '--reason', 'no use'],
+        ['resume', '--yes'],
+      ]) {
+        const { code, out, err } = await shell.tranche(['--db', source, ...argv, '--json'])
+        if (argv[0] === 'resume') assert.deepEqual([code, errorOf(err).code], [5, 'database_moved'])
+        else assert.deepEqual([code, JSON.parse(out).was_frozen], [0, true])
+      }
+
+      // The copy is not frozen, and goes on.
       await on(target, 'partner', 'create', 'later', '--name', 'Later')
+      assert.equal(await frozenKind(target), null)
 
       await on(source, 'copy', '--unseal', '--yes')
       await on(source, 'partner', 'create', 'again', '--name', 'Again')
-      assert.match(await on(source, 'audit'), /database\.unseal/)
+      assert.match(await on(source, 'audit'), /database\.freeze[\s\S]*database\.unseal/)
+      // Until somebody has made sure that nothing uses the copy.
+      assert.equal(await frozenKind(source), 'operator')
+      await on(source, 'resume', '--yes')
+      assert.equal(await frozenKind(source), null)
       await on(source, 'check')
       assert.equal((await refused(source, 'copy', '--unseal', '--yes')).exit, 2)
       await before.addPartner({ partnerSlug: 'third', name: 'Third' }, AUDIT)
     })
 
-    test(`a month that nobody asked for before ${kind} was sealed is answered there, as not final`, async (t) => {
+    test(`a month that nobody asked for before ${kind} moved is answered there, as not final`, async (t) => {
       const { shell, source, target, on, open } = await moving(t, kind)
       shell.advance(60 * DAY_MS)
       await on(source, 'tick', '--price', '60000')
@@ -204,12 +156,12 @@ suite('seal', { concurrency: 2 }, () => {
       assert.deepEqual(await store.fixTenantPeriod(tenant, march), { ...march, final: false })
     })
 
-    test(`what ${kind} has answered before its seal is in the copy, whatever goes on meanwhile`, async (t) => {
+    test(`what ${kind} has answered before it moves is in the copy, whatever goes on meanwhile`, async (t) => {
       const { source, target, on, open } = await moving(t, kind)
       const writers = await Promise.all([open(source), open(source), open(source)])
       const begun = writers.map(() => Promise.withResolvers<void>())
       const written = Promise.all(
-        writers.map((store, n) => writeUntilSealed(store, `writer${n}`, () => begun[n]?.resolve())),
+        writers.map((store, n) => writeUntilMoved(store, `writer${n}`, () => begun[n]?.resolve())),
       )
       await Promise.all(begun.map(({ promise }) => promise))
       await on(source, 'copy', '--to', target, '--seal')
@@ -222,7 +174,7 @@ suite('seal', { concurrency: 2 }, () => {
   }
 
   for (const kind of KINDS)
-    test(`the seal of ${kind} does not come off while its copy has yet to get its name`, async (t) => {
+    test(`${kind} is not taken back while its copy has yet to get its name`, async (t) => {
       const { source, on, refused, onServer } = await moving(t, kind)
       const target = onServer('named')
       const client = new pg.Client({ connectionString: target })
@@ -240,7 +192,7 @@ suite('seal', { concurrency: 2 }, () => {
       await on(source, 'copy', '--unseal', '--yes')
     })
 
-  test('a service on a sealed file answers writes with 503 and reads as before', async (t) => {
+  test('a service on a file that has moved answers writes with 503 and reads as before', async (t) => {
     const { shell, keys, file, beside, on } = await ends(t)
     const [key = ''] = keys
     const call = (method: string, path: string, body?: string) =>
@@ -258,52 +210,101 @@ suite('seal', { concurrency: 2 }, () => {
       assert.equal((await call('GET', path)).status, 200)
   })
 
-  test('a restore over a sealed file is refused unless it is asked for, and a sealed backup stays sealed', async (t) => {
-    const { file, beside, on, refused } = await ends(t)
+  test('a restore over a file that has moved is refused unless it is asked for, and one of its backups always', async (t) => {
+    const { file, beside, on, refused, frozenKind } = await ends(t)
     await on(file, 'backup', beside('before.db'))
     await on(file, 'copy', '--to', beside('moved.db'), '--seal')
-    await on(file, 'backup', beside('sealed.db'))
+    await on(file, 'backup', beside('moved-backup.db'))
     const { exit, code, message } = await refused(file, 'restore', beside('before.db'))
-    assert.deepEqual([exit, code], [5, 'database_sealed'])
+    assert.deepEqual([exit, code], [5, 'database_moved'])
     assert.match(message, /--force/)
-    await on(file, 'restore', beside('sealed.db'), '--force')
-    assert.equal((await refused(file, 'tick', '--price', '60000')).code, 'database_sealed')
-    assert.match(await on(file, 'audit'), /database\.restore/)
-    await on(file, 'restore', beside('before.db'), '--force')
-    assert.match(await on(file, 'tick', '--price', '60000', '--json'), /"stands_still":true/)
-    await on(file, 'restore', '--resume')
-    assert.doesNotMatch(await on(file, 'tick', '--price', '60000', '--json'), /stands_still/)
+    const backup = await refused(file, 'restore', beside('moved-backup.db'), '--force')
+    assert.deepEqual([backup.exit, backup.code], [5, 'database_moved'])
+    assert.match(backup.message, /copy --unseal` on this copy first/)
+    assert.equal((await refused(file, 'tick', '--price', '60000')).code, 'database_moved')
+    await on(beside('moved-backup.db'), 'copy', '--unseal', '--yes')
+    await on(file, 'restore', beside('moved-backup.db'), '--force')
+    assert.equal(await frozenKind(file), 'restored')
+    await on(file, 'resume', '--yes')
+    assert.equal(await frozenKind(file), null)
   })
 
-  test('a program that would have to migrate a sealed database leaves it alone', async (t) => {
-    for (const kind of KINDS) {
-      const { source, target, on, refused } = await moving(t, kind)
+  for (const kind of KINDS)
+    test(`a copy of ${kind} that is frozen is frozen as well, also when that moves`, async (t) => {
+      const { source, target, on, frozenKind, beside } = await moving(t, kind)
+      await on(source, 'freeze', '--reason', 'the venue is wrong')
+      await on(source, 'copy', '--to', beside('other.db'))
       await on(source, 'copy', '--to', target, '--seal')
-      await forgetAMigration(source)
-      const { code, message } = await refused(source, 'status')
-      assert.equal(code, 'database_sealed', kind)
-      assert.match(message, /would have to migrate it/)
+      for (const db of [beside('other.db'), target]) {
+        const { frozen } = JSON.parse(await on(db, 'status', '--json'))
+        assert.deepEqual([frozen.kind, frozen.reason], ['operator', 'the venue is wrong'])
+      }
+      assert.equal(JSON.parse(await on(source, 'status', '--json')).frozen.kind, 'moved')
+      await on(target, 'resume', '--yes')
+      assert.equal(await frozenKind(target), null)
+    })
+
+  test('what an earlier version has moved is left alone by one that would have to migrate it', async (t) => {
+    for (const kind of KINDS) {
+      const { source, refused } = await movedByEarlier(t, kind)
+      for (const argv of [
+        ['status'],
+        ['copy', '--unseal', '--yes'],
+        ['copy', '--to', 'moved.db', '--seal'],
+      ]) {
+        const { exit, code, message } = await refused(source, ...argv)
+        assert.deepEqual([exit, code], [5, 'database_moved'], `${kind}: ${argv}: ${message}`)
+        assert.match(message, /moved to elsewhere\.db and takes no more writes/)
+        assert.match(message, /would have to migrate it/)
+      }
     }
+  })
+
+  test('what an earlier version had standing still is frozen, and has every name that it had replaced', async (t) => {
+    const shell = openShell(t)
+    lay(RELEASE, shell)
+    const db = openFile(shell.file)
+    db.exec(`insert into standstill values (1, ${T0}, 'last-night.db', '["was.db"]')`)
+    db.close()
+    const { frozen } = JSON.parse(await succeed(shell, 'status', '--json'))
+    assert.deepEqual(
+      [frozen.kind, frozen.at, frozen.reason],
+      ['restored', formatInstant(T0), 'restored from last-night.db'],
+    )
+    await succeed(shell, 'resume', '--yes')
+    const { action, detail } = JSON.parse(await succeed(shell, 'audit', '--json')).at(-1)
+    assert.deepEqual([action, detail.replaced], ['database.resume', ['was.db']])
   })
 })
 
-/** Takes the seal of one table off to make the database look like one of before the last migration. */
-async function forgetAMigration(source: string): Promise<void> {
-  const forget = 'delete from migrations where name = (select max(name) from migrations)'
-  if (!source.startsWith('postgres')) {
-    const db = openFile(source)
-    db.exec(`drop trigger sealed_migrations_delete; ${forget}`)
+const RELEASE = join(import.meta.dirname, '../../fixtures/releases/1.0.0')
+
+/** A database of an earlier version, which it has sealed. */
+async function movedByEarlier(
+  t: TestContext,
+  kind: Kind,
+): Promise<Pick<Ends, 'refused'> & { source: string }> {
+  const all = await ends(t)
+  const sealed = `insert into sealed values (1, ${T0}, 'elsewhere.db')`
+  if (kind === 'a file') {
+    lay(RELEASE, all.shell)
+    const db = openFile(all.file)
+    db.exec(sealed)
     db.close()
-    return
+    return { ...all, source: all.file }
   }
+  const source = all.onServer('earlier')
+  await all.on(all.file, 'copy', '--to', source)
   const client = new pg.Client({ connectionString: source })
   await client.connect()
-  await client.query(`set search_path = tranche; drop trigger a_sealed on migrations; ${forget}`)
+  await client.query(`set search_path = tranche; drop table frozen, server_line;
+    delete from migrations where name = '0021_frozen.sql'; ${sealed}`)
   await client.end()
+  return { ...all, source }
 }
 
 // A copy that is killed: its target is as if it had never begun, its source takes writes or has moved, and the next
-// copy does all of it. A restore that is killed leaves what stands still as it is.
+// copy does all of it. A restore that is killed leaves what is frozen as it is.
 
 const MIGRATING = 8
 
@@ -356,9 +357,9 @@ test('killed while the rows are carried, nothing has changed on either side', as
   assert.deepEqual(partials(), [])
 })
 
-test('killed between the seal and the name, the source is sealed, and the same copy ends the move', async (t) => {
+test('killed between the freeze and the name, the source has moved, and the same copy ends the move', async (t) => {
   const all = await ends(t)
-  const { file, on, refused, onServer, beside } = all
+  const { file, on, refused, onServer, beside, frozenKind } = all
   const url = onServer('named')
   const asks = await connected(t, url)
   await asks(`select pg_advisory_lock(${MIGRATING}, 0)`)
@@ -367,13 +368,16 @@ test('killed between the seal and the name, the source is sealed, and the same c
   assert.ok(await killed(t, all, { from: file, to: url, isTime: isNaming }))
   await asks(`select pg_advisory_unlock(${MIGRATING}, 0)`)
   assert.equal((await refused(url, 'status')).code, 'database_not_found')
-  assert.equal((await refused(file, 'tick', '--price', '60000')).code, 'database_sealed')
-  assert.equal((await refused(file, 'copy', '--to', beside('other.db'))).code, 'database_sealed')
+  assert.equal((await refused(file, 'tick', '--price', '60000')).code, 'database_moved')
+  assert.equal((await refused(file, 'copy', '--to', beside('other.db'))).code, 'database_moved')
   await on(file, 'copy', '--to', url, '--seal')
-  await on(url, 'tick', '--price', '60000')
+  // Nothing tells any more whether the source was frozen before it moved.
+  assert.equal(await frozenKind(url), 'operator')
+  await on(url, 'resume', '--yes')
+  assert.equal(await frozenKind(url), null)
 })
 
-/** One that stands still, and the hold that its backup knows nothing of. */
+/** One that is frozen, and the hold that its backup knows nothing of. */
 async function heldSince({ shell, on, beside }: Ends, db: string): Promise<string> {
   const copy = beside('last-night.db')
   await on(db, 'backup', copy)
@@ -384,13 +388,10 @@ async function heldSince({ shell, on, beside }: Ends, db: string): Promise<strin
   return copy
 }
 
-const standsStill = async ({ on }: Ends, db: string): Promise<boolean> =>
-  JSON.parse(await on(db, 'tick', '--price', '60000', '--json')).stands_still === true
-
 async function assertCarriedNext(all: Ends, db: string, copy: string): Promise<void> {
-  assert.ok(await standsStill(all, db))
-  await all.on(db, 'restore', copy, '--force', '--carry-stops')
-  assert.ok(await standsStill(all, db))
+  assert.equal(await all.frozenKind(db), 'restored')
+  await all.on(db, 'restore', copy, '--force')
+  assert.equal(await all.frozenKind(db), 'restored')
   const partners = JSON.parse(await all.on(db, 'partner', 'list', '--json')) as {
     partner_slug: string
     held: boolean
@@ -398,7 +399,7 @@ async function assertCarriedNext(all: Ends, db: string, copy: string): Promise<v
   assert.equal(partners.find(({ partner_slug }) => partner_slug === 'acme')?.held, true)
 }
 
-test('a restore of a file that is killed while it carries stops over leaves a database that stands still', async (t) => {
+test('a restore of a file that is killed while it carries stops over leaves a frozen database', async (t) => {
   const all = await ends(t)
   const { file, beside } = all
   const copy = await heldSince(all, file)
@@ -406,24 +407,24 @@ test('a restore of a file that is killed while it carries stops over leaves a da
   let kills = 0
   for (let round = 0; kills === 0 && round < 5; round += 1) {
     const before = kept()
-    const argv = ['restore', copy, '--db', file, '--carry-stops']
+    const argv = ['restore', copy, '--db', file]
     if (await killedIn(t, all, argv, async () => kept() > before)) kills += 1
-    assert.ok(await standsStill(all, file))
+    assert.equal(await all.frozenKind(file), 'restored')
   }
   assert.equal(kills, 1)
   await assertCarriedNext(all, file, copy)
 })
 
-test('a restore on a server that is killed before its copy has the name leaves one that stands still', async (t) => {
+test('a restore on a server that is killed before its copy has the name leaves a frozen one', async (t) => {
   const all = await ends(t)
-  const url = all.onServer('standing')
+  const url = all.onServer('restoring')
   await all.on(all.file, 'copy', '--to', url)
   const copy = await heldSince(all, url)
   const asks = await connected(t, url)
   await asks(`select pg_advisory_lock(${MIGRATING}, 0)`)
   const isNaming = () =>
     asks(`select 1 from pg_locks where locktype = 'advisory' and classid = ${MIGRATING} and not granted`)
-  const argv = ['restore', copy, '--db', url, '--force', '--carry-stops']
+  const argv = ['restore', copy, '--db', url, '--force']
   assert.ok(await killedIn(t, all, argv, isNaming))
   await asks(`select pg_advisory_unlock(${MIGRATING}, 0)`)
   // Its server learns that it is gone when it next speaks to it.
