@@ -1,7 +1,6 @@
 // The context of every command: its streams, its database, and the machine.
 
 import type { Frozen } from '../core/frozen.ts'
-import { Problem } from '../core/problem.ts'
 import { type Machine, machine as thisMachine } from '../machine.ts'
 import { isServer, refuseNoAddress } from '../store/address.ts'
 import { type Database, type OpenOptions, tellingOfWaits } from '../store/database.ts'
@@ -110,11 +109,4 @@ export async function databaseOf(address: string, { clock }: Pick<Machine, 'cloc
   }
   const { fileDatabase } = await import('../store/sqlite/database.ts')
   return fileDatabase(address, clock)
-}
-
-/** Whether a standby that takes over is trusted to have every write that was answered. Throws usage. */
-function trustsFailover(): boolean {
-  const { TRANCHE_TRUST_FAILOVER: said = 'off' } = process.env
-  if (said !== 'on' && said !== 'off') throw new Problem('usage', 'TRANCHE_TRUST_FAILOVER must be on or off.')
-  return said === 'on'
 }
