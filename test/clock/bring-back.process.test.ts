@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { cancelByHand } from '../../src/core/execution.ts'
 import { type Usd, usd } from '../../src/core/money.ts'
 import type { Tenant } from '../../src/core/partner.ts'
 import { DAY_MS, HOUR_MS, type Instant, plus } from '../../src/core/time.ts'
@@ -87,15 +88,28 @@ test('a window rolled ahead comes back to its cell of the grid with what the cel
   assert.equal((await tick(world)).windowsRolled, 1)
   world.advance(-30 * DAY_MS)
 
-  const [found, another] = await ahead(world)
+  const [plan, another] = await ahead(world)
   assert.equal(another, undefined)
-  assert.deepEqual([found?.place.start, found?.place.end], [plus(T0, 1), plus(T0, DAY_MS)])
-  assert.equal(found?.place.budget, usd('60.00') - before)
-  const finding = (await world.store.findWarnings()).find(({ kind }) => kind === 'windows_ahead')
-  assert.equal(finding?.subject, 'acme live plan p1')
+  assert.deepEqual([plan?.place.start, plan?.place.end], [plus(T0, 1), plus(T0, DAY_MS)])
+  assert.equal(plan?.place.budget, usd('60.00') - before)
+  const found = async (kind: string) => (await world.store.findWarnings()).find((one) => one.kind === kind)
+  assert.equal((await found('windows_ahead'))?.subject, 'acme live plan p1')
+  // The cell was closed with money left, which its plan gets back.
+  assert.equal((await found('windows_unspent'))?.subject, 'acme live plan p1')
+  // An instruction of the clock ahead can be ended; that there were passes and audited acts is no harm.
+  assert.match(
+    (await found('clock_back'))?.message ?? '',
+    /holds records of 2026-02-04T09:00:00\.000Z, 30 d later$/,
+  )
+  for (const { executionId, createdAt } of await allExecutions(world.store))
+    if (createdAt > world.now())
+      await world.store.cancelExecution(executionId, (seen, now) => cancelByHand(seen, 'ahead', now), AUDIT)
+  assert.equal(await found('clock_back'), undefined)
   await bringBack(world)
+  assert.equal(await found('windows_ahead'), undefined)
+  assert.equal(await found('windows_unspent'), undefined)
   assert.deepEqual(await ahead(world), [])
-  assert.equal(await world.store.bringBack(found?.planId ?? 0, () => AUDIT), null, 'once is enough')
+  assert.equal(await world.store.bringBack(plan?.planId ?? 0, () => AUDIT), null, 'once is enough')
 
   await passUntil(world, plus(T0, DAY_MS))
   const today = (await moneyOf(world)).filter(({ start }) => start < DAY_MS)

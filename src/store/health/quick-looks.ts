@@ -8,7 +8,7 @@ import { DAY_MS, formatInstant, type Instant, monthOf, plus, spellSpan } from '.
 import type { Look } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { OF_BACKUP, resultOf } from '../shared/audit.ts'
-import { IS_LIVE, ROTATED } from '../sql/fragments.ts'
+import { IS_LIVE, IS_OPEN, ROTATED } from '../sql/fragments.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 
@@ -19,13 +19,14 @@ export function noneIfDamaged(error: unknown): Finding[] {
 }
 
 /**
- * Of executions, and of what a confirmation is never dated before. Only live business counts: a test environment may be
- * advanced faster than the clock. Windows that a clock ahead has opened are the check's, and can be brought back.
+ * Of open executions, and of what a confirmation is never dated before. Only live business counts: a test environment
+ * may be advanced faster than the clock. Windows of a clock that was ahead are left to the check.
  */
 const LATEST_RECORDS = query<{ created: bigint | null; booked: bigint | null }>(
   `select
      (select max(x.at) from (
-        select (select max(created_at) from executions e where e.tenant_id = t.tenant_id) as at
+        select (select max(created_at) from executions e
+                where e.tenant_id = t.tenant_id and e.created_at > :now and ${IS_OPEN}) as at
         from tenants t where environment = 'live') x) as created,
      (select max(x.at) from (
         select max(at) as at from reported_until
@@ -36,14 +37,15 @@ const LATEST_RECORDS = query<{ created: bigint | null; booked: bigint | null }>(
 export const setBack =
   (base: Base): Look =>
   async (clock) => {
-    const row = await base.look((tx) => tx.get(LATEST_RECORDS))
+    const before = await clock()
+    const row = await base.look((tx) => tx.get(LATEST_RECORDS, { now: before }))
     // The clock is read afterwards; otherwise a record written meanwhile would lie ahead of it.
     const now = await clock()
     const [created, booked] = [instantOrNull(row?.created ?? null), instantOrNull(row?.booked ?? null)]
     const latest = Math.max(created ?? 0, booked ?? 0) as Instant
     if (latest <= now) return []
     const until =
-      booked !== null && booked > now
+      booked !== null && booked > now && monthOf(booked) !== monthOf(now)
         ? `: until the clock gets there, confirmations are booked at ${formatInstant(booked)}, into ${monthOf(booked)}`
         : ''
     const message = `shows ${formatInstant(now)}, but the database holds records of ${formatInstant(latest)}, ${spellSpan(latest - now)} later${until}`
