@@ -8,13 +8,13 @@ import {
   type CloseReason,
   type Frequency,
   firstWindow,
+  LONGEST_WINDOW_MS,
   type Opening,
   opening,
   resetStart,
   resetsWindow,
   type Schedule,
   type UsedStarts,
-  WINDOW_MS,
   type Window,
 } from './window.ts'
 
@@ -28,7 +28,7 @@ export const PLAN_AMOUNT_MAX = usd('1000000.00')
 export const PLAN_AMOUNT_PLACES = 2
 
 /** The latest start_date: the first window, even the longest, ends in a year of four digits. */
-export const PLAN_START_MAX = plus(LATEST, -WINDOW_MS['bi-weekly'])
+export const PLAN_START_MAX = plus(LATEST, -LONGEST_WINDOW_MS)
 
 export type PlanTerms = {
   partnerUserId: string

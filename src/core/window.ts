@@ -15,6 +15,7 @@ export const WINDOW_MS: Record<Frequency, number> = {
   weekly: 7 * DAY_MS,
   'bi-weekly': 14 * DAY_MS,
 }
+export const LONGEST_WINDOW_MS = WINDOW_MS['bi-weekly']
 
 export type CloseReason = 'ended' | 'reset' | 'cancelled'
 
@@ -226,7 +227,7 @@ export function resetsWindow(before: Terms, after: Terms): boolean {
 }
 
 /** Starts further ahead than this come from a clock that was wrong: a new window need not come after them. */
-const USED_AHEAD_MS = WINDOW_MS['bi-weekly']
+const USED_AHEAD_MS = LONGEST_WINDOW_MS
 
 /**
  * Where a reset window starts: now, or at the plan's start_date while that lies ahead. If the clock has gone back, it

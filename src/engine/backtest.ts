@@ -11,6 +11,7 @@ import {
   failsafeStart,
   freshSchedule,
   type Layout,
+  LONGEST_WINDOW_MS,
   type Schedule,
   WINDOW_MS,
   type Window,
@@ -471,7 +472,7 @@ function everyStart(
  */
 function thinning(slotsToPlay: number, stepMs: number): number {
   let nth = Math.max(1, Math.ceil(slotsToPlay / SLOTS_PLAYED_MAX))
-  while (commonDivisor(nth, WINDOW_MS['bi-weekly'] / stepMs) > 1) nth += 1
+  while (commonDivisor(nth, LONGEST_WINDOW_MS / stepMs) > 1) nth += 1
   return nth
 }
 

@@ -14,7 +14,7 @@ import {
   WIPE_ROWS_MAX,
 } from '../../core/sandbox.ts'
 import { type Instant, later, plus } from '../../core/time.ts'
-import { WINDOW_MS } from '../../core/window.ts'
+import { LONGEST_WINDOW_MS } from '../../core/window.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
 import { IS_OPEN } from '../sql/fragments.ts'
 import { instantOrNull, type Query, query } from '../statement.ts'
@@ -328,7 +328,7 @@ const KEEP_USED_STARTS = [
      select max(x.used) from (
        select sandboxes.used_until as used
        union all select window_start from used_before_reset
-         where tenant_id = :tenant and window_start < :real + sandboxes.offset_ms - ${WINDOW_MS['bi-weekly']}) x)
+         where tenant_id = :tenant and window_start < :real + sandboxes.offset_ms - ${LONGEST_WINDOW_MS}) x)
    where tenant_id = :tenant`,
   `delete from used_before_reset where tenant_id = :tenant
      and window_start <= (select used_until from sandboxes where tenant_id = :tenant)`,
