@@ -2,14 +2,14 @@
 -- whose tables stay, and stay empty: a schema only grows.
 create table frozen (
   one bigint primary key check (one = 1),
-  kind text not null check (kind in ('operator', 'restored', 'moved', 'timeline')),
+  kind text collate "C" not null check (kind in ('operator', 'restored', 'moved', 'timeline')),
   at bigint not null,
-  by text not null,
-  reason text not null,
+  by text collate "C" not null,
+  reason text collate "C" not null,
   -- Where it is now, without a password.
-  moved_to text check ((kind = 'moved') = (moved_to is not null)),
+  moved_to text collate "C" check ((kind = 'moved') = (moved_to is not null)),
   -- The names under which the databases are kept that it has replaced, the latest first, as JSON.
-  replaced text not null
+  replaced text collate "C" not null
 );
 insert into frozen select 1, 'restored', at, 'tranche', 'restored from ' || copy, null, replaced from standstill;
 insert into frozen
@@ -24,8 +24,8 @@ delete from lost_writes;
 -- the ledger, so no copy carries it.
 create table server_line (
   one bigint primary key check (one = 1),
-  system_id text not null,
-  timeline text not null,
+  system_id text collate "C" not null,
+  timeline text collate "C" not null,
   -- Whether a write ever waited for a standby: only there is one missed.
   had_standby bigint not null check (had_standby in (0, 1))
 );
