@@ -30,4 +30,6 @@ create table server_line (
   had_standby bigint not null check (had_standby in (0, 1))
 );
 insert into server_line
-  select 1, system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), 0 from pg_control_system();
+  select 1, system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8),
+    (current_setting('synchronous_standby_names') <> '')::int
+  from pg_control_system();

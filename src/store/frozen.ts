@@ -2,6 +2,7 @@
 
 import { type Frozen, type FrozenKind, frozenProblem } from '../core/frozen.ts'
 import { Problem } from '../core/problem.ts'
+import { formatInstant } from '../core/time.ts'
 import { addAudit } from './shared/audit.ts'
 import { instant, query } from './statement.ts'
 import type { AuditEntry, FreezeStore } from './store.ts'
@@ -70,7 +71,11 @@ export const createFreezeStore = ({ look, write }: Base): FreezeStore => ({
       if (!frozen) return null
       const { kind, at, reason, replaced } = frozen
       yield* tx.run(END)
-      yield* addAudit(tx, { ...entry, detail: { ...entry.detail, kind, since: at, reason, replaced } }, real)
+      yield* addAudit(
+        tx,
+        { ...entry, detail: { ...entry.detail, kind, since: formatInstant(at), reason, replaced } },
+        real,
+      )
       return frozen
     }, ALONE),
 })

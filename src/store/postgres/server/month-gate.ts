@@ -15,7 +15,7 @@ import { type Query, query } from '../../statement.ts'
 import { HISTORY_SQL, type Mark } from './commit.ts'
 import { LOCK } from './locks.ts'
 import { type Pipeline, PRESENT_SQL, SCHEMA_SQL, type SchemaState } from './pipeline.ts'
-import { FREEZE_SQL, type FreezeState, frozenForWrite } from './timeline.ts'
+import { FREEZE_SQL, type FreezeState, frozenForWrite, NOTE_STANDBY } from './timeline.ts'
 
 /**
  * On whose behalf a write is done. `alone` waits until no other write of the tenants, or of anybody, is under way.
@@ -61,6 +61,7 @@ export async function enter(
   const real = Number(row.real) as Instant
   const shifts = new Map(row.shifts.map(({ tenant_id, ...shift }) => [tenant_id, shift]))
   const frozen = frozenForWrite(row)
+  if (row.has_new_standby) tx.run(NOTE_STANDBY).catch(() => {})
   const times: Times = {
     real,
     of(tenantId) {

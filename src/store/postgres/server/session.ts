@@ -99,8 +99,11 @@ function guardedSocket(): Socket {
 
 const socketOf = (client: ClientBase): Socket => (client as Client).socket
 
-/** A mark that we leave in each session. If it is already in a new one, the session is shared with somebody. */
-const MARK = 'tranche.session'
+/**
+ * A mark that we leave in each session: the system identifier of its server. If one is already in a new session, that
+ * is shared with somebody.
+ */
+export const MARK = 'tranche.session'
 
 // The path is set before any name is looked up: the role's own path may lead to functions of the same names.
 const settingsFor = (schema: string): string => `set search_path to ${schema};
@@ -118,7 +121,7 @@ const settingsFor = (schema: string): string => `set search_path to ${schema};
     -- What waits for less than the disk of the standby that is asked for is as if there were none.
     case when current_setting('synchronous_commit') in ('local', 'remote_write')
       then set_config('synchronous_commit', 'on', false) end,
-    set_config('${MARK}', 'in use', false)`
+    set_config('${MARK}', (select system_identifier::text from pg_control_system()), false)`
 
 /**
  * Sets up a session and checks its server. Returns whether there may be something between this process and the server;

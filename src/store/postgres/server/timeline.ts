@@ -14,7 +14,7 @@ import type { AuditEntry } from '../../store.ts'
 import { commit } from './commit.ts'
 import { LOCK } from './locks.ts'
 import { PRESENT_SQL, pipelineOn, type Tx } from './pipeline.ts'
-import { PATIENCE } from './session.ts'
+import { MARK, PATIENCE } from './session.ts'
 
 /** What a gate reads of the state of the database. */
 export type FreezeState = {
@@ -27,7 +27,8 @@ export type FreezeState = {
   has_new_standby: boolean | null
 }
 const TIMELINE_SQL = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)`
-const SYSTEM_SQL = '(select system_identifier::text from pg_control_system())'
+// A server that restarts ends its sessions: asked at each write, it would read a file each time.
+const SYSTEM_SQL = `current_setting('${MARK}')`
 /** Its columns, but for `timeline`, which whoever asks reads anyway. */
 export const FREEZE_SQL = `(select to_json(f) from (${SELECT_FROZEN}) f) as frozen,
   ${SYSTEM_SQL} as system_id,
@@ -39,10 +40,10 @@ const STATE = query<FreezeState & { now: bigint; standbys: string }>(
      ${PRESENT_SQL} as now, current_setting('synchronous_standby_names') as standbys`,
 )
 
-/** A write met a server that is not as it was at the last write. */
+/** A write met a server that is not the one of the last write. */
 export class OtherServer extends Error {
   constructor() {
-    super('the server is another one, or waits for a standby')
+    super('the server is not the one of the last write')
   }
 }
 
@@ -52,7 +53,7 @@ const isOther = ({ system_id, timeline, known_system, known_timeline }: FreezeSt
 /** What a write goes by. Throws OtherServer, unless the database takes no write anyway. */
 export function frozenForWrite(state: FreezeState): Frozen | null {
   const frozen = frozenOf(state.frozen ?? undefined)
-  if (frozen?.kind !== 'moved' && (isOther(state) || state.has_new_standby)) throw new OtherServer()
+  if (frozen?.kind !== 'moved' && isOther(state)) throw new OtherServer()
   return frozen
 }
 
@@ -83,12 +84,15 @@ const frozenBy = (state: FreezeState, at: Instant): Frozen => ({
   replaced: [],
 })
 
+/** Within the first write that waits for a standby. Others do not wait for that one. */
+export const NOTE_STANDBY = query(
+  `update server_line set had_standby = 1
+   where one = (select one from server_line where had_standby = 0 for update skip locked)`,
+)
 const ALONE = query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
 const NOTE = query(
-  `insert into server_line (one, system_id, timeline, had_standby)
-   values (1, :system_id, :timeline, (current_setting('synchronous_standby_names') <> '')::int)
-   on conflict (one) do update set system_id = excluded.system_id, timeline = excluded.timeline,
-     had_standby = greatest(server_line.had_standby, excluded.had_standby)`,
+  `insert into server_line (one, system_id, timeline, had_standby) values (1, :system_id, :timeline, 0)
+   on conflict (one) do update set system_id = excluded.system_id, timeline = excluded.timeline`,
 )
 const PUT = query(PUT_FROZEN)
 const ADD_AUDIT = query(INSERT_AUDIT)
@@ -120,9 +124,9 @@ export async function noteServer(
     const state = await tx.get(STATE, { clock })
     if (!state) throw new Error('the server does not describe itself')
     const { system_id, timeline } = state
-    await tx.run(NOTE, { system_id, timeline })
     // Another process may have been first.
     if (isOther(state)) {
+      await tx.run(NOTE, { system_id, timeline })
       const at = Number(state.now) as Instant
       const isTrusted = trustsFailover && state.standbys !== ''
       if (!isTrusted && state.frozen === null) await tx.run(PUT, frozenParams(frozenBy(state, at)))
