@@ -13,7 +13,7 @@ export function licenceNotice(packageFolders: readonly string[]): string {
     'What tranche is made of, besides its own code.',
     part(`Node.js ${process.versions.node}`, nodeLicence()),
     part(`SQLite ${sqliteVersion(packageFolders)}`, SQLITE),
-    ...packageFolders.map(packagePart).sort(),
+    ...[...new Set(packageFolders.map(packagePart))].sort(),
   ]
   return `${parts.join('\n\n')}\n`
 }

@@ -25,6 +25,8 @@ export function billOfMaterials({ name, sha256, bundled, nodePackage }: Contents
   ).packages
   const keys = bundled.map((folder) => relative(ROOT, folder).split(sep).join('/'))
   const refs = new Map(keys.map((key) => [key, purl(manifestOf(join(ROOT, key)))]))
+  // The same version of a package may be installed in several folders.
+  const listed = [...new Map(keys.map((key) => [refs.get(key), key])).values()]
   const node = nodeComponent(nodePackage, locked)
   const root = `${manifest.name}@${manifest.version}`
   const refsOf = (key: string, { dependencies, optionalDependencies }: Locked = {}): string[] =>
@@ -47,10 +49,10 @@ export function billOfMaterials({ name, sha256, bundled, nodePackage }: Contents
         hashes: [{ alg: 'SHA-256', content: sha256 }],
       },
     },
-    components: [node, ...keys.map((key) => packageComponent(key, locked))],
+    components: [node, ...listed.map((key) => packageComponent(key, locked))],
     dependencies: [
       { ref: root, dependsOn: [node['bom-ref'], ...refsOf('', manifest)] },
-      ...keys.map((key) => ({ ref: refs.get(key), dependsOn: refsOf(key, locked[key]) })),
+      ...listed.map((key) => ({ ref: refs.get(key), dependsOn: refsOf(key, locked[key]) })),
     ],
     compositions: [
       { aggregate: 'complete', assemblies: [root] },

@@ -386,7 +386,7 @@ const HEADERS = {
   DueRemaining: {
     description: 'How many are still due after this page, counted up to 1,000: above 0, poll again at once.',
     required: true,
-    schema: { type: 'integer', minimum: 0, maximum: 1_000 },
+    schema: { type: 'integer', minimum: 0, maximum: 1_000, format: 'int32' },
   },
   RetryAfter: {
     description: 'Seconds to wait.',
