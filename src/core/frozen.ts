@@ -40,6 +40,7 @@ export const movedInWords = ({ at, movedTo }: Frozen): string =>
 
 /** The refusal of what a database that is frozen, and has not moved, does not do. */
 export class FrozenProblem extends Problem {
+  readonly frozen: Frozen
   /** Why, as a partner may read it: where a copy lay is nobody's to know. */
   readonly told: string
 
@@ -48,6 +49,7 @@ export class FrozenProblem extends Problem {
       'database_frozen',
       `The database is ${frozenInWords(frozen)}. Nothing fires and nothing is delivered until an operator runs \`${RESUME.join(' ')}\`; see \`${FROZEN_GUIDE.join(' ')}\`.`,
     )
+    this.frozen = frozen
     this.told = frozen.kind === 'restored' ? 'its database was restored from a backup' : frozen.reason
   }
 }

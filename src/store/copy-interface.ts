@@ -67,6 +67,14 @@ export const frozenByRestore = ({ copy, audit }: Restoring, earlier: readonly st
   earlier,
 })
 
+/** The same at that moment. `kept` is the name of what it replaces, null where it replaces nothing. */
+export const frozenAt = (at: Instant, { earlier, ...why }: FrozenAtBirth, kept: string | null): Frozen => ({
+  ...why,
+  at,
+  movedTo: null,
+  replaced: [...(kept === null ? [] : [kept]), ...earlier],
+})
+
 /** A copy of a database that has moved is of use to nobody: throws database_moved. */
 export function refuseMovedCopy(frozen: Frozen | null, copy: string): void {
   if (frozen?.kind !== 'moved') return

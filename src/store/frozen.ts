@@ -5,9 +5,9 @@ import { Problem } from '../core/problem.ts'
 import { formatInstant } from '../core/time.ts'
 import { addAudit } from './shared/audit.ts'
 import { instant, query } from './statement.ts'
-import type { AuditEntry, FreezeStore } from './store.ts'
+import type { FreezeStore } from './store.ts'
 import { columnsToAdd, insertInto, type NewRow, overwritten, type RowOf } from './tables.ts'
-import type { Base, Steps, Tx } from './transaction.ts'
+import type { Base } from './transaction.ts'
 
 export type FrozenRow = Omit<RowOf<'frozen'>, 'one'>
 
@@ -44,12 +44,6 @@ export function refuseFrozen(frozen: Frozen | null, refuses = false): void {
   if (frozen && (refuses || frozen.kind === 'moved')) throw frozenProblem(frozen)
 }
 
-/** Freezes a database that is not frozen, with an entry in the audit log. */
-export function* freeze(tx: Tx, frozen: Frozen, entry: AuditEntry): Steps<void> {
-  yield* tx.run(PUT, frozenParams(frozen))
-  yield* addAudit(tx, entry, frozen.at)
-}
-
 // Alone: a write that has read that it is not frozen is committed before this is, and a later one reads that it is.
 const ALONE = { alone: 'all' } as const
 
@@ -61,7 +55,8 @@ export const createFreezeStore = ({ look, write }: Base): FreezeStore => ({
       const [{ real }, known] = yield* tx.together(tx.times, tx.frozen)
       if (known) return { frozen: known, isNew: false }
       const frozen: Frozen = { kind: 'operator', at: real, by, reason, movedTo: null, replaced: [] }
-      yield* freeze(tx, frozen, entry)
+      yield* tx.run(PUT, frozenParams(frozen))
+      yield* addAudit(tx, entry, real)
       return { frozen, isNew: true }
     }, ALONE),
 

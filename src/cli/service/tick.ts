@@ -1,7 +1,7 @@
 // tick: one pass of the scheduler, for cron.
 
 import { Command, Option } from 'commander'
-import { type Frozen, frozenFields, frozenProblem } from '../../core/frozen.ts'
+import { type Frozen, FrozenProblem, frozenFields, frozenProblem } from '../../core/frozen.ts'
 import { formatPrice, formatUsd, type Price, price } from '../../core/money.ts'
 import { BY_HAND, isFarOff, MARKET_PRICE_MS } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
@@ -101,8 +101,8 @@ export async function passUnlessFrozen(options: PassOptions): Promise<Passed> {
   try {
     return { report: await runPass(options), frozen: null }
   } catch (error) {
-    if (!(error instanceof Problem && error.code === 'database_frozen')) throw error
-    return { report: null, frozen: await options.store.readFrozen() }
+    if (!(error instanceof FrozenProblem)) throw error
+    return { report: null, frozen: error.frozen }
   }
 }
 

@@ -12,6 +12,7 @@ import {
   type Block,
   type FileHistory,
   type FrozenAtBirth,
+  frozenAt,
   type HeldSource,
   type HoldOptions,
   type NewTarget,
@@ -299,11 +300,9 @@ async function takeName(
     await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
   }
   if (frozen) {
-    const { earlier, ...why } = frozen
     // An instant that lies ahead would confirm months that are not over: it is the server's, like that of every write.
     const at = clock?.() ?? (await serverTime(client))
-    const replaced = [...(kept === null ? [] : [kept]), ...earlier]
-    await putFrozen(client, { ...why, at, movedTo: null, replaced })
+    await putFrozen(client, frozenAt(at, frozen, kept))
   }
   // An empty schema was made for us. One that is not empty is somebody else's, and the statement fails.
   await client.query(`drop schema if exists ${SCHEMA}`)

@@ -10,7 +10,7 @@ import type { DueRanges } from '../store.ts'
 import { columnsToAdd } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { createFollowing } from './accounts.ts'
-import { type Connection, createSessionLocks, takeSessionLock } from './server/connection.ts'
+import { type Connection, createSessionLocks } from './server/connection.ts'
 import { isOutage } from './server/failures.ts'
 import { LOCK } from './server/locks.ts'
 import { arraysFor, arraysOf, namesOf, rowsIn } from './server/pipeline.ts'
@@ -29,11 +29,14 @@ export const ownPasses = (connection: Connection, base: Base): OwnPasses => ({
   isOutage,
 })
 
-export const ownSandboxes = (connection: Connection, { write }: Base): OwnSandboxes => ({
-  takeAdvance: createSessionLocks(connection, LOCK.advance),
-  wipe: write,
-  alsoWiped: [],
-})
+export function ownSandboxes(connection: Connection, { write }: Base): OwnSandboxes {
+  const take = createSessionLocks(connection, LOCK.advance)
+  return {
+    takeAdvance: async (tenantId) => (await take(tenantId))?.release ?? null,
+    wipe: write,
+    alsoWiped: [],
+  }
+}
 
 // The turn: a session's lock, which ends with its process. A process that hangs, or is stopped, keeps it. Each page
 // begins with a statement in that session, so the server knows when the last one was; and a process whose session was
@@ -57,7 +60,7 @@ export async function takeTurn(
   connection: Connection,
   hangsAfterMs = HANGS_AFTER_MS,
 ): ReturnType<OwnPasses['takeTurn']> {
-  const take = () => takeSessionLock(connection, LOCK.pass)
+  const take = createSessionLocks(connection, LOCK.pass)
   let lock = await take()
   if (!lock) {
     const ended = await connection.look((tx) => tx.all(END_HANGING, { ms: hangsAfterMs }))
@@ -113,8 +116,11 @@ const STAGE = query(
 const CLEAR = query('delete from price_imports')
 
 /** Without the gate of months, so that no month waits for the end of an import. */
-export const createStaging = (connection: Connection): Staging => ({
-  begin: createSessionLocks(connection, LOCK.import),
-  add: (batch) => connection.look((tx) => tx.run(STAGE, arraysOf(IMPORTED, batch))),
-  clear: () => connection.look((tx) => tx.run(CLEAR)),
-})
+export function createStaging(connection: Connection): Staging {
+  const take = createSessionLocks(connection, LOCK.import)
+  return {
+    begin: async () => (await take())?.release ?? null,
+    add: (batch) => connection.look((tx) => tx.run(STAGE, arraysOf(IMPORTED, batch))),
+    clear: () => connection.look((tx) => tx.run(CLEAR)),
+  }
+}

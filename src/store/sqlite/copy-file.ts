@@ -10,6 +10,7 @@ import { giveName, nameAside, nameTaken, refuseDevice, sync } from '../../whole-
 import {
   type Block,
   type FileHistory,
+  frozenAt,
   type HeldSource,
   type HoldOptions,
   lineOf,
@@ -189,10 +190,7 @@ export async function newFile(
     // What takes the place of a file is restored as a file (file/restore.ts): a copy takes a free name.
     readReplaced: async () => null,
     async publish(frozen) {
-      if (result && frozen) {
-        const { earlier: replaced, ...why } = frozen
-        putFrozen(result, { ...why, at: now, movedTo: null, replaced })
-      }
+      if (result && frozen) putFrozen(result, frozenAt(now, frozen, null))
       result?.close()
       if (!replace) refuseTaken(file)
       giveName(packed, file, { replace: replace || existsSync(file) })

@@ -13,8 +13,10 @@ import { PATIENCE, type Patience } from './session.ts'
  * transaction numbers that were not on its disk, and gives them to other transactions.
  */
 export type History = { timeline: string; memory: string }
+/** The timeline that a server writes under; it fails on a standby, which writes under none. */
+export const TIMELINE_SQL = 'left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)'
 /** Its columns. */
-export const HISTORY_SQL = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as timeline,
+export const HISTORY_SQL = `${TIMELINE_SQL} as timeline,
   coalesce(extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text, '') as memory`
 
 /** Identifies a transaction when a server is asked what became of it. */

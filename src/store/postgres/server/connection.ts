@@ -252,15 +252,22 @@ async function alone<T>(tx: Pipeline, work: (tx: Tx) => Promise<T>): Promise<T> 
 const TRY = query<{ taken: boolean }>('select pg_try_advisory_lock(:which::int, :tenant::int) as taken')
 const UNLOCK = query('select pg_advisory_unlock(:which::int, :tenant::int)')
 
+const TOUCH = query('select 1 as one')
+
+export type SessionLock = {
+  /** Says something in its session. Throws once that has ended, and the lock with it. */
+  touch: () => Promise<void>
+  release: () => Promise<void>
+}
+
 /**
- * Takes exclusive locks of one kind, of a tenant or of all (0). Each time it returns a function that gives the lock
- * back, or null while somebody else holds it. All are held by one session: were each in its own, nine tenants would
- * leave no connection to the others, nor to their own writes.
+ * Takes exclusive locks of one kind, of a tenant or of all (0); null while somebody else holds it. All are held by one
+ * session: were each in its own, nine tenants would leave no connection to the others, nor to their own writes.
  */
 export function createSessionLocks(
   { session, server }: Connection,
   which: number,
-): (tenant?: number) => Promise<(() => Promise<void>) | null> {
+): (tenant?: number) => Promise<SessionLock | null> {
   /** A session may take its own locks again, so those of this process are told here. */
   const held = new Set<number>()
   let shared: Promise<Session> | null = null
@@ -292,55 +299,20 @@ export function createSessionLocks(
       await leave(tenant, its, true)
       throw explained(error, server)
     }
-    let given: Promise<void> | undefined
-    return () => {
-      given ??= ask((tx) => tx.run(UNLOCK, { which, tenant })).then(
-        () => leave(tenant, its, false),
-        () => leave(tenant, its, true),
-      )
-      return given
+    let released: Promise<void> | undefined
+    return {
+      async touch() {
+        await ask((tx) => tx.run(TOUCH)).catch((error) => {
+          throw explained(error, server)
+        })
+      },
+      release() {
+        released ??= ask((tx) => tx.run(UNLOCK, { which, tenant })).then(
+          () => leave(tenant, its, false),
+          () => leave(tenant, its, true),
+        )
+        return released
+      },
     }
-  }
-}
-
-const TOUCH = query('select 1 as one')
-
-export type SessionLock = {
-  /** Says something in its session. Throws once that has ended, and the lock with it. */
-  touch: () => Promise<void>
-  release: () => Promise<void>
-}
-
-/** Takes an exclusive lock; null while somebody else holds it. */
-export async function takeSessionLock(
-  { session, server }: Connection,
-  which: number,
-): Promise<SessionLock | null> {
-  const { client, giveBack } = await session()
-  const tx = pipelineOn(client, PATIENCE.work)
-  try {
-    if (!(await tx.get(TRY, { which, tenant: 0 }))?.taken) {
-      giveBack()
-      return null
-    }
-  } catch (error) {
-    giveBack(true)
-    throw explained(error, server)
-  }
-  let released: Promise<void> | undefined
-  return {
-    async touch() {
-      await tx.run(TOUCH).catch((error) => {
-        throw explained(error, server)
-      })
-    },
-    release() {
-      released ??= tx.run(UNLOCK, { which, tenant: 0 }).then(
-        () => giveBack(),
-        // The end of its session ends the lock as well.
-        () => giveBack(true),
-      )
-      return released
-    },
   }
 }

@@ -11,7 +11,7 @@ import { auditParams } from '../../rows/accounts.ts'
 import { INSERT_AUDIT } from '../../shared/audit.ts'
 import { query } from '../../statement.ts'
 import type { AuditEntry } from '../../store.ts'
-import { commit } from './commit.ts'
+import { commit, TIMELINE_SQL } from './commit.ts'
 import { LOCK } from './locks.ts'
 import { PRESENT_SQL, pipelineOn, type Tx } from './pipeline.ts'
 import { MARK, PATIENCE } from './session.ts'
@@ -26,7 +26,6 @@ export type FreezeState = {
   /** Whether writes wait for a standby, and none did before. */
   has_new_standby: boolean | null
 }
-const TIMELINE_SQL = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)`
 // A server that restarts ends its sessions: asked at each write, it would read a file each time.
 const SYSTEM_SQL = `current_setting('${MARK}')`
 /** Its columns, but for `timeline`, which whoever asks reads anyway. */
@@ -35,7 +34,6 @@ export const FREEZE_SQL = `(select to_json(f) from (${SELECT_FROZEN}) f) as froz
   (select l.system_id from server_line l) as known_system, (select l.timeline from server_line l) as known_timeline,
   (select l.had_standby = 0 and current_setting('synchronous_standby_names') <> '' from server_line l) as has_new_standby`
 const STATE = query<FreezeState & { now: bigint; standbys: string }>(
-  // A standby has no position of its own to name a timeline by, and takes no writes.
   `select ${FREEZE_SQL}, case when pg_is_in_recovery() then null else ${TIMELINE_SQL} end as timeline,
      ${PRESENT_SQL} as now, current_setting('synchronous_standby_names') as standbys`,
 )

@@ -6,7 +6,7 @@ import { noFile, Problem } from '../../../core/problem.ts'
 import { formatInstant, type Instant } from '../../../core/time.ts'
 import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
-import { frozenByRestore, type Restoring, refuseMovedCopy } from '../../copy-interface.ts'
+import { frozenAt, frozenByRestore, type Restoring, refuseMovedCopy } from '../../copy-interface.ts'
 import type { Replaced } from '../../database.ts'
 import { isPending } from '../../migrations.ts'
 import { type AskBoth, readReplaced, type SinceCopy } from '../../replaced.ts'
@@ -76,8 +76,7 @@ export async function restore(
       const detail = { ...audit.detail, ...(playedIn.length > 0 && { played_in: playedIn }) }
       await restoring.mend(store, sinceCopy, { ...audit, detail }).finally(() => store.close())
       appendErasures(file, readErasures(aside))
-      const { earlier, ...why } = frozenByRestore(restoring, names)
-      const frozen = { ...why, at: now, movedTo: null, replaced: earlier }
+      const frozen = frozenAt(now, frozenByRestore(restoring, names), null)
       // Before it has its name: there is no moment at which it could fire.
       await inOneFile(aside, (db) => putFrozen(db, frozen))
       takeOverRights(aside, file)
