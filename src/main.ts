@@ -4,7 +4,6 @@ import { fstatSync, writeSync } from 'node:fs'
 import { isSea } from 'node:sea'
 import { Writable } from 'node:stream'
 import { CommanderError } from 'commander'
-import { onSameDatabase } from './cli/command.ts'
 import type { Cli, Loss, Streams } from './cli/context.ts'
 import { EXIT, failureOf } from './cli/exit-codes.ts'
 import { askedHelp, misspelt, unknownVariables } from './cli/help.ts'
@@ -59,13 +58,13 @@ export async function run(
       return EXIT.done
     }
     if (error instanceof CommanderError) error.message += remark(error.message)
-    return report(error, { json, warnings: cli.warnings, self: cli.self() }, streams)
+    return report(error, { json, warnings: cli.warnings }, streams)
   }
 }
 
-type Reporting = { json: boolean; warnings: readonly string[]; self: string }
+type Reporting = { json: boolean; warnings: readonly string[] }
 
-function report(error: unknown, { json, warnings, self }: Reporting, { err }: Pick<Streams, 'err'>): number {
+function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Streams, 'err'>): number {
   const beside = warnings.length > 0 ? { warnings } : {}
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return EXIT.done
@@ -79,7 +78,7 @@ function report(error: unknown, { json, warnings, self }: Reporting, { err }: Pi
     return EXIT.usage
   }
   const { exitCode, code, message: cause } = failureOf(error)
-  const message = onSameDatabase(withoutSecrets(cause), self)
+  const message = withoutSecrets(cause)
   err.write(
     json ? `${JSON.stringify({ error: { code, message }, ...beside })}\n` : `error: ${visible(message)}\n`,
   )
@@ -100,7 +99,7 @@ export async function main(): Promise<void> {
     // A reader that closes the pipe early (`| head`) is not a failure.
     if (error.code === 'EPIPE' && loss === null) process.exit(EXIT.done)
     const unwritten = new Error(unwrittenBecause(error, loss))
-    process.exit(report(unwritten, { json: argv.includes('--json'), warnings: [], self: 'tranche' }, { err }))
+    process.exit(report(unwritten, { json: argv.includes('--json'), warnings: [] }, { err }))
   })
   // Nobody reads stderr, so the exit code must suffice.
   err.on('error', () => {})

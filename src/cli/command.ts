@@ -15,13 +15,6 @@ import type { Cli } from './context.ts'
 export const onDatabase = (program: string, db: string): string =>
   holdsSecret(db) ? `TRANCHE_DB="$TRANCHE_DB" ${program}` : `${program} --db ${quoted(db)}`
 
-/**
- * Lets the commands in a message begin with `self`, so that they name the present database: the code that words a
- * message does not know how the database was named.
- */
-export const onSameDatabase = (message: string, self: string): string =>
-  message.replace(/`tranche (?!-|docs |copy |backup)/g, () => `\`${self} `)
-
 // The partner or the environment that a command line names.
 
 /** Throws partner_not_found. */
@@ -57,7 +50,7 @@ export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'er
   partner_slug: finding.tenant?.partnerSlug ?? null,
   environment: finding.tenant?.environment ?? null,
   subject: finding.subject,
-  message: onSameDatabase(finding.message, cli.self()),
+  message: finding.message,
   mend: commandLine(cli.self(), finding.next),
 })
 

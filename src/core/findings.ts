@@ -98,7 +98,12 @@ export type JobResult = {
   endsAt: Instant | null
   /** What was found or went wrong, or what the certificate is for. */
   message: string
+  /** Where a backup's job puts them; null for the other jobs, and for results of releases before 2.0.0. */
+  backups: Backups | null
 }
+
+/** The newest good one in it, and the host whose disk that is; a null host for a disk beside the database. */
+export type Backups = { folder: string; newest: { file: string; host: string | null } | null }
 
 /** `page`: money that should move does not, or soon will not. `ticket`: it can wait until the morning. */
 type Severity = 'page' | 'ticket'
@@ -128,68 +133,65 @@ export type Vitals = {
   /** The newest first. */
   earlyFills: EarlyFill[]
   results: JobResult[]
+  /** The newest backup, where its file is gone or empty; only the machine that has its folder can tell. */
+  backupGone: string | null
   /** What the looks have found that say it in words of their own. */
   also: Finding[]
   /** Null for a database in memory, and on a server, whose disk is not visible from here. */
   disk: DiskVitals | null
 }
 
-// The findings that follow from the vitals.
+/** Every finding, and how urgent it can be. The codes are stable: alert rules name them. */
+export const FINDINGS = {
+  ticks_stopped: ['page'],
+  clock_disputed: ['page'],
+  clock_back: ['page'],
+  database_frozen: ['page'],
+  disk_low: ['page'],
+  file_closed: ['page'],
+  partner_silent: ['page'],
+  partner_failing: ['page'],
+  serve_stopped: ['page'],
+  standby_away: ['page', 'ticket'],
+  certificate_ends: ['page', 'ticket'],
+  check_found: ['page', 'ticket'],
+  check_old: ['ticket'],
+  backup_missing: ['ticket'],
+  feed_down: ['ticket'],
+  executions_stuck: ['ticket'],
+  webhook_failing: ['ticket'],
+  late_fills: ['ticket'],
+  fill_early: ['ticket'],
+  windows_unspent: ['ticket'],
+  key_ends: ['ticket'],
+  file_open: ['ticket'],
+  wal_large: ['ticket'],
+  trade_price: ['ticket'],
+  windows_ahead: ['ticket'],
+} as const satisfies Record<string, readonly [Severity, ...Severity[]]>
 
-/** Every finding that follows from the vitals, and how urgent it is. The codes are stable: alert rules name them. */
-export const VITAL_FINDINGS = {
-  ticks_stopped: 'page',
-  clock_disputed: 'page',
-  database_frozen: 'page',
-  disk_low: 'page',
-  partner_silent: 'page',
-  partner_failing: 'page',
-  check_failed: 'page',
-  certificate_ends: 'page',
-  standby_away: 'page',
-  file_closed: 'page',
-  clock_back: 'page',
-  feed_down: 'ticket',
-  price_old: 'ticket',
-  executions_stuck: 'ticket',
-  webhook_paused: 'ticket',
-  webhook_failing: 'ticket',
-  late_fills: 'ticket',
-  fill_early: 'ticket',
-  windows_unspent: 'ticket',
-  check_found: 'ticket',
-  check_old: 'ticket',
-  backup_failed: 'ticket',
-  backup_old: 'ticket',
-  backup_gone: 'ticket',
-  certificate_old: 'ticket',
-  key_ends: 'ticket',
-  file_open: 'ticket',
-  folder_open: 'ticket',
-} as const satisfies Record<string, Severity>
+export type FindingKind = keyof typeof FINDINGS
 
-/** The others: what `check` finds, because it needs more than the vitals, and what only `status` can ask. */
-const OTHER_FINDINGS = {
-  serve_stopped: 'page',
-  checksums_off: 'ticket',
-  import_left: 'ticket',
-  standby_missing: 'ticket',
-  trade_price: 'ticket',
-  wal_large: 'ticket',
-  windows_ahead: 'ticket',
-} as const satisfies Record<string, Severity>
+/** They take reading whole tables: only `check` looks for them, and `status` shows what the newest check found. */
+export const OF_THE_CHECK: readonly string[] = ['trade_price', 'windows_ahead'] satisfies FindingKind[]
 
-const SEVERITIES = { ...VITAL_FINDINGS, ...OTHER_FINDINGS }
-
-/** What a rule says. Its code decides how urgent it is; without a tenant it is about the whole service. */
-type Found = Omit<Finding, 'severity' | 'tenant'> & { kind: keyof typeof SEVERITIES; tenant?: Tenant }
-type Vital = Found & { kind: keyof typeof VITAL_FINDINGS }
+/**
+ * What a rule says. Without a severity it is as urgent as its code can be; without a tenant it is about the whole
+ * service.
+ */
+type Found = Omit<Finding, 'severity' | 'tenant'> & {
+  kind: FindingKind
+  severity?: Severity
+  tenant?: Tenant
+}
 
 export const finding = (found: Found): Finding => ({
   ...found,
-  severity: SEVERITIES[found.kind],
+  severity: found.severity ?? FINDINGS[found.kind][0],
   tenant: found.tenant ?? null,
 })
+
+// The findings that follow from the vitals.
 
 /** The findings now: the urgent ones first, and among equals those about the whole service, then partner by partner. */
 export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
@@ -198,7 +200,6 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
     clockDisputed(vitals),
     databaseFrozen(vitals, now),
     feedDown(vitals, now),
-    priceOld(vitals, now),
     diskLow(vitals.disk),
     ...vitals.partners.flatMap((partner) => [
       partnerSilent(partner, now),
@@ -209,7 +210,7 @@ export function findingsOf(vitals: Vitals, now: Instant): Finding[] {
     ]),
     ...vitals.earlyFills.map(fillEarly),
     ...vitals.unspent.map(windowsUnspent),
-    ...vitals.results.flatMap((result) => findingsOfResult(result, now)),
+    ...vitals.results.flatMap((result) => findingsOfResult(result, vitals, now)),
   ]
   return found
     .filter((one) => one !== null)
@@ -225,7 +226,7 @@ export const standbyWords = (names: string): string =>
   `waits for a standby (synchronous_standby_names = ${names}), and none that counts is connected: no commit ends`
 
 /** None is expected to run in a frozen database. */
-function ticksStopped({ scheduler, frozen }: Vitals, now: Instant): Vital | null {
+function ticksStopped({ scheduler, frozen }: Vitals, now: Instant): Found | null {
   if (frozen) return null
   const { isLate, usualGapMs } = schedulerLateness(scheduler, now)
   if (!isLate) return null
@@ -233,13 +234,13 @@ function ticksStopped({ scheduler, frozen }: Vitals, now: Instant): Vital | null
   return { kind: 'ticks_stopped', subject: 'scheduler', message, next: ['tranche', 'tick'] }
 }
 
-function clockDisputed({ dispute }: Vitals): Vital | null {
+function clockDisputed({ dispute }: Vitals): Found | null {
   if (dispute === null) return null
   const message = `at the last tick ${disputeInWords(dispute)}; nothing fires and no window rolls until they agree`
   return { kind: 'clock_disputed', subject: 'clock', message, next: ['timedatectl', 'status'] }
 }
 
-function databaseFrozen({ frozen }: Vitals, now: Instant): Vital | null {
+function databaseFrozen({ frozen }: Vitals, now: Instant): Found | null {
   if (frozen === null) return null
   const isMoved = frozen.kind === 'moved'
   const message = isMoved
@@ -253,38 +254,34 @@ function databaseFrozen({ frozen }: Vitals, now: Instant): Vital | null {
 const goesByClock = ({ scheduler, frozen }: Vitals): boolean =>
   scheduler.waitingSince !== null && frozen === null
 
-/** A feed that nobody configured is never down. */
-function feedDown(vitals: Vitals, now: Instant): Vital | null {
+/**
+ * A feed that gives no price, or that the passes no longer ask although plans wait for them: the newest price, which
+ * came from a feed, is then a day old. One given by hand was for one pass. A feed that nobody configured is never down.
+ */
+function feedDown(vitals: Vitals, now: Instant): Found | null {
   const { feed, price } = vitals
-  if (!feed?.down) return null
-  const { since, reason } = feed.down
   const age = price === null ? null : now - price.at
-  const consequence =
-    age === null
-      ? 'there is no price at all'
-      : `the newest price is ${spellSpan(age)} old${age < PRICE_LIVE_MS ? '' : ', too old to go by'}`
-  const isLive = age !== null && age < PRICE_LIVE_MS
-  const byClock = isLive || !goesByClock(vitals) ? '' : ', so tranches fire by the clock'
+  const byClock = goesByClock(vitals) ? ', so tranches fire by the clock' : ''
+  if (feed?.down) {
+    const { since, reason } = feed.down
+    const isLive = age !== null && age < PRICE_LIVE_MS
+    const consequence =
+      age === null
+        ? 'there is no price at all'
+        : `the newest price is ${spellSpan(age)} old${isLive ? '' : ', too old to go by'}`
+    return {
+      kind: 'feed_down',
+      subject: `price feed ${feed.name}`,
+      message: `has given no price for ${spellSpan(now - since)}, since ${formatInstant(since)} (${reason}); ${consequence}${isLive ? '' : byClock}`,
+      next: nextOfFeed(feed),
+    }
+  }
+  if (price === null || age === null || [BY_HAND, IMPORTED].includes(price.source)) return null
+  if (age <= PRICE_OLD_MS || byClock === '') return null
   return {
     kind: 'feed_down',
-    subject: `price feed ${feed.name}`,
-    message: `has given no price for ${spellSpan(now - since)}, since ${formatInstant(since)} (${reason}); ${consequence}${byClock}`,
-    next: nextOfFeed(feed),
-  }
-}
-
-/**
- * A feed used to give prices, and none has come for a day although plans wait for passes: the passes no longer ask it.
- * A price given by hand does not count, as it was for one pass.
- */
-function priceOld(vitals: Vitals, now: Instant): Vital | null {
-  const { feed, price } = vitals
-  if (price === null || feed?.down || [BY_HAND, IMPORTED].includes(price.source)) return null
-  if (now - price.at <= PRICE_OLD_MS || !goesByClock(vitals)) return null
-  return {
-    kind: 'price_old',
     subject: 'prices',
-    message: `the newest is ${spellSpan(now - price.at)} old, from ${price.source}, so tranches fire by the clock; do the ticks still have their --price-feed?`,
+    message: `the newest is ${spellSpan(age)} old, from ${price.source}${byClock}; do the ticks still have their --price-feed?`,
     next: ['tranche', 'price', 'list'],
   }
 }
@@ -297,7 +294,7 @@ function priceOld(vitals: Vitals, now: Instant): Vital | null {
 const nextOfFeed = ({ name }: FeedVitals): string[] =>
   name.includes('://') ? ['tranche', 'price', 'fetch'] : ['tranche', 'price', 'fetch', '--price-feed', name]
 
-function diskLow(disk: DiskVitals | null): Vital | null {
+function diskLow(disk: DiskVitals | null): Found | null {
   if (disk === null) return null
   const { folder, freeBytes, totalBytes, dayGrowthBytes } = disk
   if (freeBytes >= totalBytes * DISK_FREE_MIN && freeBytes >= dayGrowthBytes) return null
@@ -311,7 +308,7 @@ function diskLow(disk: DiskVitals | null): Vital | null {
  * disabled partner cannot poll. An instruction counts from its creation: a partner that polled before that is not
  * silent yet.
  */
-function partnerSilent(partner: PartnerVitals, now: Instant): Vital | null {
+function partnerSilent(partner: PartnerVitals, now: Instant): Found | null {
   const { tenant, status, held, polledAt, confirmedAt, due, oldestDueAt, plansSince } = partner
   if (status !== 'active') return null
   const silentSince = (from: Instant): Instant => (polledAt === null ? from : later(polledAt, from))
@@ -339,7 +336,7 @@ function partnerSilent(partner: PartnerVitals, now: Instant): Vital | null {
  * an order or two a day, so it is also failing when its newest orders all failed, whenever they were made, and the last
  * day brought no fill.
  */
-function partnerFailing({ tenant, orders }: PartnerVitals): Vital | null {
+function partnerFailing({ tenant, orders }: PartnerVitals): Found | null {
   const { filled, failed, newestFailed, commonestReason } = orders
   const isMostOfDay = failed >= FAILED_ORDERS_MIN && failed > filled
   if (!isMostOfDay && !(newestFailed && failed > 0 && filled === 0)) return null
@@ -356,7 +353,7 @@ function partnerFailing({ tenant, orders }: PartnerVitals): Vital | null {
 }
 
 /** What `execution list --stuck` lists: instructions that are never fetched or never confirmed. */
-function executionsStuck({ tenant, due, oldestDueAt, stuck }: PartnerVitals, now: Instant): Vital | null {
+function executionsStuck({ tenant, due, oldestDueAt, stuck }: PartnerVitals, now: Instant): Found | null {
   const isLate = oldestDueAt !== null && now - oldestDueAt > DUE_LATE_MS
   if (!isLate && stuck === null) return null
   const parts = [
@@ -373,29 +370,28 @@ function executionsStuck({ tenant, due, oldestDueAt, stuck }: PartnerVitals, now
   }
 }
 
-function webhookFailing({ tenant, webhook }: PartnerVitals): Vital | null {
+function webhookFailing({ tenant, webhook }: PartnerVitals): Found | null {
   if (webhook === null || (!webhook.paused && webhook.failures < FAILURES_TO_WARN)) return null
   const { paused, failures, lastReason, lastDeliveredAt } = webhook
   const why = lastReason === null ? '' : ` (the last: ${lastReason})`
   const when = lastDeliveredAt === null ? 'never' : formatInstant(lastDeliveredAt)
   const often = `${counted(failures, 'failure')} in a row${why}, last delivered ${when}`
   const name = [tenant.partnerSlug, '--env', tenant.environment]
-  const common = { tenant, subject: tenantName(tenant), next: ['tranche', 'webhook', 'test', ...name] }
-  if (!paused)
-    return {
-      kind: 'webhook_failing',
-      ...common,
-      message: `${often}; it is paused after ${FAILURES_TO_PAUSE}`,
-    }
   const lift = `once a test gets through, \`tranche webhook resume ${name.join(' ')}\` lifts the pause`
-  return { kind: 'webhook_paused', ...common, message: `paused after ${often}; ${lift}` }
+  return {
+    kind: 'webhook_failing',
+    tenant,
+    subject: tenantName(tenant),
+    message: paused ? `paused after ${often}; ${lift}` : `${often}; it is paused after ${FAILURES_TO_PAUSE}`,
+    next: ['tranche', 'webhook', 'test', ...name],
+  }
 }
 
 /** Real money may have moved, and no operator has decided yet. */
 export function lateFills({
   tenant,
   lateFills: late,
-}: Pick<PartnerVitals, 'tenant' | 'lateFills'>): (Vital & { tenant: Tenant }) | null {
+}: Pick<PartnerVitals, 'tenant' | 'lateFills'>): (Found & { tenant: Tenant }) | null {
   if (!late) return null
   const { kept, oldestAt, unkept, firstUnkept } = late
   const dismissed = firstUnkept === null ? ofTenant(tenant) : [firstUnkept]
@@ -423,7 +419,7 @@ export function lateFills({
  * A fill that was made before its execution existed probably belongs to another order, such as a sandbox order that the
  * partner's venue knows under an equal key.
  */
-export function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyFill): Vital {
+export function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyFill): Found {
   return {
     kind: 'fill_early',
     tenant,
@@ -436,7 +432,7 @@ export function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyF
   }
 }
 
-function windowsUnspent({ tenant, windows, released, worst }: UnspentWindows): Vital {
+function windowsUnspent({ tenant, windows, released, worst }: UnspentWindows): Found {
   const name = tenantName(tenant)
   const ended = counted(windows, 'window')
   return {
@@ -450,14 +446,14 @@ function windowsUnspent({ tenant, windows, released, worst }: UnspentWindows): V
 
 // What a job beside the scheduler came to, and a job that no longer runs.
 
-function findingsOfResult(result: JobResult, now: Instant): (Vital | null)[] {
+function findingsOfResult(result: JobResult, { backupGone }: Vitals, now: Instant): (Found | null)[] {
   switch (result.job) {
     case 'check':
       return [checkFound(result), checkOld(result, now)]
     case 'certificate':
       return [certificateEnds(result, now)]
     case 'backup':
-      return [backupFailed(result), backupOld(result, now)]
+      return [backupMissing(result, backupGone, now)]
     default:
       return result.job satisfies never
   }
@@ -465,82 +461,43 @@ function findingsOfResult(result: JobResult, now: Instant): (Vital | null)[] {
 
 const CHECK = ['tranche', 'check']
 
-function checkFound({ at, ok, message: found }: JobResult): Vital | null {
+function checkFound({ at, ok, message: found }: JobResult): Found | null {
   if (ok && found === '') return null
-  const common = { subject: 'check', message: `on ${formatInstant(at)} it found ${found}`, next: CHECK }
-  return ok ? { kind: 'check_found', ...common } : { kind: 'check_failed', ...common }
+  const message = `on ${formatInstant(at)} it found ${found}`
+  return { kind: 'check_found', severity: ok ? 'ticket' : 'page', subject: 'check', message, next: CHECK }
 }
 
 /** Only where something runs it every day: a person who checks once has promised nothing. */
-function checkOld({ at, endsAt }: JobResult, now: Instant): Vital | null {
+function checkOld({ at, endsAt }: JobResult, now: Instant): Found | null {
   if (endsAt === null || now <= endsAt) return null
   const message = `the newest is of ${formatInstant(at)}, though one is due every day; does its job still run?`
   return { kind: 'check_old', subject: 'check', message, next: CHECK }
 }
 
-// What the result of a backup says. Its row has a text for people and no place for more, so the text is read back.
-
-/** Where a job's backups are, and the newest good one, with its host if not only this one can see it. */
-type Backups = { folder: string; newest: { file: string; host: string | null } | null }
-
-export const backupMade = (file: string, host: string | null): string =>
-  host === null ? file : `${file} on ${host}`
-
-/** A folder that could end too early is quoted. Otherwise it begins with a slash. */
-export const backupNotMade = (folder: string, reason: string): string =>
-  `${folder.includes(': ') ? JSON.stringify(folder) : folder}: ${reason}`
-
-/** Without a newest one if the last one failed, or if the limit of the text has cut its name. */
-export function backupsIn({ ok, message }: JobResult): Backups {
-  const [, file, host = null] = (ok && /^(.+?\.db)(?: on (\S+))?$/.exec(message)) || []
-  if (file !== undefined)
-    return { folder: file.slice(0, file.lastIndexOf('/')) || '/', newest: { file, host } }
-  const quoted = /^("(?:[^"\\]|\\.)*"): /.exec(message)?.[1]
-  return { folder: quoted === undefined ? (message.split(': ')[0] ?? '') : JSON.parse(quoted), newest: null }
+/** The newest one failed, or is gone, or was not followed by one of the next night. The next good one ends it. */
+function backupMissing(result: JobResult, gone: string | null, now: Instant): Found | null {
+  const { folder = 'FOLDER' } = result.backups ?? {}
+  const lost = gone && `${gone} is gone or empty, and was the newest; are there others?`
+  const message = backupFailed(result) ?? lost ?? backupOld(result, now)
+  // Named as a folder: where it is gone, a file of its name would be no backup of the job.
+  const next = ['tranche', 'backup', folder.replace(/\/*$/, '/')]
+  return message === null ? null : { kind: 'backup_missing', subject: 'backup', message, next }
 }
 
-/** Named as a folder: where it is gone, a file of its name would be no backup of the job. */
-const backUpInto = (result: JobResult): string[] => [
-  'tranche',
-  'backup',
-  backupsIn(result).folder.replace(/\/*$/, '/'),
-]
-
-/** Only the machine that has the folder can tell. */
-export const backupGone = (result: JobResult, file: string): Finding =>
-  finding({
-    kind: 'backup_gone',
-    subject: 'backup',
-    message: `${file} is gone or empty, and was the newest; are there others?`,
-    next: backUpInto(result),
-  })
-
-function backupFailed(result: JobResult): Vital | null {
-  const { at, ok, wellAt, message } = result
+function backupFailed({ at, ok, wellAt, message }: JobResult): string | null {
   if (ok) return null
   const newest =
     wellAt === null ? 'none has been made yet' : `the newest good one is of ${formatInstant(wellAt)}`
-  return {
-    kind: 'backup_failed',
-    subject: 'backup',
-    message: `on ${formatInstant(at)} it failed, and ${newest} (${message})`,
-    next: backUpInto(result),
-  }
+  return `on ${formatInstant(at)} it failed, and ${newest} (${message})`
 }
 
-function backupOld(result: JobResult, now: Instant): Vital | null {
-  const { ok, wellAt, endsAt } = result
-  if (!ok || endsAt === null || wellAt === null || now <= endsAt) return null
-  return {
-    kind: 'backup_old',
-    subject: 'backup',
-    message: `the newest is of ${formatInstant(wellAt)}, though one is due every day; does its job still run?`,
-    next: backUpInto(result),
-  }
+function backupOld({ endsAt, wellAt }: JobResult, now: Instant): string | null {
+  if (endsAt === null || wellAt === null || now <= endsAt) return null
+  return `the newest is of ${formatInstant(wellAt)}, though one is due every day; does its job still run?`
 }
 
 /** A service says now and then what it shows. One that is silent has stopped, and shows nothing. */
-function certificateEnds({ at, host, endsAt, message }: JobResult, now: Instant): Vital | null {
+function certificateEnds({ at, host, endsAt, message }: JobResult, now: Instant): Found | null {
   if (endsAt === null || now - at > CERTIFICATE_TOLD_MS) return null
   const left = endsAt - now
   if (left > CERTIFICATE_OLD_MS) return null
@@ -548,14 +505,13 @@ function certificateEnds({ at, host, endsAt, message }: JobResult, now: Instant)
     left <= 0
       ? `ended ${formatInstant(endsAt)}: clients refuse it, so no partner gets through`
       : `ends ${formatInstant(endsAt)}: in ${spellSpan(left)}, and no renewed one was read`
-  const common = {
+  return {
+    kind: 'certificate_ends',
+    severity: left <= CERTIFICATE_ENDS_MS ? 'page' : 'ticket',
     subject: `certificate of ${host}`,
     message: `${words} (${message})`,
     next: ['tranche', 'docs', 'operations#tls'],
   }
-  return left <= CERTIFICATE_ENDS_MS
-    ? { kind: 'certificate_ends', ...common }
-    : { kind: 'certificate_old', ...common }
 }
 
 function dueInWords(due: number, oldestAt: Instant, now: Instant): string {

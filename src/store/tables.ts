@@ -351,6 +351,9 @@ const tables = {
     well_at: orNull(instant()),
     ends_at: orNull(instant()),
     message: text(),
+    folder: orNull(text()),
+    file: orNull(text()),
+    file_host: orNull(text()),
   }),
 
   tiers: table('name from_month', {

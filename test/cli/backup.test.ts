@@ -122,7 +122,7 @@ test('status remembers how the backups of a job went, with a command that mends 
   assert.deepEqual([failed.job.ok, failed.job.well_at], [false, '2026-01-06T00:00:00.000Z'])
   assert.match(failed.job.message, /^\/.*backups: There is no folder/)
   const checked = await runHere(['--db', file, 'status'], { machine })
-  assert.match(checked.out, /backup_failed/)
+  assert.match(checked.out, /backup_missing/)
   const [, mend = ''] = /> tranche .*?(backup \S+)/.exec(checked.out) ?? []
   setClock(plus(T0, 2 * DAY_MS))
   assert.equal((await runHere(['--db', file, ...mend.split(' ')], { machine })).code, 0)
@@ -138,9 +138,9 @@ test('status remembers how the backups of a job went, with a command that mends 
     return JSON.parse(out).findings.map(({ kind }: { kind: string }) => kind)
   }
   renameSync(last, `${last}.away`)
-  assert.deepEqual(await findings(), ['backup_gone'])
+  assert.deepEqual(await findings(), ['backup_missing'])
   writeFileSync(last, '')
-  assert.deepEqual(await findings(), ['backup_gone'])
+  assert.deepEqual(await findings(), ['backup_missing'])
   renameSync(`${last}.away`, last)
   assert.deepEqual(await findings(), [])
   renameSync(backups, `${backups}.away`)
@@ -149,11 +149,11 @@ test('status remembers how the backups of a job went, with a command that mends 
   // One elsewhere is no substitute.
   rmSync(last)
   assert.equal((await backup(join(folder, 'tranche-20260108T000000Z.db'))).code, 0)
-  assert.deepEqual(await findings(), ['backup_gone'])
+  assert.deepEqual(await findings(), ['backup_missing'])
   assert.equal((await backup(backups)).code, 0)
   assert.deepEqual(await findings(), [])
   setClock(plus(T0, 6 * DAY_MS))
-  assert.match((await runHere(['--db', file, 'status'], { machine })).out, /backup_old/)
+  assert.match((await runHere(['--db', file, 'status'], { machine })).out, /backup_missing/)
 })
 
 test('a job whose folder is gone is remembered, with a command that mends it once the folder is there', async (t) => {
@@ -164,16 +164,16 @@ test('a job whose folder is gone is remembered, with a command that mends it onc
   for (const place of [gone, `${gone}/`]) {
     const failed = await backup(place, '--keep', '3')
     assert.deepEqual([failed.code, failed.err], [4, `error: There is no folder ${place}.\n`])
-    assert.match(await status(), /backup_failed/)
+    assert.match(await status(), /backup_missing/)
     const { out } = await runHere(['--db', file, '--json', 'status'], { machine })
-    const { mend } = JSON.parse(out).findings.find(({ kind }: { kind: string }) => kind === 'backup_failed')
+    const { mend } = JSON.parse(out).findings.find(({ kind }: { kind: string }) => kind === 'backup_missing')
     assert.match(mend, / backup '[^']*of: "acme"\/'$/)
     // It makes no file of the name of the folder.
     const mended = () => backup(mend.slice(mend.indexOf(" '") + 2, -1))
     assert.equal((await mended()).code, 4)
     mkdirSync(gone)
     assert.equal((await mended()).code, 0)
-    assert.doesNotMatch(await status(), /backup_failed/)
+    assert.doesNotMatch(await status(), /backup_missing/)
     rmSync(gone, { recursive: true })
   }
 })

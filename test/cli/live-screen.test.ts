@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { drawScreen, type StatusView } from '../../src/cli/service/status-screen.ts'
 import { createPaint } from '../../src/cli/terminal.ts'
-import type { PartnerVitals } from '../../src/core/findings.ts'
+import { finding, type PartnerVitals } from '../../src/core/findings.ts'
 import { type Price, usd } from '../../src/core/money.ts'
 import { DAY_MS, type Instant, plus } from '../../src/core/time.ts'
 import { capture, T0 } from '../support/service.ts'
@@ -45,6 +45,7 @@ const seenAt = (at: Instant, vitals: Partial<StatusView['vitals']> = {}): Status
     earlyFills: [],
     results: [],
     also: [],
+    backupGone: null,
     disk: {
       folder: '/var/lib/tranche',
       freeBytes: 20 * 2 ** 30,
@@ -77,6 +78,7 @@ const oldestDueAt = plus(T0, -16 * 60_000)
 const large = (): StatusView => {
   const seen = seenAt(T0, {
     scheduler: { latestAt: [], lastFinishedAt: null, waitingSince: plus(T0, -DAY_MS) },
+    also: [finding({ kind: 'wal_large', subject: 'a-wal', message: 'is large', next: ['lsof', 'a-wal'] })],
     feed: {
       name: 'median',
       askedAt: T0,

@@ -61,7 +61,7 @@ test('a server that is down, a wrong host, a wrong password, no database, no sch
   await assertRefused(url(PASSWORD), {
     exit: 4,
     code: 'database_not_found',
-    says: /There is no tranche database at postgres:\/\/app:\*\*\*@.*: name the right one in --db or TRANCHE_DB, or begin one with `TRANCHE_DB="\$TRANCHE_DB" tranche partner create SLUG/,
+    says: /There is no tranche database at postgres:\/\/app:\*\*\*@.*: name the right one in --db or TRANCHE_DB, or begin one there with `partner create SLUG/,
   })
   await migrated(url(PASSWORD))
   assert.equal((await runHere(['--db', url(PASSWORD), 'partner', 'list'])).code, 0)

@@ -480,7 +480,7 @@ suite('serve over TLS', { concurrency: 4 }, () => {
     assert.deepEqual([said.level, said.msg.split('; ')[1]], ['error', 'it has ended, and clients refuse it'])
     await isSeen('certificate_ends')
     for (const [days, level, kinds] of [
-      [13, 'warn', ['certificate_old']],
+      [13, 'warn', ['certificate_ends']],
       [2.5, 'warn', ['certificate_ends']],
       [15, 'info', []],
     ] as const) {

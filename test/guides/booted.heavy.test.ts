@@ -156,7 +156,7 @@ test('the hook of the guide has a renewed certificate shown, and a pair that doe
     'nobody else can read the key',
     'the service cannot write it',
     'a renewed one is served',
-    'certificate_old',
+    'certificate_ends',
     'the old one is kept',
     'the next is served',
     'certificate_ends',
@@ -200,7 +200,7 @@ END
     'exit-code',
     'last check: 1 error (foreign_key)',
     'POST /ticks/fail HTTP/1.1',
-    '"kind":"check_failed"',
+    '"kind":"check_found"',
   ])
 })
 

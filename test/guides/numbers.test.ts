@@ -76,7 +76,7 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/`body_too_large` \| 413 \| send at most (\S+) KiB/g, BODY_BYTES_MAX / 1024, ['api']],
   [/At the (\S+) failure in a row/g, FAILURES_TO_WARN, ['webhooks']],
   [/(?<!At the )\b(\w+) failures? in a row/g, FAILURES_TO_PAUSE, ['monitoring', 'webhooks']],
-  [/webhook failed (\S+) times/gi, FAILURES_TO_PAUSE, ['monitoring', 'reference']],
+  [/after (\S+) it is paused/g, FAILURES_TO_PAUSE, ['reference']],
   [/key expires within (\S+) days/gi, KEY_ENDS_WITHIN_DAYS, ['reference']],
   [/delivered (\S+) times/gi, STUCK_DELIVERIES, ['levers', 'reference']],
   [/at most (\S+) characters long, without a user name/g, WEBHOOK_URL_MAX, ['webhooks']],

@@ -305,7 +305,7 @@ test('a standby that is away, a primary without power and its return: nothing is
   await b.run(database('stop -m immediate'))
   await a.run(blockOf('a, to go on alone'))
   await partner.goesOn()
-  assert.match(await found(a), /"standby_missing"/)
+  assert.match(await found(a), /"standby_away"/)
   await b.run(database('start'))
   await until('b that follows', () => follows(a, 'b'))
   await a.run(blockOf('a, no longer alone'))

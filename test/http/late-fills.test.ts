@@ -220,13 +220,13 @@ test('what is only counted of unknown executions is ended by the command that ch
   for (let time = 0; time < 2; time++)
     assert.equal((await service.call('POST', confirmPath(UNKNOWN), vast)).status, 404)
   const { message, mend } = ((await found()) ?? {}) as Record<string, string>
-  const next = `tranche --db ${quoted(service.file)} execution dismiss-late --partner acme --env live --reason TEXT`
-  assert.equal(mend, next)
+  const next = 'execution dismiss-late --partner acme --env live --reason TEXT'
+  assert.equal(mend, `tranche --db ${quoted(service.file)} ${next}`)
   assert.match(
     `${message}`,
     /^2 reported .* not kept \(of executions that are not known\): ask the partner, then `tr/,
   )
-  assert.ok(`${message}`.endsWith(`\`${next}\``), `${message}`)
+  assert.ok(`${message}`.endsWith(`\`tranche ${next}\``), `${message}`)
   const dismiss = (...more: string[]) => command(service, ['--json', 'execution', 'dismiss-late', ...more])
   const why = ['--reason', 'an error of typing']
   for (const wrong of [

@@ -115,7 +115,7 @@ async function nextCommandWorks(t: TestContext, { cwd, db }: { cwd: string; db: 
   const env = { TRANCHE_DB: db, HOME: cwd }
   const { out } = await finish(t, ['check', '--json'], { cwd, env })
   const findings = JSON.parse(out).findings as { kind: string; mend: string }[]
-  const mend = findings.find(({ kind }) => kind === 'standby_missing')?.mend ?? ''
+  const mend = findings.find(({ kind }) => kind === 'standby_away')?.mend ?? ''
   assert.match(mend, /^psql "\$TRANCHE_DB" -c /)
   const { stdout } = await promisify(execFile)('sh', ['-c', mend], { env: { ...process.env, ...env } })
   assert.match(stdout, /\(0 rows\)/)

@@ -148,4 +148,4 @@ test('the same life on a file and on a server leads to the same exports, to the 
   )
 })
 
-const OF_DISK = ['disk_low', 'file_open', 'folder_open']
+const OF_DISK = ['disk_low', 'file_open']

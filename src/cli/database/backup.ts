@@ -4,7 +4,7 @@ import { existsSync, lstatSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Command, Option } from 'commander'
-import { backupMade, backupNotMade, backupsIn } from '../../core/findings.ts'
+import type { JobResult } from '../../core/findings.ts'
 import { Problem, unreadable } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
@@ -49,7 +49,7 @@ export function backupCommand(cli: Cli): Command {
         // A command line that is wrong has never been a job: nothing has failed that is to be mended.
         if (error instanceof Problem && error.code === 'usage') throw error
         const { message } = failureOf(error)
-        if (isJob(options)) await remember(cli, false, () => backupNotMade(resolve(place), message))
+        if (isJob(options)) await rememberFailed(cli, place, message)
         await ping(message)
         throw error
       }
@@ -60,30 +60,37 @@ export function backupCommand(cli: Cli): Command {
 /** A person who makes a backup by hand has promised no other one. */
 const isJob = ({ keep }: Options): boolean => keep !== undefined
 
-/** One that is made by hand where those of the job are counts as its newest: it is what a finding had asked for. */
+/** A backup that is made by hand in the folder of the job counts as its newest: it is what a finding had asked for. */
 async function rememberMade(cli: Cli, file: string, options: Options): Promise<void> {
   const made = resolve(file)
+  const folder = dirname(made)
   const host = (await cli.database()).asFile ? null : hostname()
-  const isOfJob = async (store: ResultStore) => {
-    const earlier = await store.findResult('backup', '')
-    return earlier !== null && OWN_NAME.test(basename(made)) && backupsIn(earlier).folder === dirname(made)
-  }
-  await remember(cli, true, async (store) =>
-    isJob(options) || (await isOfJob(store)) ? backupMade(made, host) : null,
-  )
+  const isOfJob = async (store: ResultStore) =>
+    isJob(options) ||
+    (OWN_NAME.test(basename(made)) && (await store.findResult('backup', ''))?.backups?.folder === folder)
+  await remember(cli, isOfJob, {
+    ok: true,
+    message: host === null ? made : `${made} on ${host}`,
+    backups: { folder, newest: { file: made, host } },
+  })
 }
 
-/** Lets `status` and the metrics know, as a daily check does, in the words of `say`. What cannot is still a backup. */
+function rememberFailed(cli: Cli, place: string, reason: string): Promise<void> {
+  const folder = resolve(place)
+  const message = `${folder}: ${reason}`
+  return remember(cli, async () => true, { ok: false, message, backups: { folder, newest: null } })
+}
+
+/** Lets `status` and the metrics know, as a daily check does. What cannot is still a backup. */
 async function remember(
   cli: Cli,
-  ok: boolean,
-  say: (store: ResultStore) => Promise<string | null> | string,
+  isOfJob: (store: ResultStore) => Promise<boolean>,
+  result: Pick<JobResult, 'ok' | 'message' | 'backups'>,
 ): Promise<void> {
   const noted = cli.withStore(async (store) => {
-    const message = await say(store)
-    if (message === null) return
+    if (!(await isOfJob(store))) return
     const endsAt = plus((await store.readClock()).now, DUE_AGAIN_MS)
-    await store.noteResult({ job: 'backup', host: '', ok, endsAt, message })
+    await store.noteResult({ job: 'backup', host: '', endsAt, ...result })
   })
   await unlessMoved(cli, 'backup', noted)
 }

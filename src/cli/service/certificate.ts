@@ -120,7 +120,14 @@ export function showCertificate({ log, listener, options, clock, host, onShown }
     void (
       shown === null
         ? store?.forgetResult('certificate', host)
-        : store?.noteResult({ job: 'certificate', host, ok: true, endsAt: shown.until, message: shown.names })
+        : store?.noteResult({
+            job: 'certificate',
+            host,
+            ok: true,
+            endsAt: shown.until,
+            message: shown.names,
+            backups: null,
+          })
     )?.catch(() => {})
 
   function show(cert: string): Shown {

@@ -1,7 +1,7 @@
 // check: what is wrong with the database, and what an operator should look after before it is.
 
 import { Command, Option } from 'commander'
-import { type Finding, VITAL_FINDINGS } from '../../core/findings.ts'
+import { type Finding, OF_THE_CHECK } from '../../core/findings.ts'
 import { type Environment, showPlan } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
@@ -89,7 +89,7 @@ async function look(cli: Cli, { env, daily }: CheckOptions): Promise<Seen> {
 }
 
 /** What an earlier check has left for `status` is looked for anew. */
-const OF_CHECKS = ['check_failed', 'check_found', 'check_old']
+const OF_CHECKS = ['check_found', 'check_old']
 
 /** When the next daily check is overdue: a machine may have been off for a night. */
 export const DUE_AGAIN_MS = 2 * DAY_MS + 2 * HOUR_MS
@@ -99,9 +99,9 @@ type Found = Pick<Seen, 'faults' | 'warnings'> & { daily: true | undefined }
 /** Lets `status` and the metrics know. A check that cannot leave its result behind has still found what it says. */
 async function remember(cli: Cli, store: Store, { faults, warnings, daily }: Found): Promise<void> {
   // No commit would end, and status says so itself.
-  if (warnings.some(({ kind }) => kind === 'standby_away')) return
+  if (warnings.some(({ kind, severity }) => kind === 'standby_away' && severity === 'page')) return
   // What status finds by itself is there as long as it is true.
-  const others = warnings.filter(({ kind }) => !Object.hasOwn(VITAL_FINDINGS, kind))
+  const others = warnings.filter(({ kind }) => OF_THE_CHECK.includes(kind))
   const { now } = await store.readClock()
   const result = {
     job: 'check',
@@ -109,6 +109,7 @@ async function remember(cli: Cli, store: Store, { faults, warnings, daily }: Fou
     ok: faults.length === 0,
     endsAt: daily ? plus(now, DUE_AGAIN_MS) : null,
     message: [kindsInWords(faults, 'error'), kindsInWords(others, 'warning')].filter(Boolean).join(' and '),
+    backups: null,
   } as const
   await unlessMoved(cli, 'check', store.noteResult(result))
 }

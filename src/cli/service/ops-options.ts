@@ -7,7 +7,7 @@ import type { Ops } from '../../http/ops/endpoints.ts'
 import type { Metrics } from '../../http/ops/metrics.ts'
 import type { Pasted } from '../../http/ops/page.ts'
 import type { Log } from '../../log.ts'
-import { commandLine, onDatabase, onSameDatabase } from '../command.ts'
+import { commandLine, onDatabase } from '../command.ts'
 import type { Cli } from '../context.ts'
 import { readInput } from '../input-file.ts'
 import { fromAnyShell } from '../installed.ts'
@@ -61,7 +61,7 @@ export async function opsOf(
 /** A page is read elsewhere than where serve was started: its commands name the database, or find it by themselves. */
 function pastedFor(cli: Cli): Pasted {
   const self = fromAnyShell(cli.globals().db, onDatabase)
-  return { line: (words) => commandLine(self, words), text: (message) => onSameDatabase(message, self) }
+  return (words) => commandLine(self, words)
 }
 
 // The token of those who run serve: what it must be like, and where it must not be missing.

@@ -14,7 +14,6 @@ import type { Log, LogLevel } from '../../log.ts'
 import type { Feed } from '../../price/feed.ts'
 import type { Store } from '../../store/store.ts'
 import type { Deliver } from '../../webhook/wake-partners.ts'
-import { onSameDatabase } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
   addWebhookOptions,
@@ -312,10 +311,7 @@ async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   // Only a warning: a database that is away for a moment does not end a service that has started.
   const partners = await store.listPartners().catch(() => null)
   if (partners?.length === 0)
-    log.warn(
-      { db: where.db },
-      onSameDatabase(options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER, cli.self()),
-    )
+    log.warn({ db: where.db }, options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER)
   const frozen = await store.readFrozen().catch(() => null)
   // Its own ticks say it themselves, but for one that has moved: there they fail.
   if (frozen && (options.tickEvery === null || frozen.kind === 'moved'))

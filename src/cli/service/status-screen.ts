@@ -4,10 +4,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { isOverdue, latenessInWords, schedulerLateness } from '../../core/clock.ts'
 import {
   type Finding,
+  type FindingKind,
   type PartnerVitals,
   UNSPENT_DAYS,
   type Vitals,
-  WAL_LARGE_BYTES,
 } from '../../core/findings.ts'
 import { formatPrice, formatUsd, type Usd } from '../../core/money.ts'
 import { tenantName } from '../../core/partner.ts'
@@ -81,8 +81,8 @@ function lights(view: StatusView, findings: readonly Finding[], frame: Frame): s
   const { at, vitals, backlog, recent, walBytes } = view
   const { scheduler, partners, feed, disk } = vitals
   const lastAt = scheduler.lastFinishedAt
-  const found = (...kinds: Finding['kind'][]) => findings.some(({ kind }) => kinds.includes(kind))
-  const mark = (...kinds: Finding['kind'][]): Mark => (found(...kinds) ? 'look' : 'good')
+  const found = (...kinds: FindingKind[]) => kinds.some((kind) => findings.some((one) => one.kind === kind))
+  const mark = (...kinds: FindingKind[]): Mark => (found(...kinds) ? 'look' : 'good')
   const { due, oldestDueAt } = backlog.live
   const isLate = found('ticks_stopped') || isOverdue(scheduler, at)
   return [
@@ -91,22 +91,19 @@ function lights(view: StatusView, findings: readonly Finding[], frame: Frame): s
       lastAt === null ? 'never' : `${since(at, lastAt)} ago`,
       isLate ? lateWords(scheduler, at) : tickWords(recent, at),
     ]),
-    light(found('feed_down', 'price_old') ? 'look' : feed ? 'good' : 'none', frame, [
-      'price',
-      ...priceWords(view),
-    ]),
+    light(found('feed_down') ? 'look' : feed ? 'good' : 'none', frame, ['price', ...priceWords(view)]),
     light(mark('executions_stuck', 'partner_silent'), frame, [
       'due now',
       grouped(due),
       oldestDueAt === null ? 'nothing waits for a poll' : `the oldest for ${since(at, oldestDueAt)}`,
     ]),
     light(mark('partner_failing'), frame, ['orders', ...orderWords(partners)]),
-    light(mark('webhook_paused', 'webhook_failing'), frame, ['webhooks', ...webhookWords(partners)]),
+    light(mark('webhook_failing'), frame, ['webhooks', ...webhookWords(partners)]),
     light(mark('windows_unspent'), frame, ['unspent', ...unspentWords(vitals.unspent)]),
     ...(walBytes === null
       ? []
       : [
-          light(walBytes > WAL_LARGE_BYTES ? 'look' : 'good', frame, [
+          light(mark('wal_large'), frame, [
             'log',
             spellBytes(walBytes),
             'write-ahead log, not yet folded in',

@@ -4,10 +4,11 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { GAPS_ALLOWED, GRACE_MS, schedulerLateness } from '../../core/clock.ts'
 import {
+  FINDINGS,
   type Finding,
   findingsOf,
+  OF_THE_CHECK,
   type PartnerVitals,
-  VITAL_FINDINGS,
   type Vitals,
 } from '../../core/findings.ts'
 import { ENVIRONMENTS } from '../../core/partner.ts'
@@ -259,8 +260,12 @@ function createGauges() {
   }
 
   function showFindings(findings: readonly Finding[]): void {
-    for (const [kind, severity] of Object.entries(VITAL_FINDINGS))
-      gauges.findings.set({ kind, severity }, findings.filter((one) => one.kind === kind).length)
+    for (const [kind, severities] of Object.entries(FINDINGS))
+      for (const severity of OF_THE_CHECK.includes(kind) ? [] : severities)
+        gauges.findings.set(
+          { kind, severity },
+          findings.filter((one) => one.kind === kind && one.severity === severity).length,
+        )
   }
 
   return { registry, update }

@@ -41,15 +41,15 @@ const TRANCHES_LISTED = 10
 export const PAGE_REPORTS = ['summary', 'users', 'trades'] as const
 
 /** How a command is written on the page, to be pasted into a shell: it names the database of this service. */
-export type Pasted = { line: (words: readonly string[]) => string; text: (message: string) => string }
+export type Pasted = (words: readonly string[]) => string
 
-export const AS_IT_IS: Pasted = { line: (words) => words.map(quoted).join(' '), text: (message) => message }
+export const AS_IT_IS: Pasted = (words) => words.map(quoted).join(' ')
 
 export function overviewParts(overview: Overview, pasted: Pasted): Part[] {
   return [
     html`<section><h2>Findings</h2>
 ${overview.findings.length === 0 ? html`<p class="good">Nothing to look after.</p>` : findingList(overview.findings, pasted)}
-<p class="quiet">Last tick: ${ago(overview.vitals.scheduler.lastFinishedAt, overview.now)}. <code>${pasted.line(['tranche', 'check'])}</code> looks for more: it reads
+<p class="quiet">Last tick: ${ago(overview.vitals.scheduler.lastFinishedAt, overview.now)}. <code>${pasted(['tranche', 'check'])}</code> looks for more: it reads
 the whole file and recomputes the ledger, which no page does.</p></section>`,
     today(overview),
     html`<section><h2>Prices of the last ${PRICES_SHOWN_MS / DAY_MS} days, and the latest tranches</h2>
@@ -84,7 +84,7 @@ const untilOrAgo = (end: Instant, now: Instant): Html | string =>
 function findingList(findings: readonly Finding[], pasted: Pasted): Html {
   const items = findings.slice(0, FINDINGS_MAX).map(
     ({ severity, kind, subject, message, next }) => html`<div class="finding ${severity}">
-<strong>${kind}</strong> ${subject}<p>${pasted.text(message)}</p><code>${pasted.line(next)}</code></div>`,
+<strong>${kind}</strong> ${subject}<p>${message}</p><code>${pasted(next)}</code></div>`,
   )
   const more = findings.length - FINDINGS_SHOWN
   if (more <= 0) return html`${items}`
@@ -207,7 +207,7 @@ const monthRow =
 const named = (text: string): Html => html`<span class="name">${text}</span>`
 
 const command = (pasted: Pasted, words: readonly string[]): Html =>
-  html`<code>${pasted.line(['tranche', ...words])}</code>`
+  html`<code>${pasted(['tranche', ...words])}</code>`
 
 /** The rows that a long list leaves out, and the command that has them all. */
 const others = (count: number, pasted: Pasted, all: readonly string[]): Html | false =>

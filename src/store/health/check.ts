@@ -177,25 +177,13 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
 }
 
 // Warnings: what is not wrong yet but may become so. To the findings from the vitals (core/findings.ts), the check adds
-// those that take more reading: figures that contradict each other, traces of a wrong clock, and the
-// warnings of one store alone.
+// those that take more reading: figures that contradict each other, and traces of a wrong clock.
 
-type WarningParts = {
-  vitals: OwnVitals
-  /** What concerns this store alone. */
-  looks: readonly Look[]
-}
-
-export function warningsOf(base: Base, parts: WarningParts): CheckStore['findWarnings'] {
+export function warningsOf(base: Base, own: OwnVitals): CheckStore['findWarnings'] {
   const clock = () => base.look((tx) => tx.clock)
   const looks: Record<Environment, readonly Look[]> = {
-    live: [
-      glance(base, parts.vitals),
-      mispricedTrades(base, 'live'),
-      rolledAhead(createWindowStore(base)),
-      ...parts.looks,
-    ],
-    test: [lateInTest(base, parts.vitals), earlyInTest(base), mispricedTrades(base, 'test')],
+    live: [glance(base, own), mispricedTrades(base, 'live'), rolledAhead(createWindowStore(base))],
+    test: [lateInTest(base, own), earlyInTest(base), mispricedTrades(base, 'test')],
   }
   return async (environment = 'live') => {
     const found: Finding[] = []
@@ -223,18 +211,6 @@ function lateInTest(base: Base, { partners }: OwnVitals): Look {
 function earlyInTest(base: Base): Look {
   const read = earlyFillsReader(base)
   return async (clock) => (await read('test', await clock())).map(fillEarly).map(finding)
-}
-
-export const IMPORT_ROWS = query<{ n: bigint }>('select count(*) as n from price_imports')
-
-export function importLeft(rows: bigint): Finding {
-  const message = `${counted(Number(rows), 'row')} of an import that was cut off; none of them counts, and the next import clears them`
-  return finding({
-    kind: 'import_left',
-    subject: 'price import',
-    message,
-    next: ['tranche', 'price', 'import', 'FILE'],
-  })
 }
 
 // Warnings about the clock: traces of a time when it was wrong.

@@ -1,13 +1,12 @@
-// Looks that cost a few steps along indexes, and are therefore not left to the check: a clock that was set back, keys
-// that end or have ended while nobody has gone over to another one, and whether the newest backup is still there.
+// Looks that cost a few steps along indexes, and are therefore not left to the check: a clock that was set back, and
+// keys that end or have ended while nobody has gone over to another one.
 
-import { backupGone, backupsIn, type Finding, finding, KEY_ENDS_WITHIN_DAYS } from '../../core/findings.ts'
+import { type Finding, finding, KEY_ENDS_WITHIN_DAYS } from '../../core/findings.ts'
 import { tenantName } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { DAY_MS, formatInstant, type Instant, monthOf, plus, spellSpan } from '../../core/time.ts'
 import type { Look } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
-import { OF_BACKUP, resultOf } from '../shared/audit.ts'
 import { IS_LIVE, IS_OPEN, ROTATED } from '../sql/fragments.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
@@ -95,15 +94,4 @@ export const keysThatEnd =
         next: ['tranche', 'key', ...next],
       })
     })
-  }
-
-// The file of the newest backup, which the program itself removes only when there is a newer one.
-
-export const backupThere =
-  (base: Base, isLost: (file: string, host: string | null) => boolean): Look =>
-  async () => {
-    const row = await base.look((tx) => tx.get(OF_BACKUP))
-    const result = row && resultOf(row)
-    const newest = result && backupsIn(result).newest
-    return newest && isLost(newest.file, newest.host) ? [backupGone(result, newest.file)] : []
   }

@@ -11,6 +11,7 @@ import {
   FAILED_ORDERS_MIN,
   FEED_PASSES_SEEN,
   type FeedVitals,
+  type JobResult,
   ORDERS_SEEN_MS,
   type PartnerVitals,
   UNSPENT_DAYS,
@@ -26,7 +27,7 @@ import { RESULTS, resultOf } from '../shared/audit.ts'
 import { IS_LIVE, IS_OPEN, IS_STUCK, OWN_NOW, unleasedAt } from '../sql/fragments.ts'
 import { breathe, instant, instantOrNull, PAGE_ROWS, type Query, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
-import { backupThere, keysThatEnd, noneIfDamaged, setBack } from './quick-looks.ts'
+import { keysThatEnd, noneIfDamaged, setBack } from './quick-looks.ts'
 
 type AskedRow = { at: bigint; feed: string; feed_failure: string | null }
 
@@ -62,7 +63,7 @@ export function vitalsReader(
   const readScheduler = schedulerReader(base, firstAwake)
   const readPartners = partnersReader(base, partners)
   const readEarlyFills = earlyFillsReader(base)
-  const looks = [setBack(base), keysThatEnd(base), backupThere(base, isLost), ...own]
+  const looks = [setBack(base), keysThatEnd(base), ...own]
   const clock = () => base.look((tx) => tx.clock)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
@@ -87,10 +88,17 @@ export function vitalsReader(
       unspent: stock.unspent,
       earlyFills: await readEarlyFills('live', now),
       results: results.map(resultOf),
+      backupGone: goneOf(results.map(resultOf), isLost),
       also: (await Promise.all(looks.map((look) => look(clock).catch(noneIfDamaged)))).flat(),
       disk: await readDisk(now),
     }
   }
+}
+
+/** The file of the newest backup, which the program itself removes only when there is a newer one. */
+function goneOf(results: readonly JobResult[], isLost: OwnVitals['isLost']): string | null {
+  const newest = results.find(({ job }) => job === 'backup')?.backups?.newest
+  return newest && isLost(newest.file, newest.host) ? newest.file : null
 }
 
 const feedSeen = ({ at, feed: name, feed_failure: reason }: AskedRow, downSince: bigint): FeedVitals => ({

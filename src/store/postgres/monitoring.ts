@@ -7,14 +7,7 @@ import { finding, standbyWords } from '../../core/findings.ts'
 import { HOUR_MS, type Instant } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
 import { namedInCommand } from '../address.ts'
-import {
-  checkedRules,
-  FINDINGS_PER_RULE_MAX,
-  faultsOf,
-  IMPORT_ROWS,
-  importLeft,
-  warningsOf,
-} from '../health/check.ts'
+import { checkedRules, FINDINGS_PER_RULE_MAX, faultsOf, warningsOf } from '../health/check.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
   firstAwake,
@@ -26,7 +19,7 @@ import {
 } from '../health/vitals.ts'
 import type { CheckStore, Fault, Look, MonitoringStore } from '../monitoring.ts'
 import { followsRule, issuedRule } from '../sql/check-rules.ts'
-import { type Query, query } from '../statement.ts'
+import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 import type { Connection } from './server/connection.ts'
 import { explained } from './server/errors.ts'
@@ -57,7 +50,7 @@ export const ownVitals = (connection: Connection): OwnVitals => ({
   firstAwake: FIRST_AWAKE,
   partners: PARTNER_SQL,
   isLost,
-  looks: [standbyLook(connection)],
+  looks: [standbyAwayLook(connection), standbyGoneLook(connection)],
   // A server's disk is watched by the server's own monitoring.
   readDisk: async () => null,
 })
@@ -140,13 +133,28 @@ async function standbyAway({ look }: Connection): Promise<string | null> {
   return row?.names ?? null
 }
 
-const standbyLook =
+const standbyAwayLook =
   (connection: Connection): Look =>
   async () => {
     const names = await standbyAway(connection)
     if (names === null) return []
     const next = ['tranche', 'docs', 'postgres#when-the-standby-is-away']
     return [finding({ kind: 'standby_away', subject: 'server', message: standbyWords(names), next })]
+  }
+
+/** Where writes once waited for one. */
+const UNREPLICATED = query(
+  `select 1 from server_line where had_standby = 1 and current_setting('synchronous_standby_names') = ''`,
+)
+
+const standbyGoneLook =
+  ({ look, server }: Connection): Look =>
+  async () => {
+    if (!(await look((tx) => tx.get(UNREPLICATED)))) return []
+    const message =
+      'waits for no standby any more: what it has confirmed is on this one disk alone (synchronous_standby_names)'
+    const next = ['psql', namedInCommand(server), '-c', 'table pg_stat_replication']
+    return [finding({ kind: 'standby_away', severity: 'ticket', subject: 'server', message, next })]
   }
 
 // The check on a server: damage that it knows of, dangling rows, and what only a server can have.
@@ -169,65 +177,8 @@ export const createCheckStore = (connection: Connection, base: Base): CheckStore
     rules: RULES,
     unreadable: (kind, { message }) => `cannot be read where ${kind} is looked for: ${message}`,
   }),
-  findWarnings: warningsOf(base, {
-    vitals: ownVitals(connection),
-    looks: [...serverLooks(connection), leftImport(connection)],
-  }),
+  findWarnings: warningsOf(base, ownVitals(connection)),
 })
-
-// Warnings on PostgreSQL alone: settings of the server that put what it has confirmed at risk.
-
-/** Each is a question whose answer has a row where something is missing. */
-const serverLooks = ({ look, server }: Connection): Look[] => {
-  const asking =
-    (
-      statement: Query<unknown>,
-      found: { kind: 'standby_missing' | 'checksums_off'; message: string },
-      command: string,
-    ): Look =>
-    async () => {
-      const next = ['psql', namedInCommand(server), '-c', command]
-      const [row] = await look((tx) => tx.all(statement))
-      return row ? [finding({ ...found, subject: 'server', next })] : []
-    }
-  return [
-    asking(
-      UNREPLICATED,
-      {
-        kind: 'standby_missing',
-        message:
-          'waits for no standby any more: what it has confirmed is on this one disk alone (synchronous_standby_names)',
-      },
-      'table pg_stat_replication',
-    ),
-    asking(
-      UNSUMMED,
-      {
-        kind: 'checksums_off',
-        message:
-          'was set up without checksums: a page that its disk returns changed goes unnoticed (initdb --data-checksums, or pg_checksums --enable while the server is stopped)',
-      },
-      'show data_checksums',
-    ),
-  ]
-}
-
-/** Where writes once waited for one. */
-const UNREPLICATED = query(
-  `select 1 from server_line where had_standby = 1 and current_setting('synchronous_standby_names') = ''`,
-)
-const UNSUMMED = query(`select 1 where current_setting('data_checksums') <> 'on'`)
-
-/** No import is running: it would hold this lock for as long as it runs. */
-const NO_IMPORT = query<{ free: boolean }>(`select pg_try_advisory_xact_lock(${LOCK.import}, 0) as free`)
-
-const leftImport =
-  ({ read }: Connection): Look =>
-  () =>
-    read(async (tx) => {
-      const rows = (await tx.get(IMPORT_ROWS))?.n ?? 0n
-      return rows > 0n && (await tx.get(NO_IMPORT))?.free ? [importLeft(rows)] : []
-    })
 
 // What is wrong with the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
 // incomplete, and rows with a dangling reference where the schema has no foreign key (sql/postgres/0001_start.sql).

@@ -98,7 +98,7 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
   if (!(await isEmpty(pool))) return
   throw new Problem(
     'database_not_found',
-    `There is no tranche database at ${server}: name the right one in --db or TRANCHE_DB, or begin one with \`tranche partner create SLUG --name NAME\`.`,
+    `There is no tranche database at ${server}: name the right one in --db or TRANCHE_DB, or begin one there with \`partner create SLUG --name NAME\`.`,
   )
 }
 

@@ -58,13 +58,14 @@ export const createAuditStore = ({ look, write }: Base): AuditStore => ({
 const PUT_RESULT = query(
   `${insertInto('last_results')} on conflict (job, host) do update set
      at = excluded.at, ok = excluded.ok, well_at = coalesce(excluded.well_at, last_results.well_at),
-     ends_at = excluded.ends_at, message = excluded.message`,
+     ends_at = excluded.ends_at, message = excluded.message, folder = excluded.folder,
+     file = coalesce(excluded.file, last_results.file),
+     file_host = case when excluded.file is null then last_results.file_host else excluded.file_host end`,
 )
 const FORGET = query('delete from last_results where job = :job and host = :host')
 const OF_JOB = query<ResultRow>('select * from last_results where job = :job and host = :host')
 
 type ResultRow = RowOf<'last_results'>
-export const OF_BACKUP = query<ResultRow>("select * from last_results where job = 'backup' and host = ''")
 export const RESULTS = query<ResultRow>('select * from last_results order by job, host')
 export const resultOf = ({ job, host, message, ...row }: ResultRow): JobResult => ({
   job: job as JobResult['job'],
@@ -74,13 +75,17 @@ export const resultOf = ({ job, host, message, ...row }: ResultRow): JobResult =
   wellAt: instantOrNull(row.well_at),
   endsAt: instantOrNull(row.ends_at),
   message,
+  backups: row.folder === null ? null : { folder: row.folder, newest: newestOf(row) },
 })
+
+const newestOf = ({ file, file_host: host }: Pick<ResultRow, 'file' | 'file_host'>) =>
+  file === null ? null : { file, host }
 
 /** A list of what was found may be long, and the job says all of it again when it is run by hand. */
 const MESSAGE_MAX = 300
 
 export const createResultStore = ({ look, write }: Base): ResultStore => ({
-  noteResult: ({ job, host, ok, endsAt, message }) =>
+  noteResult: ({ job, host, ok, endsAt, message, backups }) =>
     write(function* (tx) {
       const at = yield* tx.present
       const row: NewRow<'last_results'> = {
@@ -91,6 +96,9 @@ export const createResultStore = ({ look, write }: Base): ResultStore => ({
         well_at: ok ? at : null,
         ends_at: endsAt,
         message: [...message].slice(0, MESSAGE_MAX).join(''),
+        folder: backups?.folder ?? null,
+        file: backups?.newest?.file ?? null,
+        file_host: backups?.newest?.host ?? null,
       }
       yield* tx.run(PUT_RESULT, row)
     }),

@@ -8,14 +8,7 @@ import { type DiskVitals, finding, WAL_LARGE_BYTES } from '../../core/findings.t
 import { spellBytes } from '../../core/text.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
-import {
-  checkedRules,
-  FINDINGS_PER_RULE_MAX,
-  faultsOf,
-  IMPORT_ROWS,
-  importLeft,
-  warningsOf,
-} from '../health/check.ts'
+import { checkedRules, FINDINGS_PER_RULE_MAX, faultsOf, warningsOf } from '../health/check.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
 import {
   firstAwake,
@@ -32,8 +25,7 @@ import type { Base } from '../transaction.ts'
 import { soundJson } from './driver.ts'
 import { type Connection, type Database, databaseBytes } from './file/connection.ts'
 import { giveBack, inOneLine, isDenied, userName } from './file/errors.ts'
-import { lockFile, realName, walBytes, walFile } from './file/files.ts'
-import { acquireLock } from './file/locks.ts'
+import { realName, walBytes, walFile } from './file/files.ts'
 
 export function createMonitoringStore(connection: Connection, base: Base): MonitoringStore {
   const { db, probe } = connection
@@ -68,7 +60,12 @@ export const ownVitals = (connection: Connection): OwnVitals => ({
   isLost,
   looks: connection.db.memory
     ? []
-    : [openFiles(connection.db), openFolder(connection.db), closedFiles(connection.db)],
+    : [
+        openFiles(connection.db),
+        openFolder(connection.db),
+        closedFiles(connection.db),
+        largeLog(connection.db),
+      ],
   readDisk: diskReader(connection),
 })
 
@@ -161,7 +158,7 @@ function openFolder(db: Database): Look {
     const isOpen = (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== uid)
     if (!isOpen) return []
     const message = `has mode 0${(mode & 0o7777).toString(8)}: other users of the machine can put files beside the database, and remove or replace it; end that with chmod go-w, or move the database into a folder of its own`
-    return [finding({ kind: 'folder_open', subject: folder, message, next: ['chmod', 'go-w', folder] })]
+    return [finding({ kind: 'file_open', subject: folder, message, next: ['chmod', 'go-w', folder] })]
   }
 }
 
@@ -196,14 +193,11 @@ export const createCheckStore = (connection: Connection, base: Base): CheckStore
       rules: RULES,
       unreadable: (kind) => `the file is damaged where ${kind} is looked for`,
     }),
-    findWarnings: warningsOf(base, {
-      vitals: ownVitals(connection),
-      looks: db.memory ? [] : [largeLog(db), leftImport(db, base)],
-    }),
+    findWarnings: warningsOf(base, ownVitals(connection)),
   }
 }
 
-// What the check warns of on SQLite alone: a log that grows, and an import that was interrupted.
+// A log that grows.
 
 function largeLog(db: Database): Look {
   return async () => {
@@ -214,18 +208,6 @@ function largeLog(db: Database): Look {
     return [finding({ kind: 'wal_large', subject: log, message, next: ['lsof', log] })]
   }
 }
-
-const leftImport =
-  (db: Database, base: Base): Look =>
-  async () => {
-    const rows = (await base.look((tx) => tx.get(IMPORT_ROWS)))?.n ?? 0n
-    if (rows === 0n) return []
-    const release = acquireLock(lockFile(db.name, 'import'))
-    // An import is running.
-    if (!release) return []
-    release()
-    return [importLeft(rows)]
-  }
 
 // What is wrong with the file itself, as SQLite tells: damaged pages, incomplete indexes, and rows with a dangling
 // reference.

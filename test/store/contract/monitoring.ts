@@ -497,7 +497,7 @@ export const resultsContract: Contract = {
   'the newest result of a job replaces the one before, and keeps when it last went well': async (world) => {
     const { store } = world
     assert.deepEqual(await resultsOf(world), [])
-    const check = { job: 'check', host: '', endsAt: plus(T0, HOUR_MS), message: '' } as const
+    const check = { job: 'check', host: '', endsAt: plus(T0, HOUR_MS), message: '', backups: null } as const
     await store.noteResult({ ...check, ok: true })
     assert.deepEqual(await resultsOf(world), [{ ...check, ok: true, at: T0, wellAt: T0 }])
     world.advance(HOUR_MS)
@@ -509,9 +509,29 @@ export const resultsContract: Contract = {
     assert.equal((await resultsOf(world))[0]?.message, '\u{1f4b0}'.repeat(300))
   },
 
+  'a backup that failed keeps the newest good one, and on which host it is': async (world) => {
+    const { store } = world
+    const backup = { job: 'backup', host: '', endsAt: plus(T0, HOUR_MS), message: '' } as const
+    const seen = async () => (await resultsOf(world))[0]?.backups
+    const made = { folder: '/b', newest: { file: '/b/1.db', host: 'a' } }
+    await store.noteResult({ ...backup, ok: true, backups: made })
+    assert.deepEqual(await seen(), made)
+    await store.noteResult({ ...backup, ok: false, backups: { folder: '/c', newest: null } })
+    assert.deepEqual(await seen(), { ...made, folder: '/c' })
+    const next = { folder: '/c', newest: { file: '/c/2.db', host: null } }
+    await store.noteResult({ ...backup, ok: true, backups: next })
+    assert.deepEqual(await seen(), next)
+  },
+
   'each host has a result of its own, which can be forgotten alone': async (world) => {
     const { store } = world
-    const certificate = { job: 'certificate', ok: true, endsAt: T0, message: 'DNS:api.example' } as const
+    const certificate = {
+      job: 'certificate',
+      ok: true,
+      endsAt: T0,
+      message: 'DNS:api.example',
+      backups: null,
+    } as const
     for (const host of ['b:1', 'a:1']) await store.noteResult({ ...certificate, host })
     await store.noteResult({ ...certificate, job: 'check', host: 'a:1' })
     const names = async () => (await resultsOf(world)).map(({ job, host }) => `${job} ${host}`)

@@ -31,7 +31,7 @@ export function notThere(file: string): Problem {
   const path = resolve(file)
   const isElsewhere = dirname(path) !== INSTALLED.folder && isInstalled()
   const command = 'sudo tranche status'
-  const begin = 'begin one with `tranche partner create SLUG --name NAME`'
+  const begin = 'begin one there with `partner create SLUG --name NAME`'
   // Whoever has set it has chosen, perhaps by loading these very settings: to load them again would lead here again.
   const isInVariable = path === resolve(process.env.TRANCHE_DB ?? '')
   const settings = isElsewhere ? `; the service installed here has its settings in ${INSTALLED.settings}` : ''

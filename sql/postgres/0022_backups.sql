@@ -1,0 +1,5 @@
+-- Where the backups of the job are, and the newest good one, with the host whose disk that is where it is not the
+-- database's own.
+alter table last_results add column folder text collate "C";
+alter table last_results add column file text collate "C";
+alter table last_results add column file_host text collate "C";
