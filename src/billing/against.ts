@@ -1,7 +1,7 @@
 // The orders of a month against the partner's own list of them: which ones one side lacks, and which ones differ.
 
 import { isFill } from '../core/confirmation.ts'
-import { LEDGER_MAX } from '../core/money.ts'
+import { EXACT_PER_UNIT, LEDGER_MAX, roundExact } from '../core/money.ts'
 import type { FixedPeriod } from '../core/month.ts'
 import type { Tenant } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
@@ -37,6 +37,10 @@ export type FoundOrder = {
   isCorrectedSince: boolean
   /** It is on record here as a failure, and nothing was bought. */
   isFailure: boolean
+  /**
+   * The order of the same amounts that the other side alone has, under an id of which a spreadsheet may make this one.
+   */
+  twin: string | null
 }
 
 export type OrderSums = { orders: number; usd: bigint; btc: bigint }
@@ -48,9 +52,17 @@ export type Comparison = {
   corrections: OrderSums
   /** How many of each finding, and what they come to on the side that has them; ours less theirs where both do. */
   found: Record<OrderFinding, OrderSums>
+  /** Rows of the file that are in the sums of `missing_here` alone, after the first `UNKNOWN_MAX` unknown orders. */
+  unlistedRows: number
   /** Made one by one, in the order of the ledger and then in that of the file. */
   findings: () => Generator<FoundOrder>
 }
+
+/**
+ * So many orders of the file are kept that the ledger does not have: more are those of another partner, or of another
+ * month.
+ */
+export const UNKNOWN_MAX = 100_000
 
 /**
  * Compares the orders of a tenant that were recorded in the periods, which follow each other. An order of ours is
@@ -114,7 +126,10 @@ const FAILED = 2
 const CORRECTED_SINCE = 4
 const HAS_FEE = { our: 8, their: 16 }
 
-const COLUMNS = ['theirUsd', 'theirBtc', 'theirFee', 'ourUsd', 'ourBtc', 'ourFee'] as const
+const AMOUNTS = ['theirUsd', 'theirBtc', 'theirFee', 'ourUsd', 'ourBtc', 'ourFee'] as const
+/** What is below a unit, of 1e-18 each: the rows of an order are added up before they are rounded. */
+const RESTS = ['theirUsdRest', 'theirBtcRest', 'theirFeeRest'] as const
+const COLUMNS = [...AMOUNTS, ...RESTS] as const
 type AmountColumn = (typeof COLUMNS)[number]
 
 const FIRST_ROOM = 1_024
@@ -150,12 +165,24 @@ function createColumns() {
         numbers[name] = wider
       }
     },
-    add(name: AmountColumn, at: number, amount: bigint): void {
-      const sum = (amounts[name][at] ?? 0n) + amount
-      if (sum > LEDGER_MAX || -sum > LEDGER_MAX)
-        throw new Problem('bad_file', 'The amounts of one order add up to more than any purchase.')
-      amounts[name][at] = sum
+    add,
+    /** An amount of the file, in units of 1e-18. */
+    addExact(name: `their${'Usd' | 'Btc' | 'Fee'}`, at: number, amount: bigint): void {
+      const rests = amounts[`${name}Rest`]
+      const whole = amount + (rests[at] ?? 0n)
+      const rest = ((whole % EXACT_PER_UNIT) + EXACT_PER_UNIT) % EXACT_PER_UNIT
+      rests[at] = rest
+      add(name, at, (whole - rest) / EXACT_PER_UNIT)
     },
+    exactAt: (name: `their${'Usd' | 'Btc' | 'Fee'}`, at: number): bigint =>
+      roundExact((amounts[name][at] ?? 0n) * EXACT_PER_UNIT + (amounts[`${name}Rest`][at] ?? 0n)),
+  }
+
+  function add(name: AmountColumn, at: number, amount: bigint): void {
+    const sum = (amounts[name][at] ?? 0n) + amount
+    if (sum > LEDGER_MAX || -sum > LEDGER_MAX)
+      throw new Problem('bad_file', 'The amounts of one order add up to more than any purchase.')
+    amounts[name][at] = sum
   }
 }
 
@@ -165,6 +192,9 @@ type Book = {
   columns: ReturnType<typeof createColumns>
   plans: ReturnType<typeof createNames>
   withoutId: { line: number; usd: bigint; btc: bigint }[]
+  /** How many orders the file alone has, and its rows after `UNKNOWN_MAX` of them, in units of 1e-18. */
+  unknown: number
+  unlisted: OrderSums
 }
 
 const createBook = (): Book => ({
@@ -172,6 +202,8 @@ const createBook = (): Book => ({
   columns: createColumns(),
   plans: createNames(),
   withoutId: [],
+  unknown: 0,
+  unlisted: none(),
 })
 
 function placeOf({ places, columns }: Book, order: string): number {
@@ -193,31 +225,42 @@ function flag(book: Book, at: number, flags: number): void {
 /** Several rows of one order add up: a venue may list each of its fills. */
 function enterTheirs(book: Book, { line, order: cell, amounts, fee, plan }: OrderRow): void {
   const order = book.places.has(cell) ? cell : unguarded(cell)
-  if (order === '') {
-    if (amounts !== null && !isNothing(amounts)) book.withoutId.push({ line, ...amounts })
-    return
+  if (!book.places.has(order)) {
+    if (amounts === null || isNothing(amounts)) return
+    if (book.unknown === UNKNOWN_MAX) {
+      sum(book.unlisted, amounts)
+      return
+    }
+    book.unknown += 1
+    if (order === '') {
+      book.withoutId.push({ line, usd: roundExact(amounts.usd), btc: roundExact(amounts.btc) })
+      return
+    }
   }
   const at = placeOf(book, order)
-  const { numbers } = book.columns
+  const { columns, plans } = book
+  const { numbers } = columns
   numbers.line[at] ||= line
   numbers.rows[at] = (numbers.rows[at] ?? 0) + 1
-  if (amounts !== null) enterSide(book, at, 'their', { ...amounts, fee, plan })
-}
-
-function enterOurs(book: Book, order: string, side: OrderSide): void {
-  const at = placeOf(book, order)
-  flag(book, at, OURS)
-  enterSide(book, at, 'our', side)
-}
-
-function enterSide(book: Book, at: number, whose: 'our' | 'their', { usd, btc, fee, plan }: OrderSide): void {
-  const { columns, plans } = book
-  columns.add(`${whose}Usd`, at, usd)
-  columns.add(`${whose}Btc`, at, btc)
-  if (plan !== null) columns.numbers[`${whose}Plan`][at] = plans.numberOf(plan)
+  if (amounts === null) return
+  columns.addExact('theirUsd', at, amounts.usd)
+  columns.addExact('theirBtc', at, amounts.btc)
+  if (plan !== null) numbers.theirPlan[at] = plans.numberOf(plan)
   if (fee === null) return
-  flag(book, at, HAS_FEE[whose])
-  columns.add(`${whose}Fee`, at, fee)
+  flag(book, at, HAS_FEE.their)
+  columns.addExact('theirFee', at, fee)
+}
+
+function enterOurs(book: Book, order: string, { usd, btc, fee, plan }: OrderSide): void {
+  const at = placeOf(book, order)
+  const { columns, plans } = book
+  flag(book, at, OURS)
+  columns.add('ourUsd', at, usd)
+  columns.add('ourBtc', at, btc)
+  if (plan !== null) columns.numbers.ourPlan[at] = plans.numberOf(plan)
+  if (fee === null) return
+  flag(book, at, HAS_FEE.our)
+  columns.add('ourFee', at, fee)
 }
 
 /** Whether the trade of an order is of the periods. */
@@ -247,13 +290,17 @@ function resultOf(book: Book): Omit<Comparison, 'corrections'> {
     sum(sums.theirs, row)
     sum(found.without_id, row)
   }
-  return { ...sums, found, findings: () => findingsOf(book) }
+  const { orders, ...exact } = book.unlisted
+  const more = { orders, usd: roundExact(exact.usd), btc: roundExact(exact.btc) }
+  for (const each of [sums.theirs, found.missing_here]) addAll(each, more)
+  return { ...sums, found, unlistedRows: orders, findings: () => findingsOf(book) }
 }
 
 function* findingsOf(book: Book): Generator<FoundOrder> {
   for (const { line, usd, btc } of book.withoutId)
     yield { ...NO_ID, line, theirs: { ...NO_ID.theirs, usd, btc } }
   const { numbers } = book.columns
+  const twins = twinsOf(book)
   let at = 0
   for (const order of book.places.keys()) {
     const { finding, ours, theirs, fields } = sidesOf(book, at)
@@ -262,8 +309,68 @@ function* findingsOf(book: Book): Generator<FoundOrder> {
     at += 1
     const isCorrectedSince = (flags & CORRECTED_SINCE) !== 0
     const isFailure = (flags & FAILED) !== 0 && ours === null
-    if (finding) yield { finding, order, line, rows, ours, theirs, fields, isCorrectedSince, isFailure }
+    const twin = twins.get(order) ?? null
+    if (finding) yield { finding, order, line, rows, ours, theirs, fields, isCorrectedSince, isFailure, twin }
   }
+}
+
+/** Pairs of orders, one of each side alone, with equal amounts and ids of which one may have become the other. */
+function twinsOf(book: Book): Map<string, string> {
+  const ofAmounts = new Map<string, string[]>()
+  const twins = new Map<string, string>()
+  const keyOf = ({ usd, btc }: OrderSide): string => `${usd} ${btc}`
+  const each = (which: OrderFinding, visit: (order: string, side: OrderSide) => void): void => {
+    let at = 0
+    for (const order of book.places.keys()) {
+      const { finding, ours, theirs } = sidesOf(book, at)
+      at += 1
+      const side = ours ?? theirs
+      if (finding === which && side) visit(order, side)
+    }
+  }
+  each('missing_there', (order, side) => {
+    const key = keyOf(side)
+    const alike = ofAmounts.get(key)
+    if (alike) alike.push(order)
+    else ofAmounts.set(key, [order])
+  })
+  each('missing_here', (order, side) => {
+    const twin = ofAmounts.get(keyOf(side))?.find((other) => !twins.has(other) && mayBeSame(order, other))
+    if (twin === undefined) return
+    twins.set(order, twin)
+    twins.set(twin, order)
+  })
+  return twins
+}
+
+/** Whether a spreadsheet may have made one id of the other: without its zeros, in another case, or as a number. */
+function mayBeSame(one: string, other: string): boolean {
+  const [a, b] = [plainId(one), plainId(other)]
+  return a === b || isWrittenAs(a, b) || isWrittenAs(b, a)
+}
+
+const plainId = (order: string): string =>
+  unguarded(order)
+    .replace(/\s+/g, '')
+    .toLowerCase()
+    .replace(/^0+(?=.)/, '')
+
+/** The digits that a spreadsheet keeps of a number. */
+const DIGITS_KEPT = 15
+
+/** Whether `written` is the number `digits` with an exponent, or with zeros in place of its last digits. */
+function isWrittenAs(written: string, digits: string): boolean {
+  if (!/^\d+$/.test(digits)) return false
+  const [, whole, rest = '', exponent] = /^(\d+)(?:[.,](\d+))?e\+?(\d{1,3})$/.exec(written) ?? []
+  if (whole === undefined)
+    return (
+      /^\d+$/.test(written) &&
+      written.length === digits.length &&
+      Number(written).toPrecision(DIGITS_KEPT) === Number(digits).toPrecision(DIGITS_KEPT) &&
+      digits.length > DIGITS_KEPT
+    )
+  const kept = Math.min(DIGITS_KEPT, whole.length + rest.length)
+  return Number(`${whole}.${rest}e${exponent}`).toPrecision(kept) === Number(digits).toPrecision(kept)
 }
 
 /** What both sides come to, and what is found of it. */
@@ -275,10 +382,12 @@ function sidesOf(book: Book, at: number) {
 
 /** An order that came to nothing is not a purchase. */
 function sideOf(book: Book, at: number, whose: 'our' | 'their'): OrderSide | null {
-  const { amounts, numbers } = book.columns
-  const [usd, btc] = [amounts[`${whose}Usd`][at] ?? 0n, amounts[`${whose}Btc`][at] ?? 0n]
+  const { amounts, numbers, exactAt } = book.columns
+  const amountAt = (of: 'Usd' | 'Btc' | 'Fee'): bigint =>
+    whose === 'their' ? exactAt(`their${of}`, at) : (amounts[`our${of}`][at] ?? 0n)
+  const [usd, btc] = [amountAt('Usd'), amountAt('Btc')]
   if (isNothing({ usd, btc })) return null
-  const fee = (flagsAt(book, at) & HAS_FEE[whose]) === 0 ? null : (amounts[`${whose}Fee`][at] ?? 0n)
+  const fee = (flagsAt(book, at) & HAS_FEE[whose]) === 0 ? null : amountAt('Fee')
   return { usd, btc, fee, plan: book.plans.nameOf(numbers[`${whose}Plan`][at] ?? 0) }
 }
 
@@ -313,10 +422,17 @@ const NO_ID = {
   fields: [],
   isCorrectedSince: false,
   isFailure: false,
+  twin: null,
 } satisfies Partial<FoundOrder>
 
 function sum(of: OrderSums, { usd, btc }: { usd: bigint; btc: bigint }): void {
   of.orders += 1
+  of.usd += usd
+  of.btc += btc
+}
+
+function addAll(of: OrderSums, { orders, usd, btc }: OrderSums): void {
+  of.orders += orders
   of.usd += usd
   of.btc += btc
 }

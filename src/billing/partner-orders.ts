@@ -1,6 +1,6 @@
 // A partner's own list of its orders: what each row of a CSV file says of an order.
 
-import { btc, DECIMAL_PATTERN, LEDGER_MAX, usd } from '../core/money.ts'
+import { DECIMAL_PATTERN, EXACT_PER_UNIT, exact, LEDGER_MAX } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
 import { cut } from '../core/text.ts'
 import { TOTAL } from './columns.ts'
@@ -25,8 +25,9 @@ const ORDER_COLUMNS = {
 } as const satisfies OrderColumns
 
 /**
- * A row of the list. Its amounts are null where nothing was bought. Its names are as they stand there: whether the
- * quote in front of one is a guard or part of it, only those on record can say.
+ * A row of the list. Its amounts are in units of 1e-18, as exact as they stand there, and null where nothing was
+ * bought. Its names are as they stand there too: whether the quote in front of one is a guard or part of it, only those
+ * on record can say.
  */
 export type OrderRow = {
   line: number
@@ -100,33 +101,31 @@ function rowReader(
     if (order === '' && cells[0] === TOTAL) return null
     for (const { name, place, own } of whose)
       if (cell(place) !== own) throw wrong(line, `${name} is ${shown(cell(place))}, not ${own}`)
-    const amount = (column: 'usd' | 'btc' | 'fee', place: number): bigint | null =>
-      place < 0 ? null : amountOf(cell(place), (why) => wrong(line, `${names[place]} ${why}`), column)
-    const [spent, bought] = [amount('usd', places.usd), amount('btc', places.btc)]
+    const amount = (place: number): bigint | null =>
+      place < 0 ? null : amountOf(cell(place), (why) => wrong(line, `${names[place]} ${why}`))
+    const [spent, bought] = [amount(places.usd), amount(places.btc)]
     if ((spent === null) !== (bought === null))
       throw wrong(line, 'it has dollars or bitcoin alone: a purchase has both, and other rows have neither')
     return {
       line,
       order,
       amounts: spent === null || bought === null ? null : { usd: spent, btc: bought },
-      fee: amount('fee', others.fee),
+      fee: amount(others.fee),
       plan: others.plan < 0 || cell(others.plan) === '' ? null : cell(others.plan),
     }
   }
 }
 
-/** An amount as exact as the ledger keeps it; null for an empty cell. */
-function amountOf(
-  cell: string,
-  wrong: (why: string) => Problem,
-  column: 'usd' | 'btc' | 'fee',
-): bigint | null {
+/** In units of 1e-18; null for an empty cell. */
+function amountOf(cell: string, wrong: (why: string) => Problem): bigint | null {
   const text = unguarded(cell).trim()
   if (text === '') return null
   if (!DECIMAL_PATTERN.test(text)) throw wrong(`is ${shown(text)}: an amount is a decimal such as 1234.50`)
-  const units = column === 'btc' ? btc(text) : usd(text)
-  if (units > LEDGER_MAX || -units > LEDGER_MAX) throw wrong(`is ${shown(text)}: no purchase is so large`)
-  return units
+  const amount = exact(text)
+  if (amount > AMOUNT_MAX || -amount > AMOUNT_MAX) throw wrong(`is ${shown(text)}: no purchase is so large`)
+  return amount
 }
+
+const AMOUNT_MAX = LEDGER_MAX * EXACT_PER_UNIT
 
 const shown = (cell: string): string => JSON.stringify(cut(cell, 60))

@@ -30,6 +30,7 @@ const EXIT_OF: Record<CommandProblem | SharedProblem, number> = {
   invoice_not_found: EXIT.notFound,
   invoice_conflict: EXIT.conflict,
   late_fill_conflict: EXIT.conflict,
+  purchase_twin: EXIT.conflict,
   order_id_taken: EXIT.conflict,
   adjustment_conflict: EXIT.conflict,
   execution_recorded: EXIT.conflict,

@@ -54,6 +54,14 @@ export function amount(text: string): string {
   )
 }
 
+/** Dollars or coins as a partner's own list has them: rounded to what the ledger keeps, as a confirmation is. */
+export function partnersAmount(text: string): string {
+  if (/^\d{1,10}(\.\d{1,18})?$/.test(text)) return text
+  throw new InvalidArgumentError(
+    'An amount is a decimal of at most 18 places and not negative, such as 9.50.',
+  )
+}
+
 /** A required --reason: one line of text. */
 export const reasonOption = (what: string) => optionalReason(what).makeOptionMandatory()
 

@@ -38,6 +38,17 @@ function units(text: string): bigint {
   return BigInt(new Exact(text).times('1e8').toDecimalPlaces(0).toFixed(0))
 }
 
+/** Units of 1e-18: the last place that a decimal on the wire may have. */
+export const EXACT_PER_UNIT = 10n ** 10n
+
+/** Parses a decimal text into units of 1e-18, exactly. Throws on any other text. */
+export function exact(text: string): bigint {
+  if (!DECIMAL_PATTERN.test(text)) throw new RangeError(`not a decimal: ${JSON.stringify(text)}`)
+  const point = text.indexOf('.')
+  const places = point < 0 ? 0 : text.length - point - 1
+  return BigInt(text.replace('.', '') + '0'.repeat(18 - places))
+}
+
 export const usd = (text: string): Usd => units(text) as Usd
 export const btc = (text: string): Btc => units(text) as Btc
 export const price = (text: string): Price => units(text) as Price
@@ -79,6 +90,12 @@ export function divideHalfEven(numerator: bigint, denominator: bigint): bigint {
   const twice = (numerator % denominator) * 2n
   if (twice > denominator || (twice === denominator && quotient % 2n === 1n)) return quotient + 1n
   return quotient
+}
+
+/** Units of 1e-18 in units of 1e-8, rounded half-even as a confirmation is. */
+export function roundExact(amount: bigint): bigint {
+  const rounded = divideHalfEven(amount < 0n ? -amount : amount, EXACT_PER_UNIT)
+  return amount < 0n ? -rounded : rounded
 }
 
 /** Dollars per coin, rounded half-even at the eighth place; null without volume, or where adjustments left none. */

@@ -24,6 +24,7 @@ export type CommandProblem =
   | 'invoice_conflict'
   | 'late_fill_not_found'
   | 'late_fill_conflict'
+  | 'purchase_twin'
   | 'adjustment_conflict'
   | 'import_running'
   | 'file_not_found'

@@ -568,7 +568,7 @@ export interface PurchaseStore {
    */
   recordPurchase(
     tenant: Tenant,
-    asked: { partnerPlanId: string; partnerOrderId: string; executedAt: Instant | null },
+    asked: { partnerPlanId: string; fill: Fill },
     decisions: {
       decide: (facts: PurchaseFacts, now: Instant) => Booking
       newExecutionId: PlanDecisions['newExecutionId']

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { UNKNOWN_MAX } from '../../src/billing/against.ts'
 import { machineAt } from '../../src/machine.ts'
 import { confirmPath, sendFirst, succeed } from '../http/steps.ts'
 import { command, shell } from '../levers/steps.ts'
@@ -335,4 +336,62 @@ test('coins for no dollars, or dollars for no coins, are an order that is missin
     ['missing_here', 'Z-8', 6],
     ['missing_here', 'Z-9', 7],
   ])
+})
+
+test('an id that a spreadsheet changed is told beside the order that it was, without a command', async (t) => {
+  const office = await openOffice(t, utc(2026, 8), ['acme'])
+  const ids: [ours: string, theirs: string][] = [
+    ['00546', '546'],
+    ['AbC-9', 'abc-9'],
+    [' B 1', 'B1'],
+    ['100000', '1E5'],
+    ['12345678901234567890', '1.23457E+19'],
+    ['99345678901234567890', '99345678901234600000'],
+  ]
+  const btcAt = (n: number) => `0.0010000${n}`
+  office.enter(
+    'acme',
+    'live',
+    ids.map(([order], n) => ({ user: 'ana', at: utc(2026, 9, 5, 9), order, usd: '7.08', btc: btcAt(n) })),
+  )
+  office.setClock(utc(2026, 10, 3))
+  const rows = ids.map(([, order], n) => `"${order}",7.08,${btcAt(n)}`)
+  // The same amounts under another id, and a like id with other amounts.
+  const told = await against(
+    office,
+    `${HEAD}${[...rows, `X-7,7.08,${btcAt(0)}`, '0546,7.09,0.002'].join('\n')}\n`,
+  )
+  assert.equal(told.code, 3)
+  const of = Object.fromEntries(
+    told.findings.map((one: Finding & { mend: string | null }) => [one.partner_order_id, one]),
+  )
+  for (const [ours, theirs] of ids) {
+    const remark = (order: string, where: string) =>
+      `same amounts as order ${order} of ${where}: a spreadsheet may have changed the id`
+    assert.deepEqual([of[ours].remark, of[ours].mend], [remark(theirs, 'the file'), null])
+    assert.deepEqual([of[theirs].remark, of[theirs].mend], [remark(ours, 'the ledger'), null])
+  }
+  for (const other of ['X-7', '0546']) assert.match(of[other].mend, /trade record /)
+})
+
+test('the rows of an order are added up before they are rounded', async (t) => {
+  const office = await openOffice(t, utc(2026, 8), ['acme'])
+  const at = utc(2026, 9, 5, 9)
+  office.enter('acme', 'live', [{ user: 'ana', at, order: 'A', usd: '7.08', btc: '0.00011065' }])
+  office.setClock(utc(2026, 10, 3))
+  const told = await against(office, `${HEAD}A,3.54,0.000055325\nA,3.54,0.000055325\n`)
+  assert.deepEqual([told.code, told.findings, told.theirs.btc_amount], [0, [], '0.00011065'])
+  const corrected = await against(
+    office,
+    `${HEAD}A,7.080000000000000001,0.000110654999\nA,-0.000000000000000001,0\n`,
+  )
+  assert.deepEqual([corrected.code, corrected.theirs.usd_amount], [0, '7.08'])
+})
+
+test('a file with more unknown orders than a partner has is added up, and only the first are listed', async (t) => {
+  const office = await october(t)
+  const rows = Array.from({ length: UNKNOWN_MAX + 3 }, (_, i) => `X-${i},1.25,0.001`)
+  const told = await against(office, `${EQUAL}${rows.join('\n')}\nX-17,1.00,0.001\n`)
+  assert.deepEqual([told.code, told.findings.length, told.rows_not_listed], [3, UNKNOWN_MAX, 3])
+  assert.deepEqual([told.missing_here.orders, told.missing_here.usd_amount], [UNKNOWN_MAX + 3, '125004.75'])
 })

@@ -227,6 +227,7 @@ test('a purchase with its key moves its plan on, and says so; the same key once 
       '--order',
       order,
       ...AMOUNTS,
+      '--yes',
       ...more,
     ])
   const moved = await record('a', ...key(1))
@@ -256,6 +257,26 @@ test('a purchase with its key moves its plan on, and says so; the same key once 
   assert.match(lost.err, /^warning: .*had lost the window of this order.*book every order of that window/)
   assert.equal((await record('m', '--at', '2026-01-06T12:00:00Z')).err, '', 'that one is over')
   await assertSound(service)
+})
+
+test('a purchase like one of that day is booked only with --yes, and amounts are rounded as a confirmation is', async (t) => {
+  const service = await startService(t, { environment: 'live' })
+  await sendFirst(service, ['p'])
+  const record = (order: string, ...more: string[]) =>
+    command(service, [...RECORD.slice(0, -1), order, '--reason', 'x', ...more])
+  const exact = ['--usd', '12.499999995000000001', '--btc', '0.000200004999999999']
+  const made = JSON.parse((await record('00546', ...exact)).out)
+  assert.deepEqual([made.usd_amount, made.btc_amount], ['12.50', '0.00020000'])
+  const twin = await record('546', '--usd', '12.5', '--btc', '0.0002')
+  assert.deepEqual([twin.code, twin.out], [5, ''])
+  const { code, message } = errorOf(twin.err)
+  assert.equal(code, 'purchase_twin')
+  assert.match(message, new RegExp(`^Execution ${made.execution_id} .* under order 00546: .* add --yes\\.$`))
+  const volume = async () =>
+    JSON.parse(await shell(service, ['--json', 'billing', 'show', '--month', '2026-01']))[0].volume_usd
+  assert.equal(await volume(), '12.50')
+  assert.equal((await record('546', '--usd', '12.5', '--btc', '0.0002', '--yes')).code, 0)
+  assert.equal(await volume(), '25.00')
 })
 
 test('a purchase that cannot be is refused before anything is written', async (t) => {
@@ -301,7 +322,7 @@ test('a purchase of a doubtful price or date is recorded, and a warning says wha
   const early = await warned('early', ...satoshis, '--at', '2025-06-05')
   assert.match(early, /a price of 0\.0006, which is outside any plausible range/)
   assert.match(early, /warning: plan p was created on 2026-01-05T00:00:00\.000Z: is the date right\?\n$/)
-  const asJson = await command(service, ['--json', ...words, '--order', 'json', ...satoshis])
+  const asJson = await command(service, ['--json', ...words, '--order', 'json', '--btc', '20001'])
   assert.match(JSON.parse(asJson.err).warnings[0], /while the market was at/)
   await assertSound(service)
 })

@@ -10,6 +10,7 @@ import {
   type OrderFinding,
   type OrderSide,
   type OrderSums,
+  UNKNOWN_MAX,
 } from '../../billing/against.ts'
 import { type OrderColumns, orderRows } from '../../billing/partner-orders.ts'
 import { executedAtOf, isFill, type Trade } from '../../core/confirmation.ts'
@@ -17,7 +18,7 @@ import { type Adjustment, ordersAdjusted } from '../../core/corrections/adjustme
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { unreadable } from '../../core/problem.ts'
-import { counted } from '../../core/text.ts'
+import { counted, grouped } from '../../core/text.ts'
 import { formatInstant, monthOf } from '../../core/time.ts'
 import type { ExecutionRecord, Store } from '../../store/store.ts'
 import { commandLine, tenantNamed } from '../command.ts'
@@ -114,7 +115,12 @@ async function showComparison(cli: Cli, store: Store, shown: Shown): Promise<voi
   }
   if (json) await write(cli.streams.out, ']}\n')
   else if (!ok) print(cli, null, () => `\n${summary(shown)}`)
-  const { corrections } = comparison
+  const { corrections, unlistedRows } = comparison
+  if (unlistedRows > 0)
+    note(
+      cli,
+      `Not listed: ${counted(unlistedRows, 'row')} after the first ${grouped(UNKNOWN_MAX)} orders that are not known here; the sums have them. Is it the right partner and month?`,
+    )
   if (corrections.orders > 0)
     note(
       cli,
@@ -246,6 +252,7 @@ const headJson = ({ ok, tenant, months, file, final, comparison }: Shown) => {
       ReturnType<typeof sumsJson>
     >),
     corrections_of_earlier_orders: sumsJson(corrections),
+    rows_not_listed: comparison.unlistedRows,
   }
 }
 
@@ -278,6 +285,12 @@ type Asking = { found: FoundOrder; tenant: Tenant; months: readonly string[] }
 
 async function explained(cli: Cli, store: Store, asking: Asking): Promise<Explanation> {
   const { found, tenant } = asking
+  // No command: to record it would book the purchase a second time.
+  if (found.twin !== null) {
+    const where = found.ours ? 'the file' : 'the ledger'
+    const remark = `same amounts as order ${found.twin} of ${where}: a spreadsheet may have changed the id`
+    return { remark, mend: null }
+  }
   const { partnerSlug: slug, environment } = tenant
   const explanations: Explanation[] = []
   for (const { execution } of await store.findByOrder({ slug, environment }, found.order)) {

@@ -11,7 +11,15 @@ import type { OddPrice } from '../../core/price.ts'
 import { formatInstant, type Instant } from '../../core/time.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { amount, environmentOption, partnersId, reasonOption, slug, time } from '../options.ts'
+import {
+  amount,
+  environmentOption,
+  partnersAmount,
+  partnersId,
+  reasonOption,
+  slug,
+  time,
+} from '../options.ts'
 import { confirmOnTerminal, note, print, renderFields, warn } from '../terminal.ts'
 import { correctionJson, keyOption, noteSchedule, tradeJson } from './execution.ts'
 
@@ -80,6 +88,7 @@ type RecordOptions = {
   idempotencyKey?: string
   at?: Instant
   reason: string
+  yes?: true
 }
 
 function addRecord(cli: Cli, trade: Command): void {
@@ -96,9 +105,9 @@ function addRecord(cli: Cli, trade: Command): void {
     .addOption(
       new Option('--order <id>', "the partner's order id").argParser(partnersId).makeOptionMandatory(),
     )
-    .requiredOption('--usd <usd>', 'what was spent', amount)
-    .requiredOption('--btc <btc>', 'what was bought', amount)
-    .option('--fee <usd>', "the partner's own fee", amount)
+    .requiredOption('--usd <usd>', 'what was spent', partnersAmount)
+    .requiredOption('--btc <btc>', 'what was bought', partnersAmount)
+    .option('--fee <usd>', "the partner's own fee", partnersAmount)
     .addOption(keyOption())
     .addOption(
       new Option(
@@ -107,11 +116,12 @@ function addRecord(cli: Cli, trade: Command): void {
       ).argParser(time(cli.machine.clock)),
     )
     .addOption(reasonOption('why, for anyone who looks at it later'))
+    .option('--yes', 'do not ask, and book it beside a purchase of the plan with the same amounts that day')
     .action((options: RecordOptions) => record(cli, options))
 }
 
 async function record(cli: Cli, options: RecordOptions): Promise<void> {
-  const { partner, env, plan, order, idempotencyKey: key = null, reason, at = null } = options
+  const { partner, env, plan, order, idempotencyKey: key = null, reason, at = null, yes = false } = options
   const partnerFee = options.fee === undefined ? null : usd(options.fee)
   const fill = purchaseFill({
     partnerOrderId: order,
@@ -121,14 +131,15 @@ async function record(cli: Cli, options: RecordOptions): Promise<void> {
     executedAt: at,
   })
   const amounts = `${formatUsd(fill.usdAmount)} USD for ${formatBtc(fill.btcAmount)} BTC`
-  await confirmOnTerminal(cli, `Record order ${order} of ${partner} ${env}, ${amounts}? It will be billed.`)
+  if (!yes)
+    await confirmOnTerminal(cli, `Record order ${order} of ${partner} ${env}, ${amounts}? It will be billed.`)
   await cli.withStore(async (store) => {
     const tenant = await tenantNamed(store, partner, env)
     const made = await store.recordPurchase(
       tenant,
-      { partnerPlanId: plan, partnerOrderId: order, executedAt: at },
+      { partnerPlanId: plan, fill },
       {
-        decide: (facts, now) => bookPurchase(facts, { ...fill, key }, now),
+        decide: (facts, now) => bookPurchase(facts, { ...fill, key, isTwin: yes }, now),
         newExecutionId: (previous, real) => nextExecutionId(previous, real, cli.machine.random(10)),
       },
       (booked) =>

@@ -27,7 +27,7 @@ import type { Environment } from '../partner.ts'
 import type { Plan } from '../plan.ts'
 import { type OddPrice, oddPrice } from '../price.ts'
 import { Problem } from '../problem.ts'
-import { formatInstant, type Instant } from '../time.ts'
+import { DAY_MS, formatInstant, type Instant } from '../time.ts'
 import {
   adjustSpent,
   close,
@@ -73,6 +73,8 @@ export type PurchaseFacts = {
   plan: Plan
   /** What holds its order already: the trade is null where it is a further purchase of the execution. */
   holder: { execution: Execution; trade: Trade | null } | null
+  /** A fill of the plan with the same amounts, under another order, that was made within a day of it. */
+  twin: { executionId: string; partnerOrderId: string; at: Instant } | null
   /** Reports of its order that were refused, kept, and not decided on. */
   waiting: readonly { executionId: string; reportId: number }[]
   environment: Environment
@@ -110,6 +112,11 @@ export type Booked = {
   doubts: { odd: OddPrice | null; market: Price | null; planCreatedAt: Instant }
 }
 
+/**
+ * Two purchases of a plan with equal amounts this near to each other are rather one, under two spellings of its order.
+ */
+export const TWIN_MS = DAY_MS
+
 /** The most reports kept of executions that the ledger does not know, for one tenant and not decided on. */
 export const KEPT_UNKNOWN_MAX = 10_000
 
@@ -119,14 +126,15 @@ export const BOOKED_FROM = 1_000_000
 /**
  * Books a purchase of a plan. What it spent is taken from what the window of its time has left, which the plan would
  * otherwise spend a second time; the rest is excess. `key` is the idempotency key under which it was ordered, where
- * that is known and not the order id itself. Throws order_id_taken, late_fill_conflict, usage.
+ * that is known and not the order id itself. `isTwin`: an operator knows of the twin, and books the purchase beside it.
+ * Throws order_id_taken, late_fill_conflict, purchase_twin, usage.
  */
 export function bookPurchase(
   facts: PurchaseFacts,
-  { key = null, ...fill }: Fill & { key?: string | null },
+  { key = null, isTwin = false, ...fill }: Fill & { key?: string | null; isTwin?: boolean },
   now: Instant,
 ): Booking {
-  const { plan, holder, waiting } = facts
+  const { plan, holder, twin, waiting } = facts
   if (fill.executedAt !== null && fill.executedAt > now)
     throw new Problem('usage', 'A purchase that lies in the future cannot be recorded.')
   if (holder) {
@@ -140,6 +148,11 @@ export function bookPurchase(
     throw new Problem(
       'late_fill_conflict',
       `Order ${fill.partnerOrderId} was reported for execution ${kept.executionId} and is kept: accept report ${kept.reportId} with "execution accept-late", or end it with "execution dismiss-late".`,
+    )
+  if (twin && !isTwin)
+    throw new Problem(
+      'purchase_twin',
+      `Execution ${twin.executionId} of this plan has the same amounts on ${formatInstant(twin.at)}, under order ${twin.partnerOrderId}: this may be the same purchase. If the partner bought twice, add --yes.`,
     )
   return booked(facts, { key, fill }, now)
 }

@@ -7,6 +7,7 @@ import {
   type Booked,
   KEPT_UNKNOWN_MAX,
   type PurchaseFacts,
+  TWIN_MS,
 } from '../../core/corrections/purchase.ts'
 import type { ExecutionId } from '../../core/execution.ts'
 import { LEDGER_MAX, type Price } from '../../core/money.ts'
@@ -15,7 +16,7 @@ import type { Plan } from '../../core/plan.ts'
 import { MARKET_PRICE_MS } from '../../core/price.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { earlier, type Instant, plus } from '../../core/time.ts'
-import { type Schedule, WINDOW_MS, windowCellAt } from '../../core/window.ts'
+import { LONGEST_WINDOW_MS, type Schedule, WINDOW_MS, windowCellAt } from '../../core/window.ts'
 import {
   bookedParams,
   closingParams,
@@ -35,7 +36,7 @@ import {
   windowOf,
 } from '../rows/ledger.ts'
 import { IS_OPEN, LATEST_EXECUTION, PLAN_BY_NAME } from '../sql/fragments.ts'
-import { query } from '../statement.ts'
+import { instant, query } from '../statement.ts'
 import type { PurchaseStore } from '../store.ts'
 import { columnsToAdd, insertInto } from '../tables.ts'
 import { type Base, callOf, ofTenant, type Steps, type Times, type Tx, type WriteTx } from '../transaction.ts'
@@ -90,8 +91,19 @@ const MARKET = query<{ price: bigint }>(
 )
 const ADD_EXECUTION = query(insertInto('executions'))
 
-/** What is asked of the ledger about a purchase; without a time, it was made now. */
-type Asked = { partnerPlanId: string; partnerOrderId: string; executedAt: Instant | null }
+/** Every window that has the time of a twin begins in this span before it. */
+const TWIN = query<TwinRow>(
+  `select x.* from (
+     select d.execution_id, d.partner_order_id, coalesce(d.executed_at, d.received_at, d.recorded_at) as at
+     from executions e join trades d on d.execution_id = e.execution_id
+     where e.plan_id = :plan_id and e.window_start between :first and :until
+       and d.usd_amount = :usd and d.btc_amount = :btc) x
+   where x.at between :since and :until order by x.at, x.execution_id limit 1`,
+)
+type TwinRow = { execution_id: string; partner_order_id: string; at: bigint }
+
+/** What is asked of the ledger about a purchase; one without a time was made now. */
+type Asked = { partnerPlanId: string; fill: Fill }
 
 /** Writes what is booked for a plan, with the plan locked. Throws plan_not_found. */
 async function writeForPlan<T>(
@@ -144,9 +156,8 @@ export const createPurchaseStore = (base: Base): PurchaseStore => ({
       if (whose.length !== 1 || whose[0]?.tenantId !== tenant.tenantId) throw severalKnow(executionId)
       const late = chosen(ids, yield* lateFillsOf(tx, executionId))
       yield* refuseDamaged(tx, late)
-      const { partnerOrderId } = late.report
       const executedAt = earlier(late.report.executedAt ?? late.receivedAt, now)
-      const facts = yield* factsOf(tx, tenant, { partnerPlanId, partnerOrderId, executedAt }, now)
+      const facts = yield* factsOf(tx, tenant, { partnerPlanId, fill: { ...late.report, executedAt } }, now)
       const made = decide({ ...facts, executionId: executionId as ExecutionId }, late, now)
       yield* book(tx, tenant, made)
       yield* tx.together(accept(tx, late, { now, reason }), countNoUnknown(tx, tenant))
@@ -247,8 +258,8 @@ function* factsOf(
   now: Instant,
 ): Steps<Omit<PurchaseFacts, 'executionId'>> {
   const { tenantId: id, partnerSlug: slug, environment } = tenant
-  const order = asked.partnerOrderId
-  const at = asked.executedAt ?? now
+  const { partnerOrderId: order, executedAt, usdAmount: usd, btcAmount: btc } = asked.fill
+  const at = executedAt ?? now
   const [row, ofOrder, waiting, recordedAt, market] = yield* tx.together(
     tx.get(PLAN, { tenant: id, partner_plan_id: asked.partnerPlanId }),
     tx.all(OF_ORDER, { slug, environment, order }),
@@ -260,8 +271,16 @@ function* factsOf(
   const plan = planOf(row)
   const held = executionsOfOrder(ofOrder).find(({ orderIs }) => orderIs.some((is) => is !== 'late_fill'))
   const trade = held && (yield* tx.get(TRADE, { execution_id: held.execution.executionId }))
+  const [since, until] = [plus(at, -TWIN_MS), plus(at, TWIN_MS)]
+  const twin = yield* tx.get(TWIN, {
+    ...{ plan_id: plan.planId, first: plus(since, -LONGEST_WINDOW_MS), since, until },
+    ...{ usd, btc },
+  })
   return {
     plan,
+    twin: twin
+      ? { executionId: twin.execution_id, partnerOrderId: twin.partner_order_id, at: instant(twin.at) }
+      : null,
     holder: held
       ? { execution: held.execution, trade: trade && held.orderIs.includes('trade') ? tradeOf(trade) : null }
       : null,

@@ -40,13 +40,14 @@ type Told = Partial<Omit<Purchase, 'usd'>> & {
   usd?: string
   plan?: string
   key?: string
+  isTwin?: boolean
   tenant?: Tenant
   store?: Store
 }
 
 /** Books an order of acme's test plan. */
 function book(world: World, { usd: dollars = '20.00', plan = 'p1', ...told }: Told = {}): Promise<Booking> {
-  const { store = world.store, tenant = world.acme, key = null, ...said } = told
+  const { store = world.store, tenant = world.acme, key = null, isTwin = true, ...said } = told
   const purchase = {
     partnerOrderId: 'lost',
     usd: usd(dollars),
@@ -55,13 +56,12 @@ function book(world: World, { usd: dollars = '20.00', plan = 'p1', ...told }: To
     executedAt: null,
     ...said,
   }
-  const { partnerOrderId, executedAt } = purchase
   const fill = purchaseFill(purchase)
   return store.recordPurchase(
     tenant,
-    { partnerPlanId: plan, partnerOrderId, executedAt },
+    { partnerPlanId: plan, fill },
     {
-      decide: (facts, now) => bookPurchase(facts, { ...fill, key }, now),
+      decide: (facts, now) => bookPurchase(facts, { ...fill, key, isTwin }, now),
       newExecutionId: (previous, real) => nextExecutionId(previous, real, world.machine.random(10)),
     },
     () => AUDIT,
@@ -89,6 +89,29 @@ const unitsOf = async ({ store }: World) => (await store.findPlans('p1'))[0]?.sc
 const sound = async ({ store }: World) => assert.deepEqual(await store.findFaults(), [])
 
 export const purchaseContract: Contract = {
+  'a purchase with the amounts of another one of that day is booked only by who knows of it': async (
+    world,
+  ) => {
+    const { acme } = world
+    await firstTranche(world)
+    const made = await book(world, { partnerOrderId: '00546' })
+    assert.ok(made.kind === 'booked')
+    const again = (more: Told) => book(world, { partnerOrderId: '546', isTwin: false, ...more })
+    const named = new RegExp(`^Execution ${made.execution.executionId} .* under order 00546: `)
+    const DAY = { executedAt: plus(T0, -DAY_MS) }
+    for (const twin of [{}, DAY]) await assert.rejects(again(twin), { code: 'purchase_twin', message: named })
+    // Other amounts, another day, another plan.
+    await sendPlan(world.store, acme, { ...PLAN, partnerPlanId: 'p2' })
+    for (const other of [
+      { partnerOrderId: 'a', usd: '20.01' },
+      { partnerOrderId: 'b', executedAt: plus(T0, -DAY_MS - 1) },
+      { partnerOrderId: 'c', plan: 'p2' },
+    ])
+      assert.equal((await again(other)).kind, 'booked')
+    assert.equal((await again({ isTwin: true })).kind, 'booked')
+    assert.equal((await again({})).kind, 'known', 'on record under this order, whatever else there is')
+  },
+
   'a purchase is booked once for an order, and is a trade of the present month': async (world) => {
     const { store, acme, acmeLive, bolt } = world
     const { executionId } = await firstTranche(world)
