@@ -170,6 +170,7 @@ test('a credit note names the invoice that it corrects, and an index has both, b
     net_usd: '-1000.01',
     tax_usd: '-190.00',
     total_usd: '-1190.01',
+    warnings: [],
   })
   for (const [number, usd, code, message] of [
     [
@@ -230,6 +231,35 @@ test('a credit note names the invoice that it corrects, and an index has both, b
   )
   const { detail } = audit.find(({ action }) => action === 'billing.credit') ?? {}
   assert.equal((detail as unknown as { reason: string }).reason, 'overcharged')
+})
+
+test('what a correction gives back in the present month is not credited as well', async (t) => {
+  const office = await november(t)
+  const settings = fileOf(office)
+  await office.read(`billing issue --month 2026-10 --settings ${settings}`)
+  office.setClock(utc(2026, 10, 5))
+  const trades = JSON.parse(
+    await office.read('billing export --month 2026-10 --partner acme --report trades --format json'),
+  )
+  const [{ execution_id: id, usd_amount: spent }] = trades
+  const adjust = async (usd: string, btc: string) =>
+    (await office.tranche(`trade adjust ${id} --usd ${usd} --btc ${btc} --reason wrong`)).err
+  const less = (Number(spent) - 1_000).toFixed(2)
+  assert.match(
+    await adjust('1000', '0.1'),
+    /It lowers the volume of 2026-11, and so the fee of 2026-11, at the tier of 2026-11: credit nothing of 2026-10 for it\.\n$/,
+  )
+  const credit = (usd: string, form = '') =>
+    office.tranche(`${form}billing credit R-2026-0001 --usd ${usd} --reason wrong --settings ${settings}`)
+  const warned = `Corrections of purchases of 2026-10 have lowered the volume of 2026-11 by ${less} USD, and so its fee: credit nothing for them, or it is given back twice.`
+  assert.deepEqual(JSON.parse((await credit('1.00', '--json ')).out).warnings, [warned])
+  assert.ok((await credit('2.00')).err.includes(`warning: ${warned}\n`))
+  // One that raises a volume gives nothing back.
+  office.setClock(utc(2026, 11, 5))
+  assert.match(
+    await adjust(spent, '0.1'),
+    /It raises the volume of 2026-12, and so the fee of 2026-12, at the tier of 2026-12\.\n$/,
+  )
 })
 
 test('the index says which months were forgotten, from the first one that has an invoice', async (t) => {

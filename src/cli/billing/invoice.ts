@@ -5,7 +5,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { INVOICE_COLUMNS, type InvoiceColumn, withTotal } from '../../billing/columns.ts'
 import type { Row } from '../../billing/csv.ts'
-import { issuedJson, issuedPages } from '../../billing/export.ts'
+import { adjustmentPages, issuedJson, issuedPages } from '../../billing/export.ts'
 import {
   creditPage,
   detailsOf,
@@ -30,11 +30,11 @@ import { type FixedPeriod, periodOf } from '../../core/month.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
-import type { Instant } from '../../core/time.ts'
+import { type Instant, LATEST, monthOf } from '../../core/time.ts'
 import type { Drawn, Store, TenantFilter } from '../../store/store.ts'
 import { auditEntry, commandLine, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { type Column, confirmOnTerminal, note, print, renderTable } from '../terminal.ts'
+import { type Column, confirmOnTerminal, note, print, renderTable, warn } from '../terminal.ts'
 import { presentMonth, spellMonths } from './months.ts'
 import {
   type Covered,
@@ -340,6 +340,8 @@ export async function creditInvoice(cli: Cli, store: Store, options: CreditOptio
   const net = usd(options.usd)
   const settings = readSettings(options.settings)
   const series = seriesOf(settings, await presentMonth(store))
+  const warnings = await loweredSince(store, number)
+  for (const warning of warnings) warn(cli, warning)
   await confirmOnTerminal(
     cli,
     `Credit ${formatUsd(net)} USD, without tax, of ${number}? A credit note cannot be taken back.`,
@@ -356,7 +358,28 @@ export async function creditInvoice(cli: Cli, store: Store, options: CreditOptio
     what: `the credit note ${issued.number}`,
     remedy: `it is issued, so do not credit again; \`${cli.self()} billing invoice --number ${issued.number}\` prints it.`,
   })
-  print(cli, row, () => table)
+  print(cli, { ...row, warnings }, () => table)
+}
+
+/** Corrections of the purchases that an invoice was about have lowered the fee of a later month already. */
+async function loweredSince(store: Store, number: string): Promise<string[]> {
+  const invoice = await store.findInvoice(number)
+  if (invoice === null) return []
+  const { month, partnerSlug: slug } = invoice
+  const { end } = periodOf(month)
+  const after = { month, start: end, end: LATEST, final: false }
+  const filter = { slug, environment: 'live' } as const
+  const lowered = new Map<string, bigint>()
+  for await (const page of adjustmentPages({ store, period: after, filter }))
+    for (const { adjustment, original } of page) {
+      if (monthOf(original.recordedAt) !== month || adjustment.usd >= 0n) continue
+      const later = monthOf(adjustment.recordedAt)
+      lowered.set(later, (lowered.get(later) ?? 0n) - adjustment.usd)
+    }
+  return [...lowered].map(
+    ([later, volume]) =>
+      `Corrections of purchases of ${month} have lowered the volume of ${later} by ${formatUsd(volume as Usd)} USD, and so its fee: credit nothing for them, or it is given back twice.`,
+  )
 }
 
 // billing issued: an index of what was issued, by the date of the issue.

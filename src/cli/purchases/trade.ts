@@ -1,14 +1,14 @@
 // trade: corrects by hand what partners confirmed, and books purchases that the ledger does not know.
 
 import { Command, Option } from 'commander'
-import { type Fill, isFill } from '../../core/confirmation.ts'
+import { type Fill, isFill, type Trade } from '../../core/confirmation.ts'
 import { type Amounts, adjust, type Correction } from '../../core/corrections/adjustment.ts'
 import { type Booking, bookPurchase, purchaseFill } from '../../core/corrections/purchase.ts'
 import { nextExecutionId } from '../../core/execution.ts'
 import { btc, formatBtc, formatPrice, formatUsd, type Price, usd } from '../../core/money.ts'
 import type { Environment } from '../../core/partner.ts'
 import type { OddPrice } from '../../core/price.ts'
-import { formatInstant, type Instant } from '../../core/time.ts'
+import { formatInstant, type Instant, monthOf } from '../../core/time.ts'
 import { auditEntry, tenantNamed } from '../command.ts'
 import type { Cli } from '../context.ts'
 import {
@@ -53,11 +53,26 @@ export function tradeCommand(cli: Cli): Command {
         if (made.odd !== null) warn(cli, doubtful(made.after, made.odd))
         const json = correctionJson(made)
         print(cli, json, () => renderFields(json))
+        const record = await store.findExecution(executionId)
+        if (record?.trade && record.execution.tenant.environment === 'live')
+          noteMonth(cli, made, record.trade)
       })
     })
 
   addRecord(cli, trade)
   return trade
+}
+
+/** A correction belongs to the month in which it is made, by whose tier it is priced, and changes no other. */
+function noteMonth(cli: Cli, { adjustment }: Correction, { recordedAt }: Trade): void {
+  const [month, ofTrade] = [monthOf(adjustment.recordedAt), monthOf(recordedAt)]
+  if (month === ofTrade || adjustment.usd === 0n) return
+  const effect = adjustment.usd < 0n ? 'lowers' : 'raises'
+  const nothing = adjustment.usd < 0n ? `: credit nothing of ${ofTrade} for it` : ''
+  note(
+    cli,
+    `It ${effect} the volume of ${month}, and so the fee of ${month}, at the tier of ${month}${nothing}.`,
+  )
 }
 
 /** It is recorded anyway: the price may be the wrong figure. */
