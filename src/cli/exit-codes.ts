@@ -40,6 +40,7 @@ const EXIT_OF: Record<CommandProblem | SharedProblem, number> = {
   bad_file: EXIT.failed,
   file_exists: EXIT.conflict,
   no_price: EXIT.failed,
+  price_not_found: EXIT.notFound,
   sandbox_refused: EXIT.conflict,
   sandbox_full: EXIT.conflict,
   clock_disputed: EXIT.failed,

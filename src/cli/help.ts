@@ -139,6 +139,7 @@ const HELP: Record<string, Help> = {
   },
   'price list': { examples: ['price list --json'] },
   'price import': { examples: ['price import prices.csv'], exits: '5 another import is running.' },
+  'price remove': { examples: ['price remove --at 2026-01-05T00:00:00.000Z'] },
   backtest: {
     examples: [
       'backtest prices.csv',

@@ -12,7 +12,7 @@ import type { ExecutionId } from './execution.ts'
 import { FROZEN_GUIDE, type Frozen, frozenInWords } from './frozen.ts'
 import { formatUsd, type Price, type Usd } from './money.ts'
 import { ofTenant, type PartnerStatus, showPlan, type Tenant, tenantName } from './partner.ts'
-import { BY_HAND, IMPORTED, PRICE_LIVE_MS } from './price.ts'
+import { PRICE_LIVE_MS } from './price.ts'
 import { counted, spellBytes, spellFree } from './text.ts'
 import { DAY_MS, formatInstant, type Instant, later, MINUTE_MS, spellSpan } from './time.ts'
 import { FAILURES_TO_PAUSE } from './webhook.ts'
@@ -127,7 +127,10 @@ export type Vitals = {
   dispute: Dispute | null
   frozen: Frozen | null
   feed: FeedVitals | null
+  /** The newest price that is not ahead of the clock. */
   price: { price: Price; at: Instant; source: string } | null
+  /** When a feed last gave a price; null before the first. */
+  fedAt: Instant | null
   partners: PartnerVitals[]
   unspent: UnspentWindows[]
   /** The newest first. */
@@ -255,16 +258,17 @@ const goesByClock = ({ scheduler, frozen }: Vitals): boolean =>
   scheduler.waitingSince !== null && frozen === null
 
 /**
- * A feed that gives no price, or that the passes no longer ask although plans wait for them: the newest price, which
- * came from a feed, is then a day old. One given by hand was for one pass. A feed that nobody configured is never down.
+ * A feed that gives no price, or one that nothing has asked for a day although plans wait for passes. A price given by
+ * hand was for one pass, and one from a file is of the past: neither hides that. A feed that nobody configured is never
+ * down.
  */
 function feedDown(vitals: Vitals, now: Instant): Found | null {
-  const { feed, price } = vitals
+  const { feed, price, fedAt } = vitals
   const age = price === null ? null : now - price.at
-  const byClock = goesByClock(vitals) ? ', so tranches fire by the clock' : ''
+  const isLive = age !== null && age < PRICE_LIVE_MS
+  const byClock = !isLive && goesByClock(vitals) ? ', so tranches fire by the clock' : ''
   if (feed?.down) {
     const { since, reason } = feed.down
-    const isLive = age !== null && age < PRICE_LIVE_MS
     const consequence =
       age === null
         ? 'there is no price at all'
@@ -272,16 +276,16 @@ function feedDown(vitals: Vitals, now: Instant): Found | null {
     return {
       kind: 'feed_down',
       subject: `price feed ${feed.name}`,
-      message: `has given no price for ${spellSpan(now - since)}, since ${formatInstant(since)} (${reason}); ${consequence}${isLive ? '' : byClock}`,
+      message: `has given no price for ${spellSpan(now - since)}, since ${formatInstant(since)} (${reason}); ${consequence}${byClock}`,
       next: nextOfFeed(feed),
     }
   }
-  if (price === null || age === null || [BY_HAND, IMPORTED].includes(price.source)) return null
-  if (age <= PRICE_OLD_MS || byClock === '') return null
+  if (fedAt === null || !goesByClock(vitals)) return null
+  if (now - fedAt <= FED_MAX_MS || now - fedAt > FED_FORGOTTEN_MS) return null
   return {
     kind: 'feed_down',
     subject: 'prices',
-    message: `the newest is ${spellSpan(age)} old, from ${price.source}${byClock}; do the ticks still have their --price-feed?`,
+    message: `no feed has given a price for ${spellSpan(now - fedAt)}${byClock}; do the ticks still have their --price-feed?`,
     next: ['tranche', 'price', 'list'],
   }
 }
@@ -530,8 +534,10 @@ export const SILENT_MAX_MS = DAY_MS
 /** Fewer failed orders may be the fault of one user. */
 export const FAILED_ORDERS_MIN = 3
 
-/** A feed gives a price at every pass. A newest price older than this comes from a feed that is no longer asked. */
-const PRICE_OLD_MS = DAY_MS
+/** Whoever has gone on without a feed for so long means to. */
+const FED_FORGOTTEN_MS = 8 * DAY_MS
+/** A feed gives a price at every pass. One that has given none for so long, and is not down, is not asked any more. */
+const FED_MAX_MS = DAY_MS
 
 /** How far back a partner's orders are counted. */
 export const ORDERS_SEEN_MS = DAY_MS

@@ -31,6 +31,7 @@ export type CommandProblem =
   | 'bad_file'
   | 'file_exists'
   | 'no_price'
+  | 'price_not_found'
   | 'clock_disputed'
   | 'database_not_found'
   | 'database_exists'
@@ -81,6 +82,7 @@ const NAMED = {
   execution: ['execution_not_found', 'Execution'],
   tier: ['tier_not_found', 'Tier'],
   invoice: ['invoice_not_found', 'Invoice'],
+  price: ['price_not_found', 'Price'],
 } as const satisfies Record<string, readonly [ProblemCode, string]>
 
 /** Nothing has this name or id. A partner is not told the id again, because the request has it. */

@@ -87,11 +87,11 @@ async function ask(
 ): Promise<Observation> {
   let testimony: Testimony = 'silent'
   try {
-    const { document, at } = await fetchJson(url)
-    testimony = tell(name, [at], clock())
+    const { document, servedAt, ageMs } = await fetchJson(url)
+    testimony = tell(name, servedAt, clock())
     const quote = read(document)
-    testimony = tell(name, [at, quote.at], clock())
-    refuseStale(quote, clock())
+    testimony = tell(name, [...servedAt, quote.at], clock())
+    refuseStale(quote, ageMs, clock())
     return { price: { price: quote.price, source: name }, testimony, asked: { name: shown, failure: null } }
   } catch (error) {
     const failure = (error as Error).message
@@ -125,8 +125,13 @@ function medianFeed(options: FeedOptions): Feed {
   }
 }
 
-/** A quote must be live, as a stored price must. If it lies as far ahead, one of the two clocks is wrong. */
-function refuseStale(quote: Quote, now: Instant): void {
+/**
+ * A quote must be live, as a stored price must, also where only a cache says how old it is. If it lies as far ahead,
+ * one of the two clocks is wrong.
+ */
+function refuseStale(quote: Quote, ageMs: number, now: Instant): void {
+  if (ageMs > PRICE_LIVE_MS)
+    throw new Error(`its answer comes from a cache, where it is ${spellSpan(ageMs)} old`)
   if (quote.at !== null && Math.abs(now - quote.at) > PRICE_LIVE_MS) {
     const span = spellSpan(Math.abs(now - quote.at))
     throw new Error(quote.at < now ? `its price is ${span} old` : `its price is dated ${span} ahead`)

@@ -21,8 +21,10 @@ const EXPONENT = /^\d+(?:\.\d+)?e[+-]?0*\d{1,2}$/i
 const withoutExponent = (written: string) =>
   EXPONENT.test(written) ? new Decimal(written).toFixed() : written
 
-/** A JSON answer with its numbers left as text, and when it was served, if it says so. */
-type Answer = { document: unknown; at: Instant | null }
+/**
+ * A JSON answer with its numbers left as text, the times that it may have been served at, and how long a cache had it.
+ */
+type Answer = { document: unknown; servedAt: Instant[]; ageMs: number }
 
 /** Throws on a time-out, a status other than 200, a body that is not JSON. */
 export async function fetchJson(url: URL): Promise<Answer> {
@@ -41,7 +43,7 @@ export async function fetchJson(url: URL): Promise<Answer> {
     const document = parseJson(text, (_, value, { source }) =>
       typeof value === 'number' && source !== undefined ? withoutExponent(source) : value,
     )
-    return { document, at: servedAt(headers) }
+    return { document, servedAt: servedAt(headers), ageMs: ageOf(headers) }
   } catch {
     throw new Error('its answer is not JSON')
   }
@@ -73,13 +75,22 @@ const AGE = /^\d{1,10}$/
 
 type Headers = Record<string, string | string[] | undefined>
 
-/** When an answer was served: its Date, plus its Age if it comes from a cache. Null without a Date. */
-export function servedAt({ date, age }: Headers): Instant | null {
-  if (typeof date !== 'string' || !HTTP_DATE.test(date)) return null
+/**
+ * When an answer may have been served. Its Date is when it was made, so one from a cache was served by its Age later;
+ * but some caches write a Date of their own, and pass the Age on.
+ */
+export function servedAt(headers: Headers): Instant[] {
+  const { date } = headers
+  if (typeof date !== 'string' || !HTTP_DATE.test(date)) return []
   const at = Date.parse(date) as Instant
-  if (Number.isNaN(at)) return null
-  return typeof age === 'string' && AGE.test(age) ? plus(at, Number(age) * SECOND_MS) : at
+  if (Number.isNaN(at)) return []
+  const ageMs = ageOf(headers)
+  return ageMs === 0 ? [at] : [at, plus(at, ageMs)]
 }
+
+/** How long a cache has had an answer. What it says of a price is at least as old. */
+export const ageOf = ({ age }: Headers): number =>
+  typeof age === 'string' && AGE.test(age) ? Number(age) * SECOND_MS : 0
 
 /**
  * The testimony of one source: of the times in its answer, the one nearest to the clock. A quiet market gives an old

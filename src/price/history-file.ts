@@ -3,7 +3,7 @@
 import { closeSync, createReadStream, fstatSync } from 'node:fs'
 import type { Price } from '../core/money.ts'
 import { Problem, unreadable } from '../core/problem.ts'
-import { type Instant, parseInstant } from '../core/time.ts'
+import { formatInstant, type Instant, parseInstant } from '../core/time.ts'
 import { openNamed } from '../plain-file.ts'
 import { positive } from './feed.ts'
 
@@ -21,8 +21,11 @@ type PriceFile = {
   batches: () => AsyncGenerator<PricePoint[]>
 }
 
-/** Opens a price file. Throws file_not_found, and bad_file when it cannot be read. */
-export async function readPriceFile(file: string): Promise<PriceFile> {
+/**
+ * Opens a price file. Throws file_not_found, and bad_file when it cannot be read. With `until`, a later row is wrong: a
+ * price of the future would become the live one at its time, whatever the market does then.
+ */
+export async function readPriceFile(file: string, until: Instant | null = null): Promise<PriceFile> {
   const { fd, bytes } = openRegular(file)
   const stream = createReadStream(file, { fd, encoding: 'utf8', highWaterMark: CHUNK_BYTES })
   let rows = 0
@@ -42,7 +45,7 @@ export async function readPriceFile(file: string): Promise<PriceFile> {
       for (const text of lines) {
         line += 1
         if (line === 1) refuseOtherHeader(file, text)
-        else if (text !== '') batch.push(parseLine(text, { file, line }))
+        else if (text !== '') batch.push(parseLine(text, { file, line, until }))
       }
       rows += batch.length
       if (batch.length > 0) yield batch
@@ -74,10 +77,14 @@ function refuseOtherHeader(file: string, text: string): void {
   }
 }
 
-function parseLine(text: string, place: { file: string; line: number }): PricePoint {
+type Place = { file: string; line: number; until: Instant | null }
+
+function parseLine(text: string, place: Place): PricePoint {
   const comma = text.indexOf(',')
   const parsed = parseInstant(text.slice(0, Math.max(0, comma)))
   if (!parsed.ok) throw badLine(place, `${JSON.stringify(text.slice(0, 60))} does not start with a UTC time`)
+  if (place.until !== null && parsed.at > place.until)
+    throw badLine(place, `its time lies in the future; it is ${formatInstant(place.until)} now`)
   try {
     return { at: parsed.at, price: positive(text.slice(comma + 1)) }
   } catch (error) {
@@ -85,7 +92,7 @@ function parseLine(text: string, place: { file: string; line: number }): PricePo
   }
 }
 
-const badLine = ({ file, line }: { file: string; line: number }, why: string): Problem =>
+const badLine = ({ file, line }: Pick<Place, 'file' | 'line'>, why: string): Problem =>
   new Problem('bad_file', `${file} line ${line}: ${why}.`)
 
 // Lines of a text that arrives in chunks.

@@ -97,8 +97,11 @@ export interface OpsPageStore {
   listOpenWindows(limit: number): Promise<OpenWindow[]>
   /** The latest of all live environments, the newest first. */
   listTranches(limit: number): Promise<FiredTranche[]>
-  /** One price in each step of time since an instant, oldest first. */
-  samplePrices(since: Instant, stepMs: number): Promise<{ at: Instant; price: Price }[]>
+  /** One price in each step of time of a span, both ends included, oldest first. */
+  samplePrices(
+    span: { since: Instant; until: Instant },
+    stepMs: number,
+  ): Promise<{ at: Instant; price: Price }[]>
 }
 
 // The state of the service for an operator: counts, and what happened lately.

@@ -365,6 +365,8 @@ export type AskedFeed = { name: string; failure: string | null }
 export type ListedPrice = ObservedPrice & { at: Instant }
 
 export interface PriceStore {
+  /** Removes the price of an instant, and works the volatility out anew. Throws price_not_found. */
+  removePrice(at: Instant, audit: (removed: ListedPrice) => AuditEntry): Promise<ListedPrice>
   /** Stores a price for the present instant and updates the volatility. Returns the instant. */
   addPrice(observed: ObservedPrice): Promise<Instant>
   listPrices(page: PageRequest): Promise<ListedPrice[]>

@@ -17,6 +17,7 @@ type Scene = {
   filled: string
   lateToAccept: string
   lateToDismiss: string
+  priced: string
 }
 type Row = [command: string, argv: (scene: Scene) => string[] | Promise<string[]>]
 
@@ -51,6 +52,7 @@ const AUDITED: Row[] = [
   ['execution cancel', ({ pending }) => [pending, '--reason', 'x']],
   ['execution accept-late', ({ lateToAccept }) => [lateToAccept, '--report', '1']],
   ['execution dismiss-late', ({ lateToDismiss }) => [lateToDismiss, '--reason', 'x']],
+  ['price remove', ({ priced }) => ['--at', priced]],
   ['trade adjust', ({ filled }) => [filled, '--usd', '9', '--btc', '0.00015', '--reason', 'x']],
   [
     'trade record',
@@ -167,6 +169,7 @@ async function stage(shell: Shell): Promise<Scene> {
     filled: idOf('filled'),
     lateToAccept: idOf('accepted'),
     lateToDismiss: idOf('dismissed'),
+    priced: JSON.parse(await succeed(shell, 'price', 'list', '--json'))[0].at,
   }
 }
 

@@ -46,6 +46,7 @@ const seenAt = (at: Instant, vitals: Partial<StatusView['vitals']> = {}): Status
     results: [],
     also: [],
     backupGone: null,
+    fedAt: null,
     disk: {
       folder: '/var/lib/tranche',
       freeBytes: 20 * 2 ** 30,
@@ -169,7 +170,8 @@ test('what asks for a look is marked, by its shape as well as by its colour', ()
     recent: { ...seen.recent, passes: [...seen.recent.passes, cutOff] },
   })
   assert.match(afterCut ?? '', /12 s ago +a newer one, 5 s ago, has not ended$/)
-  const old = seenAt(T0, { price: { at: plus(T0, -2 * DAY_MS), price: 1n as Price, source: 'median' } })
+  const at = plus(T0, -2 * DAY_MS)
+  const old = seenAt(T0, { fedAt: at, price: { at, price: 1n as Price, source: 'median' } })
   assert.deepEqual(marks(old, '▲'), ['price'])
   const webhook = { paused: false, failures: 9, lastReason: null, lastDeliveredAt: null }
   assert.deepEqual(marks(seenAt(T0, { partners: [{ ...partner, webhook }] }), '▲'), ['webhooks'])

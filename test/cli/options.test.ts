@@ -251,6 +251,7 @@ const ROWS: Record<string, Row> = {
   'billing invoice --output': anyWords('acme.html', '-'),
   'audit --since': TIME,
   'trade record --at': TIME,
+  'price remove --at': TIME,
   'audit --until': TIME,
   'audit --format': oneOf('table', 'csv'),
   'status --every': time(TIMER_DAYS),

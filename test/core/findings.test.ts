@@ -37,6 +37,7 @@ const well: Vitals = {
   results: [],
   also: [],
   backupGone: null,
+  fedAt: null,
   disk: null,
 }
 const frozenSince = (ms: number, more: Partial<Frozen> = {}): Frozen => ({
@@ -321,13 +322,23 @@ test('a price that came from a feed is old after a day, while plans wait for pas
   const price = { price: usd('60000') as never, at: ago(36 * HOUR_MS), source: 'coinbase' }
   const withPlans = [{ ...calm, plansSince: ago(HOUR_MS) }]
   const kinds = (seen: object) =>
-    found({ price, partners: withPlans, ...seen } as never)
+    found({ price, fedAt: price.at, partners: withPlans, ...seen } as never)
       .map(({ kind }) => kind)
       .filter((kind) => kind !== 'partner_silent')
   assert.deepEqual(kinds({}), ['feed_down'])
-  assert.deepEqual(kinds({ price: { ...price, at: ago(24 * HOUR_MS) } }), [])
-  assert.deepEqual(kinds({ price: { ...price, source: 'manual' } }), [])
-  assert.deepEqual(kinds({ price: { ...price, source: 'import' } }), [])
+  assert.deepEqual(kinds({ fedAt: ago(24 * HOUR_MS) }), [])
+  assert.deepEqual(kinds({ fedAt: null }), [])
+  // It ends by itself: an operator may want to go on without prices.
+  assert.deepEqual(kinds({ fedAt: ago(8 * DAY_MS) }), ['feed_down'])
+  assert.deepEqual(kinds({ fedAt: plus(ago(8 * DAY_MS), -1) }), [])
+  // A price by hand or from a file hides nothing; by one that is live, plans go all the same.
+  assert.deepEqual(kinds({ price: { ...price, at: NOW, source: 'import' } }), ['feed_down'])
+  const said = (at: Instant) => found({ fedAt: price.at, price: { ...price, at } } as never)[0]?.message
+  assert.match(
+    said(price.at) ?? '',
+    /^no feed has given a price for 1 d 12 h, so tranches fire by the clock; /,
+  )
+  assert.match(said(NOW) ?? '', /^no feed has given a price for 1 d 12 h; do the ticks still have /)
   // Plans that nothing may fire, of a partner that is held, wait for no price.
   assert.deepEqual(kinds({ scheduler: { ...well.scheduler, waitingSince: null } }), [])
   const down = { name: 'coinbase', askedAt: NOW, down: { since: ago(HOUR_MS), reason: 'HTTP 503' } }

@@ -111,7 +111,7 @@ const SAID: [what: RegExp, number: number, guides: string[]][] = [
   [/orders failed in the last (\S+) hours/g, ORDERS_SEEN_MS / HOUR_MS, ['reference']],
   [/Less than (\S+) % of the disk/g, DISK_FREE_MIN * 100, ['reference']],
   [/newest price is (?:younger than )?(\S+) minutes/g, PRICE_LIVE_MS / MINUTE_MS, ['levers', 'reference']],
-  [/; (\S+) ticks later the finding is gone/g, FEED_PASSES_SEEN, ['levers']],
+  [/finding goes after (\S+) ticks/g, FEED_PASSES_SEEN, ['levers']],
   [/At most (\S+) partners have them/g, PARTNERS_NAMED, ['monitoring']],
   [/wal_bytes > (\d+) \* 1024 \* 1024/g, WAL_LARGE_BYTES / 2 ** 20, ['monitoring']],
   [/log is larger than (\S+) MiB/g, WAL_LARGE_BYTES / 2 ** 20, ['reference']],

@@ -12,7 +12,7 @@ const GOOD = tickersAt('64250.50')
 
 describe('an exchange that answers in its own shape', { concurrency: true }, () => {
   const spread = { bid: '64250.00', ask: '64251.00' }
-  const cases: [string, Exchange, unknown, string][] = [
+  const cases: [string, Exchange, unknown, string, Record<string, string>?][] = [
     ['coinbase, mid of bid and ask', 'coinbase', { ...GOOD.coinbase, ...spread }, '64250.5'],
     ['coinbase without a book', 'coinbase', { price: '64249.99', time: '2026-01-05T00:00:00Z' }, '64249.99'],
     [
@@ -31,11 +31,12 @@ describe('an exchange that answers in its own shape', { concurrency: true }, () 
     ],
     ['bitstamp', 'bitstamp', { ...GOOD.bitstamp, ...spread }, '64250.50'],
     ['gemini, its time a number', 'gemini', GOOD.gemini, '64250.50'],
+    ['19 minutes in a cache', 'kraken', GOOD.kraken, '64250.50', { age: '1140' }],
     ['19 minutes old', 'bitstamp', { ...GOOD.bitstamp, timestamp: String(T0 / 1000 - 19 * 60) }, '64250.50'],
   ]
-  for (const [name, exchange, answer, usd] of cases) {
+  for (const [name, exchange, answer, usd, headers = {}] of cases) {
     test(name, async (t) => {
-      const { origin, asked } = await startTicker(t, json(answer))
+      const { origin, asked } = await startTicker(t, { ...json(answer), headers })
       const { observed, warnings } = await read(exchange, { [exchange]: origin })
       assert.deepEqual(observed, quoted(usd, exchange))
       assert.deepEqual(warnings, [])
@@ -88,6 +89,12 @@ const BAD: [string, Exchange, Answer, RegExp][] = [
     'bitstamp',
     json({ ...GOOD.bitstamp, timestamp: String(T0 / 1000 + 3600) }),
     /its price is dated 1 h ahead/,
+  ],
+  [
+    'kraken from a cache, which has no time of its own',
+    'kraken',
+    { ...json(GOOD.kraken), headers: { age: '86400' } },
+    /its answer comes from a cache, where it is 1 d old/,
   ],
   ['a huge body', 'coinbase', { body: `{"price":"1","x":"${'x'.repeat(300_000)}"}` }, /larger than/],
   ['a hung up connection', 'coinbase', (request) => request.socket.destroy(), /coinbase: ./],

@@ -27,7 +27,7 @@ async function importing(
   const file = join(folder, 'history.csv')
   writeFileSync(file, content)
   const outcome = await runHere(['--db', db, '--json', 'price', 'import', file], {
-    machine: machineAt(T0).machine,
+    machine: machineAt(plus(T0, 400 * DAY_MS)).machine,
   })
   return { ...outcome, db, file }
 }
@@ -91,6 +91,17 @@ describe('a row that is wrong is named by its line, and nothing of the file is k
       assert.deepEqual(rowsIn(db), { prices: 0, staged: 0 })
     })
   }
+
+  test('a time that lies in the future', async (t) => {
+    const now = plus(T0, 400 * DAY_MS)
+    const last = rowOf({ at: now, price: price('1') })
+    const { code } = await importing(t, `time,price\n${last}\n`)
+    assert.equal(code, 0)
+    const next = rowOf({ at: plus(now, 1), price: price('1') })
+    const { err, db } = await importing(t, `time,price\n${last}\n${next}\n`)
+    assert.match(JSON.parse(err).error.message, /line 3: its time lies in the future; it is 2027-02-09T/)
+    assert.deepEqual(rowsIn(db), { prices: 0, staged: 0 })
+  })
 
   test('after thousands of good ones', async (t) => {
     const good = walk(25_000, { everyMs: MINUTE_MS })

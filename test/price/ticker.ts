@@ -36,7 +36,7 @@ export async function read(spec: string, origins: FeedOptions['origins'] = {}): 
   return { observed, testimony, warnings }
 }
 
-export const json = (value: unknown): Answer => ({ body: JSON.stringify(value) })
+export const json = (value: unknown): Exclude<Answer, RequestListener> => ({ body: JSON.stringify(value) })
 export const quoted = (usd: string, source: string): ObservedPrice => ({ price: price(usd), source })
 
 /** The answers of the four exchanges for one price, as they look at T0. */

@@ -37,7 +37,7 @@ test('what the contract leaves out: the page of the operator, a move to another 
   await store.sumTradesAfter({ recordedAt: 0 as Instant, executionId: '' as never }, T0, 1)
   await store.listOpenWindows(1)
   await store.listTranches(1)
-  await store.samplePrices(0 as Instant, 1)
+  await store.samplePrices({ since: 0 as Instant, until: 1 as Instant }, 1)
   await populate(store)
   await store.eraseAgain(new Map([['no user has this hash', T0]]), () => AUDIT)
   const executions = { slug: null, environment: null, status: null, stuck: false }

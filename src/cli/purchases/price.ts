@@ -1,14 +1,15 @@
 // price: the stored prices: listed, fetched and imported.
 
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { clockDisputed, judgeClock } from '../../core/clock.ts'
 import { formatPrice } from '../../core/money.ts'
 import { IMPORTED } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
-import { formatInstant } from '../../core/time.ts'
+import { formatInstant, type Instant } from '../../core/time.ts'
 import type { ListedPrice } from '../../store/store.ts'
+import { auditEntry } from '../command.ts'
 import type { Cli } from '../context.ts'
-import { priceFeedOption } from '../options.ts'
+import { priceFeedOption, time } from '../options.ts'
 import { type Column, createProgress, note, print, printList, renderFields, warn } from '../terminal.ts'
 
 export function priceCommand(cli: Cli): Command {
@@ -55,7 +56,7 @@ export function priceCommand(cli: Cli): Command {
     .action((file: string) =>
       cli.withStore(async (store) => {
         const { readPriceFile } = await import('../../price/history-file.ts')
-        const reader = await readPriceFile(file)
+        const reader = await readPriceFile(file, (await store.readClock()).now)
         const progress = createProgress(cli.streams, () => 'importing')
         const shown = (async function* () {
           for await (const batch of reader.batches()) {
@@ -67,6 +68,24 @@ export function priceCommand(cli: Cli): Command {
         const json = { rows: reader.rows(), added, duplicates: reader.rows() - added }
         print(cli, json, () => renderFields(json))
         if (json.duplicates > 0) note(cli, 'An instant that already had a price kept it.')
+      }),
+    )
+
+  price
+    .command('remove')
+    .description('remove the price of an instant, as a wrong one that was imported')
+    .addOption(
+      new Option('--at <instant>', 'when it is stored for, as price list shows it')
+        .argParser(time(cli.machine.clock))
+        .makeOptionMandatory(),
+    )
+    .action(({ at }: { at: Instant }) =>
+      cli.withStore(async (store) => {
+        const removed = await store.removePrice(at, (row) =>
+          auditEntry(cli, 'price.remove', formatInstant(row.at), rowJson(row)),
+        )
+        const json = rowJson(removed)
+        print(cli, json, () => renderFields(json))
       }),
     )
 

@@ -349,7 +349,7 @@ export function createOverviewReader(clock: () => Instant): (store: Store) => Pr
       vitalsOf,
       day: await addUpDay(store, now),
       from,
-      points: await store.samplePrices(from, PRICES_SHOWN_MS / PRICE_STEPS),
+      points: await store.samplePrices({ since: from, until: now }, PRICES_SHOWN_MS / PRICE_STEPS),
       tranches: await store.listTranches(TRANCHES_DRAWN),
       windows: await store.listOpenWindows(WINDOWS_SHOWN),
       partners: (await store.listPartners()).toSorted((a, b) => calm(a) - calm(b)),

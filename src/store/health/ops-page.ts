@@ -105,8 +105,8 @@ export const createOpsPageStore = (base: Base, own: OpsSql): OpsPageStore => ({
       price: priceOrNull(row.price),
     })),
 
-  samplePrices: async (since, stepMs) =>
-    (await base.look((tx) => tx.all(own.prices, { since, step: stepMs }))).map((row) => ({
+  samplePrices: async (span, stepMs) =>
+    (await base.look((tx) => tx.all(own.prices, { ...span, step: stepMs }))).map((row) => ({
       at: instant(row.at),
       price: row.price as Price,
     })),

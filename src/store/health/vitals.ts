@@ -19,6 +19,7 @@ import {
 } from '../../core/findings.ts'
 import type { Usd } from '../../core/money.ts'
 import type { Environment, PartnerStatus } from '../../core/partner.ts'
+import { BY_HAND, IMPORTED } from '../../core/price.ts'
 import { DAY_MS, earlier, HOUR_MS, type Instant, plus } from '../../core/time.ts'
 import type { Backlog, Look, MonitoringStore, PlanCounts, Stock, WebhookCount } from '../monitoring.ts'
 import { type TenantRow, tenantOf } from '../rows/accounts.ts'
@@ -42,7 +43,13 @@ const DOWN_SINCE = query<{ at: bigint }>(
      select tick_id from ticks where feed is not null and feed_failure is null order by tick_id desc limit 1), 0)
    order by tick_id limit 1`,
 )
-const PRICE = query<PriceRow>('select * from prices order by at desc limit 1')
+/** The price that a pass would go by. */
+const PRICE = query<PriceRow>('select * from prices where at <= :now order by at desc limit 1')
+/** The newest price that a feed gave, among so many: a week of a price a minute. */
+const FED = query<{ at: bigint }>(
+  `select at from (select at, source from prices where at <= :now order by at desc limit 10080) x
+   where source not in ('${BY_HAND}', '${IMPORTED}') order by at desc limit 1`,
+)
 
 /** What a store has of its own. */
 export type OwnVitals = {
@@ -67,12 +74,13 @@ export function vitalsReader(
   const clock = () => base.look((tx) => tx.clock)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
-    const [dispute, frozen, asked, price, results] = await base.read((tx) =>
+    const [dispute, frozen, asked, price, fed, results] = await base.read((tx) =>
       tx.together(
         tx.get(DISPUTE),
         tx.frozen,
         tx.get(ASKED, { passes: FEED_PASSES_SEEN }),
-        tx.get(PRICE),
+        tx.get(PRICE, { now }),
+        tx.get(FED, { now }),
         tx.all(RESULTS),
       ),
     )
@@ -84,6 +92,7 @@ export function vitalsReader(
       frozen,
       feed: asked ? feedSeen(asked, since?.at ?? asked.at) : null,
       price: price ? priceOf(price) : null,
+      fedAt: instantOrNull(fed?.at ?? null),
       partners: await readPartners(now, stock),
       unspent: stock.unspent,
       earlyFills: await readEarlyFills('live', now),

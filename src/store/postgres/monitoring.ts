@@ -84,7 +84,7 @@ export const OPS_SQL: OpsSql = {
      order by e.created_at desc, e.execution_id desc limit :limit`,
   ),
   prices: query(
-    `select distinct on (at / :step::bigint) at, price from prices where at >= :since
+    `select distinct on (at / :step::bigint) at, price from prices where at between :since and :until
      order by at / :step::bigint, at desc`,
   ),
 }

@@ -2,15 +2,18 @@
 
 import type { Price } from '../../core/money.ts'
 import { FIRST_VOLATILITY, observe, REACH_MS, type Volatility } from '../../core/price.ts'
-import { Problem } from '../../core/problem.ts'
-import type { Instant } from '../../core/time.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { formatInstant, type Instant } from '../../core/time.ts'
 import { type PriceRow, priceOf, type VolatilityRow, volatilityOf, volatilityParams } from '../rows/ledger.ts'
 import { instant, query } from '../statement.ts'
 import type { ObservedPrice, PriceStore } from '../store.ts'
 import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
 import type { Base, Step, Steps, Tx } from '../transaction.ts'
+import { addAudit } from './audit.ts'
 
 const LIST = query<PriceRow>('select * from prices where at > :after order by at limit :limit')
+const OF_INSTANT = query<PriceRow>('select * from prices where at = :at')
+const REMOVE = query('delete from prices where at = :at')
 const MERGE = query(
   `insert into prices (at, price, source) select at, price, cast(:source as text) from price_imports where true
    order by at on conflict do nothing`,
@@ -35,6 +38,17 @@ export const createPriceStore = ({ look, write }: Base, staging: Staging): Price
   async listPrices({ after, limit }) {
     return (await look((tx) => tx.all(LIST, { after: after ?? -1, limit }))).map(priceOf)
   },
+
+  removePrice: (at, entryOf) =>
+    write(function* (tx) {
+      const [{ real }] = yield* tx.together(tx.times, lockVolatility(tx))
+      const row = yield* tx.get(OF_INSTANT, { at })
+      if (!row) throw notFound('price', formatInstant(at))
+      const removed = priceOf(row)
+      yield* tx.together(tx.run(REMOVE, { at }), addAudit(tx, entryOf(removed), real))
+      yield* rebuildVolatility(tx)
+      return removed
+    }),
 
   async importPrices(batches, source) {
     const release = await staging.begin()

@@ -98,7 +98,9 @@ export const OPS_SQL: OpsSql = {
      order by e.created_at desc, e.execution_id desc limit :limit`,
   ),
   // SQLite takes the other columns from the row with the maximum.
-  prices: query('select max(at) as at, price from prices where at >= :since group by at / :step order by at'),
+  prices: query(
+    'select max(at) as at, price from prices where at between :since and :until group by at / :step order by at',
+  ),
 }
 
 // The file's disk, and how fast the file grows.

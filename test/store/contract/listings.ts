@@ -5,10 +5,12 @@ import assert from 'node:assert/strict'
 import { acceptLate } from '../../../src/core/corrections/late-fill.ts'
 import { price, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
+import { IMPORTED } from '../../../src/core/price.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../../src/core/time.ts'
 import type { PageRequest, Store } from '../../../src/store/store.ts'
 import {
   AUDIT,
+  audited,
   type Contract,
   filled,
   link,
@@ -231,6 +233,48 @@ export const priceContract: Contract = {
     assert.deepEqual(await page(null), [at(0), at(1)])
     assert.deepEqual(await page(at(1)), [at(2), at(3)])
     assert.deepEqual(await page(at(3)), [at(4)])
+  },
+
+  'a price is removed alone, audited, and the volatility is worked out anew': async (world) => {
+    const { store, advance } = world
+    for (let i = 0; i < 3; i++) {
+      await store.addPrice({ price: price(`${60_000 + i}`), source: 'test' })
+      if (i < 2) advance(HOUR_MS)
+    }
+    await assert.rejects(
+      store.removePrice(at(9), () => AUDIT),
+      problem('price_not_found'),
+    )
+    const before = await audited(world)
+    const removed = await store.removePrice(at(2), () => AUDIT)
+    assert.deepEqual(removed, { at: at(2), price: price('60002'), source: 'test' })
+    assert.equal(await audited(world), before + 1)
+    assert.deepEqual(
+      (await listed(store)).map(([when]) => when),
+      [at(0), at(1)],
+    )
+    const { volatility } = await store.peekPass()
+    assert.deepEqual([volatility.hours, volatility.last?.at], [1, at(1)])
+  },
+
+  'a price ahead of the clock is no price yet, and one from a file hides no lost feed': async (world) => {
+    const { store, advance } = world
+    const seen = async () => {
+      const { now } = await store.readClock()
+      const { price: newest, fedAt } = await store.readVitals(now, await store.takeStock(now))
+      return [newest?.at ?? null, fedAt]
+    }
+    assert.deepEqual(await seen(), [null, null])
+    await store.addPrice({ price: price('60000'), source: 'coinbase' })
+    await store.importPrices(batches([row(1, '61000'), row(2, '62000')]), IMPORTED)
+    assert.deepEqual(await seen(), [at(0), at(0)])
+    advance(HOUR_MS)
+    assert.deepEqual(await seen(), [at(1), at(0)])
+    const sampled = await store.samplePrices({ since: at(0), until: at(1) }, 1)
+    assert.deepEqual(
+      sampled.map((one) => one.at),
+      [at(0), at(1)],
+    )
   },
 
   'an import adds what is not there, and replaces nothing': async ({ store, advance }) => {
