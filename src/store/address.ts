@@ -76,7 +76,10 @@ export const withoutSecrets = (text: string): string =>
  * unsupported.
  */
 export function refuseNoAddress(db: string): void {
-  if (!isAddressOfAnyKind(db)) return
+  if (!isAddressOfAnyKind(db)) {
+    refuseFileName(db)
+    return
+  }
   if (!isServer(db))
     throw new Problem(
       'usage',
@@ -85,6 +88,23 @@ export function refuseNoAddress(db: string): void {
     )
   const flaw = flawOf(db)
   if (flaw) throw new Problem('usage', `The address of the database ${flaw}`)
+}
+
+/**
+ * Throws usage for a file that SQLite would open under another name than the one that was given: its driver trims white
+ * space, which a settings file with CR LF leaves at the end, and keeps nothing of `:memory:`.
+ */
+export function refuseFileName(file: string): void {
+  const ends = [file, file.slice(file.lastIndexOf('/') + 1)]
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  const isOdd = /[\u0000-\u001f\u007f]/.test(file) || ends.some((name) => name !== name.trim())
+  if (isOdd)
+    throw new Problem(
+      'usage',
+      `${JSON.stringify(file)} is no name for a database: it begins or ends with white space, or has a control character.`,
+    )
+  if (file === ':memory:')
+    throw new Problem('usage', 'A database in memory would be gone with this command: name a file.')
 }
 
 // The parts of the address of a database on a server, and what may be wrong with them. It is read as PostgreSQL's own

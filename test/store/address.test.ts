@@ -139,3 +139,18 @@ for (const [address, values] of VALUES)
     const said = Object.entries(addressValues(address)).filter(([, value]) => value !== null)
     assert.deepEqual(Object.fromEntries(said), values)
   })
+
+test('a file whose name the driver would change is refused, and so is one that keeps nothing', () => {
+  for (const name of [
+    't.db\r',
+    ' t.db',
+    't.db ',
+    'a/ t.db',
+    'a /t.db\n',
+    '\u00a0t.db',
+    'a\tb.db',
+    ':memory:',
+  ])
+    assert.throws(() => refuseNoAddress(name), { code: 'usage' }, JSON.stringify(name))
+  for (const name of ['t.db', 'a b/t c.db', './:memory:', 'ä.db']) refuseNoAddress(name)
+})

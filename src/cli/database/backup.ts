@@ -8,6 +8,7 @@ import type { JobResult } from '../../core/findings.ts'
 import { Problem, unreadable } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
+import { refuseFileName } from '../../store/address.ts'
 import type { Database } from '../../store/database.ts'
 import type { ResultStore } from '../../store/store.ts'
 import { nameTaken, refuseDevice } from '../../whole-file.ts'
@@ -111,6 +112,7 @@ async function backUp(cli: Cli, place: string, { force = false, keep }: Options)
 }
 
 async function makeCopy(cli: Cli, copy: string, replace: boolean): Promise<{ bytes: number | null }> {
+  refuseFileName(copy)
   const database = await cli.database()
   return database.asFile
     ? database.asFile.backUp(copy, { replace })

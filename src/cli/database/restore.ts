@@ -6,6 +6,7 @@ import { FROZEN_GUIDE, RESUME } from '../../core/frozen.ts'
 import { noFile, Problem } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
+import { refuseNoAddress } from '../../store/address.ts'
 import type { Restoring } from '../../store/copy-interface.ts'
 import type { Database, Replaced } from '../../store/database.ts'
 import type { Mended, SinceCopy, Stop, UnknownInvoice } from '../../store/replaced.ts'
@@ -26,6 +27,7 @@ export function restoreCommand(cli: Cli): Command {
 type Outcome = { sinceCopy: SinceCopy | null; mended: Mended }
 
 async function putBack(cli: Cli, copy: string, force: boolean): Promise<void> {
+  refuseNoAddress(copy)
   const database = await cli.database()
   const { shown } = database
   await confirmOnTerminal(
