@@ -19,9 +19,15 @@ export type OpenOptions = {
 
 /**
  * Where the replaced database is now, and its log, if that could not be checkpointed into it; null for what did not
- * exist. `playedIn` are the log or journal beside the copy that were applied to it.
+ * exist. `playedIn` are the log or journal beside the copy that were applied to it, `additions` what the schema has
+ * beside that of the migrations, which does no harm.
  */
-export type Replaced = { database: string | null; log: string | null; playedIn: string[] }
+export type Replaced = {
+  database: string | null
+  log: string | null
+  playedIn: string[]
+  additions: string[]
+}
 
 type AsFile = {
   /**

@@ -133,6 +133,8 @@ export interface CheckStore {
    * With kinds, only those are looked for.
    */
   findFaults(kinds?: readonly string[]): Promise<Fault[]>
+  /** What the schema has beside that of the migrations, by kind and name: it does no harm. */
+  listAdditions(): Promise<string[]>
   /**
    * What is not wrong but needs a look: everything that is found at a glance, and what takes more reading. That is of
    * live environments, and of what concerns everybody. Of test environments it is the fills with odd figures,

@@ -273,7 +273,7 @@ async function changesFound(db: string): Promise<string[]> {
   const { code, out, err } = await runHere(['--db', db, 'check', '--json'])
   assert.equal(code, 3, err)
   const found = JSON.parse(out).findings as { kind: string; subject: string; message: string; mend: string }[]
-  const changes = found.filter(({ kind }) => kind === 'schema')
+  const changes = found.filter(({ kind }) => kind === 'schema_differs')
   for (const { mend } of changes) assert.match(mend, /^psql .* -c '\\d tranche\.\*'$/)
   return changes.map(({ subject, message }) => `${subject} ${message.split(' since')[0]}`).sort()
 }

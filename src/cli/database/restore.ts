@@ -12,7 +12,7 @@ import type { Database, Replaced } from '../../store/database.ts'
 import type { Mended, SinceCopy, Stop, UnknownInvoice } from '../../store/replaced.ts'
 import { auditEntry, commandLine, onDatabase } from '../command.ts'
 import { type Cli, databaseOf } from '../context.ts'
-import { confirmOnTerminal, print, warn } from '../terminal.ts'
+import { confirmOnTerminal, note, print, warn } from '../terminal.ts'
 import { copyWatched } from './copy.ts'
 
 export function restoreCommand(cli: Cli): Command {
@@ -75,7 +75,7 @@ async function restoreToServer(
     )
   const options = { seal: null, replace: force, kind: 'backup', restore: restoring } as const
   const { replaced, playedIn } = await copyWatched(cli, { from, to: database }, options)
-  return { database: replaced, log: null, playedIn }
+  return { database: replaced, log: null, playedIn, additions: [] }
 }
 
 // What a restore has done, and what is to be done next.
@@ -110,6 +110,7 @@ function showRestored(cli: Cli, database: Database, old: Replaced, { sinceCopy, 
     },
     next,
   }
+  if (old.additions.length > 0) note(cli, `Not of tranche, and left as it is: ${old.additions.join(', ')}.`)
   for (const why of sinceCopy?.unread ?? []) warn(cli, `not read: ${why}`)
   const played = old.playedIn.map((name) => `${name} was played into it`)
   const left = [

@@ -34,7 +34,7 @@ export function checkCommand(cli: Cli): Command {
     .addOption(environmentOption().default('live', 'live, and what concerns everybody'))
     .action(async (options: CheckOptions) => {
       const ping = monitorOf(cli, options)
-      const { faults, warnings, sandboxes } = await look(cli, options).catch(async (error) => {
+      const { faults, warnings, sandboxes, additions } = await look(cli, options).catch(async (error) => {
         await ping(failureOf(error).message)
         throw error
       })
@@ -47,6 +47,7 @@ export function checkCommand(cli: Cli): Command {
       print(cli, { ok, findings }, () => inWords(findings))
       // For a person only: what cron mails should be worth reading.
       if (cli.streams.err.isTTY) for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
+      if (additions.length > 0) note(cli, `not of tranche, and no harm: ${additions.join(', ')}`)
       if (!ok) cli.exitWith(EXIT.found)
       await ping(ok ? null : inWords(findings))
     })
@@ -64,7 +65,12 @@ function monitorOf(cli: Cli, { ping, daily }: CheckOptions): Ping {
   return async (failure) => (failure === null ? undefined : tell(failure))
 }
 
-type Seen = { faults: Fault[]; warnings: Finding[]; sandboxes: ReturnType<typeof sandboxJson>[] }
+type Seen = {
+  faults: Fault[]
+  warnings: Finding[]
+  sandboxes: ReturnType<typeof sandboxJson>[]
+  additions: string[]
+}
 
 async function look(cli: Cli, { env, daily }: CheckOptions): Promise<Seen> {
   try {
@@ -75,8 +81,9 @@ async function look(cli: Cli, { env, daily }: CheckOptions): Promise<Seen> {
         const warnings = found.filter(({ kind }) => !OF_CHECKS.includes(kind))
         // A damaged file may have nothing more to say than what was found.
         const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
+        const additions = cli.streams.err.isTTY ? await store.listAdditions() : []
         if (env === 'live') await remember(cli, store, { faults, warnings, daily })
-        return { faults, warnings, sandboxes }
+        return { faults, warnings, sandboxes, additions }
       },
       { saysMoved: true },
     )
@@ -84,7 +91,7 @@ async function look(cli: Cli, { env, daily }: CheckOptions): Promise<Seen> {
     // So damaged that it cannot even be opened: that is the finding.
     if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
     const fault = { kind: 'integrity', subject: 'database', message: error.message }
-    return { faults: [fault], warnings: [], sandboxes: [] }
+    return { faults: [fault], warnings: [], sandboxes: [], additions: [] }
   }
 }
 

@@ -9,6 +9,7 @@ import { isLost } from '../../whole-file.ts'
 import { namedInCommand } from '../address.ts'
 import { checkedRules, FINDINGS_PER_RULE_MAX, faultsOf, warningsOf } from '../health/check.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
+import { compareSchemas, type Part, type SchemaDifferences, schemaFaults } from '../health/schema.ts'
 import {
   firstAwake,
   lateFills,
@@ -167,7 +168,7 @@ const RULES = checkedRules(followsRule(NOT_BEHIND), issuedRule('a.detail::json')
 export const createCheckStore = (connection: Connection, base: Base): CheckStore => ({
   findFaults: faultsOf(base, {
     looks: [
-      ['schema', () => changesOfSchema(connection)],
+      ['schema_differs', async () => faultsOfSchema(connection, await differencesOf(connection))],
       ['integrity', async () => (await base.look((tx) => tx.all(INTEGRITY))).map(integrityFault)],
       [
         'foreign_key',
@@ -177,6 +178,7 @@ export const createCheckStore = (connection: Connection, base: Base): CheckStore
     rules: RULES,
     unreadable: (kind, { message }) => `cannot be read where ${kind} is looked for: ${message}`,
   }),
+  listAdditions: async () => (await differencesOf(connection)).additions,
   findWarnings: warningsOf(base, ownVitals(connection)),
 })
 
@@ -240,8 +242,6 @@ const danglingFault = ({ child, key, parent }: DanglingRow): Fault => ({
 
 const EXPECTED = `${SCHEMA}_expected`
 
-type Part = { kind: string; name: string; definition: string; binding: boolean }
-
 /**
  * The parts of the schema that the session uses. Those that are `binding` change what a write does, so an added one
  * counts as well. An extra column, index or table does no harm.
@@ -276,8 +276,11 @@ const PARTS = `
   select 'function', p.proname::text, p.prosrc, false
   from pg_proc p where p.pronamespace = current_schema()::regnamespace`
 
-/** Reports nothing when the user may not create a schema, or may not write at all. */
-async function changesOfSchema({ pool, server }: Connection): Promise<Fault[]> {
+const faultsOfSchema = ({ server }: Connection, found: SchemaDifferences): Fault[] =>
+  schemaFaults(found).map((one) => ({ ...one, next: ['psql', server, '-c', `\\d ${SCHEMA}.*`] }))
+
+/** None when the user may not create a schema, or may not write at all. */
+async function differencesOf({ pool, server }: Connection): Promise<SchemaDifferences> {
   const client = await pool.connect()
   try {
     await client.query('begin')
@@ -285,12 +288,11 @@ async function changesOfSchema({ pool, server }: Connection): Promise<Fault[]> {
       `select has_database_privilege(current_database(), 'create')
          and current_setting('transaction_read_only') = 'off' as able`,
     )
-    if (!(rows[0] as { able: boolean }).able) return []
+    if (!(rows[0] as { able: boolean }).able) return { differs: [], additions: [] }
     const found = await partsOf(client)
     await client.query(`set local search_path to ${EXPECTED}`)
     await bringUp(client, EXPECTED, 0 as Instant)
-    const next = ['psql', server, '-c', `\\d ${SCHEMA}.*`]
-    return differences(await partsOf(client), found).map((one) => ({ ...faultOf(one), next }))
+    return compareSchemas(await partsOf(client), found)
   } catch (error) {
     throw explained(error, server)
   } finally {
@@ -300,27 +302,3 @@ async function changesOfSchema({ pool, server }: Connection): Promise<Fault[]> {
 }
 
 const partsOf = async (client: ClientBase): Promise<Part[]> => (await client.query(PARTS)).rows as Part[]
-
-type Difference = { what: 'is missing' | 'was changed' | 'was added'; part: Part }
-
-function differences(expected: readonly Part[], found: readonly Part[]): Difference[] {
-  const nameOf = ({ kind, name }: Part): string => `${kind} ${name}`
-  const there = new Map(found.map((part) => [nameOf(part), part.definition]))
-  const known = new Set(expected.map(nameOf))
-  return [
-    ...expected.flatMap((part): Difference[] => {
-      const definition = there.get(nameOf(part))
-      if (definition === part.definition) return []
-      return [{ what: definition === undefined ? 'is missing' : 'was changed', part }]
-    }),
-    ...found.flatMap((part): Difference[] =>
-      part.binding && !known.has(nameOf(part)) ? [{ what: 'was added', part }] : [],
-    ),
-  ]
-}
-
-const faultOf = ({ what, part: { kind, name } }: Difference): Fault => ({
-  kind: 'schema',
-  subject: `${kind} ${name}`,
-  message: `${what} since the migrations made it: put it back, because whatever relies on it may be wrong`,
-})

@@ -22,6 +22,7 @@ import {
   type Value,
 } from '../copy-interface.ts'
 import { frozenParams, movedBeforeMigration, PUT_FROZEN } from '../frozen.ts'
+import { differencesInWords } from '../health/schema.ts'
 import { isPending } from '../migrations.ts'
 import { auditParams } from '../rows/accounts.ts'
 import { INSERT_AUDIT } from '../shared/audit.ts'
@@ -40,7 +41,7 @@ import {
   removeUnfinished,
 } from './file/files.ts'
 import { acquireLock, haltPasses } from './file/locks.ts'
-import { frozenIn, migrate, migrationStates } from './file/migrate.ts'
+import { frozenIn, migrate, migrationStates, schemaDifferences } from './file/migrate.ts'
 import { insertRows } from './file/statements.ts'
 import { whenFree } from './file/waiting.ts'
 import { copyTo } from './file/whole-copy.ts'
@@ -71,6 +72,7 @@ export async function holdFile(
     await whenFree(() => db.exec(fromWriters ? 'begin immediate' : 'begin'))
     // The first read fixes the snapshot of all reads.
     await whenFree(() => refuseOlder(db, file))
+    if (untouched) refuseOtherSchema(db, file)
   } catch (error) {
     await release()
     throw error
@@ -103,6 +105,13 @@ function refuseOlder(db: Database, file: string): void {
     'usage',
     `${file} has the schema of an earlier version: bring a copy of it up with \`tranche --db COPY migrate\`, and take that.`,
   )
+}
+
+function refuseOtherSchema(db: Database, file: string): void {
+  const found = schemaDifferences(db)
+  if (found.differs.length === 0) return
+  const words = differencesInWords(found)
+  throw new Problem('bad_file', `The schema of ${file} differs from what the migrations make: ${words}.`)
 }
 
 /** Reading gives the event loop a turn between two blocks, and nothing else may use `db` meanwhile. */

@@ -10,6 +10,7 @@ import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
 import { checkedRules, FINDINGS_PER_RULE_MAX, faultsOf, warningsOf } from '../health/check.ts'
 import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
+import { schemaFaults } from '../health/schema.ts'
 import {
   firstAwake,
   lateFills,
@@ -26,6 +27,7 @@ import { soundJson } from './driver.ts'
 import { type Connection, type Database, databaseBytes } from './file/connection.ts'
 import { giveBack, inOneLine, isDenied, userName } from './file/errors.ts'
 import { realName, walBytes, walFile } from './file/files.ts'
+import { schemaDifferences } from './file/migrate.ts'
 
 export function createMonitoringStore(connection: Connection, base: Base): MonitoringStore {
   const { db, probe } = connection
@@ -189,12 +191,14 @@ export const createCheckStore = (connection: Connection, base: Base): CheckStore
   return {
     findFaults: faultsOf(base, {
       looks: [
+        ['schema_differs', async () => schemaFaults(await read(() => schemaDifferences(db)))],
         ['integrity', () => read(() => integrity(db))],
         ['foreign_key', () => read(() => danglingRows(db))],
       ],
       rules: RULES,
       unreadable: (kind) => `the file is damaged where ${kind} is looked for`,
     }),
+    listAdditions: async () => (await read(() => schemaDifferences(db))).additions,
     findWarnings: warningsOf(base, ownVitals(connection)),
   }
 }

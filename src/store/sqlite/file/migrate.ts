@@ -5,9 +5,12 @@ import { Problem } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { type FrozenRow, frozenOf, movedBeforeMigration, SELECT_FROZEN, SELECT_SEALED } from '../../frozen.ts'
+import { compareSchemas, type SchemaDifferences } from '../../health/schema.ts'
 import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
-import type { Database } from './connection.ts'
+import { TABLES } from '../../tables.ts'
+import { type Database, openFile } from './connection.ts'
 import { haltPasses } from './locks.ts'
+import { partsOf } from './schema.ts'
 import { whenFree } from './waiting.ts'
 import { copyTo } from './whole-copy.ts'
 
@@ -42,7 +45,26 @@ export function frozenIn(db: Database): Frozen | null {
 export const migrationStates = (db: Database): MigrationState[] =>
   statesOf(readMigrations('sqlite'), readApplied(db))
 
-function applyPending(db: Database, now: Instant): string[] {
+/** A database in memory with these migrations, to compare a schema with. */
+export function replayed(names: ReadonlySet<string>): Database {
+  const db = openFile(':memory:')
+  applyPending(db, 0 as Instant, names)
+  return db
+}
+
+/**
+ * How a database differs from what the migrations that it says it has make. None of its tables is read but that one.
+ */
+export function schemaDifferences(db: Database): SchemaDifferences {
+  const expected = replayed(new Set(readApplied(db).keys()))
+  try {
+    return compareSchemas(partsOf(expected), partsOf(db))
+  } finally {
+    expected.close()
+  }
+}
+
+function applyPending(db: Database, now: Instant, wanted: ReadonlySet<string> | null = null): string[] {
   const done: string[] = []
   // Released migrations call it, for columns that nobody reads any more.
   db.function('row_digest', (_text: unknown) => 0n)
@@ -55,7 +77,7 @@ function applyPending(db: Database, now: Instant): string[] {
     const applied = readApplied(db)
     if (applied.size === 0) db.exec(MIGRATIONS_TABLE)
     for (const { name, text, sha256 } of readMigrations('sqlite')) {
-      if (applied.has(name)) continue
+      if (applied.has(name) || (wanted !== null && !wanted.has(name))) continue
       db.prepare('insert into migrations (name, sha256, applied_at) values (?, ?, ?)').run(name, sha256, now)
       db.exec(text)
       done.push(name)
@@ -75,6 +97,7 @@ const MIGRATIONS_TABLE =
 
 function readApplied(db: Database): Map<string, Applied> {
   const tables = db.prepare("select name from sqlite_schema where type = 'table'").pluck().all()
+  refuseViews(db)
   if (!tables.includes('migrations')) {
     if (tables.length > 0)
       throw new Problem('usage', 'This SQLite file holds something else: it is not a tranche database.')
@@ -84,6 +107,17 @@ function readApplied(db: Database): Map<string, Applied> {
   return new Map(
     rows.map((row) => [row.name, { sha256: row.sha256, appliedAt: Number(row.applied_at) as Instant }]),
   )
+}
+
+/** Whoever reads a view in place of a table may never come to an end. */
+function refuseViews(db: Database): void {
+  const views = db.prepare<[], string>("select name from sqlite_schema where type = 'view'").pluck().all()
+  const taken = views.find((name) => name === 'migrations' || TABLES.some((table) => table.name === name))
+  if (taken !== undefined)
+    throw new Problem(
+      'database_damaged',
+      `A view is in the place of the table ${taken}: put a sound backup back with \`tranche restore BACKUP\`.`,
+    )
 }
 
 type MigrationRow = { name: string; sha256: string; applied_at: bigint }

@@ -8,6 +8,7 @@ import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
 import { frozenAt, frozenByRestore, type Restoring, refuseMovedCopy } from '../../copy-interface.ts'
 import type { Replaced } from '../../database.ts'
+import { differencesInWords } from '../../health/schema.ts'
 import { isPending } from '../../migrations.ts'
 import { type AskBoth, readReplaced, type SinceCopy } from '../../replaced.ts'
 import { putFrozen, seenFrozen } from '../copy-file.ts'
@@ -35,7 +36,7 @@ import {
   refuseNetworkFile,
   removeUnfinished,
 } from './files.ts'
-import { frozenIn, migrate, migrationStates } from './migrate.ts'
+import { frozenIn, migrate, migrationStates, schemaDifferences } from './migrate.ts'
 import { hasForeignLog, noteLogOwner, refuseForeignBeside } from './wal.ts'
 import { assertWhole } from './whole-copy.ts'
 
@@ -67,7 +68,7 @@ export async function restore(
   const kept = `${file}.replaced-${formatInstant(now).replaceAll(':', '-')}`
   try {
     const playedIn = fetchCopy(copy, aside)
-    verify(aside, copy)
+    const additions = verify(aside, copy)
     const finish = async (replaced: Database | 'unread' | null): Promise<void> => {
       await bringUp(aside, now)
       const names = keptNames(replaced, kept)
@@ -84,7 +85,7 @@ export async function restore(
     }
     const left = await replace(file, { aside, kept, finish })
     sync(dirname(file))
-    return { ...left, playedIn }
+    return { ...left, playedIn, additions }
   } catch (error) {
     if (error instanceof Problem) throw error
     const { code = '', message } = error as NodeJS.ErrnoException
@@ -111,7 +112,7 @@ type Names = { aside: string; kept: string }
 type Giving = Names & { finish: (replaced: Database | 'unread' | null) => Promise<void> }
 
 /** Lets the new database take the name. */
-async function replace(file: string, giving: Giving): Promise<Omit<Replaced, 'playedIn'>> {
+async function replace(file: string, giving: Giving): Promise<Pick<Replaced, 'database' | 'log'>> {
   const { aside, kept, finish } = giving
   if (existsSync(file)) {
     const log = hasForeignLog(file) ? await giveWayUnread(file, giving) : await giveWay(file, giving)
@@ -396,14 +397,19 @@ function setAside(file: string, kept: string): string | null {
 }
 
 /**
- * Throws bad_file unless the file is a whole tranche database, and schema_newer when this program is too old for it.
+ * Throws bad_file unless the file is a whole tranche database with the schema of its migrations, and schema_newer when
+ * this program is too old for it. Answers what somebody added to the schema that does no harm.
  */
-function verify(file: string, name: string): void {
+function verify(file: string, name: string): string[] {
   assertWhole(file, name)
   const db = openFile(file)
   try {
     if (migrationStates(db).every(isPending)) throw new Error('it is empty')
+    const found = schemaDifferences(db)
+    if (found.differs.length > 0)
+      throw new Error(`its schema differs from what the migrations make: ${differencesInWords(found)}`)
     refuseMovedCopy(frozenIn(db), name)
+    return found.additions
   } catch (error) {
     if (error instanceof Problem && ['schema_newer', 'database_moved'].includes(error.code)) throw error
     throw new Problem('bad_file', `${name} is not a tranche database: ${(error as Error).message}`)
