@@ -124,7 +124,7 @@ const TRADES: Paged<DigestedTrade> = {
 }
 
 /** The parts of the check that each store has itself. */
-type OwnFaults = {
+export type OwnFaults = {
   /** Faults of the database itself, not of its contents. */
   looks: readonly (readonly [kind: string, look: () => Promise<Fault[]>])[]
   rules: readonly CheckedRule[]

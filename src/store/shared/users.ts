@@ -102,7 +102,7 @@ const ELSEWHERE = query<{ one: bigint }>(
    where email = :text or replace(partner_user_id, :text, '') <> partner_user_id limit 1`,
 )
 
-type OwnErasing = {
+export type OwnErasing = {
   overwrite: (text: string | null) => Promise<Remains>
   remember: (tx: Tx, erasures: readonly Erasure[]) => Step<unknown>
 }

@@ -1,8 +1,9 @@
 // Runs the transactions that both stores share on a file: from begin to commit without ever waiting.
 
 import type { Statement } from 'better-sqlite3'
-import { type Instant, later, plus } from '../../core/time.ts'
+import type { Instant } from '../../core/time.ts'
 import { refuseFrozen } from '../frozen.ts'
+import { timeAt } from '../shared/sandboxes.ts'
 import { type Params, type Query, query } from '../statement.ts'
 import {
   always,
@@ -20,8 +21,6 @@ import { ROWS_AT_ONCE } from './file/statements.ts'
 import { whenFree } from './file/waiting.ts'
 
 export type Driver = Base & {
-  /** Runs steps inside a transaction that is under way, for what this store writes by itself. */
-  within<T>(work: (tx: Tx) => Step<T>): T
   /**
    * Deletes rows to which others refer, without checking foreign keys: for each row SQLite would search all executions
    * and trades, including live ones. The caller must leave nothing dangling.
@@ -32,7 +31,6 @@ export type Driver = Base & {
 export function createDriver(connection: Connection): Driver {
   const { db, clock, present, frozen, look, read, write } = connection
   const alone = aloneWithoutKeys(connection)
-  const timeOf = createTenantTime(db)
   const tally = new Tally()
   let real = 0 as Instant
   // One for all transactions: each runs to its end before the next one begins.
@@ -43,7 +41,7 @@ export function createDriver(connection: Connection): Driver {
     frozen: always(() => answering(frozen)),
     times: always(() => {
       const now = real
-      return answering(() => ({ real: now, of: (tenantId) => timeOf(tenantId, now) }))
+      return answering(() => ({ real: now, of: (tenantId) => finished(timeAt(transaction, tenantId, now)) }))
     }),
   }
 
@@ -71,25 +69,7 @@ export function createDriver(connection: Connection): Driver {
         },
         caller === 'unknown' ? undefined : caller,
       ),
-    within(work) {
-      // Possibly by hand inside a transaction of steps, some of which are still to be reached.
-      const { waiting } = tally
-      const value = run(work)
-      tally.waiting = waiting
-      return value
-    },
     unreferenced: (work) => alone(() => runAt(present(), work)),
-  }
-}
-
-type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
-
-/** What time it is for a tenant when the real one is `real`: later in the test environments whose clock was moved. */
-function createTenantTime(db: Database): (tenantId: number, real: Instant) => Instant {
-  const shiftOf = db.prepare<[number], Shift>('select * from sandboxes where tenant_id = ?')
-  return (tenantId, real) => {
-    const shift = shiftOf.get(tenantId)
-    return shift ? later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant) : real
   }
 }
 
@@ -100,28 +80,24 @@ export const byHand = <T>(work: () => T): Step<T> => always(() => answering(work
  * Without a turn of the event loop in between, so that no other request's statement runs while foreign keys are off: no
  * transaction can turn them off for itself.
  */
-function aloneWithoutKeys({ db, lookAtName, mayWrite }: Connection): <T>(work: () => T) => Promise<T> {
-  const sql = {
-    begin: db.prepare('begin immediate'),
-    commit: db.prepare('commit'),
-    rollback: db.prepare('rollback'),
-  }
-  return (work) =>
-    whenFree(() => {
+const aloneWithoutKeys =
+  ({ db, lookAtName, mayWrite }: Connection) =>
+  <T>(work: () => T): Promise<T> => {
+    const transaction = db.transaction(() => {
+      mayWrite()
+      return work()
+    })
+    return whenFree(() => {
       db.pragma('foreign_keys = off')
       try {
-        sql.begin.run()
-        mayWrite()
-        const value = work()
-        sql.commit.run()
+        const value = transaction.immediate()
         lookAtName()
         return value
       } finally {
-        if (db.inTransaction) sql.rollback.run()
         db.pragma('foreign_keys = on')
       }
     })
-}
+  }
 
 function statementsOf(db: Database, tally: Tally): Tx {
   const prepared: Prepared[] = []

@@ -8,17 +8,11 @@ import { type DiskVitals, finding, WAL_LARGE_BYTES } from '../../core/findings.t
 import { spellBytes } from '../../core/text.ts'
 import { DAY_MS, type Instant, plus } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
-import { checkedRules, FINDINGS_PER_RULE_MAX, faultsOf, warningsOf } from '../health/check.ts'
-import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
-import {
-  firstAwake,
-  lateFills,
-  monitoringReader,
-  type OwnVitals,
-  type PartnerSql,
-  partnersPage,
-} from '../health/vitals.ts'
-import type { CheckStore, Fault, Look, MonitoringStore } from '../monitoring.ts'
+import type { OwnMonitoring } from '../assemble.ts'
+import { checkedRules, FINDINGS_PER_RULE_MAX } from '../health/check.ts'
+import { NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
+import { firstAwake, lateFills, type PartnerSql, partnersPage } from '../health/vitals.ts'
+import type { Fault, Look } from '../monitoring.ts'
 import { followsRule, issuedRule } from '../sql/check-rules.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
@@ -27,47 +21,37 @@ import { type Connection, type Database, databaseBytes } from './file/connection
 import { giveBack, inOneLine, isDenied, userName } from './file/errors.ts'
 import { realName, walBytes, walFile } from './file/files.ts'
 
-export function createMonitoringStore(connection: Connection, base: Base): MonitoringStore {
-  const { db, probe } = connection
-  const sql = {
-    save: db.prepare('savepoint probe'),
-    probe: db.prepare('insert into ticks (at) values (0)'),
-    undo: db.prepare('rollback to probe'),
-    release: db.prepare('release probe'),
-  }
+export const ownMonitoring = (connection: Connection, base: Base): OwnMonitoring => {
+  const { db, probe, read } = connection
   return {
     // A savepoint that is undone inside a transaction that commits: the page still goes to the log and to the disk, so
     // a full disk is noticed, but the row was never there.
     probeWrite: () =>
       probe(() => {
-        sql.save.run()
-        sql.probe.run()
-        sql.undo.run()
-        sql.release.run()
+        db.exec('savepoint probe; insert into ticks (at) values (0); rollback to probe; release probe')
       }),
-
     // Only one process writes at a time, and each write assigns higher ids than the one before.
-    ...marksReader(base, async () => (await base.look((tx) => tx.get(NEWEST_EXECUTION)))?.newest ?? null),
-    ...monitoringReader(base, ownVitals(connection)),
+    settledExecution: async () => (await base.look((tx) => tx.get(NEWEST_EXECUTION)))?.newest ?? null,
     walBytes: async () => walBytes(db.name),
     readStandbyAway: async () => null,
+    vitals: {
+      firstAwake: FIRST_AWAKE,
+      partners: PARTNER_SQL,
+      isLost,
+      looks: db.memory ? [] : [openFiles(db), openFolder(db), closedFiles(db), largeLog(db)],
+      readDisk: diskReader(connection),
+    },
+    faults: {
+      looks: [
+        ['integrity', () => read(() => integrity(db))],
+        ['foreign_key', () => read(() => danglingRows(db))],
+      ],
+      rules: RULES,
+      unreadable: (kind) => `the file is damaged where ${kind} is looked for`,
+    },
+    opsSql: OPS_SQL,
   }
 }
-
-export const ownVitals = (connection: Connection): OwnVitals => ({
-  firstAwake: FIRST_AWAKE,
-  partners: PARTNER_SQL,
-  isLost,
-  looks: connection.db.memory
-    ? []
-    : [
-        openFiles(connection.db),
-        openFolder(connection.db),
-        closedFiles(connection.db),
-        largeLog(connection.db),
-      ],
-  readDisk: diskReader(connection),
-})
 
 // Monitoring's reads in SQLite's own SQL: they use the counts of outcomes that triggers maintain
 // (sql/0011_findings.sql), and hints where SQLite would plan badly.
@@ -85,7 +69,7 @@ const PARTNER_SQL: PartnerSql = {
 }
 
 /** The reads of the operator's page. */
-export const OPS_SQL: OpsSql = {
+const OPS_SQL: OpsSql = {
   // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
   // each of the N tenants that fired last.
   latest: query(
@@ -181,21 +165,6 @@ function closedFiles(db: Database): Look {
 // The check of a file: what SQLite says of it, and what only a file can have.
 
 const RULES = checkedRules(followsRule(''), issuedRule(soundJson('a.detail')))
-
-export const createCheckStore = (connection: Connection, base: Base): CheckStore => {
-  const { db, read } = connection
-  return {
-    findFaults: faultsOf(base, {
-      looks: [
-        ['integrity', () => read(() => integrity(db))],
-        ['foreign_key', () => read(() => danglingRows(db))],
-      ],
-      rules: RULES,
-      unreadable: (kind) => `the file is damaged where ${kind} is looked for`,
-    }),
-    findWarnings: warningsOf(base, ownVitals(connection)),
-  }
-}
 
 // A log that grows.
 

@@ -1,34 +1,14 @@
-// Opens a database file as a Store: creates it if asked to, migrates its schema, and puts its rooms together.
+// Opens a database file as a Store: creates it if asked to, and migrates its schema.
 
 import { closeSync, constants, fchmodSync } from 'node:fs'
 import type { Instant } from '../../core/time.ts'
 import { openPlain, withPlain } from '../../plain-file.ts'
-import { createFreezeStore } from '../frozen.ts'
-import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
+import { assemble } from '../assemble.ts'
 import type { MigrationState } from '../migrations.ts'
-import {
-  createKeyFinder,
-  createKeyStore,
-  createPartnerStore,
-  createTierStore,
-  createWebhookStore,
-} from '../shared/accounts.ts'
-import { createAuditStore, createResultStore } from '../shared/audit.ts'
-import { createConfirmationStore } from '../shared/confirmations.ts'
-import { createLevers, createListings, createTradeStore, type OwnListings } from '../shared/executions.ts'
-import { createInvoiceStore } from '../shared/invoices.ts'
-import { createMonthStore } from '../shared/months.ts'
-import { createClockStore, createPassStore, createWakeUpStore } from '../shared/passes.ts'
-import { createPlanReader, createPlanWriter, createWindowStore } from '../shared/plans.ts'
-import { createPollStore, pollNotesOf } from '../shared/polls.ts'
-import { createPriceStore } from '../shared/prices.ts'
-import { createPurchaseStore } from '../shared/purchases.ts'
-import { createSandboxStore } from '../shared/sandboxes.ts'
-import { createUserStore } from '../shared/users.ts'
+import type { OwnListings } from '../shared/executions.ts'
 import { OF_TENANT } from '../sql/fragments.ts'
 import { instant, query } from '../statement.ts'
 import type { Store } from '../store.ts'
-import { waitAtClose } from '../writes.ts'
 import { createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
 import { byHand, createDriver } from './driver.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
@@ -48,8 +28,8 @@ import { appendErasures, isMissing, realName, refuseNetworkFile, watchFileName }
 import { migrate, migrationStates } from './file/migrate.ts'
 import { whenFree } from './file/waiting.ts'
 import { forgetLogOwner, noteLogOwner, refuseForeignBeside } from './file/wal.ts'
-import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
-import { createStaging, ownPasses, ownSandboxes } from './pass.ts'
+import { ownMonitoring } from './monitoring.ts'
+import { ownImports, ownPasses, ownSandboxes } from './pass.ts'
 
 type OpenOptions = {
   clock: () => Instant
@@ -82,7 +62,7 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
       checkpoints,
       frozen: frozenReader(db),
     })
-    return assemble(connection, { file: name, beforeClose: () => checkpoints?.close() })
+    return storeOn(connection, { file: name, beforeClose: () => checkpoints?.close() })
   } catch (error) {
     db.close()
     throw error
@@ -104,61 +84,34 @@ async function checkpointsOf(db: Database, file: string): Promise<Checkpoints | 
 }
 
 /** `file` is the database's own name: its locks lie beside it. */
-function assemble(
+function storeOn(
   connection: Connection,
   { file, beforeClose }: { file: string; beforeClose: () => void },
 ): Store {
   const { db } = connection
-  const memory = createKeyMemory(db)
   const driver = createDriver(connection)
-  const polls = pollNotesOf(driver)
   // Closed last: closing a file gives up all locks of the process on it.
   let descriptor: number | null = null
   const held = () => (descriptor ??= openPlain(file))
-  return {
-    // Written once for both stores.
-    ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
-    ...createKeyStore(driver, memory),
-    findKey: createKeyFinder(driver, memory),
-    ...createTierStore(driver),
-    ...createInvoiceStore(driver),
-    ...createUserStore(driver, {
+  return assemble(driver, {
+    following: FOLLOWING,
+    keys: createKeyMemory(db),
+    erasing: {
       overwrite: createOverwriter(connection, { file, held }),
       remember: (_, erasures) => byHand(() => appendErasures(file, erasures)),
-    }),
-    ...createPlanReader(driver),
-    ...createPlanWriter(driver),
-    ...createPollStore(driver, polls),
-    ...createConfirmationStore(driver),
-    ...createListings(driver, LISTINGS),
-    ...createWindowStore(driver),
-    ...createLevers(driver),
-    ...createTradeStore(driver),
-    ...createPurchaseStore(driver),
-    ...createWebhookStore(driver),
-    ...createPassStore(driver, ownPasses(connection, file)),
-    ...createWakeUpStore(driver),
-    ...createClockStore(driver),
-    ...createPriceStore(driver, createStaging(connection, file)),
-    ...createMonthStore(driver),
-    ...createSandboxStore(driver, ownSandboxes(driver, file)),
-    ...createAuditStore(driver),
-    ...createResultStore(driver),
-    ...createStatusStore(driver),
-    ...createFreezeStore(driver),
-    ...createOpsPageStore(driver, OPS_SQL),
-    // Written for a file alone.
-    ...createMonitoringStore(connection, driver),
-    ...createCheckStore(connection, driver),
-    async close() {
-      const marks = polls.flush()
-      if (marks) await waitAtClose(marks)
+    },
+    listings: LISTINGS,
+    passes: ownPasses(connection, file),
+    imports: ownImports(driver, file),
+    sandboxes: ownSandboxes(driver, file),
+    monitoring: ownMonitoring(connection, driver),
+    close() {
       beforeClose()
       db.close()
       if (descriptor !== null) closeSync(descriptor)
       forgetLogOwner(file)
     },
-  }
+  })
 }
 
 const LISTINGS: OwnListings = {

@@ -12,7 +12,7 @@ import type { Checkpoints } from './checkpoints.ts'
 import { CHECKPOINT_PAGES } from './checkpoints.ts'
 import { explained } from './errors.ts'
 import { hasRoom, isDiskFull, type NameWatch, UNWATCHED } from './files.ts'
-import { onFirstUse, plannedOnce } from './statements.ts'
+import { plannedOnce } from './statements.ts'
 import { whenFree } from './waiting.ts'
 import { refuseForeignBeside } from './wal.ts'
 import { createWriter, type Write } from './write-queue.ts'
@@ -50,7 +50,7 @@ export type Connection = {
 
 class FileDatabase extends SQLite {
   override prepare<Values extends unknown[] | object = unknown[], Row = unknown>(source: string) {
-    return onFirstUse(() => super.prepare<Values, Row>(plannedOnce(source)))
+    return super.prepare<Values, Row>(plannedOnce(source))
   }
 }
 

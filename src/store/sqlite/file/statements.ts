@@ -1,37 +1,6 @@
-// The statements of a connection: parsed when they are first used, planned once, and many rows inserted by one.
+// The statements of a connection: planned once, and many rows inserted by one.
 
-import type { Database, Statement } from 'better-sqlite3'
-
-// A statement that SQLite parses when it is first used: the store has nearly two hundred, and a command uses a few.
-
-const METHODS = ['get', 'all', 'run', 'iterate'] as const
-const MODES = ['pluck', 'raw'] as const
-
-/**
- * What the store and its tests use of a statement: get, all, run, iterate, pluck and raw. `prepare` is called once,
- * when the first of the first four is; what it throws, the method throws.
- */
-export function onFirstUse<S>(prepare: () => S): S {
-  const modes: (typeof MODES)[number][] = []
-  const statement = {} as Statement<unknown[]>
-  for (const mode of MODES) {
-    statement[mode] = () => {
-      modes.push(mode)
-      return statement
-    }
-  }
-  for (const method of METHODS) statement[method] = (...values) => ready()[method](...values) as never
-
-  /** From here on each method is the library's own. */
-  function ready(): Statement<unknown[]> {
-    const parsed = prepare() as Statement<unknown[]>
-    for (const mode of modes) parsed[mode]()
-    for (const method of METHODS) statement[method] = parsed[method].bind(parsed) as never
-    return parsed
-  }
-
-  return statement as S
-}
+import type { Database } from 'better-sqlite3'
 
 // Keeps SQLite from planning a statement again at each use, which it does when the plan might depend on the value of a
 // parameter. A unary plus, which changes no value, hides the parameter from it
