@@ -38,7 +38,7 @@ import {
   webhookOf,
   webhookParams,
 } from '../rows/accounts.ts'
-import { KEY_COLUMNS, OF_TENANT, ROTATED, SELECT_SEEN_KEY } from '../sql/fragments.ts'
+import { OF_TENANT, ROTATED } from '../sql/fragments.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type {
   KeyStore,
@@ -173,6 +173,7 @@ function* endMinimum(tx: Tx, of: { slug: string; month: string }, lastMonth: str
   } satisfies NewRow<'minimum_ends'>)
 }
 
+const KEY_COLUMNS = 'k.*, t.partner_slug, t.environment'
 const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (tenant_id)`
 const KEY = query<KeyRow>(`${SELECT_KEY} where k.key_id = :key_id`)
 const LOCK_KEY = query('select from api_keys where key_id = :key_id for no key update')
@@ -186,7 +187,10 @@ const UPDATE_KEY = query(
 const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
 
 const BY_SECRET = query<SeenKeyRow>(
-  ({ among }) => `${SELECT_SEEN_KEY} where ${among('k.key_sha256', 'hashes', 'text')}`,
+  ({ among }) =>
+    `select ${KEY_COLUMNS}, r.name as partner_name, r.status as partner_status
+     from api_keys k join tenants t using (tenant_id) join partners r using (partner_slug)
+     where ${among('k.key_sha256', 'hashes', 'text')}`,
 )
 
 type SeenKey = Omit<KeyFacts, 'now'>
