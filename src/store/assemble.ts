@@ -13,7 +13,6 @@ import {
   createTierStore,
   createWebhookStore,
   type Following,
-  type KeyMemory,
 } from './shared/accounts.ts'
 import { createAuditStore, createResultStore } from './shared/audit.ts'
 import { createConfirmationStore } from './shared/confirmations.ts'
@@ -42,8 +41,8 @@ export type OwnMonitoring = Pick<MonitoringStore, 'probeWrite' | 'walBytes' | 'r
 /** What a store does in a way of its own. */
 type Own = {
   following: Following
-  /** Null where keys are asked for anew for every call. */
-  keys: KeyMemory | null
+  /** Whether a single key is found without waiting, where the caller asks for that. */
+  keysAtOnce: boolean
   erasing: OwnErasing
   listings: OwnListings
   passes: OwnPasses
@@ -55,12 +54,11 @@ type Own = {
 }
 
 export function assemble(base: Base, own: Own): Store {
-  const forget = own.keys?.forget ?? (() => {})
   const polls = pollNotesOf(base)
   return {
-    ...createPartnerStore(base, { following: own.following, forget }),
-    ...createKeyStore(base, { forget }),
-    findKey: createKeyFinder(base, own.keys),
+    ...createPartnerStore(base, own.following),
+    ...createKeyStore(base),
+    findKey: createKeyFinder(base, own),
     ...createTierStore(base),
     ...createInvoiceStore(base),
     ...createUserStore(base, own.erasing),

@@ -106,7 +106,7 @@ function storeOn(connection: Connection): Store {
   const driver = createDriver(connection)
   return assemble(driver, {
     following: createFollowing(driver),
-    keys: null,
+    keysAtOnce: false,
     erasing: { overwrite: overwriteNothing, remember: rememberOnServer },
     listings: LISTINGS,
     passes: ownPasses(connection, driver),

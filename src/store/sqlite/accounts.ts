@@ -1,14 +1,14 @@
-// Partners, keys and users on a file, where a server differs: how a partner's schedules are updated, what is remembered
-// of keys, and how the bytes of an erased e-mail are removed.
+// Partners and users on a file, where a server differs: how a partner's schedules are updated, and how the bytes of an
+// erased e-mail are removed.
 
 import { read } from 'node:fs'
 import { promisify } from 'node:util'
 import { Problem } from '../../core/problem.ts'
-import type { Following, KeyMemory } from '../shared/accounts.ts'
+import type { Following } from '../shared/accounts.ts'
 import { AWAKE, leastInstructionOf } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { Remains } from '../store.ts'
-import { type Connection, createMemory, type Database } from './file/connection.ts'
+import type { Connection, Database } from './file/connection.ts'
 import { busy } from './file/errors.ts'
 import { syncLog } from './file/files.ts'
 import { whenFree } from './file/waiting.ts'
@@ -33,11 +33,6 @@ export const FOLLOWING: Following = {
     ),
   finish: async () => {},
 }
-
-/** More keys than call in a minute; each takes a few hundred bytes. */
-const KEYS_REMEMBERED = 10_000
-
-export const createKeyMemory = (db: Database): KeyMemory => createMemory(db, KEYS_REMEMBERED)
 
 // The bytes that an erased e-mail leaves in the file.
 

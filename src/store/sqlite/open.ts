@@ -9,7 +9,7 @@ import type { OwnListings } from '../shared/executions.ts'
 import { OF_TENANT } from '../sql/fragments.ts'
 import { instant, query } from '../statement.ts'
 import type { Store } from '../store.ts'
-import { createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
+import { createOverwriter, FOLLOWING } from './accounts.ts'
 import { byHand, createDriver } from './driver.ts'
 import type { Checkpoints } from './file/checkpoints.ts'
 import { CHECKPOINT_PAGES } from './file/checkpoints.ts'
@@ -95,7 +95,7 @@ function storeOn(
   const held = () => (descriptor ??= openPlain(file))
   return assemble(driver, {
     following: FOLLOWING,
-    keys: createKeyMemory(db),
+    keysAtOnce: true,
     erasing: {
       overwrite: createOverwriter(connection, { file, held }),
       remember: (_, erasures) => byHand(() => appendErasures(file, erasures)),

@@ -187,38 +187,6 @@ export function forgetStatistics(db: Database): void {
   db.pragma('writable_schema = reset')
 }
 
-// What reads found, kept in this process until it may have changed: reading again costs several times as much as asking
-// SQLite whether anybody wrote.
-
-type Memory<V> = {
-  /** Checks once whether anybody has written. Not for use inside a transaction. */
-  known: () => ReadonlyMap<string, V>
-  /** For what was read after `known`. */
-  remember: (key: string, value: V) => void
-  /** To be called in every write of this connection that changes what is remembered: SQLite tells of others' only. */
-  forget: () => void
-}
-
-/** Remembers at most so many, and those of one reading beyond. */
-export function createMemory<V>(db: Database, most: number): Memory<V> {
-  // Changes whenever another connection, in this process or another one, has committed anything at all.
-  const version = db.prepare<[], bigint>('pragma data_version').pluck()
-  const known = new Map<string, V>()
-  let seenVersion: bigint | undefined
-
-  return {
-    known() {
-      const now = version.get()
-      if (now !== seenVersion || known.size >= most) known.clear()
-      seenVersion = now
-      return known
-    },
-    // Read after the version, so it may be newer than that; the next call then forgets it.
-    remember: (key, value) => void known.set(key, value),
-    forget: () => known.clear(),
-  }
-}
-
 // Whether the schema is still one that this program knows: another process may have been upgraded, and have migrated
 // the file, while this one has it open.
 
