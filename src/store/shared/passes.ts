@@ -119,7 +119,7 @@ export const createPassStore = (
 
   async beginPass(observed, feed = null) {
     await followPartners()
-    return base.write((tx) => begin(tx, observed, feed), { refusedWhileFrozen: true })
+    return base.write((tx) => begin(tx, observed, feed), { acts: true })
   },
 
   finishPass: (passId, counts) =>
@@ -146,7 +146,7 @@ export const createPassStore = (
         pages.note({ plans: planIds.length, ms: performance.now() - begun })
         return counts
       },
-      { tenants, refusedWhileFrozen: true, onceMore: true },
+      { tenants, acts: true, onceMore: true },
     )
   },
 

@@ -39,29 +39,26 @@ export const FOLLOWING: Following = {
 /** `held` gives a descriptor of the file that stays open until after the database is closed. */
 type Place = { file: string; held: () => number }
 
-export const createOverwriter =
-  ({ db }: Connection, place: Place) =>
-  async (text: string | null): Promise<Remains> =>
-    (await overwrite(db, place, text)) ? 'nowhere' : 'log'
-
 /**
  * Moves the log into the file and empties it. What the update left behind is zeros (secure_delete); if the text is
  * still there, left by a version that did not write zeros, the whole file is rewritten.
  */
-async function overwrite(db: Database, { file, held }: Place, text: string | null): Promise<boolean> {
-  if (file === ':memory:') return true
-  try {
-    await emptyLog(db, file)
-    if (text === null || !(await holds(held(), text))) return true
-    await whenFree(() => db.exec('vacuum'))
-    await emptyLog(db, file)
-    return !(await holds(held(), text))
-  } catch (error) {
-    // The row is erased all the same; a later checkpoint, or the command again, empties the log.
-    if (error instanceof Problem && error.code === 'database_locked') return false
-    throw error
+export const createOverwriter =
+  ({ db }: Connection, { file, held }: Place) =>
+  async (text: string | null): Promise<Remains> => {
+    if (file === ':memory:') return 'nowhere'
+    try {
+      await emptyLog(db, file)
+      if (text === null || !(await holds(held(), text))) return 'nowhere'
+      await whenFree(() => db.exec('vacuum'))
+      await emptyLog(db, file)
+      return (await holds(held(), text)) ? 'log' : 'nowhere'
+    } catch (error) {
+      // The row is erased all the same; a later checkpoint, or the command again, empties the log.
+      if (error instanceof Problem && error.code === 'database_locked') return 'log'
+      throw error
+    }
   }
-}
 
 async function emptyLog(db: Database, file: string): Promise<void> {
   await whenFree(() => {

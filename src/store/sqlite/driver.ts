@@ -17,7 +17,6 @@ import {
   type WriteTx,
 } from '../transaction.ts'
 import type { Connection, Database } from './file/connection.ts'
-import { ROWS_AT_ONCE } from './file/statements.ts'
 import { whenFree } from './file/waiting.ts'
 
 export type Driver = Base & {
@@ -45,7 +44,8 @@ export function createDriver(connection: Connection): Driver {
     }),
   }
 
-  function run<T>(work: (tx: WriteTx) => Step<T>): T {
+  function run<T>(work: (tx: WriteTx) => Step<T>, now = real): T {
+    real = now
     // A transaction that threw may have left some.
     tally.waiting = 0
     const value = finished(work(transaction))
@@ -53,24 +53,25 @@ export function createDriver(connection: Connection): Driver {
     return value
   }
 
-  function runAt<T>(now: Instant, work: (tx: WriteTx) => Step<T>): T {
-    real = now
-    return run(work)
-  }
-
   return {
     look: (work) => look(() => run(work)),
     read: (work) => read(() => run(work)),
-    write: (work, { caller, refusedWhileFrozen = false } = {}) =>
+    write: (work, { caller, acts = false } = {}) =>
       write(
         (now) => {
-          if (refusedWhileFrozen) refuseFrozen(frozen(), true)
-          return runAt(now, work)
+          if (acts) refuseFrozen(frozen(), true)
+          return run(work, now)
         },
         caller === 'unknown' ? undefined : caller,
       ),
-    unreferenced: (work) => alone(() => runAt(present(), work)),
+    unreferenced: (work) => alone(() => run(work, present())),
   }
+}
+
+/** Runs steps in the transaction that a connection is in, if any. */
+export function stepsOn(db: Database): <T>(work: (tx: Tx) => Step<T>) => T {
+  const steps = statementsOf(db, new Tally())
+  return (work) => finished(work(steps))
 }
 
 /** A write that this store does by hand, as a step of a shared transaction. */
@@ -102,14 +103,15 @@ const aloneWithoutKeys =
 function statementsOf(db: Database, tally: Tally): Tx {
   const prepared: Prepared[] = []
   const ready = (query: Query<unknown>): Prepared => (prepared[query.id] ??= prepare(db, query))
+  const step = <T>(answer: () => T): Step<T> => new Answered(tally, answer)
   return {
-    all: <Row>(query: Query<Row>, params: Params = NONE) => new All<Row>(tally, ready(query), params),
-    get: <Row>(query: Query<Row>, params: Params = NONE) => new Get<Row>(tally, ready(query), params),
-    run: (query, params = NONE) => new Run(tally, ready(query), params),
+    all: <Row>(query: Query<Row>, params: Params = NONE) => step(() => allOf(ready(query), params) as Row[]),
+    get: <Row>(query: Query<Row>, params: Params = NONE) => step(() => getOf(ready(query), params) as Row),
+    run: (query, params = NONE) => step(() => runOf(ready(query), params)),
     lock: () => NOTHING,
-    nextId: (table) => new NextId(tally, ready(NEXT_IDS[table]), NONE),
+    nextId: (table) => step(() => Number((getOf(ready(NEXT_IDS[table]), NONE) as { id: bigint }).id)),
     turn: () => NOTHING,
-    together: (...steps) => new Together(tally, steps) as Step<never>,
+    together: (...steps) => step(() => steps.map(finished) as never),
     when: (condition, made) => (condition ? made() : NOTHING),
   }
 }
@@ -117,65 +119,38 @@ function statementsOf(db: Database, tally: Tally): Tx {
 const NONE: Params = {}
 
 /** Its first `next` runs the statement and has the answer, so no generator of a transaction is ever suspended. */
-abstract class Done<T> extends Once<T> implements Iterator<never, T> {
+class Answered<T> extends Once<T> implements Iterator<never, T> {
+  private answer: () => T
+  constructor(tally: Tally, answer: () => T) {
+    super(tally)
+    this.answer = answer
+  }
   protected override begin() {
     return this
   }
   next(): IteratorResult<never, T> {
     return { done: true, value: this.answer() }
   }
-  protected abstract answer(): T
 }
 
-abstract class Asked<T> extends Done<T> {
-  protected prepared: Prepared
-  protected params: Params
-  constructor(tally: Tally, prepared: Prepared, params: Params) {
-    super(tally)
-    this.prepared = prepared
-    this.params = params
-  }
+function allOf(prepared: Prepared, params: Params): unknown[] {
+  if (prepared.set === null) return prepared.statement.all(valuesOf(prepared, params))
+  return partsOf(prepared, prepared.set, params).flatMap(([part, rows, named]) => part.all(rows, named))
 }
 
-class All<Row> extends Asked<Row[]> {
-  protected override answer(): Row[] {
-    const { prepared, params } = this
-    if (prepared.set === null) return prepared.statement.all(valuesOf(prepared, params)) as Row[]
-    return partsOf(prepared, prepared.set, params).flatMap(
-      ([part, row, named]) => part.all(row, named) as Row[],
-    )
-  }
+const getOf = (prepared: Prepared, params: Params): unknown =>
+  prepared.statement.get(valuesOf(prepared, params))
+
+function runOf(prepared: Prepared, params: Params): number {
+  if (prepared.set === null) return prepared.statement.run(valuesOf(prepared, params)).changes
+  let changes = 0
+  for (const [part, rows, named] of partsOf(prepared, prepared.set, params))
+    changes += part.run(rows, named).changes
+  return changes
 }
-class Get<Row> extends Asked<Row | undefined> {
-  protected override answer(): Row | undefined {
-    return this.prepared.statement.get(valuesOf(this.prepared, this.params)) as Row | undefined
-  }
-}
-class Run extends Asked<number> {
-  protected override answer(): number {
-    const { prepared, params } = this
-    if (prepared.set === null) return prepared.statement.run(valuesOf(prepared, params)).changes
-    let changes = 0
-    for (const [part, rows, named] of partsOf(prepared, prepared.set, params))
-      changes += part.run(rows, named).changes
-    return changes
-  }
-}
-class NextId extends Asked<number> {
-  protected override answer(): number {
-    return Number((this.prepared.statement.get() as { id: bigint }).id)
-  }
-}
-class Together extends Done<unknown[]> {
-  private steps: readonly Step<unknown>[]
-  constructor(tally: Tally, steps: readonly Step<unknown>[]) {
-    super(tally)
-    this.steps = steps
-  }
-  protected override answer(): unknown[] {
-    return this.steps.map(finished)
-  }
-}
+
+/** Enough that more would gain nothing, and few enough that the remainder is quickly done one by one. */
+const ROWS_AT_ONCE = 100
 
 /** The number that SQLite would give to the next row. */
 const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
@@ -187,7 +162,10 @@ export const soundJson = (text: string): string => `case when json_valid(${text}
 
 /** A statement, its parameters with many values, and its set of rows, if it has one. */
 type Prepared = { statement: Statement; lists: readonly string[]; set: RowSet | null }
-/** The same statement takes `ROWS_AT_ONCE` rows, and a single one. */
+/**
+ * The same statement takes `ROWS_AT_ONCE` rows, and a single one: SQLite sets up what a table's checks need, such as
+ * the lists of their `in (...)`, once per statement. For executions, that is 40 % of an insert.
+ */
 type RowSet = { parameter: string; columns: readonly string[]; many: Statement }
 
 function prepare(db: Database, { text }: Query<unknown>): Prepared {

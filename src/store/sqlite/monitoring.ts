@@ -4,14 +4,14 @@
 
 import { constants, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { type DiskVitals, finding, WAL_LARGE_BYTES } from '../../core/findings.ts'
+import { finding, WAL_LARGE_BYTES } from '../../core/findings.ts'
 import { spellBytes } from '../../core/text.ts'
-import { DAY_MS, type Instant, plus } from '../../core/time.ts'
+import { DAY_MS, plus } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
 import type { OwnMonitoring } from '../assemble.ts'
 import { checkedRules, FINDINGS_PER_RULE_MAX } from '../health/check.ts'
 import { NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
-import { firstAwake, lateFills, type PartnerSql, partnersPage } from '../health/vitals.ts'
+import { firstAwake, lateFills, type OwnVitals, type PartnerSql, partnersPage } from '../health/vitals.ts'
 import type { Fault, Look } from '../monitoring.ts'
 import { followsRule, issuedRule } from '../sql/check-rules.ts'
 import { query } from '../statement.ts'
@@ -39,7 +39,7 @@ export const ownMonitoring = (connection: Connection, base: Base): OwnMonitoring
       partners: PARTNER_SQL,
       isLost,
       looks: db.memory ? [] : [openFiles(db), openFolder(db), closedFiles(db), largeLog(db)],
-      readDisk: diskReader(connection),
+      readDisk: diskReader(connection, base),
     },
     faults: {
       looks: [
@@ -87,49 +87,48 @@ const OPS_SQL: OpsSql = {
 
 // The file's disk, and how fast the file grows.
 
-function diskReader({ db, read }: Connection): (now: Instant) => Promise<DiskVitals | null> {
-  const bytesSince = db
-    .prepare<object, bigint>(
-      'select database_bytes from ticks where at >= :since and database_bytes is not null order by tick_id limit 1',
-    )
-    .pluck()
-  return async (now) => {
+const BYTES_SINCE = query<{ bytes: bigint }>(
+  `select database_bytes as bytes from ticks where at >= :since and database_bytes is not null
+   order by tick_id limit 1`,
+)
+
+const diskReader =
+  ({ db }: Connection, base: Base): OwnVitals['readDisk'] =>
+  async (now) => {
     if (db.memory) return null
     const folder = dirname(realName(db.name))
     const { bavail, bfree, blocks, bsize } = statfsSync(folder)
-    const dayGrowthBytes = await read(() => {
-      const before = bytesSince.get({ since: plus(now, -DAY_MS) })
-      return before === undefined ? 0 : Math.max(0, databaseBytes(db) - Number(before))
-    })
+    const before = await base.look((tx) => tx.get(BYTES_SINCE, { since: plus(now, -DAY_MS) }))
     return {
       folder,
       freeBytes: bavail * bsize,
       totalBytes: (blocks - bfree + bavail) * bsize,
-      dayGrowthBytes,
+      dayGrowthBytes: before ? Math.max(0, databaseBytes(db) - Number(before.bytes)) : 0,
     }
   }
-}
 
 // Files and a folder that others can get at.
 
+type Seen = { file: string; isDatabase: boolean; uid: number; mode: number }
+
+/** The file, its log and the index of that, as far as they are there. */
+const filesOf = (db: Database): Seen[] =>
+  ['', '-wal', '-shm'].flatMap((suffix) => {
+    const file = realName(db.name) + suffix
+    const stats = statSync(file, { throwIfNoEntry: false })
+    return stats ? [{ file, isDatabase: suffix === '', uid: stats.uid, mode: stats.mode & 0o777 }] : []
+  })
+
 /** What lies beside it takes its mode when it is made, and may be gone soon: named only where the file is closed. */
-function openFiles(db: Database): Look {
-  return async () => {
-    const open = ['', '-wal', '-shm'].flatMap((suffix) => {
-      const file = realName(db.name) + suffix
-      const mode = (statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & 0o777
-      if ((mode & 0o077) === 0) return []
+const openFiles =
+  (db: Database): Look =>
+  async () => {
+    const open = filesOf(db).filter(({ mode }) => (mode & 0o077) !== 0)
+    return (open[0]?.isDatabase ? open.slice(0, 1) : open).map(({ file, mode }) => {
       const message = `has mode 0${mode.toString(8)}: others on this machine can get at it, and it holds webhook secrets`
-      return [
-        {
-          suffix,
-          found: finding({ kind: 'file_open', subject: file, message, next: ['chmod', '600', file] }),
-        },
-      ]
+      return finding({ kind: 'file_open', subject: file, message, next: ['chmod', '600', file] })
     })
-    return (open[0]?.suffix === '' ? open.slice(0, 1) : open).map(({ found }) => found)
   }
-}
 
 /**
  * A group-writable folder counts unless the group is the owner's alone, as far as its number tells: many systems give
@@ -147,20 +146,18 @@ function openFolder(db: Database): Look {
 }
 
 /** A process that has them open goes on without noticing. The next one cannot: no tick, and no restart. */
-function closedFiles(db: Database): Look {
-  return async () =>
-    ['', '-wal', '-shm'].flatMap((suffix) => {
-      const file = realName(db.name) + suffix
-      const stats = statSync(file, { throwIfNoEntry: false })
-      if (!stats || !isDenied(file, constants.R_OK | constants.W_OK)) return []
-      const { uid, mode } = stats
-      const own = process.geteuid?.() ?? uid
-      const nameOf = (id: number): string => userName(id) ?? `user ${id}`
-      const message = `belongs to ${nameOf(uid)} and has mode 0${(mode & 0o777).toString(8)}: ${nameOf(own)}, who runs this, can no longer open it, so whatever starts next fails`
-      const next = uid === own ? ['chmod', '600', file] : giveBack(file)
-      return [finding({ kind: 'file_closed', subject: file, message, next })]
-    })
-}
+const closedFiles =
+  (db: Database): Look =>
+  async () =>
+    filesOf(db)
+      .filter(({ file }) => isDenied(file, constants.R_OK | constants.W_OK))
+      .map(({ file, uid, mode }) => {
+        const own = process.geteuid?.() ?? uid
+        const nameOf = (id: number): string => userName(id) ?? `user ${id}`
+        const message = `belongs to ${nameOf(uid)} and has mode 0${mode.toString(8)}: ${nameOf(own)}, who runs this, can no longer open it, so whatever starts next fails`
+        const next = uid === own ? ['chmod', '600', file] : giveBack(file)
+        return finding({ kind: 'file_closed', subject: file, message, next })
+      })
 
 // The check of a file: what SQLite says of it, and what only a file can have.
 

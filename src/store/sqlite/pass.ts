@@ -150,24 +150,19 @@ function createPages(db: Database): PageSizes {
   }
 }
 
-type PageSize = {
-  /** How many plans the next page has, `max` at most. */
-  next(max: number, isShared: boolean): number
-  note: PageSizes['note']
-}
-
-export function createPageSize(): PageSize {
+export function createPageSize() {
   let msPerPlan: number | null = null
   let plansBefore = PLANS_AT_FIRST
 
   return {
-    next(max, isShared) {
+    /** How many plans the next page has, `max` at most. */
+    next(max: number, isShared: boolean): number {
       const fit = msPerPlan === null ? plansBefore : PAGE_MS[isShared ? 'shared' : 'alone'] / msPerPlan
       // No more than twice the previous page: one that was quick by chance tells little about the next.
       plansBefore = Math.min(max, Math.max(PLANS_MIN, Math.floor(Math.min(fit, 2 * plansBefore))))
       return plansBefore
     },
-    note({ plans, ms }) {
+    note({ plans, ms }: Parameters<PageSizes['note']>[0]): void {
       // A page of few plans, as after a failed one, tells more about a commit than about plans.
       if (plans >= PLANS_MIN) msPerPlan = ms / plans
     },
