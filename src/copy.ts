@@ -231,7 +231,7 @@ async function closedMonths(side: Rows): Promise<string[]> {
   const months: string[] = []
   for (const table of CLOSED_MONTHS)
     for await (const block of side.blocks(table))
-      for (const [month] of rowsOf(block, table)) months.push(String(month))
+      for (const { month } of rowsOf(block, table)) months.push(String(month))
   return months
 }
 

@@ -1,5 +1,5 @@
 // The reports and their columns, which are also the members of the billing answers, and their totals. The columns are
-// frozen, because partners file the checksums of closed months. A new column makes a new version of the report, under a
+// fixed, because partners file the checksums of closed months. A new column makes a new version of the report, under a
 // name of its own.
 
 import type { ReportColumn } from '../core/confirmation.ts'

@@ -166,7 +166,7 @@ function rewrite(facts: PlanFacts & { plan: Plan }, request: PlanRequest, now: I
   return { ...unchanged(plan), plan: { ...plan, smartTimingEnabled, status, updatedAt: now } }
 }
 
-/** Whether more may be bought after a change than before it: that is refused while the database is frozen. */
+/** Whether more may be bought after a change than before it: that is refused while nothing may fire. */
 export const startsBuying = ({ plan, open }: PlanChange, before: Plan | null): boolean =>
   before === null ||
   open !== null ||

@@ -165,8 +165,11 @@ function valueIn(field: string, { kind }: Column): Value {
 }
 
 /** The rows of a block. */
-export const rowsOf = ({ text }: Block, { columns }: Table): Value[][] =>
-  linesOf(text).map((line) => line.split('\t').map((field, at) => valueIn(field, columns[at] as Column)))
+export const rowsOf = ({ text }: Block, { columns }: Table): Record<string, Value>[] =>
+  linesOf(text).map((line) => {
+    const fields = line.split('\t')
+    return Object.fromEntries(columns.map((column, at) => [column.name, valueIn(fields[at] ?? NULL, column)]))
+  })
 
 /** PostgreSQL's lines with numbers in our form: it writes 1e-07 where we write 1e-7. */
 export function withOurNumbers(text: string, { columns }: Table): string {

@@ -5,9 +5,9 @@ import { Problem } from '../core/problem.ts'
 import { formatInstant } from '../core/time.ts'
 import { addAudit } from './shared/audit.ts'
 import { instant, query } from './statement.ts'
-import type { FreezeStore } from './store.ts'
+import type { AuditEntry, FreezeStore } from './store.ts'
 import { columnsToAdd, insertInto, type NewRow, overwritten, type RowOf } from './tables.ts'
-import type { Base } from './transaction.ts'
+import type { Base, Steps, Tx } from './transaction.ts'
 
 export type FrozenRow = Omit<RowOf<'frozen'>, 'one'>
 
@@ -15,9 +15,9 @@ export const SELECT_FROZEN = 'select kind, at, by, reason, moved_to, replaced fr
 /** The same of a database that an earlier version has moved. */
 export const SELECT_SEALED = `select 'moved' as kind, at, 'tranche' as by, 'moved to ' || moved_to as reason, moved_to,
   '[]' as replaced from sealed`
-export const PUT_FROZEN = `${insertInto('frozen')}
-  on conflict (one) do update set ${overwritten(columnsToAdd('frozen', 'one'))}`
-const PUT = query(PUT_FROZEN)
+export const PUT_FROZEN = query(
+  `${insertInto('frozen')} on conflict (one) do update set ${overwritten(columnsToAdd('frozen', 'one'))}`,
+)
 const END = query('delete from frozen')
 
 export const frozenOf = (row: FrozenRow | undefined): Frozen | null =>
@@ -39,6 +39,12 @@ export const frozenParams = ({ movedTo, replaced, ...frozen }: Frozen): NewRow<'
   replaced: JSON.stringify(replaced),
 })
 
+/** To be called where nobody else writes. */
+export function* putFrozen(tx: Tx, frozen: Frozen, audit: AuditEntry | null): Steps<void> {
+  yield* tx.run(PUT_FROZEN, frozenParams(frozen))
+  if (audit) yield* addAudit(tx, audit, frozen.at)
+}
+
 /** Throws database_moved; with `refuses`, database_frozen as well. */
 export function refuseFrozen(frozen: Frozen | null, refuses = false): void {
   if (frozen && (refuses || frozen.kind === 'moved')) throw frozenProblem(frozen)
@@ -55,8 +61,7 @@ export const createFreezeStore = ({ look, write }: Base): FreezeStore => ({
       const [{ real }, known] = yield* tx.together(tx.times, tx.frozen)
       if (known) return { frozen: known, isNew: false }
       const frozen: Frozen = { kind: 'operator', at: real, by, reason, movedTo: null, replaced: [] }
-      yield* tx.run(PUT, frozenParams(frozen))
-      yield* addAudit(tx, entry, real)
+      yield* putFrozen(tx, frozen, entry)
       return { frozen, isNew: true }
     }, ALONE),
 
@@ -85,6 +90,16 @@ export const movedInVain = (error: unknown, shown: string): Problem =>
     `${shown} has moved, but giving its copy the name failed: ${(error as Error).message} Run it again, or give ` +
       'the database back with `tranche copy --unseal` once it is certain that nothing uses the copy.',
   )
+
+/** What is taken back. Throws usage for a database that has not moved, and where the schema is an earlier one. */
+export function takenBack(
+  frozen: Frozen | null,
+  { name, isBehind }: { name: string; isBehind: boolean },
+): Frozen {
+  if (frozen?.kind !== 'moved') throw new Problem('usage', `${name} has not moved.`)
+  if (isBehind) throw movedBeforeMigration(frozen.movedTo)
+  return frozen
+}
 
 /** The refusal to migrate a database that has moved, because a migration is a write. */
 export const movedBeforeMigration = (movedTo: string | null): Problem =>

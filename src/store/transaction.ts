@@ -76,8 +76,8 @@ export type Scope = {
    * for background work.
    */
   caller?: number | 'unknown'
-  /** Whether it fires, delivers or issues. Every write is refused in a database that has moved. */
-  refusedWhileFrozen?: boolean
+  /** Whether it fires, delivers or issues: refused while frozen. One that has moved refuses every write. */
+  acts?: boolean
   /**
    * How much a statement reads, where that is much: `large` grows with a month or with the due plans, and may take
    * minutes; `whole` is whole tables, however long they take.

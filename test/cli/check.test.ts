@@ -340,7 +340,12 @@ function tamper(shell: Shell, sql: string): void {
   const db = new SQLite(shell.file)
   db.pragma('foreign_keys = off')
   db.pragma('ignore_check_constraints = on')
+  // Triggers that are in the way are put back.
+  const triggers = "select sql from sqlite_schema where type = 'trigger'"
+  const before = db.prepare(triggers).pluck().all() as string[]
   db.exec(sql)
+  const left = db.prepare(triggers).pluck().all()
+  for (const trigger of before) if (!left.includes(trigger)) db.exec(trigger)
   db.close()
 }
 

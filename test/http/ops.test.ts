@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MINUTE_MS } from '../../src/core/time.ts'
+import { monitor } from '../../src/store/assemble.ts'
 import { createDriver } from '../../src/store/sqlite/driver.ts'
 import { connect, openFile } from '../../src/store/sqlite/file/connection.ts'
-import { createMonitoringStore } from '../../src/store/sqlite/monitoring.ts'
+import { ownMonitoring } from '../../src/store/sqlite/monitoring.ts'
 import { shell } from '../levers/steps.ts'
 import { isOnServer } from '../support/database.ts'
 import { fill, T0 } from '../support/service.ts'
@@ -121,7 +122,7 @@ test('no question of monitoring reads a whole table of plans, executions or trad
   }) as typeof db.prepare
   const connection = connect(db, () => T0)
   const driver = createDriver(connection)
-  const store = createMonitoringStore(connection, driver)
+  const store = monitor(driver, ownMonitoring(connection, driver))
   await store.readMarks()
   await store.readBacklog(T0)
   await store.countExecutionsAfter(null)

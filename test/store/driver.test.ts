@@ -13,6 +13,7 @@ import { T0 } from './world.ts'
 const open: OpenBase = async (t) => {
   const db = openFile(':memory:')
   t.after(() => db.close())
+  await migrate(db, ':memory:', () => T0)
   db.exec('create table kept (x integer) strict')
   return createDriver(connect(db, () => T0))
 }

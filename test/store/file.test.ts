@@ -22,7 +22,8 @@ import { readMigrations } from '../../src/resources.ts'
 import { createDriver } from '../../src/store/sqlite/driver.ts'
 import { configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
 import { refuseNetworkFile } from '../../src/store/sqlite/file/files.ts'
-import { createMonitoringStore } from '../../src/store/sqlite/monitoring.ts'
+import { migrate } from '../../src/store/sqlite/file/migrate.ts'
+import { ownMonitoring } from '../../src/store/sqlite/monitoring.ts'
 import { openStore, readMigrationStates } from '../../src/store/sqlite/open.ts'
 import { createRefusedWrites } from '../../src/store/writes.ts'
 import { openFresh, temporaryFolder } from '../support/database.ts'
@@ -237,6 +238,7 @@ test('a full disk fails the write, leaves nothing of it, and the next one works'
   const db = openFile(fileIn(t))
   t.after(() => db.close())
   configure(db)
+  await migrate(db, db.name, clock)
   db.exec('create table kept (x text) strict')
   const { write } = connect(db, clock)
   const add = (text: string) => write(() => db.prepare('insert into kept values (?)').run(text))
@@ -308,7 +310,7 @@ test('a probe fails after a write that was too large for the disk, until one suc
   const db = openFile(file)
   t.after(() => db.close())
   const connection = connect(db, () => T0)
-  const { probeWrite } = createMonitoringStore(connection, createDriver(connection))
+  const { probeWrite } = ownMonitoring(connection, createDriver(connection))
   const add = (label: string) =>
     connection.write(() => db.prepare('insert into clock_disputes values (1, 0, 0, ?)').run(label))
   await probeWrite()

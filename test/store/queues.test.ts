@@ -9,6 +9,7 @@ import { MINUTE_MS, plus } from '../../src/core/time.ts'
 import { createLanes } from '../../src/lanes.ts'
 import { createPlaces, type Whose } from '../../src/store/postgres/server/pool.ts'
 import { type Connection, configure, connect, openFile } from '../../src/store/sqlite/file/connection.ts'
+import { migrate } from '../../src/store/sqlite/file/migrate.ts'
 import { askTogether, createPollNotes, GATHER_MS } from '../../src/store/writes.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { T0 } from './world.ts'
@@ -44,11 +45,12 @@ test('lanes take turns, and within a lane it is first come, first served', () =>
 const CROWD = 1
 const OTHER = 2
 
-function connected(t: TestContext): Connection {
+async function connected(t: TestContext): Promise<Connection> {
   const file = join(temporaryFolder(t), 'tranche.db')
   const db = openFile(file)
   t.after(() => db.close())
   configure(db)
+  await migrate(db, file, () => T0)
   db.exec('create table kept (x integer) strict')
   return connect(db, () => T0)
 }
@@ -60,7 +62,7 @@ function busyFor(ms: number): void {
 }
 
 test('a commit ends after some work, and what else the process has to do comes before the next one', async (t) => {
-  const connection = connected(t)
+  const connection = await connected(t)
   let turns = 0
   const count = (): void => {
     turns += 1
@@ -81,7 +83,7 @@ test('a commit ends after some work, and what else the process has to do comes b
 })
 
 test('tenants take turns, however many writes one of them has queued', async (t) => {
-  const connection = connected(t)
+  const connection = await connected(t)
   const order: number[] = []
   const crowd = Array.from({ length: 200 }, () => connection.write(() => order.push(CROWD), CROWD))
   const other = [1, 2].map(() => connection.write(() => order.push(OTHER), OTHER))
@@ -90,7 +92,7 @@ test('tenants take turns, however many writes one of them has queued', async (t)
 })
 
 test('writes that arrive together over some turns of the event loop share a commit, and one alone waits for none', async (t) => {
-  const { db, write } = connected(t)
+  const { db, write } = await connected(t)
   const walPages = db.prepare<[], [bigint, bigint, bigint]>('pragma wal_checkpoint(noop)').raw()
   let turns = 0
   const count = (): void => {

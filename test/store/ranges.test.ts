@@ -8,9 +8,14 @@ import type { Instant } from '../../src/core/time.ts'
 import { ANY_PRICE } from '../../src/core/window.ts'
 import { createPassStore } from '../../src/store/shared/passes.ts'
 import { createDriver } from '../../src/store/sqlite/driver.ts'
-import { configure, connect, type Database, openFile } from '../../src/store/sqlite/file/connection.ts'
+import {
+  configure,
+  connect,
+  type Database,
+  openFile,
+  plannedOnce,
+} from '../../src/store/sqlite/file/connection.ts'
 import { migrate } from '../../src/store/sqlite/file/migrate.ts'
-import { plannedOnce } from '../../src/store/sqlite/file/statements.ts'
 import { createPageSize, eachOnce, ownPasses } from '../../src/store/sqlite/pass.ts'
 import type { PassStore } from '../../src/store/store.ts'
 import { temporaryFolder } from '../support/database.ts'

@@ -115,7 +115,7 @@ export function showCertificate({ log, listener, options, clock, host, onShown }
   let shown: Shown | null = null
   let store: ResultStore | null = null
 
-  // The database may be frozen as moved, full or away, which others say.
+  // The database may have moved, be full or away, which others say.
   const tell = (): void =>
     void (
       shown === null

@@ -33,8 +33,10 @@ import { LEDGER_RULES, type Rule } from '../sql/check-rules.ts'
 import { IS_LIVE } from '../sql/fragments.ts'
 import { breathe, instant, type Query, query } from '../statement.ts'
 import type { PlanAhead, WindowStore } from '../store.ts'
+import type { TableName } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { noneIfDamaged } from './quick-looks.ts'
+import { type SchemaDifferences, schemaFaults } from './schema.ts'
 import { earlyFillsReader, type OwnVitals, readLateFills, stockTaker, vitalsReader } from './vitals.ts'
 
 /** The most findings of a rule: more would add nothing. */
@@ -60,71 +62,57 @@ function brokenFault({ kind, message }: Rule, row: BrokenRow): Fault {
   return { kind, subject: `${row.place}${start}`, message: message(row) }
 }
 
-type DigestedTrade = TradeRow & { digest: string }
-const TRADES_AFTER = query<DigestedTrade>(
-  'select * from trades where execution_id > :after order by execution_id limit :limit',
-)
-const changedTrades = (rows: readonly DigestedTrade[]): Fault[] =>
-  rows
-    .filter((row) => tradeDigest(tradeOf(row)) !== row.digest)
-    .map((row) => ({
-      kind: 'trade_changed',
-      subject: `trade ${row.execution_id}`,
-      message: `was changed after it was recorded (partner_order_id ${row.partner_order_id})`,
-    }))
-
-type DigestedAdjustment = AdjustmentRow & { digest: string }
-/** Few by nature. */
-const ADJUSTMENTS_AFTER = query<DigestedAdjustment>(
-  'select * from adjustments where adjustment_id > :after order by adjustment_id limit :limit',
-)
-const changedAdjustments = (rows: readonly DigestedAdjustment[]): Fault[] =>
-  rows
-    .filter((row) => adjustmentDigest(adjustmentOf(row)) !== row.digest)
-    .map((row) => ({
-      kind: 'adjustment_changed',
-      subject: `adjustment ${row.adjustment_id}`,
-      message: `was changed after it was recorded (execution ${row.execution_id})`,
-    }))
-
-type Key = Record<string, unknown>
-/** All rows of a table, in the order of their key, and which of them were changed. */
-type Paged<Row> = {
+/** All rows of a table that never change, in the order of their key, and what is said of one that did. */
+type Unchanging<Row> = {
   page: Query<Row>
-  first: Key
-  keyOf: (row: Row) => Key
-  changed: (rows: readonly Row[]) => Fault[]
+  first: bigint | string
+  keyOf: (row: Row) => bigint | string
+  isUnchanged: (row: Row) => boolean
+  fault: (row: Row) => Fault
 }
+const pageOf = <Row>(table: TableName, key: string): Query<Row> =>
+  query(`select * from ${table} where ${key} > :after order by ${key} limit :limit`)
 
-/** Few by nature. */
-const LATE_REPORTS: Paged<LateFillRow> = {
-  page: query('select * from late_reports where report_id > :after order by report_id limit :limit'),
-  first: { after: 0n },
-  keyOf: (row) => ({ after: row.report_id }),
-  changed: (rows) =>
-    rows
-      .filter((row) => !isAsReported(row))
-      .map((row) => ({
-        kind: 'row_changed',
-        subject: `late_reports row ${row.report_id}`,
-        message: `is not what was stored (execution ${row.execution_id})`,
-      })),
+type Digested = { digest: string }
+
+/** Few by nature, like adjustments. */
+const LATE_REPORTS: Unchanging<LateFillRow> = {
+  page: pageOf('late_reports', 'report_id'),
+  first: 0n,
+  keyOf: (row) => row.report_id,
+  isUnchanged: isAsReported,
+  fault: (row) => ({
+    kind: 'row_changed',
+    subject: `late_reports row ${row.report_id}`,
+    message: `is not what was stored (execution ${row.execution_id})`,
+  }),
 }
-const ADJUSTMENTS: Paged<DigestedAdjustment> = {
-  page: ADJUSTMENTS_AFTER,
-  first: { after: 0n },
-  keyOf: (row) => ({ after: row.adjustment_id }),
-  changed: changedAdjustments,
+const ADJUSTMENTS: Unchanging<AdjustmentRow & Digested> = {
+  page: pageOf('adjustments', 'adjustment_id'),
+  first: 0n,
+  keyOf: (row) => row.adjustment_id,
+  isUnchanged: (row) => adjustmentDigest(adjustmentOf(row)) === row.digest,
+  fault: (row) => ({
+    kind: 'adjustment_changed',
+    subject: `adjustment ${row.adjustment_id}`,
+    message: `was changed after it was recorded (execution ${row.execution_id})`,
+  }),
 }
-const TRADES: Paged<DigestedTrade> = {
-  page: TRADES_AFTER,
-  first: { after: '' },
-  keyOf: (row) => ({ after: row.execution_id }),
-  changed: changedTrades,
+const TRADES: Unchanging<TradeRow & Digested> = {
+  page: pageOf('trades', 'execution_id'),
+  first: '',
+  keyOf: (row) => row.execution_id,
+  isUnchanged: (row) => tradeDigest(tradeOf(row)) === row.digest,
+  fault: (row) => ({
+    kind: 'trade_changed',
+    subject: `trade ${row.execution_id}`,
+    message: `was changed after it was recorded (partner_order_id ${row.partner_order_id})`,
+  }),
 }
 
 /** The parts of the check that each store has itself. */
-type OwnFaults = {
+export type OwnFaults = {
+  schema: { compare: () => Promise<SchemaDifferences>; next?: readonly string[] }
   /** Faults of the database itself, not of its contents. */
   looks: readonly (readonly [kind: string, look: () => Promise<Fault[]>])[]
   rules: readonly CheckedRule[]
@@ -150,11 +138,11 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
     }
   }
 
-  async function paged<Row>({ page, first, keyOf, changed }: Paged<Row>): Promise<Fault[]> {
+  async function changed<Row>({ page, first, keyOf, isUnchanged, fault }: Unchanging<Row>): Promise<Fault[]> {
     const found: Fault[] = []
     for (let after = first; ; ) {
-      const rows = await all(page, { ...after, limit: ROWS_PER_READ })
-      found.push(...changed(rows))
+      const rows = await all(page, { after, limit: ROWS_PER_READ })
+      found.push(...rows.filter((row) => !isUnchanged(row)).map(fault))
       const last = rows.at(-1)
       if (rows.length < ROWS_PER_READ || last === undefined || found.length > FINDINGS_MAX) return found
       after = keyOf(last)
@@ -166,12 +154,13 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
     const seek = async (kind: string, look: () => Promise<Fault[]>): Promise<void> => {
       if (kinds?.includes(kind) ?? true) found.push(...(await readable(kind, look)))
     }
+    await seek('schema_differs', async () => schemaFaults(await own.schema.compare(), own.schema.next))
     for (const [kind, look] of own.looks) await seek(kind, look)
     for (const { rule, broken } of own.rules)
       await seek(rule.kind, async () => (await all(broken)).map((row) => brokenFault(rule, row)))
-    await seek('row_changed', () => paged(LATE_REPORTS))
-    await seek('adjustment_changed', () => paged(ADJUSTMENTS))
-    await seek('trade_changed', () => paged(TRADES))
+    await seek('row_changed', () => changed(LATE_REPORTS))
+    await seek('adjustment_changed', () => changed(ADJUSTMENTS))
+    await seek('trade_changed', () => changed(TRADES))
     return found
   }
 }

@@ -40,8 +40,10 @@ export function compareSchemas(expected: readonly Part[], found: readonly Part[]
   }
 }
 
-export const schemaFaults = ({ differs }: SchemaDifferences): Fault[] =>
+/** `next` is the command that shows the schema, where there is one. */
+export const schemaFaults = ({ differs }: SchemaDifferences, next?: readonly string[]): Fault[] =>
   differs.map(({ what, part: { kind, name } }) => ({
+    ...(next && { next }),
     kind: 'schema_differs',
     subject: `${kind} ${name}`,
     message: `${what} since the migrations made it: put it back, because whatever relies on it may be wrong`,

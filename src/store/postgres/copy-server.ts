@@ -22,19 +22,20 @@ import {
   withOurNumbers,
 } from '../copy-interface.ts'
 import type { Erasure } from '../erasures.ts'
-import { frozenParams, movedBeforeMigration } from '../frozen.ts'
+import { putFrozen as putFrozenIn, takenBack } from '../frozen.ts'
 import { isPending } from '../migrations.ts'
 import { type AskBoth, readReplaced, type SinceCopy } from '../replaced.ts'
-import { auditParams } from '../rows/accounts.ts'
 import { instant } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
-import { columnsToAdd, type Table } from '../tables.ts'
+import type { Table } from '../tables.ts'
+import { within } from './driver.ts'
 import { openMade, openStore } from './open.ts'
 import { commitAlone, waitForCommitted } from './server/commit.ts'
 import { explained, explaining } from './server/errors.ts'
 import { isRowsFault } from './server/failures.ts'
 import { LOCK, takeFromUsers } from './server/locks.ts'
 import { bringUp, frozenIn, isEmpty, migrationStates, SCHEMA, serverTime } from './server/migrate.ts'
+import { pipelineOn } from './server/pipeline.ts'
 import { openAlone } from './server/pool.ts'
 
 /** Throws database_not_found, schema_newer, database_locked, database_in_use, storage_failed. */
@@ -45,13 +46,10 @@ export async function holdServer(
 ): Promise<HeldSource> {
   const server = shownAddress(url)
   const store = await openStore(url, { clock, create: false })
-  let client: Client
-  try {
-    client = await explaining(server, () => openAlone(url))
-  } catch (error) {
+  const client = await explaining(server, () => openAlone(url)).catch(async (error) => {
     await store.close()
     throw error
-  }
+  })
   const release = async () => {
     // The end of its session undoes what was not committed, and gives its locks back.
     await client.end().catch(() => {})
@@ -170,14 +168,11 @@ export async function newOnServer(
     if (!isPublished) await client.query(`drop schema if exists ${MAKING} cascade`).catch(() => {})
     await client.end().catch(() => {})
   }
-  let putBack: string[]
-  try {
-    putBack = await explaining(server, () => begin(client, { server, now, replace }))
-  } catch (error) {
-    await client.query('rollback').catch(() => {})
+  const beginning = explaining(server, () => begin(client, { server, now, replace }))
+  const putBack = await beginning.catch(async (error) => {
     await client.end().catch(() => {})
     throw error
-  }
+  })
   return {
     ...rowsOn(client, server),
     load: (table, blocks) =>
@@ -217,6 +212,7 @@ export async function newOnServer(
 }
 
 type Where = { server: string; now: Instant; replace: boolean }
+type Naming = Where & { clock: (() => Instant) | null; frozen: FrozenAtBirth | null }
 
 /** Leaves the connection in the transaction that fills the tables. Returns what is then to be done for their rows. */
 async function begin(client: Client, { server, now, replace }: Where): Promise<string[]> {
@@ -280,13 +276,7 @@ async function keepHistory(client: Client, { migrations }: FileHistory): Promise
 /** Throws database_exists and database_in_use: the name then stays with the old database. */
 async function takeName(
   client: Client,
-  {
-    server,
-    now,
-    replace,
-    clock,
-    frozen,
-  }: Where & { clock: (() => Instant) | null; frozen: FrozenAtBirth | null },
+  { server, now, replace, clock, frozen }: Naming,
 ): Promise<string | null> {
   // Of one that is restored, the transaction in which the one that gives way was read.
   if (frozen?.kind !== 'restored') await client.query('begin')
@@ -357,8 +347,6 @@ async function freeName(client: Client, name: string): Promise<string> {
 
 const LINE_BREAK = 10
 
-const columnsOf = ({ columns }: Table): string => columns.map(({ name }) => name).join(', ')
-
 /** All rows of a table in the order of its key. Nothing else may be asked of the client until they are all read. */
 async function* copyOut(client: Client, select: string, table: Table): AsyncGenerator<Block> {
   const lines = client.query(copyTo(`copy (${select}) to stdout`))
@@ -378,7 +366,8 @@ async function* copyOut(client: Client, select: string, table: Table): AsyncGene
 }
 
 async function copyIn(client: Client, table: Table, blocks: AsyncIterable<Block>): Promise<void> {
-  const into = client.query(copyFrom(`copy ${table.name} (${columnsOf(table)}) from stdin`))
+  const names = table.columns.map(({ name }) => name)
+  const into = client.query(copyFrom(`copy ${table.name} (${names.join(', ')}) from stdin`))
   await pipeline(async function* () {
     for await (const { text } of blocks) yield text
   }, into)
@@ -386,26 +375,8 @@ async function copyIn(client: Client, table: Table, blocks: AsyncIterable<Block>
 
 // Reads and changes from outside whether a database on a server is frozen.
 
-/** To be called where nobody else writes, or with the lock of all. */
-async function putFrozen(client: Client, frozen: Frozen, audit: AuditEntry | null = null): Promise<void> {
-  await client.query('delete from frozen')
-  await insertRow(client, 'frozen', frozenParams(frozen))
-  if (!audit) return
-  await client.query(`select pg_advisory_xact_lock(${LOCK.audit}, 0)`)
-  await insertRow(client, 'audit', auditParams(audit, frozen.at))
-}
-
-async function insertRow(
-  client: Client,
-  table: 'audit' | 'frozen',
-  row: Readonly<Record<string, unknown>>,
-): Promise<void> {
-  const columns = columnsToAdd(table)
-  await client.query(
-    `insert into ${table} (${columns.join(', ')}) values (${columns.map((_, i) => `$${i + 1}`).join(', ')})`,
-    columns.map((column) => row[column]),
-  )
-}
+const putFrozen = (client: Client, frozen: Frozen, audit: AuditEntry | null = null): Promise<void> =>
+  within(pipelineOn(client, null), (tx) => putFrozenIn(tx, frozen, audit))
 
 /** Null also where there is nothing of ours. */
 export const seenFrozen = (url: string): Promise<Frozen | null> => onServer(url, (client) => frozenIn(client))
@@ -421,9 +392,7 @@ export const unseal = (
     await takeCopyLock(client, { server: shownAddress(url), alone: true })
     await client.query('begin')
     await client.query(`select pg_advisory_xact_lock(${LOCK.all}, 0)`)
-    const moved = await frozenIn(client)
-    if (moved?.kind !== 'moved') throw new Problem('usage', `${shownAddress(url)} has not moved.`)
-    if (isBehind) throw movedBeforeMigration(moved.movedTo)
+    const moved = takenBack(await frozenIn(client), { name: shownAddress(url), isBehind })
     const entry = audit(moved)
     const now = clock?.() ?? (await serverTime(client))
     await putFrozen(client, unsealed(moved, entry.osUser, now), entry)

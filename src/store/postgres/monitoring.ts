@@ -7,18 +7,12 @@ import { finding, standbyWords } from '../../core/findings.ts'
 import { HOUR_MS, type Instant } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
 import { namedInCommand } from '../address.ts'
-import { checkedRules, FINDINGS_PER_RULE_MAX, faultsOf, warningsOf } from '../health/check.ts'
-import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
-import { compareSchemas, type Part, type SchemaDifferences, schemaFaults } from '../health/schema.ts'
-import {
-  firstAwake,
-  lateFills,
-  monitoringReader,
-  type OwnVitals,
-  type PartnerSql,
-  partnersPage,
-} from '../health/vitals.ts'
-import type { CheckStore, Fault, Look, MonitoringStore } from '../monitoring.ts'
+import type { OwnMonitoring } from '../assemble.ts'
+import { checkedRules, FINDINGS_PER_RULE_MAX } from '../health/check.ts'
+import { NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
+import { compareSchemas, type Part, type SchemaDifferences } from '../health/schema.ts'
+import { firstAwake, lateFills, type PartnerSql, partnersPage } from '../health/vitals.ts'
+import type { Fault, Look } from '../monitoring.ts'
 import { followsRule, issuedRule } from '../sql/check-rules.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
@@ -32,28 +26,41 @@ import { bringUp, SCHEMA } from './server/migrate.ts'
 const PROBE = query('insert into ticks (tick_id, at) values (-pg_backend_pid(), 0)')
 const TAKE_BACK = query('delete from ticks where tick_id = -pg_backend_pid()')
 
-export const createMonitoringStore = (connection: Connection, base: Base): MonitoringStore => ({
+export const ownMonitoring = (connection: Connection, base: Base): OwnMonitoring => ({
   // Written and deleted in a transaction that commits: it goes to the log and to the disk, so that a full disk shows,
   // and nobody ever sees it.
   probeWrite: () =>
     connection.probe(async (tx) => {
       await Promise.all([tx.run(PROBE), tx.run(TAKE_BACK)])
     }),
-
-  ...marksReader(base, () => settledExecution(connection)),
-  ...monitoringReader(base, ownVitals(connection)),
+  settledExecution: () => settledExecution(connection),
   // A server looks after its log itself, and keeps more of it than would alarm anybody on a file.
   walBytes: async () => null,
   readStandbyAway: () => standbyAway(connection),
-})
-
-export const ownVitals = (connection: Connection): OwnVitals => ({
-  firstAwake: FIRST_AWAKE,
-  partners: PARTNER_SQL,
-  isLost,
-  looks: [standbyAwayLook(connection), standbyGoneLook(connection)],
-  // A server's disk is watched by the server's own monitoring.
-  readDisk: async () => null,
+  vitals: {
+    firstAwake: FIRST_AWAKE,
+    partners: PARTNER_SQL,
+    isLost,
+    looks: [standbyAwayLook(connection), standbyGoneLook(connection)],
+    // A server's disk is watched by the server's own monitoring.
+    readDisk: async () => null,
+  },
+  faults: {
+    schema: {
+      compare: () => differencesOf(connection),
+      next: ['psql', connection.server, '-c', `\\d ${SCHEMA}.*`],
+    },
+    looks: [
+      ['integrity', async () => (await base.look((tx) => tx.all(INTEGRITY))).map(integrityFault)],
+      [
+        'foreign_key',
+        async () => (await base.look((tx) => tx.all(DANGLING), { reads: 'whole' })).map(danglingFault),
+      ],
+    ],
+    rules: RULES,
+    unreadable: (kind, { message }) => `cannot be read where ${kind} is looked for: ${message}`,
+  },
+  opsSql: OPS_SQL,
 })
 
 // Monitoring's reads in PostgreSQL's own SQL. The outcomes of orders are counted along an index.
@@ -72,7 +79,7 @@ const PARTNER_SQL: PartnerSql = {
 }
 
 /** The reads of the operator's page. */
-export const OPS_SQL: OpsSql = {
+const OPS_SQL: OpsSql = {
   // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
   // each of the N tenants that fired last.
   latest: query(
@@ -164,23 +171,6 @@ const standbyGoneLook =
 const NOT_BEHIND = 'and not exists (select 1 from schedules_behind b where b.partner_slug = r.partner_slug)'
 
 const RULES = checkedRules(followsRule(NOT_BEHIND), issuedRule('a.detail::json'))
-
-export const createCheckStore = (connection: Connection, base: Base): CheckStore => ({
-  findFaults: faultsOf(base, {
-    looks: [
-      ['schema_differs', async () => faultsOfSchema(connection, await differencesOf(connection))],
-      ['integrity', async () => (await base.look((tx) => tx.all(INTEGRITY))).map(integrityFault)],
-      [
-        'foreign_key',
-        async () => (await base.look((tx) => tx.all(DANGLING), { reads: 'whole' })).map(danglingFault),
-      ],
-    ],
-    rules: RULES,
-    unreadable: (kind, { message }) => `cannot be read where ${kind} is looked for: ${message}`,
-  }),
-  listAdditions: async () => (await differencesOf(connection)).additions,
-  findWarnings: warningsOf(base, ownVitals(connection)),
-})
 
 // What is wrong with the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
 // incomplete, and rows with a dangling reference where the schema has no foreign key (sql/postgres/0001_start.sql).
@@ -275,9 +265,6 @@ const PARTS = `
   union all
   select 'function', p.proname::text, p.prosrc, false
   from pg_proc p where p.pronamespace = current_schema()::regnamespace`
-
-const faultsOfSchema = ({ server }: Connection, found: SchemaDifferences): Fault[] =>
-  schemaFaults(found).map((one) => ({ ...one, next: ['psql', server, '-c', `\\d ${SCHEMA}.*`] }))
 
 /** None when the user may not create a schema, or may not write at all. */
 async function differencesOf({ pool, server }: Connection): Promise<SchemaDifferences> {

@@ -1,38 +1,18 @@
-// Opens a database on a server as a Store: creates its schema if asked to, migrates it, and puts its rooms together.
+// Opens a database on a server as a Store: creates its schema if asked to, and migrates it.
 
 import { Problem } from '../../core/problem.ts'
 import { type Instant, MINUTE_MS, plus } from '../../core/time.ts'
 import { shownAddress } from '../address.ts'
-import { createFreezeStore } from '../frozen.ts'
-import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
+import { assemble } from '../assemble.ts'
 import type { MigrationState } from '../migrations.ts'
-import {
-  createKeyFinder,
-  createKeyStore,
-  createPartnerStore,
-  createTierStore,
-  createWebhookStore,
-} from '../shared/accounts.ts'
-import { createAuditStore, createResultStore } from '../shared/audit.ts'
-import { createConfirmationStore } from '../shared/confirmations.ts'
-import { createLevers, createListings, createTradeStore, type OwnListings } from '../shared/executions.ts'
-import { createInvoiceStore } from '../shared/invoices.ts'
-import { createMonthStore } from '../shared/months.ts'
-import { createClockStore, createPassStore, createWakeUpStore } from '../shared/passes.ts'
-import { createPlanReader, createPlanWriter, createWindowStore } from '../shared/plans.ts'
-import { createPollStore, pollNotesOf } from '../shared/polls.ts'
-import { createPriceStore } from '../shared/prices.ts'
-import { createPurchaseStore } from '../shared/purchases.ts'
-import { createSandboxStore } from '../shared/sandboxes.ts'
-import { createUserStore } from '../shared/users.ts'
+import type { OwnListings } from '../shared/executions.ts'
 import { OF_TENANT } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { Store } from '../store.ts'
-import { waitAtClose } from '../writes.ts'
 import { createFollowing, overwriteNothing, rememberOnServer } from './accounts.ts'
 import { createDriver } from './driver.ts'
-import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
-import { createStaging, ownPasses, ownSandboxes } from './pass.ts'
+import { ownMonitoring } from './monitoring.ts'
+import { ownImports, ownPasses, ownSandboxes } from './pass.ts'
 import { type Connection, connect } from './server/connection.ts'
 import { explaining } from './server/errors.ts'
 import { stayInUse } from './server/locks.ts'
@@ -82,7 +62,7 @@ export async function openStore(
     const connection = connect(pool, url, clock, { trustsFailover })
     // This process writes only into the schema that it finds now, even if another one gets the name later.
     await connection.look(connection.schema.look)
-    return assemble(connection)
+    return storeOn(connection)
   } catch (error) {
     await pool.end()
     throw error
@@ -91,7 +71,7 @@ export async function openStore(
 
 /** Opens a copy under construction, which already has the present schema. */
 export function openMade(url: string, schema: string, clock: OpenOptions['clock']): Store {
-  return assemble(connect(openPool(url, { schema }), url, clock))
+  return storeOn(connect(openPool(url, { schema }), url, clock))
 }
 
 async function refuseEmpty(pool: Pool, server: string): Promise<void> {
@@ -122,47 +102,17 @@ const LISTINGS: OwnListings = {
   },
 }
 
-const NOTHING_REMEMBERED = { forget: () => {} }
-
-function assemble(connection: Connection): Store {
+function storeOn(connection: Connection): Store {
   const driver = createDriver(connection)
-  const polls = pollNotesOf(driver)
-  return {
-    // Written once for both stores.
-    ...createPartnerStore(driver, { following: createFollowing(driver), ...NOTHING_REMEMBERED }),
-    ...createKeyStore(driver, NOTHING_REMEMBERED),
-    findKey: createKeyFinder(driver, null),
-    ...createTierStore(driver),
-    ...createInvoiceStore(driver),
-    ...createUserStore(driver, { overwrite: overwriteNothing, remember: rememberOnServer }),
-    ...createPlanReader(driver),
-    ...createPlanWriter(driver),
-    ...createPollStore(driver, polls),
-    ...createConfirmationStore(driver),
-    ...createListings(driver, LISTINGS),
-    ...createWindowStore(driver),
-    ...createLevers(driver),
-    ...createTradeStore(driver),
-    ...createWebhookStore(driver),
-    ...createPurchaseStore(driver),
-    ...createPassStore(driver, ownPasses(connection, driver)),
-    ...createWakeUpStore(driver),
-    ...createClockStore(driver),
-    ...createPriceStore(driver, createStaging(connection)),
-    ...createMonthStore(driver),
-    ...createSandboxStore(driver, ownSandboxes(connection, driver)),
-    ...createAuditStore(driver),
-    ...createResultStore(driver),
-    ...createStatusStore(driver),
-    ...createFreezeStore(driver),
-    ...createOpsPageStore(driver, OPS_SQL),
-    // Written for a server alone.
-    ...createMonitoringStore(connection, driver),
-    ...createCheckStore(connection, driver),
-    async close() {
-      const marks = polls.flush()
-      if (marks) await waitAtClose(marks)
-      await connection.close()
-    },
-  }
+  return assemble(driver, {
+    following: createFollowing(driver),
+    keysAtOnce: false,
+    erasing: { overwrite: overwriteNothing, remember: rememberOnServer },
+    listings: LISTINGS,
+    passes: ownPasses(connection, driver),
+    imports: ownImports(connection, driver),
+    sandboxes: ownSandboxes(connection, driver),
+    monitoring: ownMonitoring(connection, driver),
+    close: connection.close,
+  })
 }

@@ -2,18 +2,16 @@
 // keeps one process at a time to a job. The pass itself is shared (../shared/passes.ts, ../shared/pages.ts).
 
 import { MINUTE_MS } from '../../core/time.ts'
-import type { OwnPasses, PlanIds } from '../shared/passes.ts'
-import type { Staging } from '../shared/prices.ts'
+import { joined, type OwnPasses, type PlanIds } from '../shared/passes.ts'
+import type { OwnImports } from '../shared/prices.ts'
 import { ALL_SANDBOX_DUE, type OwnSandboxes } from '../shared/sandboxes.ts'
 import { query } from '../statement.ts'
 import type { DueRanges } from '../store.ts'
-import { columnsToAdd } from '../tables.ts'
 import type { Base } from '../transaction.ts'
 import { createFollowing } from './accounts.ts'
 import { type Connection, createSessionLocks } from './server/connection.ts'
 import { isOutage } from './server/failures.ts'
 import { LOCK } from './server/locks.ts'
-import { arraysFor, arraysOf, namesOf, rowsIn } from './server/pipeline.ts'
 
 /**
  * How many plans one transaction takes: enough to spread the cost of a commit, few enough that nobody waits long for a
@@ -36,6 +34,12 @@ export function ownSandboxes(connection: Connection, { write }: Base): OwnSandbo
     wipe: write,
     alsoWiped: [],
   }
+}
+
+export function ownImports(connection: Connection, { look }: Base): OwnImports {
+  const take = createSessionLocks(connection, LOCK.import)
+  // Without the gate of months: none waits for the end of an import.
+  return { begin: async () => (await take())?.release ?? null, stage: look }
 }
 
 // The turn: a session's lock, which ends with its process. A process that hangs, or is stopped, keeps it. Each page
@@ -97,30 +101,5 @@ async function listDue({ read }: Base, { now, livePrice, leadMs }: DueRanges): P
     (tx) => tx.together(tx.run(PLAN_ANEW), tx.all(LIST, { now, price: livePrice, lead: leadMs })),
     { reads: 'large' },
   )
-  const lists = rows.map(({ plan_ids }) => plan_ids.split(','))
-  const planIds = new Float64Array(lists.reduce((total, list) => total + list.length, 0))
-  let end = 0
-  for (const list of lists) {
-    planIds.set(list.map(Number), end)
-    end += list.length
-  }
-  return planIds
-}
-
-// How the rows of an import of prices are staged.
-
-const IMPORTED = arraysFor('price_imports', columnsToAdd('price_imports'))
-const STAGE = query(
-  `insert into price_imports (${namesOf(IMPORTED)}) select n.* from ${rowsIn(IMPORTED, 'n')} on conflict do nothing`,
-)
-const CLEAR = query('delete from price_imports')
-
-/** Without the gate of months, so that no month waits for the end of an import. */
-export function createStaging(connection: Connection): Staging {
-  const take = createSessionLocks(connection, LOCK.import)
-  return {
-    begin: async () => (await take())?.release ?? null,
-    add: (batch) => connection.look((tx) => tx.run(STAGE, arraysOf(IMPORTED, batch))),
-    clear: () => connection.look((tx) => tx.run(CLEAR)),
-  }
+  return joined(rows.map(({ plan_ids }) => Float64Array.from(plan_ids.split(','), Number)))
 }

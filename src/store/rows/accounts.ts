@@ -1,4 +1,4 @@
-// A partner: the row and the value, and back.
+// Rows and values of partners, tenants, keys, users, tiers, webhooks and the audit log.
 
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Tier } from '../../core/fees.ts'
@@ -32,16 +32,12 @@ export const partnerParams = (partner: Partner): NewRow<'partners'> => ({
   updated_at: partner.updatedAt,
 })
 
-// A tenant: the row and the value.
-
 export type TenantRow = RowOf<'tenants'>
 export const tenantOf = (row: TenantRow): Tenant => ({
   tenantId: Number(row.tenant_id),
   partnerSlug: row.partner_slug,
   environment: row.environment as Environment,
 })
-
-// An API key: the row and the value, and back. Neither contains the secret.
 
 export type KeyRow = TenantRow & Omit<RowOf<'api_keys'>, 'key_sha256'>
 export const keyOf = (row: KeyRow): ApiKey => ({
@@ -81,8 +77,6 @@ export const changedKeyParams = ({ keyId, label, expiresAt, revokedAt }: ApiKey)
   expires_at: expiresAt,
   revoked_at: revokedAt,
 })
-
-// A user and its consents: the rows and the values, and back.
 
 export type UserRow = Omit<RowOf<'users'>, 'tenant_id'>
 export const userOf = (row: UserRow): User => ({
@@ -132,8 +126,6 @@ export const consentOf = (row: ConsentRow): Consent => ({
   receivedAt: instant(row.received_at),
 })
 
-// A tier: the row and the value, and back.
-
 export type TierRow = RowOf<'tiers'>
 export const tierOf = (row: TierRow): Tier => ({
   name: row.name,
@@ -162,8 +154,6 @@ export const overrideOf = (row: OverrideRow | undefined): string | null => (row 
 export type MinimumEndRow = RowOf<'minimum_ends'>
 /** The last month with a minimum; null where it has no end. */
 export const lastMinimumOf = (row: MinimumEndRow | undefined): string | null => (row ? row.last_month : null)
-
-// A webhook: the row and the value, and back.
 
 export type WebhookRow = Omit<RowOf<'webhooks'>, 'tenant_id'>
 export const webhookOf = (row: WebhookRow): Webhook => ({
@@ -195,8 +185,6 @@ export const webhookParams = (tenantId: number, webhook: Webhook) =>
     last_failure_reason: webhook.lastFailure?.reason ?? null,
   }) satisfies NewRow<'webhooks'>
 
-// What was sent to a webhook: the row and the value, and back.
-
 export type DeliveryRow = Omit<RowOf<'webhook_deliveries'>, 'tenant_id' | 'number'>
 export const deliveryOf = (row: DeliveryRow): Delivered => ({
   endedAt: instant(row.ended_at),
@@ -222,8 +210,6 @@ export const deliveryParams = (
   failure_reason: sent.reason,
   duration_ms: sent.durationMs,
 })
-
-// An entry of the audit log: the row and the value.
 
 export type AuditRow = RowOf<'audit'> & { partner_slug: string | null }
 export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({

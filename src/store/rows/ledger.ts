@@ -1,4 +1,4 @@
-// Rows and values of plans, windows, schedules, executions, trades, adjustments, late fills and prices. First the plan.
+// Rows and values of plans, windows, schedules, executions, trades, adjustments, late fills and prices.
 
 import { hash } from 'node:crypto'
 import type { Dispute } from '../../core/clock.ts'
@@ -80,8 +80,6 @@ export const planStateOf = (row: PlanStateRow): Omit<PlanState, 'held' | 'now'> 
       : { nextRunAt: instant(row.s_next_run_at), fireable: row.s_fireable as Usd, floor: row.s_floor as Usd },
 })
 
-// A window: the row and the value, and back.
-
 export type WindowRow = RowOf<'windows'>
 export const windowOf = (row: WindowRow): Window => ({
   windowId: Number(row.window_id),
@@ -115,8 +113,6 @@ export const closingParams = ({ at, reason }: NonNullable<Window['closed']>) => 
   closed_at: at,
   close_reason: reason,
 })
-
-// A plan's schedule: the row and the value, and back.
 
 export type ScheduleRow = Omit<RowOf<'schedules'>, 'awake'>
 export const scheduleOf = (row: ScheduleRow): Schedule => ({
@@ -169,8 +165,6 @@ export const scheduleParams = (schedule: Schedule) =>
     extras_left: schedule.extrasLeft,
     next_extra_at: schedule.nextExtraAt,
   }) satisfies Omit<NewRow<'schedules'>, 'awake'>
-
-// An execution: the row and the value.
 
 /** With the names that its user and plan have at the partner. */
 export type ExecutionRow = Omit<RowOf<'executions'>, 'tenant_id' | 'unkept_reports'> & {
@@ -264,8 +258,6 @@ export const bookedParams = (execution: Execution, tenantId: number) =>
     status: execution.status,
   }) satisfies NewRow<'executions'>
 
-// A trade: the row and the value.
-
 /** What a trade is made of. */
 export const TRADE_COLUMNS = [
   'execution_id',
@@ -323,8 +315,6 @@ export function reportParams(report: Report): ReportValues {
   }
 }
 
-// An adjustment: the row and the value, and back.
-
 export type AdjustmentRow = Omit<RowOf<'adjustments'>, 'tenant_id' | 'plan_id' | 'user_id'>
 export const adjustmentOf = (row: AdjustmentRow): Adjustment => ({
   adjustmentId: Number(row.adjustment_id),
@@ -360,8 +350,6 @@ export const adjustmentParams = (adjustment: Adjustment) =>
     executed_at: adjustment.fill?.executedAt ?? null,
     digest: adjustmentDigest(adjustment),
   }) satisfies Omit<NewRow<'adjustments'>, 'tenant_id' | 'plan_id' | 'user_id'> & { digest: string }
-
-// A late fill: the row and the value.
 
 export type LateFillRow = RowOf<'late_reports'>
 export const lateFillOf = (row: LateFillRow): LateFill => ({
@@ -408,8 +396,6 @@ export function isAsReported(row: LateFillRow): boolean {
   )
 }
 
-// A price: the row and the value.
-
 export const priceOrNull = (value: bigint | null): Price | null => value as Price | null
 
 export type PriceRow = RowOf<'prices'>
@@ -418,8 +404,6 @@ export const priceOf = (row: PriceRow): ListedPrice => ({
   price: row.price as Price,
   source: row.source,
 })
-
-// The volatility: the row and the value, and back.
 
 export type VolatilityRow = Omit<RowOf<'volatility'>, 'one'>
 
@@ -439,8 +423,6 @@ export const volatilityParams = ({ variance, hours, last }: Volatility): NewRow<
   last_price: last?.price ?? null,
   last_at: last?.at ?? null,
 })
-
-// The dispute about the clock: the row and the value.
 
 export type DisputeRow = Omit<RowOf<'clock_disputes'>, 'one'>
 export const disputeOf = (row: DisputeRow): Dispute => ({

@@ -38,7 +38,7 @@ import {
   webhookOf,
   webhookParams,
 } from '../rows/accounts.ts'
-import { KEY_COLUMNS, OF_TENANT, ROTATED, SELECT_SEEN_KEY } from '../sql/fragments.ts'
+import { OF_TENANT, ROTATED } from '../sql/fragments.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type {
   KeyStore,
@@ -93,13 +93,7 @@ export type Following = {
   /** After its commit: resolves when all of the partner's schedules are updated. */
   finish: (slug: string) => Promise<void>
 }
-/** `forget` is called in every transaction that changes what the look-up of a key may have remembered. */
-type Remembering = Pick<KeyMemory, 'forget'>
-
-export function createPartnerStore(
-  { look, write }: Base,
-  { following, forget }: Remembering & { following: Following },
-): PartnerStore {
+export function createPartnerStore({ look, write }: Base, following: Following): PartnerStore {
   return {
     addPartner: ({ partnerSlug: slug, name }, entry) =>
       write(function* (tx) {
@@ -131,7 +125,6 @@ export function createPartnerStore(
             partner.status !== before.status ||
             partner.held !== before.held ||
             partner.minTranche !== before.minTranche
-          forget()
           yield* tx.together(
             tx.run(UPDATE_PARTNER, partnerParams(partner)),
             lastMinimum === undefined ? NOTHING : endMinimum(tx, { slug, month: monthOf(real) }, lastMinimum),
@@ -173,6 +166,7 @@ function* endMinimum(tx: Tx, of: { slug: string; month: string }, lastMonth: str
   } satisfies NewRow<'minimum_ends'>)
 }
 
+const KEY_COLUMNS = 'k.*, t.partner_slug, t.environment'
 const SELECT_KEY = `select ${KEY_COLUMNS} from api_keys k join tenants t using (tenant_id)`
 const KEY = query<KeyRow>(`${SELECT_KEY} where k.key_id = :key_id`)
 const LOCK_KEY = query('select from api_keys where key_id = :key_id for no key update')
@@ -186,56 +180,41 @@ const UPDATE_KEY = query(
 const MARK_USED = query('update api_keys set last_used_at = :now where key_id = :key_id')
 
 const BY_SECRET = query<SeenKeyRow>(
-  ({ among }) => `${SELECT_SEEN_KEY} where ${among('k.key_sha256', 'hashes', 'text')}`,
+  ({ among }) =>
+    `select ${KEY_COLUMNS}, r.name as partner_name, r.status as partner_status
+     from api_keys k join tenants t using (tenant_id) join partners r using (partner_slug)
+     where ${among('k.key_sha256', 'hashes', 'text')}`,
 )
 
-type SeenKey = Omit<KeyFacts, 'now'>
 /**
- * What was found before, on a file, where it is cheap to tell whether anybody has written to it. A server is asked anew
- * for every call: when a key is revoked or its partner disabled on any host, the next call on every host is refused.
+ * How a call finds its key, by the hash of its secret: the secret itself is stored nowhere. Nothing is remembered: when
+ * a key is revoked or its partner disabled, by whatever process, the next call is refused.
  */
-export type KeyMemory = {
-  /** What is remembered and still true. */
-  known: () => ReadonlyMap<string, SeenKey>
-  remember: (sha256: string, key: SeenKey) => void
-  forget: () => void
-}
-
-/** How a call finds its key, by the hash of its secret: the secret itself is stored nowhere. */
-export function createKeyFinder({ look }: Base, memory: KeyMemory | null): KeyStore['findKey'] {
-  const findAll = (hashes: readonly string[]) =>
-    look((tx) => findKeys(tx, hashes, memory), { caller: 'unknown' })
+export function createKeyFinder(
+  { look }: Base,
+  { keysAtOnce }: { keysAtOnce: boolean },
+): KeyStore['findKey'] {
+  const findAll = (hashes: readonly string[]) => look((tx) => findKeys(tx, hashes), { caller: 'unknown' })
   const findTogether = askTogether(findAll)
   return async (sha256, { atOnce } = { atOnce: false }) =>
-    atOnce && memory ? ((await findAll([sha256]))[0] ?? null) : findTogether(sha256)
+    atOnce && keysAtOnce ? ((await findAll([sha256]))[0] ?? null) : findTogether(sha256)
 }
 
-function* findKeys(
-  tx: ReadTx,
-  hashes: readonly string[],
-  memory: KeyMemory | null,
-): Steps<(KeyFacts | null)[]> {
-  const known = memory?.known()
-  const unknown = hashes.filter((hash) => !known?.has(hash))
-  const [now, rows = []] = yield* tx.together(
-    tx.present,
-    tx.when(unknown.length > 0, () => tx.all(BY_SECRET, { hashes: unknown })),
-  )
+function* findKeys(tx: ReadTx, hashes: readonly string[]): Steps<(KeyFacts | null)[]> {
+  const [now, rows] = yield* tx.together(tx.present, tx.all(BY_SECRET, { hashes }))
   const found = new Map(rows.map((row) => [row.key_sha256, seenKeyOf(row)]))
-  for (const [hash, key] of found) memory?.remember(hash, key)
   return hashes.map((hash) => {
-    const key = known?.get(hash) ?? found.get(hash)
+    const key = found.get(hash)
     return key ? { ...key, now } : null
   })
 }
 
 /** Keys as an operator changes them. */
-export function createKeyStore({ look, write }: Base, { forget }: Remembering): Omit<KeyStore, 'findKey'> {
+export function createKeyStore({ look, write }: Base): Omit<KeyStore, 'findKey'> {
   return {
     markKeyUsed: (tenant, keyId) =>
       write(function* (tx) {
         const now = yield* tx.clock
-        forget()
         yield* tx.run(MARK_USED, { key_id: keyId, now })
       }, callOf(tenant)),
 
@@ -265,7 +244,6 @@ export function createKeyStore({ look, write }: Base, { forget }: Remembering): 
           if (!row) throw notFound('key', keyId)
           const time = { now: real, clock: now, isRotated: rotated !== undefined }
           const { key, successor } = decide(keyOf(row), time)
-          forget()
           const [added] = yield* tx.together(
             successor ? insertKey(tx, successor, now) : NOTHING,
             tx.run(UPDATE_KEY, changedKeyParams(key)),

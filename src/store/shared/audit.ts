@@ -9,8 +9,7 @@ import type { AuditEntry, AuditFilter, AuditStore, ResultStore } from '../store.
 import { insertInto, type NewRow, type RowOf } from '../tables.ts'
 import type { Base, Step, Tx } from '../transaction.ts'
 
-export const INSERT_AUDIT = insertInto('audit')
-const INSERT = query(INSERT_AUDIT)
+export const ADD_AUDIT = query(insertInto('audit'))
 
 /** The partner that an entry is about, by its detail or by the subject of its action. */
 const LIST = query<AuditRow>(({ field, firstWord }) => {
@@ -37,7 +36,7 @@ const ALL: AuditFilter = { since: null, until: null, slug: null }
  * numbered in the order in which they are committed, so a reader that goes on after the last one it saw misses none.
  */
 export const addAudit = (tx: Tx, entry: AuditEntry, now: Instant): Step<unknown> =>
-  tx.together(tx.turn('audit'), tx.run(INSERT, auditParams(entry, now)))
+  tx.together(tx.turn('audit'), tx.run(ADD_AUDIT, auditParams(entry, now)))
 
 export const createAuditStore = ({ look, write }: Base): AuditStore => ({
   addAuditEntry: (entry) =>

@@ -4,6 +4,7 @@
 import type { LateFill } from '../../core/confirmation.ts'
 import type { Adjustment } from '../../core/corrections/adjustment.ts'
 import { chosen, type LateFillDecision, undecided, waiting } from '../../core/corrections/late-fill.ts'
+import { DUE_LATE_MS } from '../../core/findings.ts'
 import type { Tenant } from '../../core/partner.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { Instant } from '../../core/time.ts'
@@ -27,17 +28,20 @@ import {
   windowOf,
 } from '../rows/ledger.ts'
 import {
-  EXECUTIONS_OF_ORDER,
-  EXECUTIONS_OF_TENANT,
-  LIST_EXECUTIONS,
-  listingParams,
-  NEWEST_EXECUTION,
-  SELECT_LISTED_EXECUTION,
+  EXECUTION_COLUMNS,
+  EXECUTION_TABLES,
+  IS_OPEN,
+  IS_STUCK,
+  OF_TENANT,
+  OWN_NOW,
+  SELECT_EXECUTION,
+  unleasedAt,
 } from '../sql/fragments.ts'
 import { type Query, query } from '../statement.ts'
 import type {
   AuditEntry,
   Decided,
+  ExecutionFilter,
   ExecutionRecord,
   ExecutionStore,
   ExecutionsPage,
@@ -70,15 +74,27 @@ import {
 import { countNoUnknown, lockExecutions, writeWindow } from './ledger.ts'
 import { timeOf } from './sandboxes.ts'
 
-export const OF_ORDER = query<OrderRow>(EXECUTIONS_OF_ORDER)
+const IS_OF_ORDER = `partner_order_id = :order
+  and tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`
+/** The executions of an order, a row for each way in which it is theirs. */
+export const OF_ORDER = query<OrderRow>(
+  `select ${EXECUTION_COLUMNS}, t.partner_slug, t.environment, o.order_is
+   from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id
+     join (select execution_id, 'trade' as order_is, 1 as place from trades where ${IS_OF_ORDER}
+       union select execution_id, 'further_purchase', 2 from adjustments where ${IS_OF_ORDER}
+       union select execution_id, 'late_fill', 3 from late_reports
+         where substr(partner_order_id, 1, 32) = substr(cast(:order as text), 1, 32) and ${IS_OF_ORDER}) o
+     on o.execution_id = e.execution_id
+   order by e.execution_id, o.place`,
+)
 const CANCEL = query(
   `update executions set status = 'cancelled', cancelled_at = :cancelled_at, cancel_reason = :cancel_reason
    where execution_id = :execution_id`,
 )
 
-export type Levers = Pick<ExecutionStore, 'cancelExecution' | 'findExecution' | 'findByOrder'>
-
-export const createLevers = (base: Base): Levers => ({
+export const createLevers = (
+  base: Base,
+): Pick<ExecutionStore, 'cancelExecution' | 'findExecution' | 'findByOrder'> => ({
   cancelExecution: (executionId, decide, entry) =>
     writeRecord(base, executionId, {
       *work(tx, record, times) {
@@ -226,9 +242,31 @@ function dismissUnknown(
 
 // Executions as they are listed, for their partner and for an operator.
 
-const OF_TENANT_PAGE = query<ExecutionRow>(EXECUTIONS_OF_TENANT)
-const LIST = query<ListedExecutionRow>(LIST_EXECUTIONS)
-const NEWEST = query<{ execution_id: string }>(NEWEST_EXECUTION)
+const OF_TENANT_PAGE = query<ExecutionRow>(
+  `${SELECT_EXECUTION} where e.tenant_id = :tenant and (e.created_at, e.execution_id) > (:at, :id)
+   order by e.created_at, e.execution_id limit :limit`,
+)
+/** The rule for the backlog's finding, by the time of each tenant. */
+const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
+// The plus makes it go by ids, the order of the table: a page is read from where it begins, and nothing is sorted.
+const WHERE_LISTED = `left join sandboxes s on s.tenant_id = e.tenant_id
+  where e.execution_id > :after and (cast(:status as text) is null or e.status = :status)
+    and (:stuck = 0 or (${IS_STUCK}) or (${IS_DUE_LATE})) and (cast(:since as bigint) is null or e.created_at >= :since)
+    and +e.tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`
+const SELECT_LISTED = `select ${EXECUTION_COLUMNS}, t.partner_slug, t.environment
+  from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id`
+const LIST = query<ListedExecutionRow>(
+  `${SELECT_LISTED} ${WHERE_LISTED} order by e.execution_id limit :limit`,
+)
+const NEWEST = query<{ execution_id: string }>(
+  `select e.execution_id from executions e ${WHERE_LISTED} order by e.execution_id desc limit 1 offset :skipped`,
+)
+const listingParams = ({ stuck, since, ...filter }: ExecutionFilter, now: Instant) => ({
+  ...filter,
+  now,
+  stuck: Number(stuck),
+  since: since ?? null,
+})
 
 type Page = Awaited<ReturnType<ExecutionStore['readExecutions']>>
 type Listings = Pick<ExecutionStore, 'readExecutions' | 'listExecutions' | 'cursorOfNewest'>
@@ -294,7 +332,7 @@ export function createListings({ read, write }: Base, { earliest, isSettled }: O
 // Everything on record of one execution, found by its id alone as operators do.
 
 const LISTED = query<ListedExecutionRow>(
-  ({ among }) => `${SELECT_LISTED_EXECUTION} where ${among('e.execution_id', 'execution_ids', 'text')}`,
+  ({ among }) => `${SELECT_LISTED} where ${among('e.execution_id', 'execution_ids', 'text')}`,
 )
 /** In the order they were made. */
 const ADJUSTMENTS = query<AdjustmentRow>(
@@ -430,7 +468,7 @@ export const accept = (tx: Tx, { reportId }: LateFill, decided: Decided): Step<u
     tx.run(DECIDE_EQUAL, { report_id: reportId, now: decided.now }),
   )
 
-export const decideLate = (tx: Tx, reportId: number, decided: Decided): Step<unknown> =>
+const decideLate = (tx: Tx, reportId: number, decided: Decided): Step<unknown> =>
   tx.run(DECIDE, { report_id: reportId, ...decided })
 
 /**

@@ -64,8 +64,8 @@ const rowOf = (issued: Issued, place: { series: string; position: number }) =>
 
 const orNull = (row: Row | undefined): Issued | null => (row ? issuedOf(row) : null)
 
-/** Never while it is frozen: what a restored database has forgotten may have the next number. */
-const SCOPE = { refusedWhileFrozen: true }
+/** A restored database may have forgotten who has the next number. */
+const SCOPE = { acts: true }
 
 export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
   issueInvoice: ({ slug, month, ...drawn }, series, entryOf) =>

@@ -77,6 +77,17 @@ export type OwnPasses = {
 /** May be tens of millions long, as after a long outage. Takes eight bytes an id, a fifth of what a Set takes. */
 export type PlanIds = Float64Array
 
+/** The ids of all lists, one list after the other. */
+export function joined(lists: readonly PlanIds[]): PlanIds {
+  const ids = new Float64Array(lists.reduce((total, list) => total + list.length, 0))
+  let end = 0
+  for (const list of lists) {
+    ids.set(list, end)
+    end += list.length
+  }
+  return ids
+}
+
 /** How many plans the pages of a pass have. */
 export type PageSizes = {
   /** Of the next page, `max` at most; waits as long as others are to have their turn. */
@@ -108,7 +119,7 @@ export const createPassStore = (
 
   async beginPass(observed, feed = null) {
     await followPartners()
-    return base.write((tx) => begin(tx, observed, feed), { refusedWhileFrozen: true })
+    return base.write((tx) => begin(tx, observed, feed), { acts: true })
   },
 
   finishPass: (passId, counts) =>
@@ -135,7 +146,7 @@ export const createPassStore = (
         pages.note({ plans: planIds.length, ms: performance.now() - begun })
         return counts
       },
-      { tenants, refusedWhileFrozen: true, onceMore: true },
+      { tenants, acts: true, onceMore: true },
     )
   },
 

@@ -18,19 +18,10 @@ import {
   type WindowRow,
   windowOf,
 } from '../rows/ledger.ts'
-import {
-  IN_REAL_TIME,
-  INSERT_PLAN,
-  MIN_TRANCHE,
-  OF_TENANT,
-  PLAN_BY_NAME,
-  SELECT_USER,
-  UPDATE_PLAN,
-  USED_BEFORE_RESET,
-  USED_STARTS,
-} from '../sql/fragments.ts'
+import { IN_REAL_TIME, OF_TENANT, PLAN_BY_NAME, SELECT_USER } from '../sql/fragments.ts'
 import { instant, instantOrNull, type Params, query } from '../statement.ts'
 import type { ListedPlan, PlanAhead, PlanStore, WindowStore } from '../store.ts'
+import { assigned, columnsToAdd, insertInto } from '../tables.ts'
 import {
   type Base,
   callOf,
@@ -57,11 +48,25 @@ import { timeOf } from './sandboxes.ts'
 
 const USER = query<UserRow>(SELECT_USER)
 const BY_NAME = query<PlanRow>(PLAN_BY_NAME)
-const STARTS = query<{ window_start: bigint }>(USED_STARTS)
-const BEFORE_RESET = query<{ used: bigint | null }>(USED_BEFORE_RESET)
-const MINIMUM = query<{ min_tranche: bigint }>(MIN_TRANCHE)
-const INSERT = query<{ plan_id: bigint }>(`${INSERT_PLAN} returning plan_id`)
-const UPDATE = query(UPDATE_PLAN)
+const STARTS = query<{ window_start: bigint }>(
+  `select distinct window_start from executions where plan_id = :plan_id and window_start >= :now
+   order by window_start`,
+)
+/** The latest start that windows under a plan's id may have had in executions that a reset of its sandbox removed. */
+const BEFORE_RESET = query<{ used: bigint | null }>(
+  `select max(x.used) as used from (
+     select window_start as used from used_before_reset
+     where tenant_id = :tenant and partner_plan_id = :partner_plan_id
+     union all select used_until from sandboxes where tenant_id = :tenant) x`,
+)
+const MINIMUM = query<{ min_tranche: bigint }>(
+  'select min_tranche from partners join tenants using (partner_slug) where tenant_id = :tenant',
+)
+const INSERT = query<{ plan_id: bigint }>(`${insertInto('plans')} returning plan_id`)
+const UPDATE = query(
+  `update plans set ${assigned(columnsToAdd('plans', 'tenant_id', 'user_id', 'partner_plan_id', 'created_at'))}
+   where tenant_id = :tenant_id and plan_id = :plan_id`,
+)
 
 type ChangePlan = PlanStore['changePlan']
 

@@ -75,7 +75,7 @@ export const createPollStore = (base: Base, polls: PollNotes): Pick<ExecutionSto
       // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
       if (found === 'stopping') await finishStops(base, tenant)
       if (found === 'nothing') return { executions: [], remaining: 0 }
-      const scope = { ...callOf(tenant), refusedWhileFrozen: true }
+      const scope = { ...callOf(tenant), acts: true }
       const page = await base.write((tx) => lease(tx, tenant, { limit, deliver }), scope)
       if (page) return page
     }

@@ -7,27 +7,34 @@ import { formatInstant, type Instant } from '../../core/time.ts'
 import { type PriceRow, priceOf, type VolatilityRow, volatilityOf, volatilityParams } from '../rows/ledger.ts'
 import { instant, query } from '../statement.ts'
 import type { ObservedPrice, PriceStore } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, overwritten } from '../tables.ts'
+import { assigned, columnsToAdd, insertInto, kindsOf, overwritten } from '../tables.ts'
 import type { Base, Step, Steps, Tx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 
 const LIST = query<PriceRow>('select * from prices where at > :after order by at limit :limit')
 const OF_INSTANT = query<PriceRow>('select * from prices where at = :at')
 const REMOVE = query('delete from prices where at = :at')
+const STAGED = columnsToAdd('price_imports')
+const STAGE = query(
+  ({ rows }) =>
+    `insert into price_imports (${STAGED.join(', ')})
+     select ${STAGED.join(', ')} from ${rows('rows', kindsOf('price_imports', ...STAGED), 'n')} where true
+     on conflict do nothing`,
+)
+const CLEAR = query('delete from price_imports')
 const MERGE = query(
   `insert into prices (at, price, source) select at, price, cast(:source as text) from price_imports where true
    order by at on conflict do nothing`,
 )
 
-/** How a store stages the rows of an import, which concern nobody before they are merged. */
-export type Staging = {
+export type OwnImports = {
   /** Null while another import is running; else what lets the next one begin. */
   begin: () => Promise<(() => void | Promise<void>) | null>
-  add: (batch: readonly { at: Instant; price: Price }[]) => Promise<unknown>
-  clear: () => Promise<unknown>
+  /** Writes rows that concern nobody before they are merged. */
+  stage: (work: (tx: Tx) => Step<number>) => Promise<number>
 }
 
-export const createPriceStore = ({ look, write }: Base, staging: Staging): PriceStore => ({
+export const createPriceStore = ({ look, write }: Base, { begin, stage }: OwnImports): PriceStore => ({
   addPrice: (observed) =>
     write(function* (tx) {
       const { real } = yield* tx.times
@@ -51,11 +58,11 @@ export const createPriceStore = ({ look, write }: Base, staging: Staging): Price
     }),
 
   async importPrices(batches, source) {
-    const release = await staging.begin()
+    const release = await begin()
     if (!release) throw new Problem('import_running', 'Another import is running.')
     try {
-      await staging.clear()
-      for await (const batch of batches) await staging.add(batch)
+      await stage((tx) => tx.run(CLEAR))
+      for await (const rows of batches) await stage((tx) => tx.run(STAGE, { rows }))
       return await write(function* (tx) {
         yield* lockVolatility(tx)
         const added = yield* tx.run(MERGE, { source })
@@ -63,7 +70,7 @@ export const createPriceStore = ({ look, write }: Base, staging: Staging): Price
         return added
       })
     } finally {
-      await staging.clear().finally(release)
+      await stage((tx) => tx.run(CLEAR)).finally(release)
     }
   },
 })

@@ -28,7 +28,8 @@ import { writeWakeUps } from './passes.ts'
 type Shift = { offset_ms: bigint; reported_until: bigint }
 const SHIFT = query<Shift>('select * from sandboxes where tenant_id = :tenant')
 
-const shifted = (shift: Shift | undefined, real: Instant): Instant =>
+/** The time of a tenant when the real one is `real`. */
+export const shifted = (shift: Shift | Record<keyof Shift, number> | undefined, real: Instant): Instant =>
   shift ? later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant) : real
 
 /** What time it is for a tenant, for reads: a write asks for its `times`. */
@@ -87,8 +88,8 @@ export type OwnSandboxes = {
   alsoWiped: readonly WipedRows[]
 }
 
-/** Nothing fires in a frozen database, not even here: a sandbox plays what the service does. */
-const firing = (tenant: Tenant): Scope => ({ ...ofTenant(tenant), refusedWhileFrozen: true })
+/** Whenever the service fires nothing, a sandbox does not either: it plays what the service does. */
+const firing = (tenant: Tenant): Scope => ({ ...ofTenant(tenant), acts: true })
 /** For a key, whose call does nothing more once it has ended, or for an operator. */
 const firingFor = (caller: Caller): Scope => ({ ...firing(caller), key: caller.keyId })
 const wiping = (caller: Caller): Scope => ({ ...ofTenant(caller), key: caller.keyId, alone: 'tenants' })

@@ -19,7 +19,7 @@ import {
   userParams,
 } from '../rows/accounts.ts'
 import { type PlanRow, planOf } from '../rows/ledger.ts'
-import { AWAKE, SELECT_USER, UNDER_WAY } from '../sql/fragments.ts'
+import { AWAKE, SELECT_USER } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { AuditEntry, Remains, UserStore } from '../store.ts'
 import { assigned, columnsToAdd, insertInto, overwritten, TABLES } from '../tables.ts'
@@ -102,7 +102,7 @@ const ELSEWHERE = query<{ one: bigint }>(
    where email = :text or replace(partner_user_id, :text, '') <> partner_user_id limit 1`,
 )
 
-type OwnErasing = {
+export type OwnErasing = {
   overwrite: (text: string | null) => Promise<Remains>
   remember: (tx: Tx, erasures: readonly Erasure[]) => Step<unknown>
 }
@@ -297,6 +297,9 @@ const NOTE = query(
      executions_cancelled = executions_cancelled + :executions_cancelled, ended_at = :ended_at
    where user_id = :user_id`,
 )
+/** A damaged row of a user who is not disabled stops no plans. */
+const UNDER_WAY = `stops.ended_at is null and exists (
+  select 1 from users u where u.user_id = stops.user_id and u.status = 'disabled')`
 const OF_USER = query<StopRow>(`select * from stops where user_id = :user_id and ${UNDER_WAY}`)
 const OF_TENANT = query<StopRow>(`select * from stops where tenant_id = :tenant and ${UNDER_WAY} limit 1`)
 const COUNTS = query<StopRow>('select * from stops where user_id = :user_id')

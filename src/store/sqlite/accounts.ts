@@ -1,14 +1,14 @@
-// Partners, keys and users on a file, where a server differs: how a partner's schedules are updated, what is remembered
-// of keys, and how the bytes of an erased e-mail are removed.
+// Partners and users on a file, where a server differs: how a partner's schedules are updated, and how the bytes of an
+// erased e-mail are removed.
 
 import { read } from 'node:fs'
 import { promisify } from 'node:util'
 import { Problem } from '../../core/problem.ts'
-import type { Following, KeyMemory } from '../shared/accounts.ts'
+import type { Following } from '../shared/accounts.ts'
 import { AWAKE, leastInstructionOf } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { Remains } from '../store.ts'
-import { type Connection, createMemory, type Database } from './file/connection.ts'
+import type { Connection, Database } from './file/connection.ts'
 import { busy } from './file/errors.ts'
 import { syncLog } from './file/files.ts'
 import { whenFree } from './file/waiting.ts'
@@ -34,39 +34,31 @@ export const FOLLOWING: Following = {
   finish: async () => {},
 }
 
-/** More keys than call in a minute; each takes a few hundred bytes. */
-const KEYS_REMEMBERED = 10_000
-
-export const createKeyMemory = (db: Database): KeyMemory => createMemory(db, KEYS_REMEMBERED)
-
 // The bytes that an erased e-mail leaves in the file.
 
 /** `held` gives a descriptor of the file that stays open until after the database is closed. */
 type Place = { file: string; held: () => number }
 
-export const createOverwriter =
-  ({ db }: Connection, place: Place) =>
-  async (text: string | null): Promise<Remains> =>
-    (await overwrite(db, place, text)) ? 'nowhere' : 'log'
-
 /**
  * Moves the log into the file and empties it. What the update left behind is zeros (secure_delete); if the text is
  * still there, left by a version that did not write zeros, the whole file is rewritten.
  */
-async function overwrite(db: Database, { file, held }: Place, text: string | null): Promise<boolean> {
-  if (file === ':memory:') return true
-  try {
-    await emptyLog(db, file)
-    if (text === null || !(await holds(held(), text))) return true
-    await whenFree(() => db.exec('vacuum'))
-    await emptyLog(db, file)
-    return !(await holds(held(), text))
-  } catch (error) {
-    // The row is erased all the same; a later checkpoint, or the command again, empties the log.
-    if (error instanceof Problem && error.code === 'database_locked') return false
-    throw error
+export const createOverwriter =
+  ({ db }: Connection, { file, held }: Place) =>
+  async (text: string | null): Promise<Remains> => {
+    if (file === ':memory:') return 'nowhere'
+    try {
+      await emptyLog(db, file)
+      if (text === null || !(await holds(held(), text))) return 'nowhere'
+      await whenFree(() => db.exec('vacuum'))
+      await emptyLog(db, file)
+      return (await holds(held(), text)) ? 'log' : 'nowhere'
+    } catch (error) {
+      // The row is erased all the same; a later checkpoint, or the command again, empties the log.
+      if (error instanceof Problem && error.code === 'database_locked') return 'log'
+      throw error
+    }
   }
-}
 
 async function emptyLog(db: Database, file: string): Promise<void> {
   await whenFree(() => {

@@ -21,15 +21,14 @@ import {
   type TargetOptions,
   type Value,
 } from '../copy-interface.ts'
-import { frozenParams, movedBeforeMigration, PUT_FROZEN } from '../frozen.ts'
+import { putFrozen as putFrozenIn, takenBack } from '../frozen.ts'
 import { differencesInWords } from '../health/schema.ts'
 import { isPending } from '../migrations.ts'
-import { auditParams } from '../rows/accounts.ts'
-import { INSERT_AUDIT } from '../shared/audit.ts'
-import { instant } from '../statement.ts'
+import { instant, type Query, query } from '../statement.ts'
 import type { AuditEntry } from '../store.ts'
-import type { Table } from '../tables.ts'
-import { type Database, openFile, openToWrite } from './file/connection.ts'
+import { columnsOf, kindsOf, TABLES, type Table, type TableName } from '../tables.ts'
+import { stepsOn } from './driver.ts'
+import { commitSafely, type Database, onFile, openFile, openToWrite } from './file/connection.ts'
 import { explained, isUnreadable, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
 import {
   filesReadWith,
@@ -42,7 +41,6 @@ import {
 } from './file/files.ts'
 import { acquireLock, haltPasses } from './file/locks.ts'
 import { frozenIn, migrate, migrationStates, schemaDifferences } from './file/migrate.ts'
-import { insertRows } from './file/statements.ts'
 import { whenFree } from './file/waiting.ts'
 import { copyTo } from './file/whole-copy.ts'
 import { openStore } from './open.ts'
@@ -210,15 +208,24 @@ export async function newFile(
   }
 }
 
-async function load(db: Database, table: Table, blocks: AsyncIterable<Block>): Promise<void> {
-  const names = table.columns.map(({ name }) => name)
-  const insert = insertRows(db, table.name, names)
-  for await (const block of blocks)
-    insert(
-      rowsOf(block, table).map((row) =>
-        Object.fromEntries(row.map((value, at) => [names[at] as string, value])),
+/** Whole rows, with what an insert leaves to the database. */
+const LOAD = Object.fromEntries(
+  TABLES.map(({ name }) => {
+    const columns = columnsOf(name)
+    const names = columns.join(', ')
+    return [
+      name,
+      query(
+        ({ rows }) =>
+          `insert into ${name} (${names}) select ${names} from ${rows('rows', kindsOf(name, ...columns), 'n')}`,
       ),
-    )
+    ]
+  }),
+) as Record<TableName, Query<never>>
+
+async function load(db: Database, table: Table, blocks: AsyncIterable<Block>): Promise<void> {
+  const run = stepsOn(db)
+  for await (const block of blocks) run((tx) => tx.run(LOAD[table.name], { rows: rowsOf(block, table) }))
 }
 
 function sayMigrations(db: Database, { begunAt, migrations }: FileHistory): void {
@@ -241,8 +248,7 @@ function refuseTaken(file: string): void {
 
 /** To be called where nobody else writes. */
 export function putFrozen(db: Database, frozen: Frozen, audit: AuditEntry | null = null): void {
-  db.prepare(PUT_FROZEN).run(frozenParams(frozen))
-  if (audit) db.prepare(INSERT_AUDIT).run(auditParams(audit, frozen.at))
+  stepsOn(db)((tx) => putFrozenIn(tx, frozen, audit))
 }
 
 /** Of whatever is there; also null for a file that cannot be read, or not with the log beside it. */
@@ -268,36 +274,35 @@ export async function unseal(
 ): Promise<Frozen> {
   refuseUnreachable(file)
   if (isMissing(file)) throw notThere(file)
-  const db = await openToWrite(file).catch((error) => {
-    throw explained(error, file)
-  })
-  let letOn: (() => void) | null = null
+  let letOn = () => {}
   try {
-    // Otherwise a copy that is still unnamed could get its name afterwards, and two databases would take writes.
-    letOn = acquireLock(lockFile(file, 'pass'))
-    if (!letOn)
-      throw new Problem('database_in_use', `${file} is being copied, or a tick is running: wait for its end.`)
-    const isBehind = await whenFree(() => migrationStates(db).some(isPending))
-    await whenFree(() => db.exec('begin immediate'))
-    const moved = frozenIn(db)
-    if (moved?.kind !== 'moved') throw new Problem('usage', `${file} has not moved.`)
-    if (isBehind) throw movedBeforeMigration(moved.movedTo)
-    const entry = audit(moved)
-    putFrozen(db, unsealed(moved, entry.osUser, now), entry)
-    db.exec('commit')
-    return moved
-  } catch (error) {
-    throw explained(error, file)
+    return await onFile(file, async (db) => {
+      await whenFree(() => commitSafely(db))
+      // Otherwise a copy that is still unnamed could get its name afterwards, and two databases would take writes.
+      const lock = acquireLock(lockFile(file, 'pass'))
+      if (!lock)
+        throw new Problem(
+          'database_in_use',
+          `${file} is being copied, or a tick is running: wait for its end.`,
+        )
+      letOn = lock
+      const isBehind = await whenFree(() => migrationStates(db).some(isPending))
+      await whenFree(() => db.exec('begin immediate'))
+      const moved = takenBack(frozenIn(db), { name: file, isBehind })
+      const entry = audit(moved)
+      putFrozen(db, unsealed(moved, entry.osUser, now), entry)
+      db.exec('commit')
+      return moved
+    })
   } finally {
-    if (db.inTransaction) db.exec('rollback')
-    db.close()
-    letOn?.()
+    letOn()
   }
 }
 
-// A backup of a database in use.
-
-/** Copies `file` to `copy` while others go on reading and writing. Throws file_exists, database_not_found, bad_file. */
+/**
+ * Copies a database in use to `copy` while others go on reading and writing. Throws file_exists, database_not_found,
+ * bad_file.
+ */
 export async function backUp(file: string, copy: string, { replace }: { replace: boolean }): Promise<void> {
   refuseUnreachable(file)
   if (!existsSync(file)) throw notThere(file)
@@ -305,25 +310,8 @@ export async function backUp(file: string, copy: string, { replace }: { replace:
   refuseDatabaseFile(copy, file)
   refuseDevice(copy)
   if (!replace && existsSync(copy)) throw nameTaken(copy)
-  const db = await openToRead(file)
-  try {
+  await onFile(file, async (db) => {
+    await whenFree(() => migrationStates(db))
     await whenFree(() => copyTo(db, copy, { replace }))
-  } catch (error) {
-    throw explained(error, file)
-  } finally {
-    db.close()
-  }
-}
-
-async function openToRead(file: string): Promise<Database> {
-  let db: Database | undefined
-  try {
-    const opened = openFile(file)
-    db = opened
-    await whenFree(() => migrationStates(opened))
-    return opened
-  } catch (error) {
-    db?.close()
-    throw explained(error, file)
-  }
+  })
 }

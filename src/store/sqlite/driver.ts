@@ -1,8 +1,9 @@
 // Runs the transactions that both stores share on a file: from begin to commit without ever waiting.
 
 import type { Statement } from 'better-sqlite3'
-import { type Instant, later, plus } from '../../core/time.ts'
+import type { Instant } from '../../core/time.ts'
 import { refuseFrozen } from '../frozen.ts'
+import { timeAt } from '../shared/sandboxes.ts'
 import { type Params, type Query, query } from '../statement.ts'
 import {
   always,
@@ -16,12 +17,9 @@ import {
   type WriteTx,
 } from '../transaction.ts'
 import type { Connection, Database } from './file/connection.ts'
-import { ROWS_AT_ONCE } from './file/statements.ts'
 import { whenFree } from './file/waiting.ts'
 
 export type Driver = Base & {
-  /** Runs steps inside a transaction that is under way, for what this store writes by itself. */
-  within<T>(work: (tx: Tx) => Step<T>): T
   /**
    * Deletes rows to which others refer, without checking foreign keys: for each row SQLite would search all executions
    * and trades, including live ones. The caller must leave nothing dangling.
@@ -32,7 +30,6 @@ export type Driver = Base & {
 export function createDriver(connection: Connection): Driver {
   const { db, clock, present, frozen, look, read, write } = connection
   const alone = aloneWithoutKeys(connection)
-  const timeOf = createTenantTime(db)
   const tally = new Tally()
   let real = 0 as Instant
   // One for all transactions: each runs to its end before the next one begins.
@@ -43,11 +40,12 @@ export function createDriver(connection: Connection): Driver {
     frozen: always(() => answering(frozen)),
     times: always(() => {
       const now = real
-      return answering(() => ({ real: now, of: (tenantId) => timeOf(tenantId, now) }))
+      return answering(() => ({ real: now, of: (tenantId) => finished(timeAt(transaction, tenantId, now)) }))
     }),
   }
 
-  function run<T>(work: (tx: WriteTx) => Step<T>): T {
+  function run<T>(work: (tx: WriteTx) => Step<T>, now = real): T {
+    real = now
     // A transaction that threw may have left some.
     tally.waiting = 0
     const value = finished(work(transaction))
@@ -55,42 +53,25 @@ export function createDriver(connection: Connection): Driver {
     return value
   }
 
-  function runAt<T>(now: Instant, work: (tx: WriteTx) => Step<T>): T {
-    real = now
-    return run(work)
-  }
-
   return {
     look: (work) => look(() => run(work)),
     read: (work) => read(() => run(work)),
-    write: (work, { caller, refusedWhileFrozen = false } = {}) =>
+    write: (work, { caller, acts = false } = {}) =>
       write(
         (now) => {
-          if (refusedWhileFrozen) refuseFrozen(frozen(), true)
-          return runAt(now, work)
+          if (acts) refuseFrozen(frozen(), true)
+          return run(work, now)
         },
         caller === 'unknown' ? undefined : caller,
       ),
-    within(work) {
-      // Possibly by hand inside a transaction of steps, some of which are still to be reached.
-      const { waiting } = tally
-      const value = run(work)
-      tally.waiting = waiting
-      return value
-    },
-    unreferenced: (work) => alone(() => runAt(present(), work)),
+    unreferenced: (work) => alone(() => run(work, present())),
   }
 }
 
-type Shift = { tenant_id: bigint; offset_ms: bigint; reported_until: bigint }
-
-/** What time it is for a tenant when the real one is `real`: later in the test environments whose clock was moved. */
-function createTenantTime(db: Database): (tenantId: number, real: Instant) => Instant {
-  const shiftOf = db.prepare<[number], Shift>('select * from sandboxes where tenant_id = ?')
-  return (tenantId, real) => {
-    const shift = shiftOf.get(tenantId)
-    return shift ? later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant) : real
-  }
+/** Runs steps in the transaction that a connection is in, if any. */
+export function stepsOn(db: Database): <T>(work: (tx: Tx) => Step<T>) => T {
+  const steps = statementsOf(db, new Tally())
+  return (work) => finished(work(steps))
 }
 
 /** A write that this store does by hand, as a step of a shared transaction. */
@@ -100,40 +81,37 @@ export const byHand = <T>(work: () => T): Step<T> => always(() => answering(work
  * Without a turn of the event loop in between, so that no other request's statement runs while foreign keys are off: no
  * transaction can turn them off for itself.
  */
-function aloneWithoutKeys({ db, lookAtName, mayWrite }: Connection): <T>(work: () => T) => Promise<T> {
-  const sql = {
-    begin: db.prepare('begin immediate'),
-    commit: db.prepare('commit'),
-    rollback: db.prepare('rollback'),
-  }
-  return (work) =>
-    whenFree(() => {
+const aloneWithoutKeys =
+  ({ db, lookAtName, mayWrite }: Connection) =>
+  <T>(work: () => T): Promise<T> => {
+    const transaction = db.transaction(() => {
+      mayWrite()
+      return work()
+    })
+    return whenFree(() => {
       db.pragma('foreign_keys = off')
       try {
-        sql.begin.run()
-        mayWrite()
-        const value = work()
-        sql.commit.run()
+        const value = transaction.immediate()
         lookAtName()
         return value
       } finally {
-        if (db.inTransaction) sql.rollback.run()
         db.pragma('foreign_keys = on')
       }
     })
-}
+  }
 
 function statementsOf(db: Database, tally: Tally): Tx {
   const prepared: Prepared[] = []
   const ready = (query: Query<unknown>): Prepared => (prepared[query.id] ??= prepare(db, query))
+  const step = <T>(answer: () => T): Step<T> => new Answered(tally, answer)
   return {
-    all: <Row>(query: Query<Row>, params: Params = NONE) => new All<Row>(tally, ready(query), params),
-    get: <Row>(query: Query<Row>, params: Params = NONE) => new Get<Row>(tally, ready(query), params),
-    run: (query, params = NONE) => new Run(tally, ready(query), params),
+    all: <Row>(query: Query<Row>, params: Params = NONE) => step(() => allOf(ready(query), params) as Row[]),
+    get: <Row>(query: Query<Row>, params: Params = NONE) => step(() => getOf(ready(query), params) as Row),
+    run: (query, params = NONE) => step(() => runOf(ready(query), params)),
     lock: () => NOTHING,
-    nextId: (table) => new NextId(tally, ready(NEXT_IDS[table]), NONE),
+    nextId: (table) => step(() => Number((getOf(ready(NEXT_IDS[table]), NONE) as { id: bigint }).id)),
     turn: () => NOTHING,
-    together: (...steps) => new Together(tally, steps) as Step<never>,
+    together: (...steps) => step(() => steps.map(finished) as never),
     when: (condition, made) => (condition ? made() : NOTHING),
   }
 }
@@ -141,65 +119,38 @@ function statementsOf(db: Database, tally: Tally): Tx {
 const NONE: Params = {}
 
 /** Its first `next` runs the statement and has the answer, so no generator of a transaction is ever suspended. */
-abstract class Done<T> extends Once<T> implements Iterator<never, T> {
+class Answered<T> extends Once<T> implements Iterator<never, T> {
+  private answer: () => T
+  constructor(tally: Tally, answer: () => T) {
+    super(tally)
+    this.answer = answer
+  }
   protected override begin() {
     return this
   }
   next(): IteratorResult<never, T> {
     return { done: true, value: this.answer() }
   }
-  protected abstract answer(): T
 }
 
-abstract class Asked<T> extends Done<T> {
-  protected prepared: Prepared
-  protected params: Params
-  constructor(tally: Tally, prepared: Prepared, params: Params) {
-    super(tally)
-    this.prepared = prepared
-    this.params = params
-  }
+function allOf(prepared: Prepared, params: Params): unknown[] {
+  if (prepared.set === null) return prepared.statement.all(valuesOf(prepared, params))
+  return partsOf(prepared, prepared.set, params).flatMap(([part, rows, named]) => part.all(rows, named))
 }
 
-class All<Row> extends Asked<Row[]> {
-  protected override answer(): Row[] {
-    const { prepared, params } = this
-    if (prepared.set === null) return prepared.statement.all(valuesOf(prepared, params)) as Row[]
-    return partsOf(prepared, prepared.set, params).flatMap(
-      ([part, row, named]) => part.all(row, named) as Row[],
-    )
-  }
+const getOf = (prepared: Prepared, params: Params): unknown =>
+  prepared.statement.get(valuesOf(prepared, params))
+
+function runOf(prepared: Prepared, params: Params): number {
+  if (prepared.set === null) return prepared.statement.run(valuesOf(prepared, params)).changes
+  let changes = 0
+  for (const [part, rows, named] of partsOf(prepared, prepared.set, params))
+    changes += part.run(rows, named).changes
+  return changes
 }
-class Get<Row> extends Asked<Row | undefined> {
-  protected override answer(): Row | undefined {
-    return this.prepared.statement.get(valuesOf(this.prepared, this.params)) as Row | undefined
-  }
-}
-class Run extends Asked<number> {
-  protected override answer(): number {
-    const { prepared, params } = this
-    if (prepared.set === null) return prepared.statement.run(valuesOf(prepared, params)).changes
-    let changes = 0
-    for (const [part, rows, named] of partsOf(prepared, prepared.set, params))
-      changes += part.run(rows, named).changes
-    return changes
-  }
-}
-class NextId extends Asked<number> {
-  protected override answer(): number {
-    return Number((this.prepared.statement.get() as { id: bigint }).id)
-  }
-}
-class Together extends Done<unknown[]> {
-  private steps: readonly Step<unknown>[]
-  constructor(tally: Tally, steps: readonly Step<unknown>[]) {
-    super(tally)
-    this.steps = steps
-  }
-  protected override answer(): unknown[] {
-    return this.steps.map(finished)
-  }
-}
+
+/** Enough that more would gain nothing, and few enough that the remainder is quickly done one by one. */
+const ROWS_AT_ONCE = 100
 
 /** The number that SQLite would give to the next row. */
 const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
@@ -211,7 +162,10 @@ export const soundJson = (text: string): string => `case when json_valid(${text}
 
 /** A statement, its parameters with many values, and its set of rows, if it has one. */
 type Prepared = { statement: Statement; lists: readonly string[]; set: RowSet | null }
-/** The same statement takes `ROWS_AT_ONCE` rows, and a single one. */
+/**
+ * The same statement takes `ROWS_AT_ONCE` rows, and a single one: SQLite sets up what a table's checks need, such as
+ * the lists of their `in (...)`, once per statement. For executions, that is 40 % of an insert.
+ */
 type RowSet = { parameter: string; columns: readonly string[]; many: Statement }
 
 function prepare(db: Database, { text }: Query<unknown>): Prepared {

@@ -4,22 +4,15 @@
 
 import { constants, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { type DiskVitals, finding, WAL_LARGE_BYTES } from '../../core/findings.ts'
+import { finding, WAL_LARGE_BYTES } from '../../core/findings.ts'
 import { spellBytes } from '../../core/text.ts'
-import { DAY_MS, type Instant, plus } from '../../core/time.ts'
+import { DAY_MS, plus } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
-import { checkedRules, FINDINGS_PER_RULE_MAX, faultsOf, warningsOf } from '../health/check.ts'
-import { marksReader, NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
-import { schemaFaults } from '../health/schema.ts'
-import {
-  firstAwake,
-  lateFills,
-  monitoringReader,
-  type OwnVitals,
-  type PartnerSql,
-  partnersPage,
-} from '../health/vitals.ts'
-import type { CheckStore, Fault, Look, MonitoringStore } from '../monitoring.ts'
+import type { OwnMonitoring } from '../assemble.ts'
+import { checkedRules, FINDINGS_PER_RULE_MAX } from '../health/check.ts'
+import { NEWEST_EXECUTION, type OpsSql, TRANCHE } from '../health/ops-page.ts'
+import { firstAwake, lateFills, type OwnVitals, type PartnerSql, partnersPage } from '../health/vitals.ts'
+import type { Fault, Look } from '../monitoring.ts'
 import { followsRule, issuedRule } from '../sql/check-rules.ts'
 import { query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
@@ -29,47 +22,38 @@ import { giveBack, inOneLine, isDenied, userName } from './file/errors.ts'
 import { realName, walBytes, walFile } from './file/files.ts'
 import { schemaDifferences } from './file/migrate.ts'
 
-export function createMonitoringStore(connection: Connection, base: Base): MonitoringStore {
-  const { db, probe } = connection
-  const sql = {
-    save: db.prepare('savepoint probe'),
-    probe: db.prepare('insert into ticks (at) values (0)'),
-    undo: db.prepare('rollback to probe'),
-    release: db.prepare('release probe'),
-  }
+export const ownMonitoring = (connection: Connection, base: Base): OwnMonitoring => {
+  const { db, probe, read } = connection
   return {
     // A savepoint that is undone inside a transaction that commits: the page still goes to the log and to the disk, so
     // a full disk is noticed, but the row was never there.
     probeWrite: () =>
       probe(() => {
-        sql.save.run()
-        sql.probe.run()
-        sql.undo.run()
-        sql.release.run()
+        db.exec('savepoint probe; insert into ticks (at) values (0); rollback to probe; release probe')
       }),
-
     // Only one process writes at a time, and each write assigns higher ids than the one before.
-    ...marksReader(base, async () => (await base.look((tx) => tx.get(NEWEST_EXECUTION)))?.newest ?? null),
-    ...monitoringReader(base, ownVitals(connection)),
+    settledExecution: async () => (await base.look((tx) => tx.get(NEWEST_EXECUTION)))?.newest ?? null,
     walBytes: async () => walBytes(db.name),
     readStandbyAway: async () => null,
+    vitals: {
+      firstAwake: FIRST_AWAKE,
+      partners: PARTNER_SQL,
+      isLost,
+      looks: db.memory ? [] : [openFiles(db), openFolder(db), closedFiles(db), largeLog(db)],
+      readDisk: diskReader(connection, base),
+    },
+    faults: {
+      schema: { compare: () => read(() => schemaDifferences(db)) },
+      looks: [
+        ['integrity', () => read(() => integrity(db))],
+        ['foreign_key', () => read(() => danglingRows(db))],
+      ],
+      rules: RULES,
+      unreadable: (kind) => `the file is damaged where ${kind} is looked for`,
+    },
+    opsSql: OPS_SQL,
   }
 }
-
-export const ownVitals = (connection: Connection): OwnVitals => ({
-  firstAwake: FIRST_AWAKE,
-  partners: PARTNER_SQL,
-  isLost,
-  looks: connection.db.memory
-    ? []
-    : [
-        openFiles(connection.db),
-        openFolder(connection.db),
-        closedFiles(connection.db),
-        largeLog(connection.db),
-      ],
-  readDisk: diskReader(connection),
-})
 
 // Monitoring's reads in SQLite's own SQL: they use the counts of outcomes that triggers maintain
 // (sql/0011_findings.sql), and hints where SQLite would plan badly.
@@ -87,7 +71,7 @@ const PARTNER_SQL: PartnerSql = {
 }
 
 /** The reads of the operator's page. */
-export const OPS_SQL: OpsSql = {
+const OPS_SQL: OpsSql = {
   // Tenant by tenant, so that nothing of a test environment is ever read. The latest N of all are among the latest N of
   // each of the N tenants that fired last.
   latest: query(
@@ -107,49 +91,48 @@ export const OPS_SQL: OpsSql = {
 
 // The file's disk, and how fast the file grows.
 
-function diskReader({ db, read }: Connection): (now: Instant) => Promise<DiskVitals | null> {
-  const bytesSince = db
-    .prepare<object, bigint>(
-      'select database_bytes from ticks where at >= :since and database_bytes is not null order by tick_id limit 1',
-    )
-    .pluck()
-  return async (now) => {
+const BYTES_SINCE = query<{ bytes: bigint }>(
+  `select database_bytes as bytes from ticks where at >= :since and database_bytes is not null
+   order by tick_id limit 1`,
+)
+
+const diskReader =
+  ({ db }: Connection, base: Base): OwnVitals['readDisk'] =>
+  async (now) => {
     if (db.memory) return null
     const folder = dirname(realName(db.name))
     const { bavail, bfree, blocks, bsize } = statfsSync(folder)
-    const dayGrowthBytes = await read(() => {
-      const before = bytesSince.get({ since: plus(now, -DAY_MS) })
-      return before === undefined ? 0 : Math.max(0, databaseBytes(db) - Number(before))
-    })
+    const before = await base.look((tx) => tx.get(BYTES_SINCE, { since: plus(now, -DAY_MS) }))
     return {
       folder,
       freeBytes: bavail * bsize,
       totalBytes: (blocks - bfree + bavail) * bsize,
-      dayGrowthBytes,
+      dayGrowthBytes: before ? Math.max(0, databaseBytes(db) - Number(before.bytes)) : 0,
     }
   }
-}
 
 // Files and a folder that others can get at.
 
+type Seen = { file: string; isDatabase: boolean; uid: number; mode: number }
+
+/** The file, its log and the index of that, as far as they are there. */
+const filesOf = (db: Database): Seen[] =>
+  ['', '-wal', '-shm'].flatMap((suffix) => {
+    const file = realName(db.name) + suffix
+    const stats = statSync(file, { throwIfNoEntry: false })
+    return stats ? [{ file, isDatabase: suffix === '', uid: stats.uid, mode: stats.mode & 0o777 }] : []
+  })
+
 /** What lies beside it takes its mode when it is made, and may be gone soon: named only where the file is closed. */
-function openFiles(db: Database): Look {
-  return async () => {
-    const open = ['', '-wal', '-shm'].flatMap((suffix) => {
-      const file = realName(db.name) + suffix
-      const mode = (statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & 0o777
-      if ((mode & 0o077) === 0) return []
+const openFiles =
+  (db: Database): Look =>
+  async () => {
+    const open = filesOf(db).filter(({ mode }) => (mode & 0o077) !== 0)
+    return (open[0]?.isDatabase ? open.slice(0, 1) : open).map(({ file, mode }) => {
       const message = `has mode 0${mode.toString(8)}: others on this machine can get at it, and it holds webhook secrets`
-      return [
-        {
-          suffix,
-          found: finding({ kind: 'file_open', subject: file, message, next: ['chmod', '600', file] }),
-        },
-      ]
+      return finding({ kind: 'file_open', subject: file, message, next: ['chmod', '600', file] })
     })
-    return (open[0]?.suffix === '' ? open.slice(0, 1) : open).map(({ found }) => found)
   }
-}
 
 /**
  * A group-writable folder counts unless the group is the owner's alone, as far as its number tells: many systems give
@@ -167,41 +150,22 @@ function openFolder(db: Database): Look {
 }
 
 /** A process that has them open goes on without noticing. The next one cannot: no tick, and no restart. */
-function closedFiles(db: Database): Look {
-  return async () =>
-    ['', '-wal', '-shm'].flatMap((suffix) => {
-      const file = realName(db.name) + suffix
-      const stats = statSync(file, { throwIfNoEntry: false })
-      if (!stats || !isDenied(file, constants.R_OK | constants.W_OK)) return []
-      const { uid, mode } = stats
-      const own = process.geteuid?.() ?? uid
-      const nameOf = (id: number): string => userName(id) ?? `user ${id}`
-      const message = `belongs to ${nameOf(uid)} and has mode 0${(mode & 0o777).toString(8)}: ${nameOf(own)}, who runs this, can no longer open it, so whatever starts next fails`
-      const next = uid === own ? ['chmod', '600', file] : giveBack(file)
-      return [finding({ kind: 'file_closed', subject: file, message, next })]
-    })
-}
+const closedFiles =
+  (db: Database): Look =>
+  async () =>
+    filesOf(db)
+      .filter(({ file }) => isDenied(file, constants.R_OK | constants.W_OK))
+      .map(({ file, uid, mode }) => {
+        const own = process.geteuid?.() ?? uid
+        const nameOf = (id: number): string => userName(id) ?? `user ${id}`
+        const message = `belongs to ${nameOf(uid)} and has mode 0${mode.toString(8)}: ${nameOf(own)}, who runs this, can no longer open it, so whatever starts next fails`
+        const next = uid === own ? ['chmod', '600', file] : giveBack(file)
+        return finding({ kind: 'file_closed', subject: file, message, next })
+      })
 
 // The check of a file: what SQLite says of it, and what only a file can have.
 
 const RULES = checkedRules(followsRule(''), issuedRule(soundJson('a.detail')))
-
-export const createCheckStore = (connection: Connection, base: Base): CheckStore => {
-  const { db, read } = connection
-  return {
-    findFaults: faultsOf(base, {
-      looks: [
-        ['schema_differs', async () => schemaFaults(await read(() => schemaDifferences(db)))],
-        ['integrity', () => read(() => integrity(db))],
-        ['foreign_key', () => read(() => danglingRows(db))],
-      ],
-      rules: RULES,
-      unreadable: (kind) => `the file is damaged where ${kind} is looked for`,
-    }),
-    listAdditions: async () => (await read(() => schemaDifferences(db))).additions,
-    findWarnings: warningsOf(base, ownVitals(connection)),
-  }
-}
 
 // A log that grows.
 

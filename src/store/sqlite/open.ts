@@ -1,68 +1,34 @@
-// Opens a database file as a Store: creates it if asked to, migrates its schema, and puts its rooms together.
+// Opens a database file as a Store: creates it if asked to, and migrates its schema.
 
 import { closeSync, constants, fchmodSync } from 'node:fs'
 import type { Instant } from '../../core/time.ts'
 import { openPlain, withPlain } from '../../plain-file.ts'
-import { createFreezeStore } from '../frozen.ts'
-import { createOpsPageStore, createStatusStore } from '../health/ops-page.ts'
+import { assemble } from '../assemble.ts'
+import type { OpenOptions } from '../database.ts'
 import type { MigrationState } from '../migrations.ts'
-import {
-  createKeyFinder,
-  createKeyStore,
-  createPartnerStore,
-  createTierStore,
-  createWebhookStore,
-} from '../shared/accounts.ts'
-import { createAuditStore, createResultStore } from '../shared/audit.ts'
-import { createConfirmationStore } from '../shared/confirmations.ts'
-import { createLevers, createListings, createTradeStore, type OwnListings } from '../shared/executions.ts'
-import { createInvoiceStore } from '../shared/invoices.ts'
-import { createMonthStore } from '../shared/months.ts'
-import { createClockStore, createPassStore, createWakeUpStore } from '../shared/passes.ts'
-import { createPlanReader, createPlanWriter, createWindowStore } from '../shared/plans.ts'
-import { createPollStore, pollNotesOf } from '../shared/polls.ts'
-import { createPriceStore } from '../shared/prices.ts'
-import { createPurchaseStore } from '../shared/purchases.ts'
-import { createSandboxStore } from '../shared/sandboxes.ts'
-import { createUserStore } from '../shared/users.ts'
+import type { OwnListings } from '../shared/executions.ts'
 import { OF_TENANT } from '../sql/fragments.ts'
-import { instant, query } from '../statement.ts'
+import { query } from '../statement.ts'
 import type { Store } from '../store.ts'
-import { waitAtClose } from '../writes.ts'
-import { createKeyMemory, createOverwriter, FOLLOWING } from './accounts.ts'
+import { createOverwriter, FOLLOWING } from './accounts.ts'
 import { byHand, createDriver } from './driver.ts'
-import type { Checkpoints } from './file/checkpoints.ts'
-import { CHECKPOINT_PAGES } from './file/checkpoints.ts'
-import {
-  type Connection,
-  configure,
-  connect,
-  type Database,
-  forgetStatistics,
-  frozenReader,
-  openFile,
-  watchSchema,
-} from './file/connection.ts'
-import { explained, notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
+import { type Checkpoints, takeOverCheckpoints } from './file/checkpoints.ts'
+import { type Connection, configure, connect, forgetStatistics, onFile, openFile } from './file/connection.ts'
+import { notThere, refuseClosedFolder, refuseUnreachable } from './file/errors.ts'
 import { appendErasures, isMissing, realName, refuseNetworkFile, watchFileName } from './file/files.ts'
 import { migrate, migrationStates } from './file/migrate.ts'
 import { whenFree } from './file/waiting.ts'
 import { forgetLogOwner, noteLogOwner, refuseForeignBeside } from './file/wal.ts'
-import { createCheckStore, createMonitoringStore, OPS_SQL } from './monitoring.ts'
-import { createStaging, ownPasses, ownSandboxes } from './pass.ts'
-
-type OpenOptions = {
-  clock: () => Instant
-  create: boolean
-  cacheKib?: number
-  /** Leaves the checkpoints to a thread: for a process that answers calls while it is written to. */
-  checkpointsAside?: boolean
-}
+import { ownMonitoring } from './monitoring.ts'
+import { ownImports, ownPasses, ownSandboxes } from './pass.ts'
 
 /** Throws database_not_found, schema_newer, database_locked. `:memory:` opens a database of its own. */
-export async function openStore(file: string, options: OpenOptions): Promise<Store> {
-  const { clock, create, cacheKib, checkpointsAside = false } = options
-  const db = openDatabase(file, create)
+export async function openStore(
+  file: string,
+  { clock, create, cacheKib, checkpointsAside = false }: OpenOptions & { clock: () => Instant },
+): Promise<Store> {
+  lookAt(file, create)
+  const db = openFile(file)
   const watch = watchFileName(file)
   try {
     // Checked before anything is set, so that a refused file stays unchanged.
@@ -75,90 +41,43 @@ export async function openStore(file: string, options: OpenOptions): Promise<Sto
     watch.look()
     noteLogOwner(file)
     const name = realName(file)
-    const checkpoints = checkpointsAside ? await checkpointsOf(db, name) : null
-    const connection = connect(db, clock, reportedUntil(db), {
-      watch,
-      schema: watchSchema(db),
-      checkpoints,
-      frozen: frozenReader(db),
-    })
-    return assemble(connection, { file: name, beforeClose: () => checkpoints?.close() })
+    const checkpoints = checkpointsAside ? takeOverCheckpoints(db, name) : null
+    return storeOn(connect(db, clock, { watch, checkpoints }), { file: name, checkpoints })
   } catch (error) {
     db.close()
     throw error
   }
 }
 
-/** The end of what has been reported: no write is dated before it again. */
-function reportedUntil(db: Database): () => Instant {
-  const select = db.prepare<[], { one: bigint; at: bigint }>('select * from reported_until')
-  return () => {
-    const row = select.get()
-    return instant(row ? row.at : 0n)
-  }
-}
-
-async function checkpointsOf(db: Database, file: string): Promise<Checkpoints | null> {
-  const { takeOverCheckpoints } = await import('./file/checkpoints.ts')
-  return takeOverCheckpoints(db, { file, pages: CHECKPOINT_PAGES })
-}
-
 /** `file` is the database's own name: its locks lie beside it. */
-function assemble(
+function storeOn(
   connection: Connection,
-  { file, beforeClose }: { file: string; beforeClose: () => void },
+  { file, checkpoints }: { file: string; checkpoints: Checkpoints | null },
 ): Store {
   const { db } = connection
-  const memory = createKeyMemory(db)
   const driver = createDriver(connection)
-  const polls = pollNotesOf(driver)
   // Closed last: closing a file gives up all locks of the process on it.
   let descriptor: number | null = null
   const held = () => (descriptor ??= openPlain(file))
-  return {
-    // Written once for both stores.
-    ...createPartnerStore(driver, { following: FOLLOWING, forget: memory.forget }),
-    ...createKeyStore(driver, memory),
-    findKey: createKeyFinder(driver, memory),
-    ...createTierStore(driver),
-    ...createInvoiceStore(driver),
-    ...createUserStore(driver, {
+  return assemble(driver, {
+    following: FOLLOWING,
+    keysAtOnce: true,
+    erasing: {
       overwrite: createOverwriter(connection, { file, held }),
       remember: (_, erasures) => byHand(() => appendErasures(file, erasures)),
-    }),
-    ...createPlanReader(driver),
-    ...createPlanWriter(driver),
-    ...createPollStore(driver, polls),
-    ...createConfirmationStore(driver),
-    ...createListings(driver, LISTINGS),
-    ...createWindowStore(driver),
-    ...createLevers(driver),
-    ...createTradeStore(driver),
-    ...createPurchaseStore(driver),
-    ...createWebhookStore(driver),
-    ...createPassStore(driver, ownPasses(connection, file)),
-    ...createWakeUpStore(driver),
-    ...createClockStore(driver),
-    ...createPriceStore(driver, createStaging(connection, file)),
-    ...createMonthStore(driver),
-    ...createSandboxStore(driver, ownSandboxes(driver, file)),
-    ...createAuditStore(driver),
-    ...createResultStore(driver),
-    ...createStatusStore(driver),
-    ...createFreezeStore(driver),
-    ...createOpsPageStore(driver, OPS_SQL),
-    // Written for a file alone.
-    ...createMonitoringStore(connection, driver),
-    ...createCheckStore(connection, driver),
-    async close() {
-      const marks = polls.flush()
-      if (marks) await waitAtClose(marks)
-      beforeClose()
+    },
+    listings: LISTINGS,
+    passes: ownPasses(connection, file),
+    imports: ownImports(driver, file),
+    sandboxes: ownSandboxes(driver, file),
+    monitoring: ownMonitoring(connection, driver),
+    close() {
+      checkpoints?.close()
       db.close()
       if (descriptor !== null) closeSync(descriptor)
       forgetLogOwner(file)
     },
-  }
+  })
 }
 
 const LISTINGS: OwnListings = {
@@ -172,27 +91,20 @@ const LISTINGS: OwnListings = {
 
 /** What `migrate --status` shows; changes nothing. */
 export async function readMigrationStates(file: string): Promise<MigrationState[]> {
-  const db = openDatabase(file, false)
-  try {
-    return await whenFree(() => migrationStates(db))
-  } catch (error) {
-    throw explained(error, file)
-  } finally {
-    db.close()
-  }
+  lookAt(file, false)
+  return onFile(file, (db) => whenFree(() => migrationStates(db)))
 }
 
-function openDatabase(file: string, create: boolean) {
+/** Refuses what cannot be opened, and creates a file that is missing if it may. */
+function lookAt(file: string, create: boolean): void {
   refuseNetworkFile(file)
   refuseUnreachable(file)
   // Before a file is made beside a log whose own is gone.
   refuseForeignBeside(file)
-  if (file !== ':memory:' && isMissing(file)) {
-    if (!create) throw notThere(file)
-    refuseClosedFolder(file)
-    // Made private before SQLite opens it, because its log and index files take over the mode.
-    const flags = constants.O_RDWR | constants.O_CREAT
-    withPlain(realName(file), (descriptor) => fchmodSync(descriptor, 0o600), flags)
-  }
-  return openFile(file)
+  if (file === ':memory:' || !isMissing(file)) return
+  if (!create) throw notThere(file)
+  refuseClosedFolder(file)
+  // Made private before SQLite opens it, because its log and index files take over the mode.
+  const flags = constants.O_RDWR | constants.O_CREAT
+  withPlain(realName(file), (descriptor) => fchmodSync(descriptor, 0o600), flags)
 }

@@ -3,12 +3,11 @@
 
 import SQLite from 'better-sqlite3'
 import type { Instant } from '../../core/time.ts'
-import type { OwnPasses, PageSizes, PlanIds } from '../shared/passes.ts'
-import type { Staging } from '../shared/prices.ts'
+import { joined, type OwnPasses, type PageSizes, type PlanIds } from '../shared/passes.ts'
+import type { OwnImports } from '../shared/prices.ts'
 import { ALL_SANDBOX_DUE, type OwnSandboxes, type Rows, wipedRows } from '../shared/sandboxes.ts'
 import { breathe } from '../statement.ts'
 import type { DueRanges } from '../store.ts'
-import { insertInto } from '../tables.ts'
 import type { Driver } from './driver.ts'
 import type { Connection, Database } from './file/connection.ts'
 import { lockFile } from './file/files.ts'
@@ -37,6 +36,11 @@ export const ownSandboxes = (driver: Driver, file: string): OwnSandboxes => ({
   takeAdvance: async (tenantId) => acquireLock(`${lockFile(file, 'advance')}-${tenantId}`),
   wipe: driver.unreferenced,
   alsoWiped: WIPED_COUNTS,
+})
+
+export const ownImports = ({ write }: Driver, file: string): OwnImports => ({
+  begin: async () => acquireLock(lockFile(file, 'import')),
+  stage: write,
 })
 
 // Which plans a pass must look at: four walks along four indexes, which cost only what they find.
@@ -110,33 +114,10 @@ function prepareWalks({ db }: Connection) {
 
 /** The ids of all lists in ascending order, each of them once. */
 export function eachOnce(lists: readonly PlanIds[]): PlanIds {
-  const ids = new Float64Array(lists.reduce((total, list) => total + list.length, 0))
-  let end = 0
-  for (const list of lists) {
-    ids.set(list, end)
-    end += list.length
-  }
-  ids.sort()
+  const ids = joined(lists).sort()
   let kept = 0
   for (const id of ids) if (kept === 0 || id !== ids[kept - 1]) ids[kept++] = id
   return ids.subarray(0, kept)
-}
-
-// How the rows of an import of prices are staged.
-
-export function createStaging({ db, write }: Connection, file: string): Staging {
-  const sql = {
-    stage: db.prepare(`${insertInto('price_imports')} on conflict do nothing`),
-    clear: db.prepare('delete from price_imports'),
-  }
-  return {
-    begin: async () => acquireLock(lockFile(file, 'import')),
-    add: (batch) =>
-      write(() => {
-        for (const row of batch) sql.stage.run(row)
-      }),
-    clear: () => write(() => sql.clear.run()),
-  }
 }
 
 // How many plans a page of a pass has: as many as keep the write lock no longer than others should wait for it. Over
@@ -169,24 +150,19 @@ function createPages(db: Database): PageSizes {
   }
 }
 
-type PageSize = {
-  /** How many plans the next page has, `max` at most. */
-  next(max: number, isShared: boolean): number
-  note: PageSizes['note']
-}
-
-export function createPageSize(): PageSize {
+export function createPageSize() {
   let msPerPlan: number | null = null
   let plansBefore = PLANS_AT_FIRST
 
   return {
-    next(max, isShared) {
+    /** How many plans the next page has, `max` at most. */
+    next(max: number, isShared: boolean): number {
       const fit = msPerPlan === null ? plansBefore : PAGE_MS[isShared ? 'shared' : 'alone'] / msPerPlan
       // No more than twice the previous page: one that was quick by chance tells little about the next.
       plansBefore = Math.min(max, Math.max(PLANS_MIN, Math.floor(Math.min(fit, 2 * plansBefore))))
       return plansBefore
     },
-    note({ plans, ms }) {
+    note({ plans, ms }: Parameters<PageSizes['note']>[0]): void {
       // A page of few plans, as after a failed one, tells more about a commit than about plans.
       if (plans >= PLANS_MIN) msPerPlan = ms / plans
     },

@@ -8,8 +8,8 @@ export const OWNERSHIP: readonly Row[] = [
     by: 'contract',
     breaks:
       'A plan is looked up by its name alone. A partner who reuses the name rewrites the plan of another one.',
-    find: '${SELECT_PLAN} where p.tenant_id = :tenant and p.partner_plan_id = :partner_plan_id',
-    replace: '${SELECT_PLAN} where p.partner_plan_id = :partner_plan_id',
+    find: 'where p.tenant_id = :tenant and p.partner_plan_id = :partner_plan_id',
+    replace: 'where p.partner_plan_id = :partner_plan_id',
   },
   {
     name: 'users-of-every-tenant',

@@ -20,11 +20,7 @@ export const HISTORY_SQL = `${TIMELINE_SQL} as timeline,
   coalesce(extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text, '') as memory`
 
 /** Identifies a transaction when a server is asked what became of it. */
-export type Mark = {
-  xid: string
-  /** Where the server's log ended before the transaction wrote anything. */
-  position: string
-} & History
+export type Mark = { xid: string } & History
 
 /** For how long, and how often, a server is asked what became of a transaction. */
 const ASKED_MAX_MS = 10_000

@@ -6,11 +6,12 @@ import type { Instant } from '../../../core/time.ts'
 import { shownAddress } from '../../address.ts'
 import { isOtherSchema } from '../../migrations.ts'
 import { query } from '../../statement.ts'
+import type { Scope, Times } from '../../transaction.ts'
 import { createRefusedWrites } from '../../writes.ts'
 import { commit, type Mark, wasCommitted } from './commit.ts'
 import { explained, noneFree, tryAgain } from './errors.ts'
 import { isDiskFull, isLost, isUndone } from './failures.ts'
-import { enter, type Scope, type Times } from './month-gate.ts'
+import { enter } from './month-gate.ts'
 import {
   createServerClock,
   firstError,
@@ -21,29 +22,15 @@ import {
   type Tx,
   watchSchema,
 } from './pipeline.ts'
-import { createPlaces, type Pool, type Whose } from './pool.ts'
+import { createPlaces, type Pool } from './pool.ts'
 import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
-import { noteServer, OtherServer, type Trust } from './timeline.ts'
+import { noteServer, OtherServer, readFrozen, type Trust } from './timeline.ts'
 
 /**
  * Inside a write: `times` and `frozen` are what its gate has read. Statements that do not need them are best sent
  * before they are awaited.
  */
 export type WriteTx = Tx & { times: Promise<Times>; frozen: Promise<Frozen | null> }
-
-/** The caller of a request, and the size of its reads. */
-type Errand = {
-  /**
-   * The tenant whose call waits for the answer: it has a share of the connections (pool.ts). Left out for
-   * background work.
-   */
-  caller?: Exclude<Whose, 'none'>
-  /**
-   * What a statement has to read where that is a lot: `large` is what grows with a month or with the plans that are
-   * due, and may take minutes; `whole` is whole tables, however long that takes.
-   */
-  reads?: 'large' | 'whole'
-}
 
 /** A connection for the caller alone, until it is given back. */
 export type Session = { client: PoolClient; giveBack: (isBroken?: boolean) => void }
@@ -53,16 +40,18 @@ export type Connection = {
   server: string
   pool: Pool
   clock: ServerClock
+  /** What a read reports. */
+  frozen(tx: Tx): Promise<Frozen | null>
   schema: SchemaLook
   /** Asks for one thing only, without a transaction around it. */
-  look<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
+  look<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
   /** Runs `work` on one consistent snapshot. */
-  read<T>(work: (tx: Tx) => Promise<T>, errand?: Errand): Promise<T>
+  read<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
   /**
    * Runs `work` in a transaction behind the gate of months (month-gate.ts) and resolves once it is committed; what
    * throws undoes it. `work` may run more than once: the last run counts.
    */
-  write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope & Errand): Promise<T>
+  write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope): Promise<T>
   /**
    * The same for a probe, whose success says nothing about larger writes. Throws the error of a recent write that
    * failed on a full disk.
@@ -91,7 +80,7 @@ export function connect(
     refusal: () => noneFree(server),
   })
 
-  const onClient = <T>(work: (tx: Pipeline) => Promise<T>, { caller, reads }: Errand) => {
+  const onClient = <T>(work: (tx: Pipeline) => Promise<T>, { caller, reads }: Scope) => {
     const patience = reads ? READS[reads].patience : caller === undefined ? PATIENCE.work : PATIENCE.call
     return tryAgain(server, async () => {
       const giveBack = await places.take(caller ?? 'none')
@@ -115,11 +104,7 @@ export function connect(
     }
   }
 
-  async function written<T>(
-    tx: Pipeline,
-    work: (tx: WriteTx) => Promise<T>,
-    scope: Scope & Errand,
-  ): Promise<T> {
+  async function written<T>(tx: Pipeline, work: (tx: WriteTx) => Promise<T>, scope: Scope): Promise<T> {
     let sent: { value: T; mark: Mark } | undefined
     try {
       return await inTransaction(tx, `${BEGIN_WRITE}${limitOf(scope)}`, async () => {
@@ -148,17 +133,18 @@ export function connect(
     server,
     pool,
     clock,
+    frozen: (tx) => readFrozen(tx, clock.parameter()),
     schema,
-    look: (work, errand = {}) => onClient((tx) => alone(tx, () => schema.beside(tx, () => work(tx))), errand),
-    read: (work, errand = {}) =>
+    look: (work, scope = {}) => onClient((tx) => alone(tx, () => schema.beside(tx, () => work(tx))), scope),
+    read: (work, scope = {}) =>
       onClient(
         (tx) =>
-          inTransaction(tx, `${BEGIN_READ}${limitOf(errand)}`, async () => {
+          inTransaction(tx, `${BEGIN_READ}${limitOf(scope)}`, async () => {
             const value = await schema.beside(tx, () => work(tx))
             await commit(tx)
             return value
           }),
-        errand,
+        scope,
       ),
     write: (work, scope = {}) =>
       onceNoted(() => onClient((tx) => refused.follow(written(tx, work, scope)), scope)),
@@ -171,18 +157,16 @@ export function connect(
       ),
     async session() {
       const leave = await places.take('none')
-      try {
-        const client = await pool.connect()
-        return {
-          client,
-          giveBack(isBroken = false) {
-            client.release(isBroken)
-            leave()
-          },
-        }
-      } catch (error) {
+      const client = await pool.connect().catch((error) => {
         leave()
         throw explained(error, server)
+      })
+      return {
+        client,
+        giveBack(isBroken = false) {
+          client.release(isBroken)
+          leave()
+        },
       }
     },
     async close() {
@@ -205,7 +189,7 @@ const READS = {
   // What reads whole tables is not to look up row by row, however few rows a server takes them to have.
   whole: { patience: null, limitMs: 0, plans: '; set local enable_nestloop = off' },
 }
-const limitOf = ({ reads }: Errand): string =>
+const limitOf = ({ reads }: Scope): string =>
   reads ? `; set local statement_timeout = ${READS[reads].limitMs}${READS[reads].plans}` : ''
 
 /** Runs it to its end and gives the connection back, or ends the connection if its state is unknown. */

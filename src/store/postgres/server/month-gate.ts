@@ -7,36 +7,17 @@
 // (docs/decisions/commits.md#a-write-checks-its-key).
 
 import type { Frozen } from '../../../core/frozen.ts'
-import { admit, type KeyLife } from '../../../core/key.ts'
+import { admit } from '../../../core/key.ts'
 import type { PartnerStatus } from '../../../core/partner.ts'
-import { type Instant, later, plus } from '../../../core/time.ts'
+import type { Instant } from '../../../core/time.ts'
 import { refuseFrozen } from '../../frozen.ts'
+import { shifted } from '../../shared/sandboxes.ts'
 import { type Query, query } from '../../statement.ts'
+import type { Scope, Times } from '../../transaction.ts'
 import { HISTORY_SQL, type Mark } from './commit.ts'
 import { LOCK } from './locks.ts'
 import { type Pipeline, PRESENT_SQL, SCHEMA_SQL, type SchemaState } from './pipeline.ts'
 import { FREEZE_SQL, type FreezeState, frozenForWrite, NOTE_STANDBY } from './timeline.ts'
-
-/**
- * On whose behalf a write is done. `alone` waits until no other write of the tenants, or of anybody, is under way.
- * `key` is the key of its call: nothing is written when that has ended.
- */
-export type Scope = {
-  tenants?: readonly number[]
-  alone?: 'tenants' | 'all'
-  key?: string | undefined
-  /** Whether it fires, delivers or issues. Every write is refused in a database that has moved. */
-  refusedWhileFrozen?: boolean
-  /** How long it waits for each lock; by default, as long as any write does. */
-  waitsMs?: number
-}
-
-export type Times = {
-  /** The time of everybody but sandboxes. */
-  real: Instant
-  /** That of a tenant of the scope. */
-  of: (tenantId: number) => Instant
-}
 
 /** `frozen`: why nothing may fire or be delivered; null where it may. */
 type Entered = { times: Times; frozen: Frozen | null; mark: Mark }
@@ -47,7 +28,7 @@ type Entered = { times: Times; frozen: Frozen | null; mark: Mark }
  */
 export async function enter(
   tx: Pipeline,
-  { tenants = [], alone, key, waitsMs, refusedWhileFrozen }: Scope,
+  { tenants = [], alone, key, waitsMs, acts }: Scope,
   { clock, found }: { clock: Instant | null; found: (state: SchemaState) => void },
 ): Promise<Entered> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
@@ -59,21 +40,22 @@ export async function enter(
   if (!row) throw new Error('the gate returned no time')
   found(row)
   const real = Number(row.real) as Instant
-  const shifts = new Map(row.shifts.map(({ tenant_id, ...shift }) => [tenant_id, shift]))
+  const shifts = new Map(row.shifts.map((shift) => [shift.tenant_id, shift]))
   const frozen = frozenForWrite(row)
   if (row.has_new_standby) tx.run(NOTE_STANDBY).catch(() => {})
-  const times: Times = {
-    real,
-    of(tenantId) {
-      const shift = shifts.get(tenantId)
-      return shift ? later(plus(real, shift.offset_ms), shift.reported_until as Instant) : real
-    },
-  }
+  const times: Times = { real, of: (tenantId) => shifted(shifts.get(tenantId), real) }
   const { life } = row
-  if (key !== undefined) admit(life && { key: lifeOf(life), partnerStatus: life.status, now: real })
-  refuseFrozen(frozen, refusedWhileFrozen)
-  const { xid, position, timeline, memory } = row
-  return { times, frozen, mark: { xid, position, timeline, memory } }
+  if (key !== undefined)
+    admit(
+      life && {
+        key: { expiresAt: life.expires_at, revokedAt: life.revoked_at },
+        partnerStatus: life.status,
+        now: real,
+      },
+    )
+  refuseFrozen(frozen, acts)
+  const { xid, timeline, memory } = row
+  return { times, frozen, mark: { xid, timeline, memory } }
 }
 
 const lock = (how: string, which: number, id: string): Query<unknown> =>
@@ -84,7 +66,7 @@ const TENANT = lock('_shared', LOCK.tenant, ':tenant::int')
 const TENANT_ALONE = lock('', LOCK.tenant, ':tenant::int')
 
 type Shift = { tenant_id: number; offset_ms: number; reported_until: number }
-type Life = { expires_at: number | null; revoked_at: number | null; status: PartnerStatus }
+type Life = { expires_at: Instant | null; revoked_at: Instant | null; status: PartnerStatus }
 // One key and no join: with a list of keys and joins the whole statement took twice as long.
 const LIFE_SQL = `(
   select json_build_object('expires_at', k.expires_at, 'revoked_at', k.revoked_at, 'status', (
@@ -93,14 +75,9 @@ const LIFE_SQL = `(
   from api_keys k where k.key_id = :key::text) as life`
 type GateRow = Mark & SchemaState & FreezeState & { real: bigint; shifts: Shift[]; life: Life | null }
 const TIMES: Query<GateRow> = query(
-  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid, pg_current_wal_insert_lsn()::text as position,
+  `select ${PRESENT_SQL} as real, pg_current_xact_id()::text as xid,
      ${HISTORY_SQL}, ${SCHEMA_SQL}, ${FREEZE_SQL},
      coalesce((select json_agg(json_build_object('tenant_id', tenant_id, 'offset_ms', offset_ms,
        'reported_until', reported_until)) from sandboxes where tenant_id = any(:tenants::bigint[])), '[]') as shifts,
      ${LIFE_SQL}`,
 )
-
-const lifeOf = ({ expires_at, revoked_at }: Life): KeyLife => ({
-  expiresAt: expires_at as Instant | null,
-  revokedAt: revoked_at as Instant | null,
-})

@@ -6,8 +6,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { createSchemaWatch, isOtherSchema } from '../../migrations.ts'
-import { type Dialect, type Params, type Query, query } from '../../statement.ts'
-import { type ColumnKind, type ColumnName, columnOf, type TableName } from '../../tables.ts'
+import { type Dialect, type Kinds, type Params, type Query, query } from '../../statement.ts'
 import { type Patience, watchOver } from './session.ts'
 
 // A statement as the server is told it: ":tenant" becomes "$1", and "::bigint" stays a cast.
@@ -17,8 +16,8 @@ type Statement = {
   name: string
   text: string
   params: readonly string[]
-  /** The parameters with many rows. */
-  sets: Readonly<Record<string, Columns>>
+  /** The parameters with many rows: an array for each of their columns. */
+  sets: Readonly<Record<string, Kinds>>
 }
 
 const DIALECT = {
@@ -29,6 +28,7 @@ const DIALECT = {
   databaseBytes: 'pg_database_size(current_database())',
   forUpdate: (of) => `for no key update of ${of}`,
 } satisfies Omit<Dialect, 'rows'> as Omit<Dialect, 'rows'>
+const ARRAYS = { integer: 'bigint', text: 'text', real: 'float8' } as const
 const PARAMETER = /(?<!:):([a-z][a-z0-9_]*)/g
 
 /** For the whole process: a statement has the same name on every connection. */
@@ -39,11 +39,10 @@ export function ready({ id, text }: Query<unknown>): Statement {
 }
 
 function worded(name: string, written: Query<unknown>['text']): Statement {
-  const sets: Record<string, Columns> = {}
+  const sets: Record<string, Kinds> = {}
   const rows: Dialect['rows'] = (parameter, kinds, as) => {
-    const columns = Object.entries(kinds).map(([column, kind]) => [column, ARRAYS[kind]] as const)
-    sets[parameter] = Object.fromEntries(columns)
-    const arrays = columns.map(([column, type]) => `:${parameter}_${column}::${type}[]`)
+    sets[parameter] = kinds
+    const arrays = Object.entries(kinds).map(([column, kind]) => `:${parameter}_${column}::${ARRAYS[kind]}[]`)
     return `unnest(${arrays.join(', ')}) as ${as} (${Object.keys(kinds).join(', ')})`
   }
   const source = typeof written === 'string' ? written : written({ ...DIALECT, rows })
@@ -68,57 +67,21 @@ const known = (value: unknown): unknown =>
 
 /** The values of a statement in the order of its parameters. A missing one is the caller's mistake. */
 export function valuesOf({ text, params: names, sets }: Statement, given: Params): unknown[] {
-  const params = { ...given }
-  for (const [name, columns] of Object.entries(sets)) {
-    const arrays = arraysOf(columns, (given[name] ?? []) as readonly Params[])
-    for (const [column, values] of Object.entries(arrays)) params[`${name}_${column}`] = values
-  }
+  const params: Record<string, unknown> = { ...given }
+  for (const [name, kinds] of Object.entries(sets))
+    for (const [column, kind] of Object.entries(kinds)) {
+      const values = ((given[name] ?? []) as readonly Params[]).map((row) => row[column])
+      params[`${name}_${column}`] = kind === 'text' ? values : numbers(values)
+    }
   return names.map((name) => {
     if (!(name in params)) throw new Error(`no value for :${name} of ${text}`)
     return known(params[name])
   })
 }
 
-// Many rows as parameters of one statement: an array for each of their columns.
-
-type Columns<Name extends string = string> = Readonly<Record<Name, 'bigint' | 'text' | 'float8'>>
-
-const ARRAYS = { integer: 'bigint', text: 'text', real: 'float8' } as const satisfies Record<
-  ColumnKind,
-  string
->
-
-/** Columns of a table. */
-export const arraysFor = <T extends TableName, Name extends ColumnName<T>>(
-  of: T,
-  names: readonly Name[],
-): Columns<Name> =>
-  Object.fromEntries(names.map((name) => [name, ARRAYS[columnOf(of, name).kind]])) as Columns<Name>
-
-/** What reads in SQL as a table `as` with these columns. */
-export function rowsIn(columns: Columns, as: string): string {
-  const arrays = Object.entries(columns).map(([name, type]) => `:${name}::${type}[]`)
-  return `unnest(${arrays.join(', ')}) as ${as} (${Object.keys(columns).join(', ')})`
-}
-
-/** Its parameters. A row in which a column is missing does not compile. */
-export const arraysOf = <Name extends string>(
-  columns: Columns<Name>,
-  rows: readonly Readonly<Record<NoInfer<Name>, unknown>>[],
-): Params =>
-  Object.fromEntries(
-    (Object.entries(columns) as [Name, Columns[string]][]).map(([name, type]) => {
-      const values = rows.map((row) => row[name])
-      return [name, type === 'text' ? values : numbers(values)]
-    }),
-  )
-
 /** An array of numbers in PostgreSQL's own words: the client would look into each of them for quotes. */
 const numbers = (values: readonly unknown[]): string =>
   `{${values.map((value) => value ?? 'null').join(',')}}`
-
-/** Its columns, for an insert. */
-export const namesOf = (columns: Columns): string => Object.keys(columns).join(', ')
 
 // The transaction itself.
 
@@ -129,8 +92,6 @@ export type Tx = {
   get<Row>(query: Query<Row>, params?: Params): Promise<Row | undefined>
   /** How many rows were touched. */
   run(query: Query<unknown>, params?: Params): Promise<number>
-  /** For work that nobody waits for: it is sent before the commit, which throws if any of it fails. */
-  unwaited(work: Promise<unknown>): void
 }
 
 export type Pipeline<Client extends ClientBase = PoolClient> = Tx & {
@@ -149,23 +110,20 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
   const watch = watchOver(client)
   let failure: { error: unknown } | null = null
 
-  function track(work: Promise<unknown>, ended = () => {}): void {
-    const tracked = work
-      .catch((error) => {
-        failure ??= { error }
-      })
-      .finally(() => {
-        ended()
-        underWay.delete(tracked)
-      })
-    underWay.add(tracked)
-  }
   function follow(answer: Promise<QueryResult>, within = patience): Promise<QueryResult> {
     watch.asked(within)
     const noted = answer.catch((error) => {
       throw watch.silence() ?? error
     })
-    track(noted, watch.answered)
+    const tracked = noted
+      .catch((error) => {
+        failure ??= { error }
+      })
+      .finally(() => {
+        watch.answered()
+        underWay.delete(tracked)
+      })
+    underWay.add(tracked)
     return noted
   }
   // A statement that cannot be sent counts as failed too: the server does not know of it, and would commit the rest.
@@ -184,7 +142,6 @@ export function pipelineOn<Client extends ClientBase>(client: Client, patience: 
     all: async (query, params = {}) => (await ask(query, params)).rows,
     get: async (query, params = {}) => (await ask(query, params)).rows[0],
     run: async (query, params = {}) => (await ask(query, params)).rowCount ?? 0,
-    unwaited: (work) => track(work),
     send: (text, within) => follow(client.query(text), within),
     async settled() {
       while (underWay.size > 0) await Promise.all(underWay)
@@ -208,16 +165,10 @@ export async function firstError(pipeline: Pipeline, error: unknown): Promise<un
 /** Milliseconds since 1970 as SQL. */
 export const SERVER_MS_SQL = 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint'
 /** The same with the parameter `clock`: null, or what a test says. */
-export const NOW_SQL = `coalesce(:clock::bigint, ${SERVER_MS_SQL})`
+const NOW_SQL = `coalesce(:clock::bigint, ${SERVER_MS_SQL})`
 
 /** The same, never below what has been reported: the time that a write would have. */
 export const PRESENT_SQL = `greatest(${NOW_SQL}, (select at from reported_until))`
-
-/** What its clock says and what time it is for `:tenant`, in one row: `clock` and `now`. With the parameter `clock`. */
-export const TENANT_NOW_SQL = `
-  select c.clock,
-    case when s.tenant_id is null then c.real else greatest(c.real + s.offset_ms, s.reported_until) end as now
-  from (select ${NOW_SQL} as clock, ${PRESENT_SQL} as real) c left join sandboxes s on s.tenant_id = :tenant`
 
 const CLOCK: Query<{ at: bigint }> = query(`select ${NOW_SQL} as at`)
 const PRESENT: Query<{ at: bigint }> = query(`select ${PRESENT_SQL} as at`)

@@ -8,7 +8,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { type FrozenRow, frozenOf, frozenParams, PUT_FROZEN, SELECT_FROZEN } from '../../frozen.ts'
 import { auditParams } from '../../rows/accounts.ts'
-import { INSERT_AUDIT } from '../../shared/audit.ts'
+import { ADD_AUDIT } from '../../shared/audit.ts'
 import { query } from '../../statement.ts'
 import type { AuditEntry } from '../../store.ts'
 import { commit, TIMELINE_SQL } from './commit.ts'
@@ -92,8 +92,6 @@ const NOTE = query(
   `insert into server_line (one, system_id, timeline, had_standby) values (1, :system_id, :timeline, 0)
    on conflict (one) do update set system_id = excluded.system_id, timeline = excluded.timeline`,
 )
-const PUT = query(PUT_FROZEN)
-const ADD_AUDIT = query(INSERT_AUDIT)
 
 /** How the operator's word for a failover counts: only where a commit waits for the standby that takes over. */
 export type Trust = { trustsFailover?: boolean }
@@ -127,7 +125,7 @@ export async function noteServer(
       await tx.run(NOTE, { system_id, timeline })
       const at = Number(state.now) as Instant
       const isTrusted = trustsFailover && state.standbys !== ''
-      if (!isTrusted && state.frozen === null) await tx.run(PUT, frozenParams(frozenBy(state, at)))
+      if (!isTrusted && state.frozen === null) await tx.run(PUT_FROZEN, frozenParams(frozenBy(state, at)))
       await tx.run(ADD_AUDIT, auditParams(entryOf(state, isTrusted), at))
     }
     await commit(tx)

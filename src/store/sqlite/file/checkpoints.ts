@@ -27,14 +27,8 @@ export type Checkpoints = {
   close: () => void
 }
 
-/**
- * Takes over the checkpoints of a connection, at `pages` pages of log. There is no thread until the log is that long
- * for the first time.
- */
-export function takeOverCheckpoints(
-  db: Database,
-  { file, pages }: { file: string; pages: number },
-): Checkpoints {
+/** Takes over the checkpoints of a connection. There is no thread until the log is long for the first time. */
+export function takeOverCheckpoints(db: Database, file: string): Checkpoints {
   const closed = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   const data: ThreadData = { file, identity: identityOf(file) ?? '', closed }
   const logState = db.prepare<[], [bigint, bigint, bigint]>('pragma wal_checkpoint(noop)').raw()
@@ -42,7 +36,7 @@ export function takeOverCheckpoints(
   let isAtWork = false
   let isOver = false
   let last: PromiseWithResolvers<void> | null = null
-  db.pragma(`wal_autocheckpoint = ${TOO_LONG * pages}`)
+  db.pragma(`wal_autocheckpoint = ${TOO_LONG * CHECKPOINT_PAGES}`)
 
   function onProgress(progress: Progress): void {
     if (progress === 'nearly') {
@@ -51,11 +45,11 @@ export function takeOverCheckpoints(
       return
     }
     letWritersOn()
-    const rest = (): void => {
-      isAtWork = false
-    }
-    if (progress === 'hindered') setTimeout(rest, PAUSE_MS).unref()
-    else rest()
+    if (progress === 'done') isAtWork = false
+    else
+      setTimeout(() => {
+        isAtWork = false
+      }, PAUSE_MS).unref()
   }
 
   function letWritersOn(): void {
@@ -68,13 +62,13 @@ export function takeOverCheckpoints(
     letWritersOn()
     if (isOver) return
     isOver = true
-    db.pragma(`wal_autocheckpoint = ${pages}`)
+    db.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
   }
 
   function isLong(): boolean {
     try {
       const [, logged] = logState.get() as [bigint, bigint, bigint]
-      return logged >= pages
+      return logged >= CHECKPOINT_PAGES
     } catch {
       // The next call will say what is wrong with the file.
       return false

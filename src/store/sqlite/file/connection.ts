@@ -6,13 +6,13 @@ import { type Instant, later } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { type FrozenRow, frozenOf, refuseFrozen, SELECT_FROZEN } from '../../frozen.ts'
 import { createSchemaWatch } from '../../migrations.ts'
+import { instant } from '../../statement.ts'
 import { createRefusedWrites } from '../../writes.ts'
 import { nativeBinding } from './addon.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { CHECKPOINT_PAGES } from './checkpoints.ts'
-import { explained } from './errors.ts'
-import { hasRoom, isDiskFull, type NameWatch, UNWATCHED } from './files.ts'
-import { onFirstUse, plannedOnce } from './statements.ts'
+import { explained, isDiskFull } from './errors.ts'
+import { hasRoom, type NameWatch, watchFileName } from './files.ts'
 import { whenFree } from './waiting.ts'
 import { refuseForeignBeside } from './wal.ts'
 import { createWriter, type Write } from './write-queue.ts'
@@ -50,9 +50,20 @@ export type Connection = {
 
 class FileDatabase extends SQLite {
   override prepare<Values extends unknown[] | object = unknown[], Row = unknown>(source: string) {
-    return onFirstUse(() => super.prepare<Values, Row>(plannedOnce(source)))
+    return super.prepare<Values, Row>(plannedOnce(source))
   }
 }
+
+// Keeps SQLite from planning a statement again at each use, which it does when the plan might depend on the value of a
+// parameter. A unary plus, which changes no value, hides the parameter from it
+// (docs/decisions/file.md#a-statement-is-planned-once).
+
+/** Matches what may hold a colon or a question mark that is not a parameter, and parameters. */
+const PARTS = /'[^']*'|"[^"]*"|--.*|[:?]\w*/g
+
+/** The same statement, planned once, whatever its parameters are bound to. */
+export const plannedOnce = (sql: string): string =>
+  sql.replace(PARTS, (part) => (part.startsWith(':') || part.startsWith('?') ? `+${part}` : part))
 
 /**
  * Opens a file without waiting inside SQLite: waiting for a lock is done outside, so that the event loop stays free.
@@ -82,32 +93,42 @@ export async function openToWrite(file: string): Promise<Database> {
   }
 }
 
+/** Runs `work` on a connection of its own, whose end undoes what was not committed. Explains errors. */
+export async function onFile<T>(file: string, work: (db: Database) => T | Promise<T>): Promise<T> {
+  let db: Database | undefined
+  try {
+    db = openFile(file)
+    return await work(db)
+  } catch (error) {
+    throw explained(error, file)
+  } finally {
+    db?.close()
+  }
+}
+
 /** SQLite's compiled default leaves the last commits of a log to the next checkpoint. It reads the schema first. */
-const commitSafely = (db: Database): void => void db.pragma('synchronous = full')
+export const commitSafely = (db: Database): void => void db.pragma('synchronous = full')
 
 /** The size of the database without its log; inside a transaction, as that transaction leaves it. */
 export const databaseBytes = (db: Database): number =>
   Number(db.pragma('page_count', { simple: true })) * Number(db.pragma('page_size', { simple: true }))
 
-/**
- * `notBefore` is a lower bound for the instants of writes: no write is dated before it, wherever the clock has gone.
- */
+type Beside = { watch?: NameWatch; checkpoints?: Checkpoints | null }
+
+/** The schema of the file is this program's. No write is dated before what has been reported. */
 export function connect(
   db: Database,
   clock: () => Instant,
-  notBefore?: () => Instant,
-  {
-    watch = UNWATCHED,
-    schema = UNWATCHED_SCHEMA,
-    checkpoints = null,
-    frozen = () => null,
-  }: {
-    watch?: NameWatch
-    schema?: SchemaLook
-    checkpoints?: Checkpoints | null
-    frozen?: () => Frozen | null
-  } = {},
+  { watch = watchFileName(db.name), checkpoints = null }: Beside = {},
 ): Connection {
+  // Another process may have been upgraded, and have migrated the file, while this one has it open.
+  const lastMigration = db.prepare<[], string | null>('select max(name) from migrations').pluck()
+  const schema = createSchemaWatch(readMigrations('sqlite'))
+  const lookAtSchema = (): void => schema.found(lastMigration.get() ?? null)
+  const frozenRow = db.prepare<[], FrozenRow>(SELECT_FROZEN)
+  const frozen = () => frozenOf(frozenRow.get())
+  const reported = db.prepare<[], bigint>('select at from reported_until').pluck()
+  const present = () => later(clock(), instant(reported.get() ?? 0n))
   const begin = db.prepare('begin deferred')
   // A read has nothing to commit, and a commit fails on a file that is damaged.
   const end = db.prepare('rollback')
@@ -115,7 +136,7 @@ export function connect(
     watch.lookNowAndThen()
     begin.run()
     try {
-      schema.lookNowAndThen()
+      if (schema.isDue()) lookAtSchema()
       return work()
     } finally {
       if (db.inTransaction) end.run()
@@ -125,16 +146,15 @@ export function connect(
     work.catch((error) => {
       throw explained(error, db.name)
     })
-  const present = notBefore ? () => later(clock(), notBefore()) : clock
   const mayWrite = (): void => {
-    schema.look()
+    lookAtSchema()
     refuseFrozen(frozen())
   }
   const write = createWriter(db, present, { watch, mayWrite, checkpoints })
   const refused = createRefusedWrites({ isFull: isDiskFull, isStillFull: () => !hasRoom(db.name) })
   const alone = <T>(work: () => T): T => {
     watch.lookNowAndThen()
-    schema.lookNowAndThen()
+    if (schema.isDue()) lookAtSchema()
     return work()
   }
   return {
@@ -185,65 +205,4 @@ export function forgetStatistics(db: Database): void {
   for (const table of tables) db.exec(`drop table ${table}`)
   // A connection goes by what it has read until it reads the schema again; others see that the schema has changed.
   db.pragma('writable_schema = reset')
-}
-
-// What reads found, kept in this process until it may have changed: reading again costs several times as much as asking
-// SQLite whether anybody wrote.
-
-type Memory<V> = {
-  /** Checks once whether anybody has written. Not for use inside a transaction. */
-  known: () => ReadonlyMap<string, V>
-  /** For what was read after `known`. */
-  remember: (key: string, value: V) => void
-  /** To be called in every write of this connection that changes what is remembered: SQLite tells of others' only. */
-  forget: () => void
-}
-
-/** Remembers at most so many, and those of one reading beyond. */
-export function createMemory<V>(db: Database, most: number): Memory<V> {
-  // Changes whenever another connection, in this process or another one, has committed anything at all.
-  const version = db.prepare<[], bigint>('pragma data_version').pluck()
-  const known = new Map<string, V>()
-  let seenVersion: bigint | undefined
-
-  return {
-    known() {
-      const now = version.get()
-      if (now !== seenVersion || known.size >= most) known.clear()
-      seenVersion = now
-      return known
-    },
-    // Read after the version, so it may be newer than that; the next call then forgets it.
-    remember: (key, value) => void known.set(key, value),
-    forget: () => known.clear(),
-  }
-}
-
-// Whether the schema is still one that this program knows: another process may have been upgraded, and have migrated
-// the file, while this one has it open.
-
-export function frozenReader(db: Database): () => Frozen | null {
-  const row = db.prepare<[], FrozenRow>(SELECT_FROZEN)
-  return () => frozenOf(row.get())
-}
-
-type SchemaLook = {
-  /** Throws schema_newer. */
-  look: () => void
-  /** The same, unless the last look was just now. */
-  lookNowAndThen: () => void
-}
-
-const UNWATCHED_SCHEMA: SchemaLook = { look: () => {}, lookNowAndThen: () => {} }
-
-export function watchSchema(db: Database): SchemaLook {
-  const last = db.prepare<[], string | null>('select max(name) from migrations').pluck()
-  const watch = createSchemaWatch(readMigrations('sqlite'))
-  const look = (): void => watch.found(last.get() ?? null)
-  return {
-    look,
-    lookNowAndThen() {
-      if (watch.isDue()) look()
-    },
-  }
 }

@@ -104,19 +104,8 @@ export function isDenied(name: string, right: number): boolean {
 /** The outermost folder on the way to the file that this user may not enter. */
 function closedFolder(file: string): string {
   const folders: string[] = []
-  for (let at = dirname(resolve(file)); ; at = dirname(at)) {
-    folders.unshift(at)
-    if (at === dirname(at)) break
-  }
-  const closed = folders.find((folder) => {
-    try {
-      accessSync(folder, constants.X_OK)
-      return false
-    } catch {
-      return true
-    }
-  })
-  return closed ?? dirname(file)
+  for (let at = dirname(resolve(file)); at !== dirname(at); at = dirname(at)) folders.unshift(at)
+  return folders.find((folder) => isDenied(folder, constants.X_OK)) ?? dirname(file)
 }
 
 function ownerOf(name: string): string {
@@ -232,20 +221,18 @@ const unwritable = (file: string, folder: string): string =>
 /** The error that SQLite would have thrown, where it only reports it in a row. */
 export const busy = (): Error => new SQLite.SqliteError('database is locked', 'SQLITE_BUSY')
 
-export const isBusy = (error: unknown): boolean =>
-  error instanceof SQLite.SqliteError &&
-  (error.code.startsWith('SQLITE_BUSY') || error.code === 'SQLITE_LOCKED')
+const isOf = (error: unknown, kind: RegExp): boolean =>
+  error instanceof SQLite.SqliteError && kind.test(error.code)
 
+export const isBusy = (error: unknown): boolean => isOf(error, /^SQLITE_(BUSY|LOCKED$)/)
 /** Whether the file itself is damaged, rather than what is stored in it. */
-export const isCorrupt = (error: unknown): boolean =>
-  error instanceof SQLite.SqliteError && error.code.startsWith('SQLITE_CORRUPT')
-
+export const isCorrupt = (error: unknown): boolean => isOf(error, /^SQLITE_CORRUPT/)
 /** Whether the file is not an SQLite database, or has lost its beginning. */
-export const isNoDatabase = (error: unknown): boolean =>
-  error instanceof SQLite.SqliteError && error.code === 'SQLITE_NOTADB'
-
+export const isNoDatabase = (error: unknown): boolean => isOf(error, /^SQLITE_NOTADB$/)
 /** Whether SQLite cannot make sense of the file at all, or of a part it needed. */
 export const isUnreadable = (error: unknown): boolean => isCorrupt(error) || isNoDatabase(error)
+/** Whether there was no room for a write, or for the index of the log. */
+export const isDiskFull = (error: unknown): boolean => isOf(error, /^SQLITE_(FULL|IOERR_SHMSIZE)$/)
 
 /** SQLite puts a heading line before its first finding. */
 export const inOneLine = (fault: string): string =>

@@ -18,7 +18,6 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import SQLite from 'better-sqlite3'
 import { Problem } from '../../../core/problem.ts'
 import { openPlain, openUnlinked, withPlain } from '../../../plain-file.ts'
 import { sync } from '../../../whole-file.ts'
@@ -159,24 +158,24 @@ export type NameWatch = {
   lookNowAndThen: () => void
 }
 
-type Watched = { name: string; identity: string }
-
-export const UNWATCHED: NameWatch = { look: () => {}, lookNowAndThen: () => {} }
-
 /**
  * Watches the database that was just opened under the name `file`. What lies beside it is watched from the call of
  * `besideToo`: the log and its index are there once the log was read, and stay for as long as the database is open.
  */
 export function watchFileName(file: string): NameWatch & { besideToo: () => void } {
-  if (file === ':memory:') return { ...UNWATCHED, besideToo: () => {} }
-  const beside = [walFile(file), `${realName(file)}-shm`]
-  const watched = identified([file])
+  if (file === ':memory:') return { look: () => {}, lookNowAndThen: () => {}, besideToo: () => {} }
+  /** What each name led to when it was first looked at, and there. */
+  const watched = new Map<string, string>()
+  const watch = (name: string): void => {
+    const identity = identityOf(name)
+    if (identity !== null) watched.set(name, identity)
+  }
+  watch(file)
   let gone: Problem | null = null
   let lookedAt = Number.NEGATIVE_INFINITY
 
   function look(): void {
-    const lost = gone ? undefined : watched.find(({ name, identity }) => identityOf(name) !== identity)
-    if (lost) gone = goneFrom(lost.name)
+    for (const [name, identity] of watched) if (identityOf(name) !== identity) gone ??= goneFrom(name)
     if (gone) throw gone
     lookedAt = performance.now()
   }
@@ -186,15 +185,11 @@ export function watchFileName(file: string): NameWatch & { besideToo: () => void
     lookNowAndThen() {
       if (gone || performance.now() - lookedAt >= LOOK_MS) look()
     },
-    besideToo: () => void watched.push(...identified(beside)),
+    besideToo() {
+      for (const name of [walFile(file), `${realName(file)}-shm`]) watch(name)
+    },
   }
 }
-
-const identified = (names: readonly string[]): Watched[] =>
-  names.flatMap((name) => {
-    const identity = identityOf(name)
-    return identity === null ? [] : [{ name, identity }]
-  })
 
 const goneFrom = (name: string): Problem =>
   new Problem(
@@ -245,10 +240,6 @@ function fileSystemType(folder: string): number {
 }
 
 // When a disk counts as full, and how much of it is free.
-
-/** Whether there was no room for a write, or for the index of the log. */
-export const isDiskFull = (error: unknown): boolean =>
-  error instanceof SQLite.SqliteError && /^SQLITE_(FULL|IOERR_SHMSIZE)$/.test(error.code)
 
 /** With less, some writes succeed and others do not. */
 const ROOM_MIN_BYTES = 1_048_576

@@ -70,7 +70,8 @@ export async function restore(
     const playedIn = fetchCopy(copy, aside)
     const additions = verify(aside, copy)
     const finish = async (replaced: Database | 'unread' | null): Promise<void> => {
-      await bringUp(aside, now)
+      // Under its temporary name, there are no locks to take and there is nothing to back up.
+      await inOneFile(aside, (db) => migrate(db, ':memory:', () => now))
       const names = keptNames(replaced, kept)
       const sinceCopy = replaced === null ? null : await sinceCopyOf(aside, names, replaced)
       const store = await openStore(aside, { clock, create: false })
@@ -107,17 +108,17 @@ function adviceFor(code: string, folder: string): string {
   return 'run it again'
 }
 
-type Names = { aside: string; kept: string }
-/** What is done to the new database last, while nobody can write to the one that it replaces, if there is one. */
-type Giving = Names & { finish: (replaced: Database | 'unread' | null) => Promise<void> }
+type Giving = {
+  aside: string
+  kept: string
+  /** Ends the new database, while nobody can write to the one that it replaces, if there is one. */
+  finish: (replaced: Database | 'unread' | null) => Promise<void>
+}
 
 /** Lets the new database take the name. */
 async function replace(file: string, giving: Giving): Promise<Pick<Replaced, 'database' | 'log'>> {
   const { aside, kept, finish } = giving
-  if (existsSync(file)) {
-    const log = hasForeignLog(file) ? await giveWayUnread(file, giving) : await giveWay(file, giving)
-    return { database: kept, log }
-  }
+  if (existsSync(file)) return { database: kept, log: await giveWay(file, giving) }
   await finish(null)
   const log = setAside(file, `${kept}.before`)
   sync(dirname(file))
@@ -154,13 +155,6 @@ async function inOneFile<T>(aside: string, work: (db: Database) => T | Promise<T
     db.close()
   }
 }
-
-/** Brings the restored database up to this program's schema. */
-const bringUp = (aside: string, now: Instant): Promise<void> =>
-  inOneFile(aside, async (db) => {
-    // Under its temporary name, there are no locks to take and there is nothing to back up.
-    await migrate(db, ':memory:', () => now)
-  })
 
 /**
  * What the replaced databases have and the copy lacks: the one just kept, and those that it had replaced itself, if it
@@ -230,59 +224,37 @@ function askerOf(db: Database, file: string): AskBoth {
  */
 function keptNames(replaced: Database | 'unread' | null, kept: string): string[] {
   if (replaced === null) return []
-  return [kept, ...(replaced === 'unread' ? [] : replacedBefore(replaced))]
-}
-
-/** None for one that cannot say. */
-function replacedBefore(db: Database): readonly string[] {
   try {
-    return frozenIn(db)?.replaced ?? []
+    return [kept, ...((replaced !== 'unread' && frozenIn(replaced)?.replaced) || [])]
   } catch {
-    return []
+    return [kept]
   }
 }
 
 /**
  * Takes the database for itself, copies it and lets the new one take its name, so that there is always one. A link
- * would be quicker than a copy, but a kill would leave one database with two names, and a log for each.
+ * would be quicker than a copy, but a kill would leave one database with two names, and a log for each. One that must
+ * not be opened, because the log beside it belongs to another file, is kept with that as they are, under names by which
+ * SQLite does not take them for a pair.
  */
 async function giveWay(file: string, { aside, kept, finish }: Giving): Promise<string | null> {
   // Opened first and closed last: closing a file gives up all locks of the process on it.
   const held = openPlain(file)
-  const db = openFile(file)
+  const db = hasForeignLog(file) ? null : openFile(file)
   try {
-    const isWhole = takeAlone(db, file)
+    const isWhole = db !== null && takeAlone(db, file)
     keepCopy(held, { file, kept })
-    await finishOr(kept, () => finish(db))
-    return takeName(file, { aside, log: isWhole ? null : kept })
+    try {
+      await finish(db ?? 'unread')
+    } catch (error) {
+      // No second copy of a database that stays where it is.
+      rmSync(kept, { force: true })
+      throw error
+    }
+    return takeName(file, { aside, log: db === null ? `${kept}.before` : isWhole ? null : kept })
   } finally {
-    db.close()
+    db?.close()
     closeSync(held)
-  }
-}
-
-/**
- * The same for a file that must not be opened, because the log beside it belongs to another file. Both are kept as they
- * are, under names by which SQLite does not take them for a pair.
- */
-async function giveWayUnread(file: string, { aside, kept, finish }: Giving): Promise<string | null> {
-  const held = openPlain(file)
-  try {
-    keepCopy(held, { file, kept })
-  } finally {
-    closeSync(held)
-  }
-  await finishOr(kept, () => finish('unread'))
-  return takeName(file, { aside, log: `${kept}.before` })
-}
-
-/** Whatever fails leaves no second copy of a database that stays where it is. */
-async function finishOr(kept: string, finish: () => Promise<void>): Promise<void> {
-  try {
-    await finish()
-  } catch (error) {
-    rmSync(kept, { force: true })
-    throw error
   }
 }
 

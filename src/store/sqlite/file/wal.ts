@@ -2,7 +2,7 @@
 // that was replaced, it would be mixed into the new one, and both would be damaged
 // (docs/decisions/file.md#the-log-and-its-file).
 
-import { closeSync, constants, readSync, rmSync, statSync, writeSync } from 'node:fs'
+import { closeSync, constants, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
 import { refuseStrange, withPlain } from '../../../plain-file.ts'
 import { BESIDE, isMissing, openOrCreate, ownerNote, realName, walBytes, walFile } from './files.ts'
@@ -74,16 +74,13 @@ export function forgetLogOwner(database: string): void {
 function read(note: string): { file: string; log: string } | null {
   try {
     return withPlain(note, (descriptor) => {
-      const text = Buffer.alloc(NOTE_BYTES_MAX)
-      const [file = '', log = ''] = text.toString('utf8', 0, readSync(descriptor, text)).split('\n')
+      const [file = '', log = ''] = readFileSync(descriptor, 'utf8').split('\n')
       return { file, log }
     })
   } catch {
     return null
   }
 }
-
-const NOTE_BYTES_MAX = 256
 
 const identities = (database: string) => [identityOf(database), identityOf(walFile(database))] as const
 

@@ -85,7 +85,7 @@ export function createWriter(
     draining = false
   }
 
-  /** Begins a transaction: nobody can migrate or freeze the database between the look and the commit. */
+  /** Begins a transaction: whether it may write cannot change between the look and the commit. */
   function begin(): void {
     sql.begin.run()
     try {
@@ -107,7 +107,7 @@ export function createWriter(
         const job = queue.take()
         if (!job) break
         jobs.push(job)
-        const outcome: Outcome = isFirst ? attemptFirst(job) : attempt(job)
+        const outcome = attempt(job, isFirst)
         outcomes.push(outcome)
         isFirst &&= !outcome.ok
       } while (
@@ -143,29 +143,24 @@ export function createWriter(
   }
 
   /**
-   * Tries a write that is the first in its transaction. A rollback can undo it, so it needs no savepoint, which would
+   * Does a job, or undoes it alone. A rollback undoes the first of a transaction, so it needs no savepoint, which would
    * cost a copy of each page that is written: a fifth of a large pass.
    */
-  function attemptFirst(job: Job): Outcome {
-    try {
-      return { job, ok: true, value: job.work(clock()) }
-    } catch (error) {
-      if (db.inTransaction) sql.rollback.run()
-      return { job, ok: false, error }
-    }
-  }
-
-  function attempt(job: Job): Outcome {
-    sql.save.run()
+  function attempt(job: Job, isFirst: boolean): Outcome {
+    if (!isFirst) sql.save.run()
     try {
       const value = job.work(clock())
-      sql.release.run()
+      if (!isFirst) sql.release.run()
       return { job, ok: true, value }
     } catch (error) {
-      // A full disk or a failing one makes SQLite roll back everything: then no job of the batch has happened.
-      if (!db.inTransaction) throw error
-      sql.undo.run()
-      sql.release.run()
+      if (isFirst) {
+        if (db.inTransaction) sql.rollback.run()
+      } else {
+        // A full disk or a failing one makes SQLite roll back everything: then no job of the batch has happened.
+        if (!db.inTransaction) throw error
+        sql.undo.run()
+        sql.release.run()
+      }
       return { job, ok: false, error }
     }
   }
@@ -184,14 +179,7 @@ const REST_MS = 3 * LOCK_LOOK_MS
 /** For how long after a write by others more writes of theirs are expected. */
 const SHARED_MS = 1_000
 
-type LockShare = {
-  /** Resolves when this process may take the lock again. */
-  turn: () => Promise<void>
-  /** Counts the time that `work` holds it. */
-  hold: (work: () => void) => void
-}
-
-function createLockShare(db: Database): LockShare {
+function createLockShare(db: Database) {
   const haveOthersWritten = watchOthers(db)
   let sharedUntil = Number.NEGATIVE_INFINITY
   let heldMs = 0
@@ -203,7 +191,8 @@ function createLockShare(db: Database): LockShare {
   }
 
   return {
-    async turn() {
+    /** Resolves when this process may take the lock again. */
+    async turn(): Promise<void> {
       const freeMs = performance.now() - freeSince
       if (freeMs < REST_MS) {
         if (heldMs < heldMaxMs()) return
@@ -211,7 +200,8 @@ function createLockShare(db: Database): LockShare {
       }
       heldMs = 0
     },
-    hold(work) {
+    /** Counts the time that `work` holds it. */
+    hold(work: () => void): void {
       const from = performance.now()
       work()
       freeSince = performance.now()

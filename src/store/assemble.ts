@@ -1,0 +1,105 @@
+// Puts the rooms of a store together: those that are written once for both databases, with what each does its own way.
+
+import type { ExecutionId } from '../core/execution.ts'
+import { createFreezeStore } from './frozen.ts'
+import { faultsOf, type OwnFaults, warningsOf } from './health/check.ts'
+import { createOpsPageStore, createStatusStore, marksReader, type OpsSql } from './health/ops-page.ts'
+import { monitoringReader, type OwnVitals } from './health/vitals.ts'
+import type { CheckStore, MonitoringStore, OpsPageStore } from './monitoring.ts'
+import {
+  createKeyFinder,
+  createKeyStore,
+  createPartnerStore,
+  createTierStore,
+  createWebhookStore,
+  type Following,
+} from './shared/accounts.ts'
+import { createAuditStore, createResultStore } from './shared/audit.ts'
+import { createConfirmationStore } from './shared/confirmations.ts'
+import { createLevers, createListings, createTradeStore, type OwnListings } from './shared/executions.ts'
+import { createInvoiceStore } from './shared/invoices.ts'
+import { createMonthStore } from './shared/months.ts'
+import { createClockStore, createPassStore, createWakeUpStore, type OwnPasses } from './shared/passes.ts'
+import { createPlanReader, createPlanWriter, createWindowStore } from './shared/plans.ts'
+import { createPollStore, pollNotesOf } from './shared/polls.ts'
+import { createPriceStore, type OwnImports } from './shared/prices.ts'
+import { createPurchaseStore } from './shared/purchases.ts'
+import { createSandboxStore, type OwnSandboxes } from './shared/sandboxes.ts'
+import { createUserStore, type OwnErasing } from './shared/users.ts'
+import type { Store } from './store.ts'
+import type { Base } from './transaction.ts'
+import { waitAtClose } from './writes.ts'
+
+export type OwnMonitoring = Pick<MonitoringStore, 'probeWrite' | 'walBytes' | 'readStandbyAway'> & {
+  /** The newest execution, once none can appear below it any more: see marksReader. */
+  settledExecution: () => Promise<ExecutionId | null | undefined>
+  vitals: OwnVitals
+  faults: OwnFaults
+  opsSql: OpsSql
+}
+
+/** What a store does in a way of its own. */
+type Own = {
+  following: Following
+  /** Whether a single key is found without waiting, where the caller asks for that. */
+  keysAtOnce: boolean
+  erasing: OwnErasing
+  listings: OwnListings
+  passes: OwnPasses
+  imports: OwnImports
+  sandboxes: OwnSandboxes
+  monitoring: OwnMonitoring
+  /** Called once the marks of polls are written. */
+  close: () => void | Promise<void>
+}
+
+export function assemble(base: Base, own: Own): Store {
+  const polls = pollNotesOf(base)
+  return {
+    ...createPartnerStore(base, own.following),
+    ...createKeyStore(base),
+    findKey: createKeyFinder(base, own),
+    ...createTierStore(base),
+    ...createInvoiceStore(base),
+    ...createUserStore(base, own.erasing),
+    ...createPlanReader(base),
+    ...createPlanWriter(base),
+    ...createPollStore(base, polls),
+    ...createConfirmationStore(base),
+    ...createListings(base, own.listings),
+    ...createWindowStore(base),
+    ...createLevers(base),
+    ...createTradeStore(base),
+    ...createPurchaseStore(base),
+    ...createWebhookStore(base),
+    ...createPassStore(base, own.passes),
+    ...createWakeUpStore(base),
+    ...createClockStore(base),
+    ...createPriceStore(base, own.imports),
+    ...createMonthStore(base),
+    ...createSandboxStore(base, own.sandboxes),
+    ...createAuditStore(base),
+    ...createResultStore(base),
+    ...createStatusStore(base),
+    ...createFreezeStore(base),
+    ...monitor(base, own.monitoring),
+    async close() {
+      const marks = polls.flush()
+      if (marks) await waitAtClose(marks)
+      await own.close()
+    },
+  }
+}
+
+export const monitor = (
+  base: Base,
+  { settledExecution, vitals, faults, opsSql, ...own }: OwnMonitoring,
+): MonitoringStore & CheckStore & OpsPageStore => ({
+  ...marksReader(base, settledExecution),
+  ...monitoringReader(base, vitals),
+  ...createOpsPageStore(base, opsSql),
+  findFaults: faultsOf(base, faults),
+  listAdditions: async () => (await faults.schema.compare()).additions,
+  findWarnings: warningsOf(base, vitals),
+  ...own,
+})
