@@ -12,6 +12,7 @@ import { earlier, type Instant } from '../core/time.ts'
 import { setUserStatus } from '../core/user.ts'
 import { type Erasure, latestErasures } from './erasures.ts'
 import type { AuditEntry, Store } from './store.ts'
+import { hasPersonal } from './tables.ts'
 
 const STOP_KINDS = [
   'partner_disabled',
@@ -90,8 +91,7 @@ const STOPS: Record<StopKind, string> = {
 
 // What a copy has of a user whose erasure it knows was given after that.
 const ERASED = userStop(
-  `o.erased_at is not null and o.email is null and (n.email is not null or n.auth_provider is not null)
-     and n.erased_at is distinct from o.erased_at`,
+  `o.erased_at is not null and o.email is null and n.erased_at is distinct from o.erased_at and ${hasPersonal('n')}`,
 )
 const ISSUED = `select o.* from old.invoices o where not exists (select 1 from invoices n where n.number = o.number)
   order by o.series, o.position`
@@ -204,13 +204,15 @@ export async function mend(
     detail: { partner_slug: partnerSlug, environment, again: true },
   })
   await store.addAuditEntry(audit)
-  let erasedAgain = await store.eraseAgain(latestErasures(erasures), entryOf)
+  let erasedAgain = 0
+  // Before what is remembered of erasures, which then finds nothing of these.
   for (const { partnerSlug, environment, partnerUserId } of erased) {
     const tenant = await store.findTenant(partnerSlug, environment)
-    if (!tenant || !(await hasPersonalData(store, tenant, partnerUserId))) continue
+    if (!tenant) continue
     await store.eraseUser(tenant, partnerUserId, entryOf(partnerUserId, tenant))
     erasedAgain += 1
   }
+  erasedAgain += await store.eraseAgain(latestErasures(erasures), entryOf)
   for (const stop of stops) {
     const entry = entryFor(stop, sinceCopy, audit)
     await carry(store, stop, entry)
@@ -242,11 +244,6 @@ async function keepAll(
 }
 
 const OWN_ENTRY: ReadonlySet<StopKind> = new Set(['partner_disabled', 'partner_held', 'key_ended'])
-
-async function hasPersonalData(store: Store, tenant: Tenant, partnerUserId: string): Promise<boolean> {
-  const user = await store.findUser(tenant, partnerUserId)
-  return user !== null && (user.email !== null || user.authProvider !== null)
-}
 
 const entryFor = (
   { kind, partnerSlug, environment, subject }: Stop,

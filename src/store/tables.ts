@@ -477,6 +477,20 @@ export const TABLES: readonly Table[] = Object.entries<Described<Columns>>(table
 
 // SQL that follows from a description.
 
+/** The columns with personal data, by table: such a row has its user's number. */
+export const PERSONAL = TABLES.map(({ name, columns }) => ({
+  name,
+  columns: columns.flatMap((column) => (column.isPersonal ? [column.name] : [])),
+})).filter(({ columns }) => columns.length > 0)
+
+/** Whether there is anything personal of a user, in a statement that calls its row `as`. */
+export const hasPersonal = (as: string): string =>
+  `(${PERSONAL.map(
+    ({ name, columns }) =>
+      `exists (select 1 from ${name} d
+       where d.user_id = ${as}.user_id and (${columns.map((column) => `d.${column} is not null`).join(' or ')}))`,
+  ).join(' or ')})`
+
 export const columnOf = <T extends TableName>(of: T, name: ColumnName<T>): Column =>
   (tables[of].shape as Readonly<Record<string, Column>>)[name] as Column
 

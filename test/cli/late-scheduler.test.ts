@@ -134,8 +134,10 @@ test('the first plan awake is found behind many that sleep', async (t) => {
   // Pages of plans that sleep, and behind them the one plan there is.
   db.pragma('foreign_keys = off')
   db.exec(`with recursive n(i) as (select 2 union all select i + 1 from n where i < 12000)
-    insert into plans select i, tenant_id, user_id, 'p' || i, amount_usd, frequency, smart_timing_enabled, start_date,
-      status, created_at + i, updated_at, 0 from n, plans where plan_id = 1`)
+    insert into plans (plan_id, tenant_id, user_id, partner_plan_id, amount_usd, frequency, smart_timing_enabled,
+      start_date, status, created_at, updated_at)
+    select i, tenant_id, user_id, 'p' || i, amount_usd, frequency, smart_timing_enabled, start_date, status,
+      created_at + i, updated_at from n, plans where plan_id = 1`)
   db.exec(`insert into schedules select p.plan_id, s.window_id, p.plan_id = 12000, s.next_run_at, s.limit_price, s.clock_at,
       s.window_start, s.window_end, s.budget, s.fireable, s.floor, s.tranche_index, s.slots, s.units_per_slot,
       s.units_fired, s.slot, s.reference_price, s.half_width, s.extras_left, s.next_extra_at, 0

@@ -1,6 +1,8 @@
 // Users and plans over HTTP: the answers, and each refusal.
 
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { DAY_MS } from '../../src/core/time.ts'
 import { PLAN, startService, T0, USER } from '../support/service.ts'
@@ -19,6 +21,8 @@ import {
   windowsOf,
 } from './steps.ts'
 
+const DESCRIPTION = join(import.meta.dirname, '../../fixtures/openapi/openapi.json')
+const DATES = ['consent_timestamp', 'start_date']
 const OFF = { smart_timing_enabled: false }
 
 // What a request of a user or a plan leads to in every state is in test/core/user.test.ts and test/core/plan.test.ts.
@@ -113,6 +117,37 @@ test('a plan of a first request is answered whole, with its defaults', async (t)
     created_at: '2026-01-05T00:00:00.000Z',
     updated_at: '2026-01-05T00:00:00.000Z',
   })
+})
+
+test('each field of a body is answered as it was sent, in a first request and in later ones', async (t) => {
+  const service = await startService(t)
+  const { components } = JSON.parse(readFileSync(DESCRIPTION, 'utf8'))
+  const sampleOf = (name: string): Json =>
+    Object.fromEntries(
+      Object.entries<{ examples: [unknown] }>(components.schemas[name].properties).map(
+        ([field, { examples }]) => [field, examples[0]],
+      ),
+    )
+  const assertAnswered = (answer: Json, sent: Json) => {
+    for (const [field, value] of Object.entries(sent)) {
+      if (DATES.includes(field))
+        assert.equal(Date.parse(String(answer[field])), Date.parse(String(value)), field)
+      else assert.equal(answer[field], value, field)
+    }
+  }
+  const user = sampleOf('UserRequest')
+  assertAnswered(await succeed(service, 'POST', USERS, user), user)
+  const whole = sampleOf('PlanRequest')
+  const { partner_user_id, amount_usd, frequency } = whole
+  for (const before of [null, { amount_usd, frequency }, { amount_usd: '1.00', frequency }]) {
+    const id = { partner_user_id, partner_plan_id: JSON.stringify(before) }
+    if (before) await succeed(service, 'POST', PLANS, { ...id, ...before })
+    assertAnswered(await succeed(service, 'POST', PLANS, { ...whole, ...id }), { ...whole, ...id })
+    assertAnswered(await succeed(service, 'GET', `${PLANS}/${encodeURIComponent(id.partner_plan_id)}`), {
+      ...whole,
+      ...id,
+    })
+  }
 })
 
 test('smart timing off fires nothing, on again goes on in the window that runs', async (t) => {

@@ -352,9 +352,10 @@ export function addCrowd(file: string, tenantId: number, { user, plans, status }
        :tranche, 'slot_start', 0, 1, :now + i, :status, iif(:lease is null, 0, 1), :lease from n, base`,
     `${numbers} insert into schedules select plan + i, (select max(window_id) - :plans from windows) + i, 1, :end,
        :price - i % 1000, :end, :now, :end, :amount, :left, :floor, 1, 14, 2, 1, 0, :price, 0, 3, :now, 0 from n, base`,
-    `${numbers} insert into plans select plan + i, :tenant,
-       (select user_id from users where tenant_id = :tenant and partner_user_id = :user), :user || ' ' || i, :amount,
-       'weekly', 1, :now, 'active', :now, :now, 0 from n, base`,
+    `${numbers} insert into plans (plan_id, tenant_id, user_id, partner_plan_id, amount_usd, frequency,
+       smart_timing_enabled, start_date, status, created_at, updated_at)
+     select plan + i, :tenant, (select user_id from users where tenant_id = :tenant and partner_user_id = :user), :user || ' ' || i, :amount,
+       'weekly', 1, :now, 'active', :now, :now from n, base`,
   ]
   // Plans come last, so that they are what tells how many there were; the keys are checked at the commit.
   db.pragma('defer_foreign_keys = on')

@@ -22,7 +22,7 @@ import { type PlanRow, planOf } from '../rows/ledger.ts'
 import { AWAKE, SELECT_USER } from '../sql/fragments.ts'
 import { query } from '../statement.ts'
 import type { AuditEntry, Remains, UserStore } from '../store.ts'
-import { assigned, columnsToAdd, insertInto, overwritten, TABLES } from '../tables.ts'
+import { assigned, columnsToAdd, hasPersonal, insertInto, overwritten, PERSONAL } from '../tables.ts'
 import {
   type Base,
   callOf,
@@ -67,11 +67,6 @@ const PLANS_OF = query<PlanRow>(
    where p.user_id = ${THIS_USER} order by p.plan_id`,
 )
 const ERASE = query('update users set erased_at = :now, updated_at = :now where user_id = :user_id')
-/** The marked columns of every table (tables.ts): rows with personal data have their user's number. */
-const PERSONAL = TABLES.map(({ name, columns }) => ({
-  name,
-  columns: columns.flatMap((column) => (column.isPersonal ? [column.name] : [])),
-})).filter(({ columns }) => columns.length > 0)
 const FORGET = PERSONAL.map(({ name, columns }) =>
   query(
     `update ${name} set ${columns.map((column) => `${column} = null`).join(', ')} where user_id = :user_id`,
@@ -82,15 +77,10 @@ const forget = (tx: Tx, userId: bigint, now: Instant): Step<unknown> =>
     ...FORGET.map((statement) => tx.run(statement, { user_id: userId })),
     tx.run(ERASE, { user_id: userId, now }),
   )
-const HAS_DATA = PERSONAL.map(
-  ({ name, columns }) =>
-    `exists (select 1 from ${name} d
-       where d.user_id = users.user_id and (${columns.map((column) => `d.${column} is not null`).join(' or ')}))`,
-)
 const USERS_PER_PAGE = 1_000
 const WITH_DATA = query<{ user_id: bigint; partner_user_id: string; updated_at: bigint }>(
   `select user_id, partner_user_id, updated_at from users
-   where tenant_id = :tenant and user_id > :after and (${HAS_DATA.join(' or ')})
+   where tenant_id = :tenant and user_id > :after and ${hasPersonal('users')}
    order by user_id limit :limit`,
 )
 const KEYS = query<{ key_sha256: string }>(

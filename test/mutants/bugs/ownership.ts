@@ -122,9 +122,9 @@ export const OWNERSHIP: readonly Row[] = [
     by: 'copy',
     breaks:
       'A restore brings back the e-mail of a user who was erased since the backup: personal data that was to be gone.',
-    find: 'let erasedAgain = await store.eraseAgain(latestErasures(erasures), entryOf)',
+    find: 'erasedAgain += await store.eraseAgain(latestErasures(erasures), entryOf)',
     replace:
-      'let erasedAgain = await store.eraseAgain(latestErasures(erasures.slice(erasures.length)), entryOf)',
+      'erasedAgain += await store.eraseAgain(latestErasures(erasures.slice(erasures.length)), entryOf)',
   },
   {
     name: 'executions-of-every-tenant',
