@@ -407,7 +407,7 @@ export interface SandboxStore {
    * tenant has, and how many executions there is room for; `wakeUpId` marks the wake-ups of this advance. No other
    * advance of the tenant begins before `end` is called, or its process has died: two walks at once would step past
    * each other's stops. Throws database_in_use while another one is under way, sandbox_full without any room, and
-   * sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
+   * sandbox_refused for a live tenant and beyond SANDBOX_UNTIL.
    */
   beginAdvance(
     tenant: Caller,
