@@ -704,10 +704,13 @@ export type PageRequest = { after: number | string | null; limit: number }
 
 export interface ResultStore {
   /** Replaces what the job came to before on that host. It is dated by the store's clock. */
-  noteResult(result: Omit<JobResult, 'at' | 'wellAt'>): Promise<void>
+  noteResult(
+    result: Omit<JobResult, 'at' | 'wellAt' | 'beginsAt'> & Partial<Pick<JobResult, 'beginsAt'>>,
+  ): Promise<void>
   /** Null before the first one. */
   findResult(job: JobResult['job'], host: string): Promise<JobResult | null>
-  forgetResult(job: JobResult['job'], host: string): Promise<void>
+  /** Of every port of the machine. */
+  forgetCertificates(machine: string): Promise<void>
 }
 
 // The one state in which nothing fires and nothing is delivered.
