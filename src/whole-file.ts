@@ -190,7 +190,7 @@ export function sync(path: string): void {
 }
 
 /** Waits until the names in a folder are on disk, where its file system can do that and this user may read it. */
-function syncFolder(folder: string): void {
+export function syncFolder(folder: string): void {
   try {
     sync(folder)
   } catch (error) {

@@ -5,9 +5,8 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { isMonth } from '../core/month.ts'
 import { ENVIRONMENTS, PARTNER_SLUG_MAX, PARTNER_SLUG_PATTERN } from '../core/partner.ts'
 import { Problem } from '../core/problem.ts'
-import { SANDBOX_OFFSET_MAX_MS } from '../core/sandbox.ts'
 import { ID_MAX, REASON_MAX } from '../core/text.ts'
-import { DAY_MS, type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
+import { type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
 import type { Deliver } from '../webhook/wake-partners.ts'
 
@@ -126,11 +125,8 @@ const timeUpTo =
 /** Node's timers count milliseconds in 31 bits. Asked to wait longer, they do not wait at all. */
 const TIMER_MAX_DAYS = 24
 
-/** How long something lasts, or how far away it is, in ms. Not for timers, which take `interval`. */
+/** How long something lasts, or how far away or ahead it is, in ms. Not for timers, which take `interval`. */
 export const duration = timeUpTo(SPAN_MAX_DAYS)
-
-/** How far a sandbox is moved at once, in ms. */
-export const sandboxAdvance = timeUpTo(SANDBOX_OFFSET_MAX_MS / DAY_MS)
 
 /** How long a timer waits, in ms. */
 export const interval = timeUpTo(TIMER_MAX_DAYS)

@@ -94,6 +94,8 @@ export type JobResult = {
   at: Instant
   ok: boolean
   wellAt: Instant | null
+  /** From when on a certificate is valid; null for the other jobs. */
+  beginsAt: Instant | null
   /** When a certificate ends, and by when the next check is due; null for a job that nobody has planned. */
   endsAt: Instant | null
   /** What was found or went wrong, or what the certificate is for. */
@@ -501,22 +503,30 @@ function backupOld({ endsAt, wellAt }: JobResult, now: Instant): string | null {
 }
 
 /** A service says now and then what it shows. One that is silent has stopped, and shows nothing. */
-function certificateEnds({ at, host, endsAt, message }: JobResult, now: Instant): Found | null {
-  if (endsAt === null || now - at > CERTIFICATE_TOLD_MS) return null
+function certificateEnds({ at, host, beginsAt, endsAt, message }: JobResult, now: Instant): Found | null {
+  if (beginsAt === null || endsAt === null || now - at > CERTIFICATE_TOLD_MS) return null
+  const life = { from: beginsAt, until: endsAt }
+  if (!isLeft(CERTIFICATE_OLD_SHARE, life, now)) return null
   const left = endsAt - now
-  if (left > CERTIFICATE_OLD_MS) return null
   const words =
     left <= 0
       ? `ended ${formatInstant(endsAt)}: clients refuse it, so no partner gets through`
       : `ends ${formatInstant(endsAt)}: in ${spellSpan(left)}, and no renewed one was read`
   return {
     kind: 'certificate_ends',
-    severity: left <= CERTIFICATE_ENDS_MS ? 'page' : 'ticket',
+    severity: isLeft(CERTIFICATE_ENDS_SHARE, life, now) ? 'page' : 'ticket',
     subject: `certificate of ${host}`,
     message: `${words} (${message})`,
     next: ['tranche', 'docs', 'operations#tls'],
   }
 }
+
+/** Whether less than a share of a life is left. */
+export const isLeft = (
+  share: number,
+  { from, until }: { from: Instant; until: Instant },
+  now: Instant,
+): boolean => until - now < share * (until - from)
 
 function dueInWords(due: number, oldestAt: Instant, now: Instant): string {
   const age = spellSpan(now - oldestAt)
@@ -551,9 +561,9 @@ export const FEED_PASSES_SEEN = 10
 /** Four times the size at which the write-ahead log is folded into the database. */
 export const WAL_LARGE_BYTES = 64 * 2 ** 20
 
-/** Certificates are renewed a month before their end: one that has two weeks left was not renewed. */
-export const CERTIFICATE_OLD_MS = 14 * DAY_MS
-const CERTIFICATE_ENDS_MS = 3 * DAY_MS
+/** Certificates are renewed when a third of their life is left, whether that is of ten days or of a year. */
+export const CERTIFICATE_OLD_SHARE = 1 / 3
+export const CERTIFICATE_ENDS_SHARE = 1 / 10
 /** A service says more often than this which certificate it shows. */
 const CERTIFICATE_TOLD_MS = DAY_MS
 

@@ -2,11 +2,10 @@
 
 import type { Tenant } from './partner.ts'
 import { Problem } from './problem.ts'
-import { counted } from './text.ts'
-import { DAY_MS, MINUTE_MS, SECOND_MS } from './time.ts'
+import { type Instant, MINUTE_MS, midnightOf, plus, SECOND_MS, utcDate } from './time.ts'
 
-/** The most that a sandbox may be ahead of real time in total. */
-export const SANDBOX_OFFSET_MAX_MS = 3_650 * DAY_MS
+/** How far a sandbox's clock goes. Windows that open before it end in a year that dates can be written in. */
+export const SANDBOX_UNTIL = midnightOf(9_000, 1, 1)
 
 /** In an environment with more plans than this, the stops of a minute are taken together, as by a tick every minute. */
 export const EXACT_PLANS_MAX = 1_000
@@ -36,15 +35,12 @@ export function refuseLive({ environment, partnerSlug }: Tenant): void {
   throw new Problem('sandbox_refused', `${partnerSlug} ${environment} is not a test environment.`)
 }
 
-/**
- * Throws sandbox_refused for an advance beyond SANDBOX_OFFSET_MAX_MS. `offsetMs` is how far the sandbox is ahead
- * already.
- */
-export function refuseTooFar({ offsetMs }: { offsetMs: number }, byMs: number): void {
-  if (offsetMs + byMs <= SANDBOX_OFFSET_MAX_MS) return
+/** Throws sandbox_refused for an advance beyond SANDBOX_UNTIL. `now` is the sandbox's time. */
+export function refuseTooFar({ now }: { now: Instant }, byMs: number): void {
+  if (plus(now, byMs) <= SANDBOX_UNTIL) return
   throw new Problem(
     'sandbox_refused',
-    `A sandbox goes at most ${SANDBOX_OFFSET_MAX_MS / DAY_MS} days ahead; this one is ${counted(Math.floor(offsetMs / DAY_MS), 'day')} ahead already.`,
+    `A sandbox goes as far as ${utcDate(SANDBOX_UNTIL)}; this one is at ${utcDate(now)} already.`,
   )
 }
 

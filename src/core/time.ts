@@ -195,7 +195,7 @@ export const LATEST = plus(midnightOf(10_000, 1, 1), -1)
 // How a span of time is written wherever a person reads or writes one.
 
 const SPAN_UNIT_MS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
-/** A hundred years: how long a key lives, how far a sandbox goes. */
+/** A hundred years: how long a key lives, how far a sandbox goes at once. */
 export const SPAN_MAX_DAYS = 36_500
 
 /** Reads `60s`, `15m`, `24h` or `90d`, from a second to `daysMax` days, in ms; null for anything else. */

@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import type { H3Event } from 'h3'
 import ipaddr from 'ipaddr.js'
-import { parse as findJsonError, type ParseError } from 'jsonc-parser'
+import { visit } from 'jsonc-parser'
 import type { z } from 'zod'
 import { Refusal, type ValidationDetail } from './error-codes.ts'
 
@@ -197,18 +197,24 @@ function mediaType(header: string | null): string {
 }
 const MEDIA_TYPE = /^(?!.*sse_)[\w!#$&^.+-]{1,40}\/[\w!#$&^.+-]{1,80}$/
 
-/** The offset at which a broken text stops being JSON. JSON.parse does not always give it; a tolerant parser does. */
+/**
+ * The offset at which a broken text stops being JSON. JSON.parse does not always give it; a tolerant parser does, and
+ * is stopped there: a text may be broken in every byte.
+ */
 function errorOffset(text: string): number {
-  const errors: ParseError[] = []
-  try {
-    findJsonError(text, errors, { disallowComments: true, allowTrailingComma: false })
-  } catch {
-    // That parser is recursive, so it cannot read a text nested thousands deep. Such a text is usually cut off at its
-    // end.
-    return text.length
+  // That parser is recursive, so it cannot read a text nested thousands deep. Such a text is usually cut off at its
+  // end.
+  let first = text.length
+  const onError = (_code: number, offset: number): never => {
+    first = offset
+    throw STOP
   }
-  return errors[0]?.offset ?? text.length
+  try {
+    visit(text, { onError }, { disallowComments: true, allowTrailingComma: false })
+  } catch {}
+  return first
 }
+const STOP = new Error('the first error of a text')
 
 // Which addresses count as one client when connections and wrong tokens are counted.
 

@@ -4,6 +4,7 @@
 import { Decimal } from 'decimal.js'
 import { agree, type Testimony, type Witness } from '../core/clock.ts'
 import { type Instant, plus, SECOND_MS } from '../core/time.ts'
+import { call } from '../outgoing-call.ts'
 
 export const FETCH_TIMEOUT_MS = 3_000
 const BODY_BYTES_MAX = 256 * 1024
@@ -26,42 +27,24 @@ const withoutExponent = (written: string) =>
  */
 type Answer = { document: unknown; servedAt: Instant[]; ageMs: number }
 
-/** Throws on a time-out, a status other than 200, a body that is not JSON. */
+/** Throws on a time-out, a status other than 200, a body that is not whole or not JSON. */
 export async function fetchJson(url: URL): Promise<Answer> {
-  // Loaded only when a feed is asked, because a pass without one then starts faster.
-  const { request } = await import('undici')
-  const signal = AbortSignal.timeout(FETCH_TIMEOUT_MS)
-  const { statusCode, headers, body } = await request(url, {
-    signal,
+  const { statusCode, headers, body, flaw } = await call(url, {
+    method: 'GET',
     headers: { accept: 'application/json', 'cache-control': 'no-cache', 'user-agent': 'tranche' },
-  }).catch((error: Error) => {
-    throw new Error(signal.aborted ? `no answer within ${FETCH_TIMEOUT_MS / 1000} s` : error.message)
+    timeoutMs: FETCH_TIMEOUT_MS,
+    answerBytesMax: BODY_BYTES_MAX,
   })
-  const text = await readText(body, signal)
   if (statusCode !== 200) throw new Error(`HTTP ${statusCode}`)
+  if (flaw !== null) throw new Error(flaw)
   try {
-    const document = parseJson(text, (_, value, { source }) =>
+    const document = parseJson(body.toString(), (_, value, { source }) =>
       typeof value === 'number' && source !== undefined ? withoutExponent(source) : value,
     )
     return { document, servedAt: servedAt(headers), ageMs: ageOf(headers) }
   } catch {
     throw new Error('its answer is not JSON')
   }
-}
-
-async function readText(body: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  try {
-    for await (const chunk of body) {
-      size += chunk.byteLength
-      if (size > BODY_BYTES_MAX) throw new Error(`its answer is larger than ${BODY_BYTES_MAX} bytes`)
-      chunks.push(chunk)
-    }
-  } catch (error) {
-    throw signal.aborted ? new Error(`no whole answer within ${FETCH_TIMEOUT_MS / 1000} s`) : error
-  }
-  return Buffer.concat(chunks).toString('utf8')
 }
 
 export const isLoopback = (host: string): boolean =>

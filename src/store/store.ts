@@ -409,7 +409,7 @@ export interface SandboxStore {
    * tenant has, and how many executions there is room for; `wakeUpId` marks the wake-ups of this advance. No other
    * advance of the tenant begins before `end` is called, or its process has died: two walks at once would step past
    * each other's stops. Throws database_in_use while another one is under way, sandbox_full without any room, and
-   * sandbox_refused for a live tenant and beyond SANDBOX_OFFSET_MAX_MS.
+   * sandbox_refused for a live tenant and beyond SANDBOX_UNTIL.
    */
   beginAdvance(
     tenant: Caller,
@@ -706,10 +706,13 @@ export type PageRequest = { after: number | string | null; limit: number }
 
 export interface ResultStore {
   /** Replaces what the job came to before on that host. It is dated by the store's clock. */
-  noteResult(result: Omit<JobResult, 'at' | 'wellAt'>): Promise<void>
+  noteResult(
+    result: Omit<JobResult, 'at' | 'wellAt' | 'beginsAt'> & Partial<Pick<JobResult, 'beginsAt'>>,
+  ): Promise<void>
   /** Null before the first one. */
   findResult(job: JobResult['job'], host: string): Promise<JobResult | null>
-  forgetResult(job: JobResult['job'], host: string): Promise<void>
+  /** Of every port of the machine. */
+  forgetCertificates(machine: string): Promise<void>
 }
 
 // The one state in which nothing fires and nothing is delivered.

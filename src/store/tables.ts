@@ -354,6 +354,7 @@ const tables = {
     folder: orNull(text()),
     file: orNull(text()),
     file_host: orNull(text()),
+    begins_at: orNull(instant()),
   }),
 
   tiers: table('name from_month', {

@@ -77,6 +77,7 @@ const check: JobResult = {
   at: NOW,
   ok: true,
   wellAt: NOW,
+  beginsAt: null,
   endsAt: null,
   message: '',
   backups: null,
@@ -116,17 +117,21 @@ test('a backup is missed when it failed, is gone or is old; the next good one en
   assert.equal(seen([{ ...failed, backups: null }])?.[1], 'tranche backup FOLDER/')
 })
 
-test('a certificate is told two weeks and three days before its end, unless its service has stopped', () => {
-  const endingIn = (ms: number, at = NOW): string | undefined =>
-    found({ results: [{ ...certificate, at, endsAt: plus(NOW, ms) }] }).map(
-      ({ kind, severity }) => `${kind} ${severity}`,
-    )[0]
-  assert.equal(endingIn(14 * DAY_MS + 1), undefined)
-  assert.equal(endingIn(14 * DAY_MS), 'certificate_ends ticket')
-  assert.equal(endingIn(3 * DAY_MS + 1), 'certificate_ends ticket')
-  assert.equal(endingIn(3 * DAY_MS), 'certificate_ends page')
-  assert.equal(endingIn(-DAY_MS, ago(DAY_MS)), 'certificate_ends page')
-  assert.equal(endingIn(-DAY_MS, ago(DAY_MS + 1)), undefined)
+test('a certificate is told when a third and a tenth of its life are left, unless its service has stopped', () => {
+  for (const days of [10, 90, 365]) {
+    const life = days * DAY_MS
+    const endingIn = (ms: number, at = NOW): string | undefined =>
+      found({
+        results: [{ ...certificate, at, beginsAt: plus(NOW, ms - life), endsAt: plus(NOW, ms) }],
+      }).map(({ kind, severity }) => `${kind} ${severity}`)[0]
+    assert.equal(endingIn(life), undefined, 'a new one')
+    assert.equal(endingIn(Math.ceil(life / 3)), undefined)
+    assert.equal(endingIn(life / 3 - 1), 'certificate_ends ticket')
+    assert.equal(endingIn(life / 10), 'certificate_ends ticket')
+    assert.equal(endingIn(life / 10 - 1), 'certificate_ends page')
+    assert.equal(endingIn(-DAY_MS, ago(DAY_MS)), 'certificate_ends page')
+    assert.equal(endingIn(-DAY_MS, ago(DAY_MS + 1)), undefined)
+  }
 })
 
 test('of reports that were only counted the execution is named', () => {
@@ -286,7 +291,7 @@ test('everything at once: in a steady order, each with its severity, a tenant wh
     results: [
       { ...check, ok: false, message: '1 error (trade_changed)' },
       { ...check, message: '1 warning (trade_price)', endsAt: ago(1) },
-      { ...certificate, endsAt: plus(NOW, 4 * DAY_MS) },
+      { ...certificate, beginsAt: ago(26 * DAY_MS), endsAt: plus(NOW, 4 * DAY_MS) },
       { ...check, job: 'backup', ok: false, message: '/var/backups: no room' },
     ],
   })

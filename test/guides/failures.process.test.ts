@@ -131,7 +131,7 @@ const backups: Cause = async (_, shop) => {
   return { shiftMs: MINUTE_MS }
 }
 
-/** A certificate that ends after so many days. */
+/** A certificate that began in 2020 and ends after so many days. */
 function writeCertificate(folder: string, days: number): string[] {
   const { cert, key } = makeCertificate(plus(now(), days * DAY_MS) as Instant)
   const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
@@ -258,7 +258,7 @@ const CAUSES: Record<string, Cause> = {
     return {
       shiftMs: 0,
       argv,
-      elsewhere: () => writeCertificate(shop.cwd, 90),
+      elsewhere: () => writeCertificate(shop.cwd, 6_000),
       async after(out, served) {
         assert.match(out, /certificate/i)
         served.child.kill('SIGHUP')

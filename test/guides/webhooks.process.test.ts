@@ -113,6 +113,8 @@ async function startFront(t: TestContext, behind: number) {
 suite('the receivers of the guide', { concurrency: true }, () => {
   for (const receiver of RECEIVERS)
     test(`${receiver.receiver} takes what is signed and nothing else`, async (t) => {
+      // It answers without reading: a client that is still sending may not see the answer.
+      const cuts = receiver.receiver.startsWith('python/')
       const { port, polls, polled } = await startReceiver(t, receiver)
       const { url, caFile } = await startFront(t, port)
       const deliver = deliverer({ caFile })
@@ -134,9 +136,11 @@ suite('the receivers of the guide', { concurrency: true }, () => {
         const { status } = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: sent, headers })
         assert.equal(status, 401, name)
       }
-      const huge = fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: 'x'.repeat(200_000) })
-      const answered = await huge.then(({ status }) => status).catch(() => 'cut off')
-      assert.ok(answered === 413 || answered === 'cut off', `a body too large: ${answered}`)
+      for (const bytes of [65_537, 200_000, 2_000_000]) {
+        const huge = fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: 'x'.repeat(bytes) })
+        const answered = await huge.then(({ status }) => status).catch(() => 'cut off')
+        assert.ok(answered === 413 || (answered === 'cut off' && cuts), `${bytes} bytes: ${answered}`)
+      }
       assert.equal(polls(), 0)
 
       assert.partialDeepStrictEqual(await deliver(delivery), { statusCode: 204, reason: null })

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import Database from 'better-sqlite3'
 import { price } from '../../src/core/money.ts'
-import { SANDBOX_OFFSET_MAX_MS } from '../../src/core/sandbox.ts'
+import { SANDBOX_UNTIL } from '../../src/core/sandbox.ts'
 import { DAY_MS, formatInstant, HOUR_MS, plus } from '../../src/core/time.ts'
 import { advanceSandbox, STOP_PAGE_PLANS } from '../../src/engine/sandbox.ts'
 import { issueKey } from '../../src/keys.ts'
@@ -172,7 +172,7 @@ test('no live tenant can be given a time of its own, and no clock goes back', as
   await assert.rejects(bench.fire(live, 'p1'), refused)
   const acme = await withPlan(bench)
   await bench.goAhead(acme, DAY_MS)
-  await assert.rejects(bench.goAhead(acme, SANDBOX_OFFSET_MAX_MS), refused)
+  await assert.rejects(bench.goAhead(acme, SANDBOX_UNTIL), refused)
 
   const db = new Database(bench.file)
   t.after(() => db.close())
@@ -183,7 +183,7 @@ test('no live tenant can be given a time of its own, and no clock goes back', as
     fails(`insert into sandboxes (tenant_id, environment, offset_ms) ${values(environment)}`)
   fails(`update sandboxes set tenant_id = ${live.tenantId}`)
   fails('update sandboxes set offset_ms = offset_ms - 1')
-  fails(`update sandboxes set offset_ms = ${SANDBOX_OFFSET_MAX_MS + 1}`)
+  fails(`update sandboxes set offset_ms = ${SANDBOX_UNTIL + 1}`)
   fails('delete from sandboxes')
   fails('delete from consents')
 })

@@ -12,7 +12,7 @@ import { RATE_BPS_MAX } from '../../src/core/fees.ts'
 import { CENT } from '../../src/core/money.ts'
 import { ENVIRONMENTS, MIN_TRANCHE_LEAST, PARTNER_SLUG_MAX } from '../../src/core/partner.ts'
 import { PLAN_AMOUNT_MAX, PLAN_AMOUNT_MIN, PLAN_STATUSES } from '../../src/core/plan.ts'
-import { SANDBOX_OFFSET_MAX_MS } from '../../src/core/sandbox.ts'
+import { SANDBOX_UNTIL } from '../../src/core/sandbox.ts'
 import { FAILURE_REASON_MAX, REASON_MAX, TEXT_MAX } from '../../src/core/text.ts'
 import { WEBHOOK_URL_MAX } from '../../src/core/webhook.ts'
 import { FREQUENCIES } from '../../src/core/window.ts'
@@ -31,7 +31,7 @@ const BOUNDS: [table: string, check: RegExp, bounds: (bigint | number)[]][] = [
   ['webhooks', /length\(url\) <= (\d+)/, [WEBHOOK_URL_MAX]],
   ['webhooks', /length\(last_failure_reason\) between 1 and (\d+)/, [FAILURE_REASON_MAX]],
   ['tiers', /rate_bps between 0 and (\d+)/, [RATE_BPS_MAX]],
-  ['sandboxes', /offset_ms between 0 and (\d+)/, [SANDBOX_OFFSET_MAX_MS]],
+  ['sandboxes', /offset_ms between 0 and (\d+)/, [SANDBOX_UNTIL]],
 ]
 
 /** The words that a column may hold. */

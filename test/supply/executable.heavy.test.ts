@@ -178,7 +178,7 @@ async function audit(t: TestContext, answer: { status: number; body: object }) {
 const weak = (severity: string) => ({
   status: 200,
   body: {
-    undici: [
+    pino: [
       {
         id: 1,
         url: 'https://example.org/1',
@@ -196,7 +196,7 @@ suite('audit', { concurrency: true }, () => {
   test('a weakness of high severity in what is shipped stops the build and is named', async (t) => {
     const { code, out, err } = await audit(t, weak('high'))
     assert.equal(code, 1, err)
-    assert.match(out, /undici[\s\S]*planted/)
+    assert.match(out, /pino[\s\S]*planted/)
   })
 
   test('one of low severity lets it pass', async (t) => {

@@ -140,6 +140,7 @@ const BELOW_CLI = [
   'lanes',
   'log',
   'machine',
+  'outgoing-call',
   'plain-file',
   'price',
   'resources',
@@ -186,8 +187,8 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
       'types of log',
     ],
   },
-  webhook: { may: ['core', 'resources', 'webhook', 'types of store', 'types of http'] },
-  price: { may: ['core', 'plain-file', 'price', 'types of store'] },
+  webhook: { may: ['core', 'outgoing-call', 'resources', 'webhook', 'types of store', 'types of http'] },
+  price: { may: ['core', 'outgoing-call', 'plain-file', 'price', 'types of store'] },
   cli: { may: COMMAND },
   // The only one that knows which stores there are.
   'cli/context': {
@@ -216,6 +217,7 @@ export const ROOMS: Record<string, { may: string[]; packages?: string[] }> = {
   keys: { may: ['core', 'types of machine', 'types of store'], packages: ['node:crypto'] },
   lanes: { may: [], packages: [] },
   log: { may: ['core'] },
+  'outgoing-call': { may: ['core'] },
   resources: { may: [] },
   'plain-file': { may: ['core'], packages: ['node:fs'] },
   'whole-file': {

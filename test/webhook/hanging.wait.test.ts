@@ -67,14 +67,14 @@ const HANGING: Record<string, (t: TestContext) => Promise<void>> = {
     const mute = await startMute(t)
     const attempt = await deliverer({})(toPort(mute.port))
     assert.equal(attempt.statusCode, null)
-    assert.match(attempt.reason ?? 'delivered', /Connect Timeout|no answer/)
+    assert.match(attempt.reason ?? 'delivered', /no connection within 5 s/)
     assert.equal(mute.connections(), 1)
   },
   'at the name server': async () => {
     const never = () => new Promise<string[]>(() => {})
     const attempt = await deliverer({ resolve: never })(deliveryTo(`https://${HOST_NAME}/`))
     assert.equal(attempt.statusCode, null)
-    assert.match(attempt.reason ?? 'delivered', /Connect Timeout|no answer/)
+    assert.match(attempt.reason ?? 'delivered', /no connection within 5 s/)
   },
   'an answer that never ends is cut off after its first kilobyte': async (t) => {
     const authority = makeAuthority(t)

@@ -109,7 +109,7 @@ suite('webhook listen', { concurrency: 4 }, () => {
     await listener.line('Waiting for executions')
     assert.doesNotMatch(listener.out(), /kept/)
     await fire(service, 'p1')
-    await listener.prints('NOT delivered: connect ECONNREFUSED')
+    await listener.prints('NOT delivered: the connection was refused (ECONNREFUSED)')
     const { received } = await startReceiver(t, { port })
     await fire(service, 'p2')
     await listener.prints('count 1 answered 204 in ')

@@ -23,13 +23,13 @@ export function listenForWakeUps(port, secret, wake) {
     let size = 0
     request.on('data', (chunk) => {
       size += chunk.length
-      if (size > BODY_MAX) request.destroy()
-      else chunks.push(chunk)
+      // A body that is too large is read to its end all the same: whoever sends it then reads the answer.
+      if (size <= BODY_MAX) chunks.push(chunk)
     })
     request.on('end', () => {
       const signed = isSigned(Buffer.concat(chunks), String(request.headers['x-service-signature']), secret)
-      response.writeHead(signed ? 204 : 401).end()
-      if (signed) wake()
+      response.writeHead(size > BODY_MAX ? 413 : signed ? 204 : 401).end()
+      if (signed && size <= BODY_MAX) wake()
     })
     request.on('error', () => {})
   })

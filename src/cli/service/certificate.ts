@@ -2,7 +2,7 @@
 // start for a first try; and who is told until when it is good.
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
-import { CERTIFICATE_OLD_MS } from '../../core/findings.ts'
+import { CERTIFICATE_OLD_SHARE, isLeft } from '../../core/findings.ts'
 import { Problem } from '../../core/problem.ts'
 import { formatInstant, HOUR_MS, type Instant } from '../../core/time.ts'
 import type { Listener } from '../../http/listen.ts'
@@ -85,7 +85,7 @@ function noteShown(log: Log, shown: Shown, now: Instant, what: string, more: obj
   const fields = { ...shownJson(shown), ...more }
   if (now >= shown.until) log.error(fields, `${what}; it has ended, and clients refuse it`)
   else if (now < shown.from) log.error(fields, `${what}; it is not valid yet, and clients refuse it`)
-  else if (shown.until - now <= CERTIFICATE_OLD_MS) log.warn(fields, `${what}; it ends soon`)
+  else if (isLeft(CERTIFICATE_OLD_SHARE, shown, now)) log.warn(fields, `${what}; it ends soon`)
   else log.info(fields, what)
 }
 
@@ -97,8 +97,9 @@ type Parts = {
   listener: Listener
   options: TlsOptions
   clock: () => Instant
-  /** Of this host and port, as findings name it. */
-  host: string
+  /** Of this machine and port, as findings name it. */
+  machine: string
+  port: string
   onShown: (until: Instant) => void
 }
 
@@ -110,7 +111,15 @@ export type ShownCertificate = {
 }
 
 /** The certificate that serve shows from now on; it is said in the log. */
-export function showCertificate({ log, listener, options, clock, host, onShown }: Parts): ShownCertificate {
+export function showCertificate({
+  log,
+  listener,
+  options,
+  clock,
+  machine,
+  port,
+  onShown,
+}: Parts): ShownCertificate {
   const { tlsCert, tlsKey, tlsSelfSigned } = options
   let shown: Shown | null = null
   let store: ResultStore | null = null
@@ -118,16 +127,16 @@ export function showCertificate({ log, listener, options, clock, host, onShown }
   // The database may have moved, be full or away, which others say.
   const tell = (): void =>
     void (
-      shown === null
-        ? store?.forgetResult('certificate', host)
-        : store?.noteResult({
-            job: 'certificate',
-            host,
-            ok: true,
-            endsAt: shown.until,
-            message: shown.names,
-            backups: null,
-          })
+      shown &&
+      store?.noteResult({
+        job: 'certificate',
+        host: `${machine}:${port}`,
+        ok: true,
+        beginsAt: shown.from,
+        endsAt: shown.until,
+        message: shown.names,
+        backups: null,
+      })
     )?.catch(() => {})
 
   function show(cert: string): Shown {
@@ -144,8 +153,14 @@ export function showCertificate({ log, listener, options, clock, host, onShown }
 
   return {
     keepIn(opened) {
-      store = opened
-      tell()
+      // First, what listeners of this machine told that may be gone. Another that listens tells it again by itself.
+      opened
+        .forgetCertificates(machine)
+        .catch(() => {})
+        .finally(() => {
+          store = opened
+          tell()
+        })
       setInterval(tell, TOLD_EVERY_MS).unref()
     },
     renew() {

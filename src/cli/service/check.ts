@@ -72,7 +72,8 @@ type Seen = {
   additions: string[]
 }
 
-async function look(cli: Cli, { env, daily }: CheckOptions): Promise<Seen> {
+async function look(cli: Cli, options: CheckOptions, isSecond = false): Promise<Seen> {
+  const { env, daily } = options
   try {
     return await cli.withStore(
       async (store) => {
@@ -88,8 +89,10 @@ async function look(cli: Cli, { env, daily }: CheckOptions): Promise<Seen> {
       { saysMoved: true },
     )
   } catch (error) {
-    // So damaged that it cannot even be opened: that is the finding.
     if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
+    // A read that fails once looks like damage.
+    if (!isSecond) return look(cli, options, true)
+    // So damaged that it cannot even be opened: that is the finding.
     const fault = { kind: 'integrity', subject: 'database', message: error.message }
     return { faults: [fault], warnings: [], sandboxes: [], additions: [] }
   }

@@ -1,9 +1,11 @@
 // --ping: a call to somebody's heartbeat monitor after each tick, check or backup, so that silence raises an alarm too.
 
 import { InvalidArgumentError, Option } from 'commander'
+import { call } from '../../outgoing-call.ts'
 
 const PING_TIMEOUT_MS = 5_000
 const MESSAGE_CHARACTERS_MAX = 10_000
+const ANSWER_BYTES_MAX = 1_024
 
 export const pingOption = () =>
   new Option('--ping <url>', 'call this address after each tick; URL/fail with the reason if it failed')
@@ -41,25 +43,18 @@ function failUrl(url: URL): URL {
 
 /** Resolves with the status. A success is a GET; a failure is a POST of its message. */
 async function callMonitor(url: URL, message: string | null): Promise<number> {
-  const { request } = await import('undici')
-  const signal = AbortSignal.timeout(PING_TIMEOUT_MS)
   const sent =
     message === null
       ? { method: 'GET' as const }
       : { method: 'POST' as const, body: message.slice(0, MESSAGE_CHARACTERS_MAX) }
-  const { statusCode, body } = await request(url, {
+  const { statusCode } = await call(url, {
     ...sent,
-    signal,
     headers: {
       'user-agent': 'tranche',
       ...(message !== null && { 'content-type': 'text/plain; charset=utf-8' }),
     },
-  }).catch((error: Error & { code?: string }) => {
-    if (signal.aborted) throw new Error(`no answer within ${PING_TIMEOUT_MS / 1000} s`)
-    // An address with an IPv4 and an IPv6 side fails with an error that has a code and no message.
-    throw new Error(error.message || error.code)
+    timeoutMs: PING_TIMEOUT_MS,
+    answerBytesMax: ANSWER_BYTES_MAX,
   })
-  // Nobody reads the answer; its end frees the connection, and waiting for that must not outlast the limit.
-  await body.dump({ limit: 1024, signal }).catch(() => {})
   return statusCode
 }

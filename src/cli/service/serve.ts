@@ -219,7 +219,8 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
     listener: listeners.api,
     options,
     clock: cli.machine.clock,
-    host: `${cli.machine.host()}:${new URL(listeners.api.url).port}`,
+    machine: cli.machine.host(),
+    port: new URL(listeners.api.url).port,
     onShown: options.metrics.noteCertificate,
   })
   renewal.now = certificate.renew

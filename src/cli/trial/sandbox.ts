@@ -14,10 +14,10 @@ import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import {
   addWebhookOptions,
+  duration,
   lazyWebhooks,
   partnersId,
   positivePrice,
-  sandboxAdvance,
   type WebhookOptions,
 } from '../options.ts'
 import { wake } from '../service/tick.ts'
@@ -45,7 +45,7 @@ export function sandboxCommand(cli: Cli): Command {
   addWebhookOptions(sandbox.command('advance'))
     .description('advance the clock of the test environment, firing what falls due on the way')
     .argument('<slug>', 'the partner')
-    .argument('<time>', 'how far, such as 12h, 7d or 30d', sandboxAdvance)
+    .argument('<time>', 'how far, such as 12h, 7d or 30d', duration)
     .addOption(priceOption())
     .action((slug: string, byMs: number, options: RunOptions) =>
       cli.withStore((store) => advance(cli, store, { slug, byMs, options })),

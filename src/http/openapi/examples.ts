@@ -269,7 +269,7 @@ export const REFUSALS = {
   },
   sandbox_refused: {
     summary: 'The sandbox cannot do that as it is',
-    detail: 'A sandbox goes at most 3650 days ahead; this one is 0 days ahead already.',
+    detail: 'A sandbox goes as far as 9000-01-01; this one is at 8999-12-20 already.',
     at: {
       fireSandboxTranche:
         'Plan plan-1 fires nothing: it is not active, its smart timing is off, or its partner is disabled or held.',

@@ -128,10 +128,10 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
   const all = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
     base.look((tx) => tx.all(statement, params), { reads: 'whole' })
 
-  /** A page that cannot be read is a finding like any other, and the other looks go on. */
+  /** A page that cannot be read, twice, is a finding like any other, and the other looks go on. */
   async function readable(kind: string, look: () => Promise<Fault[]>): Promise<Fault[]> {
     try {
-      return await look()
+      return await look().catch(look)
     } catch (error) {
       if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
       return [{ kind: 'integrity', subject: 'database', message: own.unreadable(kind, error) }]

@@ -57,11 +57,14 @@ export const createAuditStore = ({ look, write }: Base): AuditStore => ({
 const PUT_RESULT = query(
   `${insertInto('last_results')} on conflict (job, host) do update set
      at = excluded.at, ok = excluded.ok, well_at = coalesce(excluded.well_at, last_results.well_at),
-     ends_at = excluded.ends_at, message = excluded.message, folder = excluded.folder,
+     begins_at = excluded.begins_at, ends_at = excluded.ends_at, message = excluded.message, folder = excluded.folder,
      file = coalesce(excluded.file, last_results.file),
      file_host = case when excluded.file is null then last_results.file_host else excluded.file_host end`,
 )
-const FORGET = query('delete from last_results where job = :job and host = :host')
+/** A host is a machine and a port, and the semicolon follows the colon. */
+const OF_MACHINE = `job = 'certificate' and host >= :machine || ':' and host < :machine || ';'`
+const CERTIFICATES = query(`select 1 from last_results where ${OF_MACHINE} limit 1`)
+const FORGET = query(`delete from last_results where ${OF_MACHINE}`)
 const OF_JOB = query<ResultRow>('select * from last_results where job = :job and host = :host')
 
 type ResultRow = RowOf<'last_results'>
@@ -72,6 +75,7 @@ export const resultOf = ({ job, host, message, ...row }: ResultRow): JobResult =
   at: instant(row.at),
   ok: row.ok === 1n,
   wellAt: instantOrNull(row.well_at),
+  beginsAt: instantOrNull(row.begins_at),
   endsAt: instantOrNull(row.ends_at),
   message,
   backups: row.folder === null ? null : { folder: row.folder, newest: newestOf(row) },
@@ -84,7 +88,7 @@ const newestOf = ({ file, file_host: host }: Pick<ResultRow, 'file' | 'file_host
 const MESSAGE_MAX = 300
 
 export const createResultStore = ({ look, write }: Base): ResultStore => ({
-  noteResult: ({ job, host, ok, endsAt, message, backups }) =>
+  noteResult: ({ job, host, ok, beginsAt = null, endsAt, message, backups }) =>
     write(function* (tx) {
       const at = yield* tx.present
       const row: NewRow<'last_results'> = {
@@ -93,6 +97,7 @@ export const createResultStore = ({ look, write }: Base): ResultStore => ({
         at,
         ok: ok ? 1 : 0,
         well_at: ok ? at : null,
+        begins_at: beginsAt,
         ends_at: endsAt,
         message: [...message].slice(0, MESSAGE_MAX).join(''),
         folder: backups?.folder ?? null,
@@ -107,8 +112,9 @@ export const createResultStore = ({ look, write }: Base): ResultStore => ({
     return row ? resultOf(row) : null
   },
 
-  async forgetResult(job: JobResult['job'], host) {
+  async forgetCertificates(machine) {
     // Usually there is nothing to forget, and that costs no commit.
-    if (await look((tx) => tx.get(OF_JOB, { job, host }))) await write((tx) => tx.run(FORGET, { job, host }))
+    if (await look((tx) => tx.get(CERTIFICATES, { machine })))
+      await write((tx) => tx.run(FORGET, { machine }))
   },
 })

@@ -497,7 +497,14 @@ export const resultsContract: Contract = {
   'the newest result of a job replaces the one before, and keeps when it last went well': async (world) => {
     const { store } = world
     assert.deepEqual(await resultsOf(world), [])
-    const check = { job: 'check', host: '', endsAt: plus(T0, HOUR_MS), message: '', backups: null } as const
+    const check = {
+      job: 'check',
+      host: '',
+      beginsAt: null,
+      endsAt: plus(T0, HOUR_MS),
+      message: '',
+      backups: null,
+    } as const
     await store.noteResult({ ...check, ok: true })
     assert.deepEqual(await resultsOf(world), [{ ...check, ok: true, at: T0, wellAt: T0 }])
     world.advance(HOUR_MS)
@@ -511,7 +518,13 @@ export const resultsContract: Contract = {
 
   'a backup that failed keeps the newest good one, and on which host it is': async (world) => {
     const { store } = world
-    const backup = { job: 'backup', host: '', endsAt: plus(T0, HOUR_MS), message: '' } as const
+    const backup = {
+      job: 'backup',
+      host: '',
+      beginsAt: null,
+      endsAt: plus(T0, HOUR_MS),
+      message: '',
+    } as const
     const seen = async () => (await resultsOf(world))[0]?.backups
     const made = { folder: '/b', newest: { file: '/b/1.db', host: 'a' } }
     await store.noteResult({ ...backup, ok: true, backups: made })
@@ -523,7 +536,7 @@ export const resultsContract: Contract = {
     assert.deepEqual(await seen(), next)
   },
 
-  'each host has a result of its own, which can be forgotten alone': async (world) => {
+  'each host has a result of its own, and a machine forgets its certificates': async (world) => {
     const { store } = world
     const certificate = {
       job: 'certificate',
@@ -532,12 +545,18 @@ export const resultsContract: Contract = {
       message: 'DNS:api.example',
       backups: null,
     } as const
-    for (const host of ['b:1', 'a:1']) await store.noteResult({ ...certificate, host })
+    for (const host of ['b:1', 'a:1', 'a:2', 'a.b:1']) await store.noteResult({ ...certificate, host })
     await store.noteResult({ ...certificate, job: 'check', host: 'a:1' })
     const names = async () => (await resultsOf(world)).map(({ job, host }) => `${job} ${host}`)
-    assert.deepEqual(await names(), ['certificate a:1', 'certificate b:1', 'check a:1'])
-    await store.forgetResult('certificate', 'a:1')
-    await store.forgetResult('certificate', 'nobody')
-    assert.deepEqual(await names(), ['certificate b:1', 'check a:1'])
+    assert.deepEqual(await names(), [
+      'certificate a.b:1',
+      'certificate a:1',
+      'certificate a:2',
+      'certificate b:1',
+      'check a:1',
+    ])
+    await store.forgetCertificates('a')
+    await store.forgetCertificates('nobody')
+    assert.deepEqual(await names(), ['certificate a.b:1', 'certificate b:1', 'check a:1'])
   },
 }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { type Execution, idempotencyKey, LEASE_MS } from '../../../src/core/execution.ts'
 import { price, type Usd, usd } from '../../../src/core/money.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
-import { SANDBOX_OFFSET_MAX_MS, WIPE_ROWS_MAX } from '../../../src/core/sandbox.ts'
+import { SANDBOX_UNTIL, WIPE_ROWS_MAX } from '../../../src/core/sandbox.ts'
 import {
   DAY_MS,
   formatInstant,
@@ -88,7 +88,7 @@ export const sandboxContract: Contract = {
   }) => {
     const begin = (tenant: Tenant, byMs = HOUR_MS) => store.beginAdvance(tenant, byMs, AUDIT)
     await assert.rejects(begin(acmeLive), problem('sandbox_refused'))
-    await assert.rejects(begin(acme, SANDBOX_OFFSET_MAX_MS + 1), problem('sandbox_refused'))
+    await assert.rejects(begin(acme, SANDBOX_UNTIL), problem('sandbox_refused'))
     const { end } = await begin(acme)
     await assert.rejects(begin(acme), problem('database_in_use'))
     const other = await begin(bolt)

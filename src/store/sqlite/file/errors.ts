@@ -170,12 +170,12 @@ export function explained(error: unknown, file: string): unknown {
   if (kind === 'SQLITE_CORRUPT')
     return new Problem(
       'database_damaged',
-      `${file} is damaged: keep it, and see "When the database file is damaged" in \`tranche docs reference\`.`,
+      `${file} is damaged, or its disk could not read it: keep it, and see "When the database file is damaged" in \`tranche docs reference\`.`,
     )
   const sentence = {
     SQLITE_NOTADB: `${file} is not a database, or its beginning is damaged: name the right file with --db, or see "When the database file is damaged" in \`tranche docs reference\`.`,
     SQLITE_FULL: unusable(file, folder),
-    SQLITE_IOERR: unusable(file, folder),
+    SQLITE_IOERR: roomAdvice(error.code, folder) ? unusable(file, folder) : failed(file, error),
     SQLITE_READONLY: unwritable(file, folder),
     SQLITE_CANTOPEN: unwritable(file, folder),
   }[kind]
@@ -203,6 +203,19 @@ const DATABASE_DESCRIPTORS = 4
 
 const TOO_MANY_FILES =
   'This process may open no more files: raise the limit (`ulimit -n`, or LimitNOFILE of systemd), and run the command again.'
+
+/** What to do about an error of a disk that is full, or may be: SQLite calls some of those an error of the disk. */
+export function roomAdvice(code: string, folder: string): string | null {
+  if (['ENOSPC', 'EDQUOT', 'EFBIG', 'SQLITE_FULL'].includes(code))
+    return `make room in ${folder}${freeOn(folder)}`
+  if (/^SQLITE_IOERR(_WRITE|_TRUNCATE|_SHM\w+|_GETTEMPPATH)?$/.test(code))
+    return `if the disk of ${folder} is full${freeOn(folder)}, make room there`
+  return null
+}
+
+const failed = (file: string, { code }: { code: string }): string =>
+  `The disk of ${file} has failed (${code}), so what was under way is not recorded: see the log of the system, and ` +
+  'run the command again; if it fails again, copy the file to another disk.'
 
 function unusable(file: string, folder: string): string {
   return (

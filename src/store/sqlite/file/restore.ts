@@ -21,13 +21,13 @@ import {
   refuseClosedFolder,
   refuseUnreachable,
   refuseUnreadable,
+  roomAdvice,
   userName,
 } from './errors.ts'
 import {
   appendErasures,
   BESIDE,
   filesReadWith,
-  freeOn,
   handOver,
   isSameFile,
   ownerNote,
@@ -92,20 +92,11 @@ export async function restore(
     const { code = '', message } = error as NodeJS.ErrnoException
     throw new Problem(
       'storage_failed',
-      `The restore failed (${message}): ${adviceFor(code, dirname(file))}. Until then ${file} is either the old database or all of the restored one.`,
+      `The restore failed (${message}): ${[roomAdvice(code, dirname(file)), 'run it again'].filter(Boolean).join('; ')}. Until then ${file} is either the old database or all of the restored one.`,
     )
   } finally {
     removeUnfinished(aside, `${aside}-old`)
   }
-}
-
-/** What to do about a restore that failed. SQLite may call a full disk an error of the disk. */
-function adviceFor(code: string, folder: string): string {
-  if (['ENOSPC', 'EDQUOT', 'SQLITE_FULL'].includes(code))
-    return `make room in ${folder}${freeOn(folder)} and run it again`
-  if (code.startsWith('SQLITE_IOERR'))
-    return `if the disk of ${folder} is full${freeOn(folder)}, make room there; run it again`
-  return 'run it again'
 }
 
 type Giving = {

@@ -1,11 +1,11 @@
 // A copy of a database under a name of its own: whole, private and on disk before anybody can see it there.
 
-import { dirname } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
 import { createPrivate } from '../../../plain-file.ts'
-import { giveName, nameAside, sync } from '../../../whole-file.ts'
+import { giveName, nameAside, sync, syncFolder } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
-import { inOneLine, isBusy, isCorrupt, isNoDatabase, isUnreadable } from './errors.ts'
+import { inOneLine, isBusy, isCorrupt, isNoDatabase, isUnreadable, roomAdvice } from './errors.ts'
 import { removeUnfinished } from './files.ts'
 
 /**
@@ -15,6 +15,7 @@ import { removeUnfinished } from './files.ts'
  */
 export function copyTo(db: Database, copy: string, { replace }: { replace: boolean }): void {
   const aside = nameAside(copy)
+  let hasName = false
   try {
     // Private from the first byte: SQLite fills an empty file that already exists.
     createPrivate(aside)
@@ -23,13 +24,21 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
     assertWhole(aside, 'The copy')
     sync(aside)
     giveName(aside, copy, { replace })
-    sync(dirname(copy))
+    hasName = true
+    syncFolder(dirname(copy))
   } catch (error) {
     if (error instanceof Problem || isBusy(error) || isUnreadable(error)) throw error
-    const { message } = error as Error
+    const { code = '', message } = error as NodeJS.ErrnoException
+    if (hasName)
+      throw new Problem(
+        'storage_failed',
+        `${copy} is there, and whole, but a power cut may undo that: its folder could not be brought to disk (${message}). See the log of the system, and copy to another disk.`,
+      )
+    const room = roomAdvice(code, dirname(resolve(copy)))
+    const advice = room ? `${room}, or` : 'run it again, or'
     throw new Problem(
       'storage_failed',
-      `${copy} could not be made (${message}): make room for it, or copy to another disk.`,
+      `${copy} could not be made (${message}): ${advice} copy to another disk.`,
     )
   } finally {
     removeUnfinished(aside)
@@ -43,6 +52,13 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
  * that the user knows it by.
  */
 export function assertWhole(file: string, name = file): void {
+  // To SQLite, a read that fails once looks like damage.
+  const fault = faultIn(file, name) && faultIn(file, name)
+  if (fault) throw new Problem('bad_file', `${name} is damaged: ${inOneLine(fault)}`)
+}
+
+/** The first that SQLite finds; null for none. Throws an error of the disk as it is. */
+function faultIn(file: string, name: string): string | null {
   let found: unknown
   try {
     const db = openFile(file)
@@ -56,5 +72,6 @@ export function assertWhole(file: string, name = file): void {
     if (!isCorrupt(error)) throw error
     found = (error as Error).message
   }
-  if (found !== 'ok') throw new Problem('bad_file', `${name} is damaged: ${inOneLine(String(found))}`)
+  if (found === 'ok') return null
+  return String(found)
 }

@@ -1,0 +1,144 @@
+// An outgoing call, to a webhook, a price source or a monitor: one request on a connection of its own, every step under
+// a limit, and each failure in words of ours.
+
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import type { LookupFunction } from 'node:net'
+import type { SecureContext } from 'node:tls'
+import { Problem } from './core/problem.ts'
+
+type Call = {
+  method: 'GET' | 'POST'
+  headers: OutgoingHttpHeaders
+  body?: string
+  /** For all of it. */
+  timeoutMs: number
+  /** For the connection and its TLS. */
+  connectTimeoutMs?: number
+  /** More of the answer's body is not read. */
+  answerBytesMax: number
+  lookup?: LookupFunction
+  secureContext?: SecureContext
+}
+
+/** An answer of which at least the head was read. `flaw` says why its body is not whole; null if it is. */
+type Answer = { statusCode: number; headers: IncomingHttpHeaders; body: Buffer; flaw: string | null }
+
+const HEAD_BYTES_MAX = 16 * 1024
+/** Answers 1xx before the final one. RFC 9110, section 15.2: a client takes any number that it did not ask for. */
+const INTERIM_ANSWERS_MAX = 100
+
+/**
+ * Throws with the reason when no head of a final answer was read. A redirect is an answer. Proxy variables of the
+ * environment are ignored, and none of it switches off the check of a certificate.
+ */
+export async function call(url: URL, options: Call): Promise<Answer> {
+  // Loaded only by those who call: most ticks do not.
+  const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
+  const { method, headers, body, lookup, secureContext } = options
+  const asked = request(url, {
+    method,
+    headers,
+    agent: false,
+    maxHeaderSize: HEAD_BYTES_MAX,
+    // Takes what RFC 9112 has a client take and Node otherwise refuses, such as a folded header. It is unsafe only
+    // where several requests share a connection.
+    insecureHTTPParser: true,
+    rejectUnauthorized: true,
+    ...(lookup && { lookup }),
+    ...(secureContext && { secureContext }),
+  })
+  const answer = answerTo(asked, options)
+  asked.end(body)
+  return answer
+}
+
+function answerTo(
+  asked: ClientRequest,
+  { timeoutMs, connectTimeoutMs = timeoutMs, answerBytesMax }: Call,
+): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+  let head: IncomingMessage | null = null
+  const chunks: Buffer[] = []
+  let bytes = 0
+  let interim = 0
+  const connecting = setTimeout(
+    () => end(`no connection within ${connectTimeoutMs / 1000} s`),
+    connectTimeoutMs,
+  )
+  const waiting = setTimeout(
+    () => end(`no ${head ? 'whole ' : ''}answer within ${timeoutMs / 1000} s`),
+    timeoutMs,
+  )
+  asked
+    .on('socket', (socket) => {
+      const connected = asked.protocol === 'https:' ? 'secureConnect' : 'connect'
+      socket.once(connected, () => clearTimeout(connecting))
+    })
+    .on('information', () => {
+      if (++interim > INTERIM_ANSWERS_MAX) end(`more than ${INTERIM_ANSWERS_MAX} interim answers`)
+    })
+    .on('response', (response) => {
+      head = response
+      response
+        .on('data', (chunk: Buffer) => {
+          bytes += chunk.length
+          if (bytes > answerBytesMax) end(`its answer is larger than ${answerBytesMax} bytes`)
+          else chunks.push(chunk)
+        })
+        .on('end', () => end(null))
+        .on('error', () => end(CUT_OFF))
+    })
+    // Without a listener, Node ends such a connection without a word.
+    .on('upgrade', (response) => {
+      head = response
+      end(null)
+    })
+    .on('error', (error) => end(reasonOf(error)))
+    .on('close', () => end(head ? CUT_OFF : HUNG_UP))
+  return promise
+
+  /** The first call counts. */
+  function end(flaw: string | null): void {
+    clearTimeout(connecting)
+    clearTimeout(waiting)
+    asked.destroy()
+    if (head === null) reject(new Error(flaw ?? HUNG_UP))
+    else
+      resolve({ statusCode: head.statusCode ?? 0, headers: head.headers, body: Buffer.concat(chunks), flaw })
+  }
+}
+
+const HUNG_UP = 'the connection was closed before an answer'
+const CUT_OFF = 'its answer was cut off'
+/** A reason that begins so can be mended by naming the authority of a certificate. */
+export const UNTRUSTED = 'its certificate is of an authority that is not trusted'
+
+/** By the code and the message of an error of the system, the parser or TLS; the first that fits. */
+const REASONS: [RegExp, string][] = [
+  [/^ECONNREFUSED /, 'the connection was refused'],
+  [/^(ECONNRESET|ECONNABORTED|EPIPE) /, HUNG_UP],
+  [/^ETIMEDOUT /, 'the connection could not be made in time'],
+  [/^(EHOST|ENET|EADDRNOTAVAIL)/, 'its address cannot be reached'],
+  [/^(ENOTFOUND|ENODATA|EAI_)/, 'its name does not resolve'],
+  [/^(EMFILE|ENFILE|ENOBUFS|ENOMEM) /, 'this machine has no socket left'],
+  [/^HPE_HEADER_OVERFLOW /, `the headers of its answer are larger than ${HEAD_BYTES_MAX} bytes`],
+  [/^HPE_/, 'its answer is not HTTP'],
+  [/^(ERR_TLS_CERT_ALTNAME_INVALID|HOSTNAME_MISMATCH) /, 'its certificate is for another name'],
+  [/^CERT_HAS_EXPIRED /, 'its certificate has expired'],
+  [/^CERT_NOT_YET_VALID /, 'its certificate is not valid yet'],
+  [/^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_GET_ISSUER_|UNABLE_TO_VERIFY_|CERT_UNTRUSTED)/, UNTRUSTED],
+  [/^(CERT_|CRL_|INVALID_|PATH_LENGTH_|UNABLE_TO_)/, 'its certificate is not valid'],
+  [
+    /^(EPROTO|ERR_SSL_).*(wrong version number|packet length too long|http request)/s,
+    'it does not answer in TLS',
+  ],
+  [/^(EPROTO |ERR_(TLS|SSL|OSSL)_)/, 'no TLS connection could be agreed on'],
+]
+
+function reasonOf(error: Error & { code?: string }): string {
+  // An address that the guard on webhooks refuses.
+  if (error instanceof Problem) return error.message
+  const code = error.code ?? error.name
+  const known = REASONS.find(([fits]) => fits.test(`${code} ${error.message}`))
+  return `${known?.[1] ?? 'the call failed'} (${code})`
+}
