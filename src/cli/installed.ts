@@ -88,6 +88,10 @@ export function serviceBooted(db: string): string | null {
   return serviceUrl((name) => settings[name])
 }
 
+/** The settings of the service that is installed here, as far as this user may read them. */
+export const installedSettings = (env: NodeJS.ProcessEnv): Record<string, string> | null =>
+  settingsOrNull(SERVICE.settings) ?? settingsOrNull(ownSettings(env))
+
 /** Nobody can call 0.0.0.0 or ::, so loopback stands for them. */
 export function serviceUrl(settingOf: (name: string) => string | undefined): string {
   const host = settingOf('TRANCHE_HOST') ?? '127.0.0.1'

@@ -356,7 +356,7 @@ const REFUSED: Record<string, [status: number, path: string, body: object]> = {
   'POST /partner/v1/plans': [404, PLANS, { ...PLAN, partner_user_id: 'nobody' }],
   'POST /partner/v1/executions/:execution_id/confirm': [404, confirmPath('exec_0'), fill('order', '10.00')],
   'POST /partner/v1/webhooks': [400, WEBHOOKS, { url: 'https://10.0.0.1/' }],
-  'POST /partner/v1/sandbox/advance': [409, `${SANDBOX}/advance`, { by: '3651d' }],
+  'POST /partner/v1/sandbox/advance': [422, `${SANDBOX}/advance`, { by: '36501d' }],
   'POST /partner/v1/sandbox/fire': [404, `${SANDBOX}/fire`, { partner_plan_id: 'nothing' }],
 }
 

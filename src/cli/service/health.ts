@@ -5,23 +5,23 @@ import { Problem } from '../../core/problem.ts'
 import { isLoopback } from '../../price/fetch.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
+import { installedSettings, serviceUrl } from '../installed.ts'
 import { wholeNumber } from '../options.ts'
 import { print } from '../terminal.ts'
 
 const ANSWER_WAIT_MS = 3_000
 
-type HealthOptions = { url?: string; port: number; ready?: true }
+type HealthOptions = { url?: string; port?: number; ready?: true }
 
 export function healthCommand(cli: Cli): Command {
   return new Command('health')
     .description('ask a running serve whether it is up, or ready; exits 0 or 1')
     .option('--ready', 'ask whether it can do its work; while it waits for its database, it cannot')
-    .option('--url <url>', 'where it answers (default: this machine; HTTPS if TRANCHE_TLS_CERT is set)')
+    .option('--url <url>', 'where it answers (default: on this machine, by the settings of serve)')
     .addOption(
       new Option('--port <number>', 'its port on this machine')
         .env('TRANCHE_PORT')
-        .argParser(wholeNumber(1, 65_535))
-        .default(8080),
+        .argParser(wholeNumber(1, 65_535)),
     )
     .action(async (options: HealthOptions) => {
       const [path, isWell] = options.ready ? (['/readyz', isReady] as const) : (['/healthz', isUp] as const)
@@ -35,9 +35,10 @@ export function healthCommand(cli: Cli): Command {
 }
 
 function addressOf({ url, port }: HealthOptions): URL {
-  // The settings are those of serve, which answers no plain HTTP where they name a certificate.
-  const scheme = process.env.TRANCHE_TLS_CERT === undefined ? 'http' : 'https'
-  const address = URL.parse(url ?? `${scheme}://127.0.0.1:${port}`)
+  const settings = installedSettings(process.env)
+  const given: NodeJS.ProcessEnv = { ...settings, ...process.env }
+  if (port !== undefined) given.TRANCHE_PORT = String(port)
+  const address = URL.parse(url ?? serviceUrl((name) => given[name]))
   if (address?.protocol === 'http:' || address?.protocol === 'https:') return address
   throw new Problem('usage', `${url} is not an http or https address.`)
 }

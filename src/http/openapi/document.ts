@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { ID_MAX } from '../../core/text.ts'
 import { EVENT_NAME, WEBHOOK_URL_MAX } from '../../core/webhook.ts'
 import { VERSION } from '../../resources.ts'
+import { REQUEST_ID } from '../answer-headers.ts'
 import { ERROR_CODES, ERROR_STATUS, type ErrorCode } from '../error-codes.ts'
 import { fillBody, noFillBody } from '../executions.ts'
 import { EXECUTION_ID, oneLine, SAMPLE } from '../fields.ts'
@@ -330,7 +331,7 @@ function flatten(node: unknown): unknown {
 
 // The parts of the API description that belong to no route.
 
-const REQUEST_ID = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$', maxLength: 128 }
+const ID_OF_CALL = { type: 'string', pattern: REQUEST_ID.source, maxLength: 128 }
 
 export const INFO = {
   title: 'tranche: Partner Smart Timing Execution API',
@@ -372,7 +373,7 @@ const PARAMETERS = [
     in: 'header',
     required: false,
     description: 'Your id of this call; it comes back, and is in the log. Anything else is replaced.',
-    schema: REQUEST_ID,
+    schema: ID_OF_CALL,
     example: 'f3b1c6de-7a54-4c1e-9a51-0c2a8c1d7e10',
   },
 ]
@@ -381,7 +382,7 @@ const HEADERS = {
   RequestId: {
     description: 'The id of this call, to quote to the operator.',
     required: true,
-    schema: REQUEST_ID,
+    schema: ID_OF_CALL,
   },
   DueRemaining: {
     description: 'How many are still due after this page, counted up to 1,000: above 0, poll again at once.',
