@@ -122,6 +122,7 @@ function linesFor({ shell, late, failed, filled }: Staged, hostile: string): Lin
     [['price', 'fetch', '--price-feed', feed], null],
     [['price', 'import', file('prices.csv')], null],
     [['price', 'list'], null],
+    [['price', 'remove', '--at', '2026-01-05T00:00:00Z'], null],
     [['backtest', file('prices.csv')], null],
     [
       ['trade', 'record', '--partner', 'acme', '--plan', mark('no plan'), '--order', mark('o9')].concat([

@@ -53,7 +53,10 @@ test('cron runs every line that init installs, and what the jobs say is in the l
     assert.ok(log.includes(`(tranche) CMD (${command.replaceAll('\\%', '%')})`), `${command}\n${log}`)
   }
   assert.match(log, /\(ops\) CMD \(\{ set -a; \. \/home\/ops\/\.local\/share\/tranche\/tranche\.env; /)
-  assert.match(log, / tranche: warning: price feed 127\.0\.0\.1:9: connect \w+/)
+  assert.match(
+    log,
+    / tranche: warning: price feed 127\.0\.0\.1:9: (?:the connection was refused|its address cannot be reached)/,
+  )
   // Nothing was left to a mail server that is not there.
   assert.doesNotMatch(log, /No MTA installed/)
   // On a slow machine a second minute begins meanwhile.

@@ -531,6 +531,7 @@ export const resultsContract: Contract = {
     assert.deepEqual(await seen(), made)
     await store.noteResult({ ...backup, ok: false, backups: { folder: '/c', newest: null } })
     assert.deepEqual(await seen(), { ...made, folder: '/c' })
+    assert.deepEqual((await store.findResult('backup', ''))?.backups, { ...made, folder: '/c' })
     const next = { folder: '/c', newest: { file: '/c/2.db', host: null } }
     await store.noteResult({ ...backup, ok: true, backups: next })
     assert.deepEqual(await seen(), next)
