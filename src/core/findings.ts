@@ -402,10 +402,11 @@ export function lateFills({
   const { kept, oldestAt, unkept, firstUnkept } = late
   const dismissed = firstUnkept === null ? ofTenant(tenant) : [firstUnkept]
   const dismiss = ['tranche', 'execution', 'dismiss-late', ...dismissed, '--reason', 'TEXT']
+  const inTest = tenant.environment === 'test' ? ['--env', 'test'] : []
   const look = [
     'tranche',
     'execution',
-    ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills']),
+    ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills', ...inTest]),
   ]
   const such = firstUnkept === null ? ' (of executions that are not known)' : `, such as of ${firstUnkept}`
   const more = unkept === 0 ? '' : `; ${unkept} more were counted and not kept${such}`

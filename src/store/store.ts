@@ -558,7 +558,7 @@ export interface TradeStore {
   ): Promise<Acceptance & { waiting: number[] }>
   /** Decides late fills without recording them: the named one, or all of an execution. Throws late_fill_not_found. */
   dismissLateFills(ids: LateFillDecision, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
-  listLateFills(page: PageRequest): Promise<ListedLateFill[]>
+  listLateFills(page: PageRequest, filter?: TenantFilter): Promise<ListedLateFill[]>
 }
 
 // Purchases that the ledger does not know, booked by an operator.

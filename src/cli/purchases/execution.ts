@@ -402,10 +402,11 @@ function addLateFillCommands(cli: Cli, execution: Command): void {
     .command('late-fills')
     .description('fills that partners reported and were refused: real money may have moved')
     .addHelpText('after', REASONS)
-    .action(() =>
+    .addOption(environmentOption())
+    .action(({ env }: { env?: Environment }) =>
       cli.withStore((store) =>
         printList(cli, {
-          read: (page) => store.listLateFills(page),
+          read: (page) => store.listLateFills(page, { slug: null, environment: env ?? null }),
           cursor: (row) => row.reportId,
           json: lateFillJson,
           columns: LATE_FILL_COLUMNS,

@@ -127,7 +127,7 @@ const LATE_FILLS = query<LateFillRow & TenantRow & { unkept: bigint }>(
   `select l.*, t.partner_slug, t.environment, coalesce(e.unkept_reports, t.unkept_reports) as unkept
    from late_reports l join tenants t on t.tenant_id = l.tenant_id
      left join executions e on e.execution_id = l.execution_id
-   where l.report_id > :after order by l.report_id limit :limit`,
+   where l.report_id > :after and ${OF_TENANT} order by l.report_id limit :limit`,
 )
 
 export const createTradeStore = (base: Base): TradeStore => ({
@@ -189,9 +189,9 @@ export const createTradeStore = (base: Base): TradeStore => ({
     })
   },
 
-  listLateFills: ({ after, limit }) =>
+  listLateFills: ({ after, limit }, filter = { slug: null, environment: null }) =>
     base.read(function* (tx) {
-      const rows = yield* tx.all(LATE_FILLS, { after: after ?? 0, limit })
+      const rows = yield* tx.all(LATE_FILLS, { ...filter, after: after ?? 0, limit })
       const ids = [...new Set(rows.map(({ execution_id }) => execution_id))]
       const found = yield* tx.all(LISTED, { execution_ids: ids })
       const executions = new Map(found.map((row) => [row.execution_id, listedExecution(row)]))

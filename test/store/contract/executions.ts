@@ -105,6 +105,8 @@ export const executionContract: Contract = {
     for (let i = 0; i < 2; i++) assert.equal((await report(store, acme, executionId, said)).kind, 'refused')
     await assert.rejects(report(store, acme, executionId, failed('o2')), problem('execution_cancelled'))
     const [late, another] = await store.listLateFills({ after: null, limit: 10 })
+    const inLive = { slug: null, environment: 'live' } as const
+    assert.deepEqual(await store.listLateFills({ after: null, limit: 10 }, inLive), [])
     assert.equal(another, undefined)
     assert.deepEqual([late?.executionId, late?.acceptedAt, late?.report], [executionId, null, said])
     assert.deepEqual(await windowOf(world, executionId), [0n, 0n, usd('60')])
