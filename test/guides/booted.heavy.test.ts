@@ -419,7 +419,7 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
         .replace('ORDER', '"$ORDER"')
         .replace('USD', '"$USD"')
         .replace('BTC', '"$(btc "$USD")"')
-        .replace('TIME', '"$(date -u +%FT%TZ)"')} >> /var/tmp/noise 2>&1
+        .replace('TIME', '"$(date -u +%FT%TZ)"')} --yes >> /var/tmp/noise 2>&1
     done < <(tail -n 2 /var/tmp/venue)
     ${compare} >> /var/tmp/noise 2>&1 && say 'the books agree'
     { ${goOn.join('\n')}
