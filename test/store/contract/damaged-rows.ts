@@ -84,10 +84,10 @@ export const damagedRowContract: Contract = {
     async ({ another }) => {
       for (const sql of [
         'update late_reports set usd_amount = usd_amount + 1',
-        "update late_reports set fingerprint = 'f' || substr(fingerprint, 2)",
+        "update late_reports set fingerprint = 'x' || substr(fingerprint, 2)",
         'update late_reports set received_at = received_at + 1',
         "update late_reports set reason = 'execution_pending'",
-        "update late_reports set content_digest = 'f' || substr(content_digest, 2)",
+        "update late_reports set content_digest = 'x' || substr(content_digest, 2)",
       ]) {
         const world = await another()
         const { store, acme } = world
