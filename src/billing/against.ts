@@ -131,6 +131,8 @@ const AMOUNTS = ['theirUsd', 'theirBtc', 'theirFee', 'ourUsd', 'ourBtc', 'ourFee
 const RESTS = ['theirUsdRest', 'theirBtcRest', 'theirFeeRest'] as const
 const COLUMNS = [...AMOUNTS, ...RESTS] as const
 type AmountColumn = (typeof COLUMNS)[number]
+type Whose = 'our' | 'their'
+type Amount = 'Usd' | 'Btc' | 'Fee'
 
 const FIRST_ROOM = 1_024
 
@@ -165,17 +167,25 @@ function createColumns() {
         numbers[name] = wider
       }
     },
-    add,
-    /** An amount of the file, in units of 1e-18. */
-    addExact(name: `their${'Usd' | 'Btc' | 'Fee'}`, at: number, amount: bigint): void {
-      const rests = amounts[`${name}Rest`]
+    /** Adds an amount: of ours in units, of the file in units of 1e-18. */
+    enter(whose: Whose, of: Amount, at: number, amount: bigint): void {
+      if (whose === 'our') {
+        add(`our${of}`, at, amount)
+        return
+      }
+      const rests = amounts[`their${of}Rest`]
       const whole = amount + (rests[at] ?? 0n)
       const rest = ((whole % EXACT_PER_UNIT) + EXACT_PER_UNIT) % EXACT_PER_UNIT
       rests[at] = rest
-      add(name, at, (whole - rest) / EXACT_PER_UNIT)
+      add(`their${of}`, at, (whole - rest) / EXACT_PER_UNIT)
     },
-    exactAt: (name: `their${'Usd' | 'Btc' | 'Fee'}`, at: number): bigint =>
-      roundExact((amounts[name][at] ?? 0n) * EXACT_PER_UNIT + (amounts[`${name}Rest`][at] ?? 0n)),
+    /** The sum in units. */
+    amountAt(whose: Whose, of: Amount, at: number): bigint {
+      const units = amounts[`${whose}${of}`][at] ?? 0n
+      return whose === 'our'
+        ? units
+        : roundExact(units * EXACT_PER_UNIT + (amounts[`their${of}Rest`][at] ?? 0n))
+    },
   }
 
   function add(name: AmountColumn, at: number, amount: bigint): void {
@@ -238,29 +248,26 @@ function enterTheirs(book: Book, { line, order: cell, amounts, fee, plan }: Orde
     }
   }
   const at = placeOf(book, order)
-  const { columns, plans } = book
-  const { numbers } = columns
+  const { numbers } = book.columns
   numbers.line[at] ||= line
   numbers.rows[at] = (numbers.rows[at] ?? 0) + 1
-  if (amounts === null) return
-  columns.addExact('theirUsd', at, amounts.usd)
-  columns.addExact('theirBtc', at, amounts.btc)
-  if (plan !== null) numbers.theirPlan[at] = plans.numberOf(plan)
-  if (fee === null) return
-  flag(book, at, HAS_FEE.their)
-  columns.addExact('theirFee', at, fee)
+  if (amounts !== null) enterSide(book, at, 'their', { ...amounts, fee, plan })
 }
 
-function enterOurs(book: Book, order: string, { usd, btc, fee, plan }: OrderSide): void {
+function enterOurs(book: Book, order: string, side: OrderSide): void {
   const at = placeOf(book, order)
-  const { columns, plans } = book
   flag(book, at, OURS)
-  columns.add('ourUsd', at, usd)
-  columns.add('ourBtc', at, btc)
-  if (plan !== null) columns.numbers.ourPlan[at] = plans.numberOf(plan)
+  enterSide(book, at, 'our', side)
+}
+
+function enterSide(book: Book, at: number, whose: Whose, { usd, btc, fee, plan }: OrderSide): void {
+  const { columns, plans } = book
+  columns.enter(whose, 'Usd', at, usd)
+  columns.enter(whose, 'Btc', at, btc)
+  if (plan !== null) columns.numbers[`${whose}Plan`][at] = plans.numberOf(plan)
   if (fee === null) return
-  flag(book, at, HAS_FEE.our)
-  columns.add('ourFee', at, fee)
+  flag(book, at, HAS_FEE[whose])
+  columns.enter(whose, 'Fee', at, fee)
 }
 
 /** Whether the trade of an order is of the periods. */
@@ -280,8 +287,7 @@ function enterSince(book: Book, { adjustment, partnerOrderId }: AdjustmentLine):
 function resultOf(book: Book): Omit<Comparison, 'corrections'> {
   const sums = { ours: none(), theirs: none() }
   const found = Object.fromEntries(ORDER_FINDINGS.map((name) => [name, none()])) as Comparison['found']
-  for (let at = 0; at < book.places.size; at++) {
-    const { finding, ours, theirs } = sidesOf(book, at)
+  for (const { finding, ours, theirs } of comparedIn(book)) {
     if (ours) sum(sums.ours, ours)
     if (theirs) sum(sums.theirs, theirs)
     if (finding) sum(found[finding], difference(ours, theirs))
@@ -292,7 +298,7 @@ function resultOf(book: Book): Omit<Comparison, 'corrections'> {
   }
   const { orders, ...exact } = book.unlisted
   const more = { orders, usd: roundExact(exact.usd), btc: roundExact(exact.btc) }
-  for (const each of [sums.theirs, found.missing_here]) addAll(each, more)
+  for (const each of [sums.theirs, found.missing_here]) sum(each, more)
   return { ...sums, found, unlistedRows: orders, findings: () => findingsOf(book) }
 }
 
@@ -301,16 +307,15 @@ function* findingsOf(book: Book): Generator<FoundOrder> {
     yield { ...NO_ID, line, theirs: { ...NO_ID.theirs, usd, btc } }
   const { numbers } = book.columns
   const twins = twinsOf(book)
-  let at = 0
-  for (const order of book.places.keys()) {
-    const { finding, ours, theirs, fields } = sidesOf(book, at)
+  for (const { at, finding, ...sides } of comparedIn(book)) {
+    if (!finding) continue
+    const { order, ours } = sides
     const flags = flagsAt(book, at)
     const [line, rows] = [numbers.line[at] || null, numbers.rows[at] ?? 0]
-    at += 1
     const isCorrectedSince = (flags & CORRECTED_SINCE) !== 0
     const isFailure = (flags & FAILED) !== 0 && ours === null
     const twin = twins.get(order) ?? null
-    if (finding) yield { finding, order, line, rows, ours, theirs, fields, isCorrectedSince, isFailure, twin }
+    yield { finding, ...sides, line, rows, isCorrectedSince, isFailure, twin }
   }
 }
 
@@ -319,27 +324,22 @@ function twinsOf(book: Book): Map<string, string> {
   const ofAmounts = new Map<string, string[]>()
   const twins = new Map<string, string>()
   const keyOf = ({ usd, btc }: OrderSide): string => `${usd} ${btc}`
-  const each = (which: OrderFinding, visit: (order: string, side: OrderSide) => void): void => {
-    let at = 0
-    for (const order of book.places.keys()) {
-      const { finding, ours, theirs } = sidesOf(book, at)
-      at += 1
-      const side = ours ?? theirs
-      if (finding === which && side) visit(order, side)
-    }
-  }
-  each('missing_there', (order, side) => {
-    const key = keyOf(side)
-    const alike = ofAmounts.get(key)
+  for (const { order, ours, theirs } of comparedIn(book)) {
+    if (!ours || theirs) continue
+    const alike = ofAmounts.get(keyOf(ours))
     if (alike) alike.push(order)
-    else ofAmounts.set(key, [order])
-  })
-  each('missing_here', (order, side) => {
-    const twin = ofAmounts.get(keyOf(side))?.find((other) => !twins.has(other) && mayBeSame(order, other))
-    if (twin === undefined) return
+    else ofAmounts.set(keyOf(ours), [order])
+  }
+  // The file lacks nothing, so nothing of it can be a twin.
+  if (ofAmounts.size === 0) return twins
+  for (const { order, ours, theirs } of comparedIn(book)) {
+    if (!theirs || ours) continue
+    const alike = ofAmounts.get(keyOf(theirs))
+    const twin = alike?.find((other) => !twins.has(other) && mayBeSame(order, other))
+    if (twin === undefined) continue
     twins.set(order, twin)
     twins.set(twin, order)
-  })
+  }
   return twins
 }
 
@@ -373,21 +373,23 @@ function isWrittenAs(written: string, digits: string): boolean {
   return Number(`${whole}.${rest}e${exponent}`).toPrecision(kept) === Number(digits).toPrecision(kept)
 }
 
-/** What both sides come to, and what is found of it. */
-function sidesOf(book: Book, at: number) {
-  const [ours, theirs] = [sideOf(book, at, 'our'), sideOf(book, at, 'their')]
-  const fields = ours && theirs ? FIELDS.filter((field) => differ(ours, theirs, field)) : []
-  return { finding: findingOf(ours, theirs, fields), ours, theirs, fields }
+/** Each order: where it is in the columns, what both sides come to, and what is found of it. */
+function* comparedIn(book: Book) {
+  let at = 0
+  for (const order of book.places.keys()) {
+    const [ours, theirs] = [sideOf(book, at, 'our'), sideOf(book, at, 'their')]
+    const fields = ours && theirs ? FIELDS.filter((field) => differ(ours, theirs, field)) : []
+    yield { order, at, finding: findingOf(ours, theirs, fields), ours, theirs, fields }
+    at += 1
+  }
 }
 
 /** An order that came to nothing is not a purchase. */
-function sideOf(book: Book, at: number, whose: 'our' | 'their'): OrderSide | null {
-  const { amounts, numbers, exactAt } = book.columns
-  const amountAt = (of: 'Usd' | 'Btc' | 'Fee'): bigint =>
-    whose === 'their' ? exactAt(`their${of}`, at) : (amounts[`our${of}`][at] ?? 0n)
-  const [usd, btc] = [amountAt('Usd'), amountAt('Btc')]
+function sideOf(book: Book, at: number, whose: Whose): OrderSide | null {
+  const { numbers, amountAt } = book.columns
+  const [usd, btc] = [amountAt(whose, 'Usd', at), amountAt(whose, 'Btc', at)]
   if (isNothing({ usd, btc })) return null
-  const fee = (flagsAt(book, at) & HAS_FEE[whose]) === 0 ? null : amountAt('Fee')
+  const fee = (flagsAt(book, at) & HAS_FEE[whose]) === 0 ? null : amountAt(whose, 'Fee', at)
   return { usd, btc, fee, plan: book.plans.nameOf(numbers[`${whose}Plan`][at] ?? 0) }
 }
 
@@ -425,13 +427,8 @@ const NO_ID = {
   twin: null,
 } satisfies Partial<FoundOrder>
 
-function sum(of: OrderSums, { usd, btc }: { usd: bigint; btc: bigint }): void {
-  of.orders += 1
-  of.usd += usd
-  of.btc += btc
-}
-
-function addAll(of: OrderSums, { orders, usd, btc }: OrderSums): void {
+/** Adds one order, or so many. */
+function sum(of: OrderSums, { orders = 1, usd, btc }: { orders?: number; usd: bigint; btc: bigint }): void {
   of.orders += orders
   of.usd += usd
   of.btc += btc

@@ -45,21 +45,18 @@ export function dollars(text: string): string {
   throw new InvalidArgumentError('An amount is a decimal with at most two places, such as 5.00.')
 }
 
-/** Dollars or coins to the last decimal place that the ledger keeps; what an operator typed is never rounded. */
-export function amount(text: string): string {
-  if (/^\d{1,10}(\.\d{1,8})?$/.test(text)) return text
+const amountOf = (form: RegExp, places: string) => (text: string) => {
+  if (form.test(text)) return text
   throw new InvalidArgumentError(
-    'An amount is a decimal of at most eight places and not negative, such as 9.50.',
+    `An amount is a decimal of at most ${places} places and not negative, such as 9.50.`,
   )
 }
 
+/** Dollars or coins to the last decimal place that the ledger keeps; what an operator typed is never rounded. */
+export const amount = amountOf(/^\d{1,10}(\.\d{1,8})?$/, 'eight')
+
 /** Dollars or coins as a partner's own list has them: rounded to what the ledger keeps, as a confirmation is. */
-export function partnersAmount(text: string): string {
-  if (/^\d{1,10}(\.\d{1,18})?$/.test(text)) return text
-  throw new InvalidArgumentError(
-    'An amount is a decimal of at most 18 places and not negative, such as 9.50.',
-  )
-}
+export const partnersAmount = amountOf(/^\d{1,10}(\.\d{1,18})?$/, '18')
 
 /** A required --reason: one line of text. */
 export const reasonOption = (what: string) => optionalReason(what).makeOptionMandatory()

@@ -131,7 +131,7 @@ export type Vitals = {
   feed: FeedVitals | null
   /** The newest price that is not ahead of the clock. */
   price: { price: Price; at: Instant; source: string } | null
-  /** When a feed last gave a price; null before the first. */
+  /** When a feed last gave a price; null before the first, and after `FED_FORGOTTEN_MS`. */
   fedAt: Instant | null
   partners: PartnerVitals[]
   unspent: UnspentWindows[]
@@ -546,7 +546,7 @@ export const SILENT_MAX_MS = DAY_MS
 export const FAILED_ORDERS_MIN = 3
 
 /** Whoever has gone on without a feed for so long means to. */
-const FED_FORGOTTEN_MS = 8 * DAY_MS
+export const FED_FORGOTTEN_MS = 8 * DAY_MS
 /** A feed gives a price at every pass. One that has given none for so long, and is not down, is not asked any more. */
 const FED_MAX_MS = DAY_MS
 

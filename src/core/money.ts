@@ -31,23 +31,30 @@ const Exact = Decimal.clone({ precision: 60, rounding: Decimal.ROUND_HALF_EVEN }
 
 /** Parses a decimal text into units of 1e-8, rounded half-even at the eighth place. Throws on any other text. */
 function units(text: string): bigint {
-  if (!DECIMAL_PATTERN.test(text)) throw new RangeError(`not a decimal: ${JSON.stringify(text)}`)
-  const point = text.indexOf('.')
-  const places = point < 0 ? 0 : text.length - point - 1
-  if (places <= PLACES) return BigInt(text.replace('.', '') + '0'.repeat(PLACES - places))
+  const places = placesOf(text)
+  if (places <= PLACES) return scaled(text, PLACES - places)
   return BigInt(new Exact(text).times('1e8').toDecimalPlaces(0).toFixed(0))
 }
 
-/** Units of 1e-18: the last place that a decimal on the wire may have. */
-export const EXACT_PER_UNIT = 10n ** 10n
+/** The last place that a decimal on the wire may have. */
+const EXACT_PLACES = 18
+/** Units of 1e-18 in a unit. */
+export const EXACT_PER_UNIT = 10n ** BigInt(EXACT_PLACES - PLACES)
 
 /** Parses a decimal text into units of 1e-18, exactly. Throws on any other text. */
 export function exact(text: string): bigint {
+  return scaled(text, EXACT_PLACES - placesOf(text))
+}
+
+/** How many decimal places a text has. Throws on one that is not a decimal. */
+function placesOf(text: string): number {
   if (!DECIMAL_PATTERN.test(text)) throw new RangeError(`not a decimal: ${JSON.stringify(text)}`)
   const point = text.indexOf('.')
-  const places = point < 0 ? 0 : text.length - point - 1
-  return BigInt(text.replace('.', '') + '0'.repeat(18 - places))
+  return point < 0 ? 0 : text.length - point - 1
 }
+
+/** The digits of a decimal as an integer, with so many zeros behind them. */
+const scaled = (text: string, zeros: number): bigint => BigInt(text.replace('.', '') + '0'.repeat(zeros))
 
 export const usd = (text: string): Usd => units(text) as Usd
 export const btc = (text: string): Btc => units(text) as Btc

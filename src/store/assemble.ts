@@ -99,7 +99,6 @@ export const monitor = (
   ...monitoringReader(base, vitals),
   ...createOpsPageStore(base, opsSql),
   findFaults: faultsOf(base, faults),
-  listAdditions: async () => (await faults.schema.compare()).additions,
   findWarnings: warningsOf(base, vitals),
   ...own,
 })

@@ -130,11 +130,13 @@ export type Fault = { kind: string; subject: string; message: string; next?: rea
 export interface CheckStore {
   /**
    * Integrity, foreign keys, every ledger rule, recomputed from executions and trades, and rows that were changed.
-   * With kinds, only those are looked for.
+   * With kinds, only those are looked for. `sayAdditions` is told what the schema has beside that of the migrations, by
+   * kind and name, which does no harm.
    */
-  findFaults(kinds?: readonly string[]): Promise<Fault[]>
-  /** What the schema has beside that of the migrations, by kind and name: it does no harm. */
-  listAdditions(): Promise<string[]>
+  findFaults(
+    kinds?: readonly string[],
+    sayAdditions?: (additions: readonly string[]) => void,
+  ): Promise<Fault[]>
   /**
    * What is not wrong but needs a look: everything that is found at a glance, and what takes more reading. That is of
    * live environments, and of what concerns everybody. Of test environments it is the fills with odd figures,

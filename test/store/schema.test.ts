@@ -6,7 +6,7 @@ import { copyFileSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import SQLite from 'better-sqlite3'
-import { openShell, type Shell, succeed } from '../support/service.ts'
+import { openShell, runHere, type Shell, succeed } from '../support/service.ts'
 
 /** A backup on which `sql` was run in a shell. */
 async function copyWith(shell: Shell, name: string, sql: string): Promise<string> {
@@ -83,6 +83,9 @@ test('what somebody added for reading is named and does no harm, nor does SQL th
   const named = 'Not of tranche, and left as it is: table _litestream_seq, index mine, view months.'
   assert.ok(err.includes(named), err)
   assert.equal((await shell.tranche(['check'])).code, 0)
+  const { machine } = shell
+  const seen = await runHere(['--db', shell.file, 'check'], { machine, terminals: ['stderr'] })
+  assert.match(seen.err, /^not of tranche, and no harm: table _litestream_seq, index mine, view months$/m)
 })
 
 test('a view in the place of a table is never read, however long that would take', {

@@ -46,8 +46,10 @@ export function checkCommand(cli: Cli): Command {
       ]
       print(cli, { ok, findings }, () => inWords(findings))
       // For a person only: what cron mails should be worth reading.
-      if (cli.streams.err.isTTY) for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
-      if (additions.length > 0) note(cli, `not of tranche, and no harm: ${additions.join(', ')}`)
+      if (cli.streams.err.isTTY) {
+        for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
+        if (additions.length > 0) note(cli, `not of tranche, and no harm: ${additions.join(', ')}`)
+      }
       if (!ok) cli.exitWith(EXIT.found)
       await ping(ok ? null : inWords(findings))
     })
@@ -69,7 +71,7 @@ type Seen = {
   faults: Fault[]
   warnings: Finding[]
   sandboxes: ReturnType<typeof sandboxJson>[]
-  additions: string[]
+  additions: readonly string[]
 }
 
 async function look(cli: Cli, options: CheckOptions, isSecond = false): Promise<Seen> {
@@ -77,12 +79,14 @@ async function look(cli: Cli, options: CheckOptions, isSecond = false): Promise<
   try {
     return await cli.withStore(
       async (store) => {
-        const faults = await store.findFaults()
+        let additions: readonly string[] = []
+        const faults = await store.findFaults(undefined, (found) => {
+          additions = found
+        })
         const found = await unlessFound(faults, store.findWarnings(env))
         const warnings = found.filter(({ kind }) => !OF_CHECKS.includes(kind))
         // A damaged file may have nothing more to say than what was found.
         const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
-        const additions = cli.streams.err.isTTY ? await store.listAdditions() : []
         if (env === 'live') await remember(cli, store, { faults, warnings, daily })
         return { faults, warnings, sandboxes, additions }
       },

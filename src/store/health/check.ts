@@ -149,12 +149,16 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
     }
   }
 
-  return async (kinds) => {
+  return async (kinds, sayAdditions) => {
     const found: Fault[] = []
     const seek = async (kind: string, look: () => Promise<Fault[]>): Promise<void> => {
       if (kinds?.includes(kind) ?? true) found.push(...(await readable(kind, look)))
     }
-    await seek('schema_differs', async () => schemaFaults(await own.schema.compare(), own.schema.next))
+    await seek('schema_differs', async () => {
+      const differences = await own.schema.compare()
+      sayAdditions?.(differences.additions)
+      return schemaFaults(differences, own.schema.next)
+    })
     for (const [kind, look] of own.looks) await seek(kind, look)
     for (const { rule, broken } of own.rules)
       await seek(rule.kind, async () => (await all(broken)).map((row) => brokenFault(rule, row)))

@@ -49,11 +49,11 @@ export const schemaFaults = ({ differs }: SchemaDifferences, next?: readonly str
     message: `${what} since the migrations made it: put it back, because whatever relies on it may be wrong`,
   }))
 
-/** The first differences, as part of a sentence. */
+/** The first differences, as the end of a sentence about a schema. */
 export function differencesInWords({ differs }: SchemaDifferences): string {
   const named = differs.slice(0, NAMED_MAX).map(({ what, part }) => `${part.kind} ${part.name} ${what}`)
   const more = differs.length - named.length
-  return named.join(', ') + (more > 0 ? ` and ${more} more` : '')
+  return `differs from what the migrations make: ${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
 const NAMED_MAX = 5

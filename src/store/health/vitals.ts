@@ -9,6 +9,7 @@ import {
   EARLY_FILLS_MAX,
   type EarlyFill,
   FAILED_ORDERS_MIN,
+  FED_FORGOTTEN_MS,
   FEED_PASSES_SEEN,
   type FeedVitals,
   type JobResult,
@@ -45,10 +46,10 @@ const DOWN_SINCE = query<{ at: bigint }>(
 )
 /** The price that a pass would go by. */
 const PRICE = query<PriceRow>('select * from prices where at <= :now order by at desc limit 1')
-/** The newest price that a feed gave, among so many: a week of a price a minute. */
+/** The newest price that a feed gave: usually the newest of all. */
 const FED = query<{ at: bigint }>(
-  `select at from (select at, source from prices where at <= :now order by at desc limit 10080) x
-   where source not in ('${BY_HAND}', '${IMPORTED}') order by at desc limit 1`,
+  `select at from prices where at between :since and :now and source not in ('${BY_HAND}', '${IMPORTED}')
+   order by at desc limit 1`,
 )
 
 /** What a store has of its own. */
@@ -74,18 +75,19 @@ export function vitalsReader(
   const clock = () => base.look((tx) => tx.clock)
   return async (now: Instant, stock: Stock) => {
     const scheduler = await readScheduler()
-    const [dispute, frozen, asked, price, fed, results] = await base.read((tx) =>
+    const [dispute, frozen, asked, price, fed, rows] = await base.read((tx) =>
       tx.together(
         tx.get(DISPUTE),
         tx.frozen,
         tx.get(ASKED, { passes: FEED_PASSES_SEEN }),
         tx.get(PRICE, { now }),
-        tx.get(FED, { now }),
+        tx.get(FED, { now, since: plus(now, -FED_FORGOTTEN_MS) }),
         tx.all(RESULTS),
       ),
     )
     const since =
       asked && asked.feed_failure !== null ? await base.look((tx) => tx.get(DOWN_SINCE)) : undefined
+    const results = rows.map(resultOf)
     return {
       scheduler,
       dispute: dispute ? disputeOf(dispute) : null,
@@ -96,8 +98,8 @@ export function vitalsReader(
       partners: await readPartners(now, stock),
       unspent: stock.unspent,
       earlyFills: await readEarlyFills('live', now),
-      results: results.map(resultOf),
-      backupGone: goneOf(results.map(resultOf), isLost),
+      results,
+      backupGone: goneOf(results, isLost),
       also: (await Promise.all(looks.map((look) => look(clock).catch(noneIfDamaged)))).flat(),
       disk: await readDisk(now),
     }

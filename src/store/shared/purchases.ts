@@ -270,12 +270,13 @@ function* factsOf(
   if (!row) throw planNotFound(tenant, asked.partnerPlanId)
   const plan = planOf(row)
   const held = executionsOfOrder(ofOrder).find(({ orderIs }) => orderIs.some((is) => is !== 'late_fill'))
-  const trade = held && (yield* tx.get(TRADE, { execution_id: held.execution.executionId }))
+  const heldId = held?.execution.executionId
   const [since, until] = [plus(at, -TWIN_MS), plus(at, TWIN_MS)]
-  const twin = yield* tx.get(TWIN, {
-    ...{ plan_id: plan.planId, first: plus(since, -LONGEST_WINDOW_MS), since, until },
-    ...{ usd, btc },
-  })
+  const first = plus(since, -LONGEST_WINDOW_MS)
+  const [trade, twin] = yield* tx.together(
+    tx.when(heldId !== undefined, () => tx.get(TRADE, { execution_id: heldId })),
+    tx.get(TWIN, { plan_id: plan.planId, first, since, until, usd, btc }),
+  )
   return {
     plan,
     twin: twin

@@ -108,8 +108,7 @@ function refuseOlder(db: Database, file: string): void {
 function refuseOtherSchema(db: Database, file: string): void {
   const found = schemaDifferences(db)
   if (found.differs.length === 0) return
-  const words = differencesInWords(found)
-  throw new Problem('bad_file', `The schema of ${file} differs from what the migrations make: ${words}.`)
+  throw new Problem('bad_file', `The schema of ${file} ${differencesInWords(found)}.`)
 }
 
 /** Reading gives the event loop a turn between two blocks, and nothing else may use `db` meanwhile. */

@@ -46,7 +46,7 @@ export const migrationStates = (db: Database): MigrationState[] =>
   statesOf(readMigrations('sqlite'), readApplied(db))
 
 /** A database in memory with these migrations, to compare a schema with. */
-export function replayed(names: ReadonlySet<string>): Database {
+function replayed(names: ReadonlySet<string>): Database {
   const db = openFile(':memory:')
   applyPending(db, 0 as Instant, names)
   return db

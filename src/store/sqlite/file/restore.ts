@@ -369,8 +369,7 @@ function verify(file: string, name: string): string[] {
   try {
     if (migrationStates(db).every(isPending)) throw new Error('it is empty')
     const found = schemaDifferences(db)
-    if (found.differs.length > 0)
-      throw new Error(`its schema differs from what the migrations make: ${differencesInWords(found)}`)
+    if (found.differs.length > 0) throw new Error(`its schema ${differencesInWords(found)}`)
     refuseMovedCopy(frozenIn(db), name)
     return found.additions
   } catch (error) {
