@@ -8,6 +8,7 @@ import { creditOf, type Issued, numberWithoutSeries, percentOf, type Tax, taxOf 
 import {
   floorToCents,
   formatBtc,
+  formatCents,
   formatExact,
   formatUsd,
   printUsd,
@@ -167,11 +168,8 @@ export const termsOf = (invoice: Invoice): readonly string[] =>
 export const taxIn = ({ statement, parties, issued }: Invoice): Usd =>
   issued?.tax ?? taxOf(statement.fees.total, parties?.tax ?? null)
 
-/**
- * An amount as an invoice prints it. Fractions of a cent, which partners report, are cut off and never rounded up, so
- * that no volume seems to reach a tier that it does not reach. A separate line adds up what was cut.
- */
-const inCents = (amount: Usd): string => printUsd(floorToCents(amount))
+/** An amount as an invoice prints it. What `formatCents` cut off has a line of its own. */
+const inCents = (amount: Usd): string => grouped(formatCents(amount))
 
 const lastDayOf = ({ period }: Statement): string => utcDate(plus(period.end, -1))
 const firstDayOf = ({ period }: Statement): string => utcDate(period.start)

@@ -62,7 +62,12 @@ export const price = (text: string): Price => units(text) as Price
 
 /** Dollars as text: at least two places, more only where they are not zero, never an exponent. */
 export const formatUsd = (amount: Usd): string => format(amount, 2)
-/** Dollars as they are printed for people: with commas between thousands. */
+/**
+ * Dollars as people are shown them, to the cent. What a partner reports below a cent is cut off and never rounded up,
+ * so that no volume seems to reach a tier that it does not reach.
+ */
+export const formatCents = (amount: Usd): string => formatUsd(floorToCents(amount))
+/** Dollars with all their places, and with commas between thousands. */
 export const printUsd = (amount: Usd): string => grouped(formatUsd(amount))
 /** Bitcoin as text: always eight places. */
 export const formatBtc = (amount: Btc): string => format(amount, 8)

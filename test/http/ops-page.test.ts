@@ -63,7 +63,7 @@ test('the prices of a young service fill the drawing, and one alone is a line', 
   assert.equal(pathOf(young.slice(1)), 'M0.0 95.0L1000.0 95.0')
 })
 
-test('money is shown to the cent, with the exact amount beside it, and more where a cent would be much', () => {
+test('money is shown to the cent, with the exact amount beside it, and a small price with all its places', () => {
   assert.deepEqual(
     ['64250.12345678', '0.00012345', '64250.1'].map((text) => shownPrice(price(text))),
     ['64250.12', '0.00012345', '64250.10'],
@@ -73,9 +73,9 @@ test('money is shown to the cent, with the exact amount beside it, and more wher
   )
   assert.deepEqual(shown, [
     '12.50',
-    '<span title="12.34567891">12.35</span>',
+    '<span title="12.34567891">12.34</span>',
     '<span title="-0.126">-0.13</span>',
-    '0.004',
+    '<span title="0.004">0.00</span>',
   ])
 })
 
@@ -142,7 +142,7 @@ test('a row names the command that shows more of it, and leads nowhere', async (
   assert.doesNotMatch(text, /href="\/ops\?(?!month=)/)
 })
 
-test('a month is what billing show says, to the last place, with its row of totals', async (t) => {
+test('a month is what billing show says, cut off to the cent, with its row of totals', async (t) => {
   const service = await withBusiness(t)
   service.advance(HOUR_MS)
   await service.tick('50000')
@@ -166,8 +166,9 @@ test('a month is what billing show says, to the last place, with its row of tota
   const rows = cellsOf(await monthOf())
   const total = rows.at(-1) ?? []
   assert.equal(total[0], 'TOTAL')
+  assert.match(await shown(), /cut off to the cent/)
   const [volume, fee] = [total[3] ?? '', total[7] ?? '']
-  assert.match(volume, /^\d+\.\d\d001234$/)
+  assert.match(volume, /^\d+\.\d\d$/)
   assert.match(await shown(), new RegExp(`^TOTAL .* ${volume} .* ${fee}$`, 'm'))
   for (const row of rows.slice(1, -1)) {
     const words = row.map((cell) => cell.replace(/([().])/g, '\\$1'))

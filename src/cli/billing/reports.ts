@@ -8,7 +8,7 @@ import { EXPORTS, exportText, type Form, type Reading, sumsOfPartners } from '..
 import { type OrderLine, orderLineJson, orderPages } from '../../billing/invoice.ts'
 import { type ReconciledMonth, reconcile } from '../../billing/reconcile.ts'
 import { bill, statementJson } from '../../billing/statement.ts'
-import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
+import { type Btc, formatBtc, formatCents, formatUsd, type Usd, usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf, type Stage, stageOf } from '../../core/month.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
@@ -62,7 +62,7 @@ export async function showMonths(
           isRange ? [MONTH, ...STATEMENT_COLUMNS] : STATEMENT_COLUMNS,
           isRange ? withTotalsOfRange(shown) : withTotals(shown),
         )
-  print(cli, statements, () => `${titleOf(periods)}\n\n${table}`)
+  print(cli, statements, () => `${titleOf(periods)}\n\n${table}${cutNote(shown)}`)
 }
 
 /** A row for each partner: what its months come to, together. */
@@ -76,8 +76,14 @@ export async function showPartners(
   const rows = await sumsOfPartners({ store, periods, filter })
   const table =
     rows.length === 0 ? 'no partners' : await renderTable(OF_PARTNERS, withTotal(PARTNER_COLUMNS, rows))
-  print(cli, rows, () => `${titleOf(periods)}\n\n${table}`)
+  print(cli, rows, () => `${titleOf(periods)}\n\n${table}${cutNote(rows)}`)
 }
+
+/** Says what the cents of a volume leave out, where they leave out anything. */
+const cutNote = (rows: readonly Row<'volume_usd'>[]): string =>
+  rows.every((row) => volumeOf(row) === row.volume_usd)
+    ? ''
+    : '\n\nVolumes are cut off to the cent, as on an invoice; --json and the exports have every place.'
 
 function titleOf(periods: readonly Covered[]): string {
   const [first, last] = [periods[0], periods.at(-1)]
@@ -109,6 +115,7 @@ const MONTH: Column<Shown> = { title: 'MONTH', of: (row) => row.month ?? '' }
 
 const nameOf = (row: Row<'partner_slug' | 'environment'>) =>
   row.environment === null ? row.partner_slug : `${row.partner_slug} ${row.environment}`
+const volumeOf = ({ volume_usd }: Row<'volume_usd'>) => formatCents(usd(String(volume_usd)))
 const chargeOf = (row: Row<'billable' | 'total_fee_usd'>) =>
   row.billable === false ? 'not billed' : row.total_fee_usd
 
@@ -117,7 +124,7 @@ const OF_PARTNERS: Column<Row<PartnerColumn>>[] = [
   { title: 'FROM', of: (row) => row.from_month ?? '' },
   { title: 'TO', of: (row) => row.to_month ?? '' },
   { title: 'TRADES', of: (row) => row.trade_count, right: true },
-  { title: 'VOLUME USD', of: (row) => row.volume_usd, right: true },
+  { title: 'VOLUME USD', of: volumeOf, right: true },
   { title: 'VOLUME BTC', of: (row) => row.volume_btc, right: true },
   { title: 'VOLUME FEE', of: (row) => row.volume_fee_usd, right: true },
   { title: 'USER FEE', of: (row) => row.user_fee_usd, right: true },
@@ -129,7 +136,7 @@ const STATEMENT_COLUMNS: Column<Shown>[] = [
   { title: 'PARTNER', of: nameOf },
   { title: 'TRADES', of: (row) => row.trade_count, right: true },
   { title: 'USERS', of: (row) => row.active_users, right: true },
-  { title: 'VOLUME USD', of: (row) => row.volume_usd, right: true },
+  { title: 'VOLUME USD', of: volumeOf, right: true },
   { title: 'VOLUME BTC', of: (row) => row.volume_btc, right: true },
   {
     title: 'TIER',
@@ -222,7 +229,7 @@ function agreementInWords(months: readonly ReconciledMonth[], who: string): stri
   if (months.length < 2) return lines.join('\n')
   const { trades, volume } = sumOf(months)
   const range = `${months[0]?.month} to ${months.at(-1)?.month}`
-  const sums = `${who}, ${counted(trades, 'trade')}, ${formatUsd(volume)} USD`
+  const sums = `${who}, ${counted(trades, 'trade')}, ${formatCents(volume)} USD`
   return [...lines, `${range}: ${counted(months.length, 'month')} agree (${sums}).`].join('\n')
 }
 
@@ -338,7 +345,7 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
   if (output === null) return
   // A script reads the result on stdout; a person gets a remark.
   if (cli.globals().json) print(cli, { file: output, rows }, () => '')
-  else note(cli, `${counted(rows, 'row')} in ${output}.`)
+  else note(cli, `${counted(rows, options.format === 'hledger' ? 'transaction' : 'row')} in ${output}.`)
 }
 
 /** The text of an export, in the form that was asked for. */

@@ -9,11 +9,13 @@ import {
   type Btc,
   CENT,
   formatBtc,
+  formatCents,
   formatPrice,
   formatUsd,
   type Price,
   priceAsNumber,
   type Usd,
+  usd,
   ZERO_USD,
 } from '../../core/money.ts'
 import { type FixedPeriod, periodOf } from '../../core/month.ts'
@@ -187,7 +189,7 @@ const monthCells = (row: Row<SummaryColumn>): Part[] => [
   row.environment === null ? html`<strong>${row.partner_slug}</strong>` : row.partner_slug,
   row.trade_count,
   row.active_users,
-  row.volume_usd,
+  shownUsd(usd(String(row.volume_usd))),
   row.volume_btc,
   row.pricing_tier !== null && `${row.pricing_tier} (${row.pricing_tier_source})`,
   row.rate_bps,
@@ -236,9 +238,8 @@ export const shownPrice = (price: Price): string =>
 
 /** Dollars to the cent; the exact amount is beside it for who points at it. */
 export function shownUsd(amount: Usd): Part {
-  const cents = (((amount + (amount < 0n ? -CENT : CENT) / 2n) / CENT) * CENT) as Usd
-  if (cents === amount || cents === 0n) return formatUsd(amount)
-  return html`<span title="${formatUsd(amount)}">${formatUsd(cents)}</span>`
+  const [cents, all] = [formatCents(amount), formatUsd(amount)]
+  return cents === all ? all : html`<span title="${all}">${cents}</span>`
 }
 
 // Prices as a line, with the tranches on it where they fired. The drawing stretches to any width, so its text is beside
