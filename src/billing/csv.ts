@@ -28,34 +28,59 @@ export const writtenAs = (columns: readonly CsvColumn[], texts: Texts = 'guarded
         !column.foreign ? column : texts === 'raw' ? { name: column.name } : { ...column, inQuotes: true },
       )
 
+export const DELIMITERS = [',', ';', '\t'] as const
+export type Delimiter = (typeof DELIMITERS)[number]
+/** How cells are separated, and figures and times written: as programs read them, or spreadsheets of a country. */
+export type CsvForm = { delimiter: Delimiter; decimalComma: boolean; spreadsheetTimes: boolean }
+export const STANDARD: CsvForm = { delimiter: ',', decimalComma: false, spreadsheetTimes: false }
+
 /** The byte order mark by which spreadsheets recognise UTF-8. */
 export const BOM = '\uFEFF'
 
-export const csvHeader = (columns: readonly CsvColumn[]): string =>
-  `${columns.map(({ name }) => quoted(name)).join(',')}\r\n`
+export const csvHeader = (columns: readonly CsvColumn[], { delimiter } = STANDARD): string =>
+  `${columns.map(({ name }) => quoted(name, delimiter)).join(delimiter)}\r\n`
 
-export function csvRow<C extends string>(columns: readonly CsvColumn<C>[], row: Row<C>): string {
+export function csvRow<C extends string>(
+  columns: readonly CsvColumn<C>[],
+  row: Row<C>,
+  form: CsvForm = STANDARD,
+): string {
+  const { delimiter } = form
   let line = ''
   let separator = ''
   for (const { name, foreign, plain, inQuotes } of columns) {
     const value = row[name] ?? ''
     if (inQuotes && value !== '') line += separator + inQuotesAlways(defused(String(value)))
-    else if (plain || isHarmless(value)) line += separator + value
-    else line += separator + guarded(value, foreign === true)
-    separator = ','
+    else if (plain) line += separator + (form === STANDARD ? value : plainText(String(value), form))
+    else if (isHarmless(value, delimiter)) line += separator + value
+    else line += separator + quoted(foreign ? guarded(value) : String(value), delimiter)
+    separator = delimiter
   }
   return `${line}\r\n`
 }
 
 /** Whether a cell needs no escaping, which is true of nearly every one. */
-const isHarmless = (value: Cell): boolean => typeof value === 'string' && !/^[=+\-@\t\r]|[",\r\n]/.test(value)
+const isHarmless = (value: Cell, delimiter: Delimiter): boolean =>
+  typeof value === 'string' && !HARMFUL[delimiter].test(value)
 
-const guarded = (value: Cell, isForeign: boolean): string =>
-  quoted(isForeign && typeof value === 'string' ? defused(value) : String(value))
+const HARMFUL = { ',': /^[=+\-@\t\r]|[",\r\n]/, ';': /^[=+\-@\t\r]|[";\r\n]/, '\t': /^[=+\-@]|["\t\r\n]/ }
+
+const guarded = (value: Cell): string => (typeof value === 'string' ? defused(value) : String(value))
 
 const inQuotesAlways = (cell: string): string => `"${cell.replaceAll('"', '""')}"`
 
-const quoted = (cell: string): string => (/[",\r\n]/.test(cell) ? inQuotesAlways(cell) : cell)
+const quoted = (cell: string, delimiter: Delimiter): string =>
+  /["\r\n]/.test(cell) || cell.includes(delimiter) ? inQuotesAlways(cell) : cell
+
+/** A figure, an instant or a word of ours, as a spreadsheet takes it for a number or a date. */
+function plainText(cell: string, { decimalComma, spreadsheetTimes }: CsvForm): string {
+  if (decimalComma && /^-?\d+\.\d+$/.test(cell)) return cell.replace('.', ',')
+  if (spreadsheetTimes && INSTANT.test(cell)) return cell.replace(INSTANT, '$1 $2')
+  return cell
+}
+
+/** As `formatInstant` writes it: no spreadsheet knows the T, the milliseconds and the Z together. */
+const INSTANT = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d{3}Z$/
 
 /** A quote in front of what a spreadsheet would otherwise compute. */
 const defused = (cell: string): string => (/^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell)
@@ -78,18 +103,23 @@ const CELL_CHARS_MAX = 64 * 1024
  */
 export async function* recordsOf(
   text: AsyncIterable<string>,
-  wrong: (line: number, why: string) => Problem,
+  { delimiter, wrong }: CsvReading,
 ): AsyncGenerator<CsvRecord[]> {
-  const reader = createCsvReader(wrong)
+  const reader = createCsvReader({ delimiter, wrong })
   for await (const piece of text) yield reader.read(piece)
   yield reader.end()
 }
 
+type CsvReading = { delimiter: Delimiter; wrong: (line: number, why: string) => Problem }
+
 /** Where the reader is: before a cell, in one, between its quotes, or after the quote that may close it. */
 type State = 'before' | 'plain' | 'quoted' | 'closed'
 
-function createCsvReader(wrong: (line: number, why: string) => Problem) {
+function createCsvReader({ delimiter, wrong }: CsvReading) {
+  const plainRun = PLAIN_RUN[delimiter]
   let state: State = 'before'
+  /** The first record, in which another delimiter shows. */
+  let header: string[] | null = null
   let afterCr = false
   let line = 1
   let begun = 1
@@ -106,7 +136,15 @@ function createCsvReader(wrong: (line: number, why: string) => Problem) {
   function endRecord(): void {
     endCell()
     complete.push({ line: begun, cells })
+    header ??= cells
     cells = []
+  }
+
+  /** A quote where none can be. Where the whole header is one cell, another delimiter is why. */
+  function misquoted(why: string): Problem {
+    const first = header ?? [...cells, cell]
+    const other = first.length === 1 ? separatedBy(first[0] ?? '', delimiter) : null
+    return other === null ? wrong(line, why) : wrong(1, other)
   }
 
   function take(text: string): void {
@@ -123,17 +161,15 @@ function createCsvReader(wrong: (line: number, why: string) => Problem) {
       return
     }
     if (character === '"') {
-      if (state === 'plain') throw wrong(line, 'a quote stands in the middle of a cell')
+      if (state === 'plain') throw misquoted('a quote stands in the middle of a cell')
       if (state === 'closed') take('"')
       state = 'quoted'
-    } else if (character === ',') endCell()
+    } else if (character === delimiter) endCell()
     else if (character === '\n' || character === '\r') endRecord()
-    else if (state === 'closed')
-      throw wrong(
-        line,
-        (line === 1 && separatedBy(character)) || 'something follows the quote that ends a cell',
-      )
-    else {
+    else if (state === 'closed') {
+      cell += character
+      throw misquoted('something follows the quote that ends a cell')
+    } else {
       state = 'plain'
       take(character)
     }
@@ -142,7 +178,7 @@ function createCsvReader(wrong: (line: number, why: string) => Problem) {
   function read(text: string): CsvRecord[] {
     complete = []
     for (let at = 0; at < text.length; ) {
-      const until = endOfRun(text, at, state)
+      const until = endOfRun(text, at, state === 'quoted' ? QUOTED_RUN : state === 'plain' ? plainRun : null)
       if (until > at) {
         take(text.slice(at, until))
         at = until
@@ -172,19 +208,23 @@ function createCsvReader(wrong: (line: number, why: string) => Problem) {
   }
 }
 
-/** What is wrong with a header whose cells are separated by a character of this text; null if by none. */
-export function separatedBy(text: string): string | null {
-  const what = text.includes(';') ? 'semicolons' : text.includes('\t') ? 'tabs' : null
-  return what && `its cells are separated by ${what}: commas separate the cells of a CSV file`
+/** What is wrong with a header that is one cell, where another delimiter is in it; null if none is. */
+export function separatedBy(text: string, delimiter: Delimiter): string | null {
+  const other = DELIMITERS.find((one) => one !== delimiter && text.includes(one))
+  return other === undefined
+    ? null
+    : `its cells are separated by ${NAMES[other]}, not by ${NAMES[delimiter]}: --delimiter ${OPTIONS[other]} reads it`
 }
 
+const NAMES = { ',': 'commas', ';': 'semicolons', '\t': 'tabs' }
+const OPTIONS = { ',': "','", ';': "';'", '\t': 'tab' }
+
 const QUOTED_RUN = /[^"\r\n]*/y
-const PLAIN_RUN = /[^",\r\n]*/y
+const PLAIN_RUN = { ',': /[^",\r\n]*/y, ';': /[^";\r\n]*/y, '\t': /[^"\t\r\n]*/y }
 
 /** How far the text goes on that is only taken. A cell's first character is always looked at. */
-function endOfRun(text: string, at: number, state: State): number {
-  if (state === 'before' || state === 'closed') return at
-  const run = state === 'quoted' ? QUOTED_RUN : PLAIN_RUN
+function endOfRun(text: string, at: number, run: RegExp | null): number {
+  if (run === null) return at
   run.lastIndex = at
   run.test(text)
   return run.lastIndex

@@ -25,7 +25,16 @@ import {
   USER_COLUMNS,
   type UserColumn,
 } from './columns.ts'
-import { BOM, type CsvColumn, csvHeader, csvRow, type Row, type Texts, writtenAs } from './csv.ts'
+import {
+  BOM,
+  type CsvColumn,
+  type CsvForm,
+  csvHeader,
+  csvRow,
+  type Row,
+  type Texts,
+  writtenAs,
+} from './csv.ts'
 import {
   type BillingStore,
   bill,
@@ -141,6 +150,7 @@ export type Form = {
   totals?: boolean
   /** How cells of text from outside are written, which a spreadsheet could take for formulas or numbers. */
   texts?: Texts
+  csv?: CsvForm
 }
 
 /** What an export reads: the months, each as its period was fixed. */
@@ -156,12 +166,12 @@ export async function* exportText(
 ): AsyncGenerator<{ text: string; rows: number }> {
   const columns = writtenAs(EXPORTS[form.report].columns, form.texts)
   const json = form.format === 'json'
-  let text = (form.bom ? BOM : '') + (json ? '[' : csvHeader(columns))
+  let text = (form.bom ? BOM : '') + (json ? '[' : csvHeader(columns, form.csv))
   let pending = 0
   let first = true
   for await (const page of pagesOf(reading, form)) {
     for (const row of page) {
-      text += json ? `${first ? '' : ',\n'}${JSON.stringify(row)}` : csvRow(columns, row)
+      text += json ? `${first ? '' : ',\n'}${JSON.stringify(row)}` : csvRow(columns, row, form.csv)
       first = false
       pending += 1
     }

@@ -19,7 +19,7 @@ import {
   type Words,
 } from './invoice.ts'
 
-// One HTML file that prints on A4: no script, no outside address, nothing to load.
+// One HTML file for print: no script, no outside address, nothing to load.
 
 const STYLE = `
 :root { color-scheme: light; }
@@ -54,7 +54,6 @@ code { font: 8pt/1.4 "DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", mon
 section > p { margin: 0 0 1mm; }
 .terms { margin-top: 2mm; font-size: 9pt; color: #3d444d; }
 .terms p { margin: 0 0 1mm; }
-@page { size: A4; margin: 16mm 18mm 18mm; }
 @media print { body { padding: 0; max-width: none; } }
 @media print, (min-width: 600px) { .small td:nth-child(3) { min-width: 32mm; } }
 @media screen and (max-width: 720px) { body { padding: 5mm; } .facts th { width: 26mm; }
@@ -62,7 +61,7 @@ section > p { margin: 0 0 1mm; }
 `
 
 export const HTML: Layout = {
-  head: (words, hasAdjustments) => `<!doctype html>
+  head: (words) => `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -86,7 +85,7 @@ ${words.fees.map((cells) => htmlRow(cells, 'td', 1)).join('\n')}
 <div class="terms">
 ${words.terms.map((line) => `<p>${htmlText(line)}</p>`).join('\n')}
 </div></div>
-${volume(words)}${proofAndAdjustments(words, hasAdjustments)}`,
+${volume(words)}${proof(words)}${adjustmentsHead(words)}`,
 
   adjustment: (cells) => `${htmlRow(cells, 'td', 2)}\n`,
 
@@ -104,21 +103,26 @@ ${rows.map((cells, at) => htmlRow(cells, 'td', 1, at === rows.length - 1 ? 'sum'
 </table></section>
 `
 
-/** Where there is no adjustment, the line that says so stays with the section above: it would be alone on a page. */
-function proofAndAdjustments({ evidence, adjustments }: Words, hasAdjustments: boolean): string {
-  if (evidence === null || adjustments === null) return ''
-  const proof = `<h2>${htmlText(evidence.heading)}</h2>
+const proof = ({ evidence }: Words): string =>
+  evidence === null
+    ? ''
+    : `<section><h2>${htmlText(evidence.heading)}</h2>
 <p>${htmlText(evidence.text)}</p>
-${evidence.facts.length === 0 ? '' : facts(evidence.facts, 'code')}`
-  const heading = `<h2>${htmlText(adjustments.heading)}</h2>`
-  if (!hasAdjustments) return `<section>${proof}\n${heading}\n<p>${adjustments.none}</p></section>\n`
-  const columns = htmlRow(adjustments.columns, 'th', 2)
-  return `<section>${proof}\n</section>\n${heading}\n<table class="small">\n<thead>${columns}</thead>\n`
-}
+${evidence.facts.length === 0 ? '' : facts(evidence.facts, 'code')}
+</section>
+`
 
-/** The foot of every printed page. Its number or its slug and month have no character that means anything in CSS. */
-const pageNumbers = ({ name }: Words): string =>
-  `@page { @bottom-left { content: "${name}"; font: 8pt sans-serif; color: #5b6470; }
+const adjustmentsHead = ({ adjustments }: Words): string =>
+  adjustments === null
+    ? ''
+    : `<h2>${htmlText(adjustments.heading)}</h2>
+<table class="small">
+<thead>${htmlRow(adjustments.columns, 'th', 2)}</thead>
+`
+
+/** Of every printed page, its size and foot. A number, or a slug and a month, have no character that CSS knows. */
+const pageNumbers = ({ name, page }: Words): string =>
+  `@page { size: ${page}; margin: 16mm 18mm 18mm; @bottom-left { content: "${name}"; font: 8pt sans-serif; color: #5b6470; }
   @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; color: #5b6470; } }
 `
 
@@ -144,7 +148,7 @@ function htmlRow(cells: readonly string[], tag: 'td' | 'th', amounts: number, ki
 // Markdown, for a mail, a ticket or a repository.
 
 export const MARKDOWN: Layout = {
-  head: (words, hasAdjustments) =>
+  head: (words) =>
     [
       `# ${[words.title, words.number ?? ''].map(escaped).join(' ').trimEnd()}`,
       ...(words.warning === null ? [] : [`**${escaped(words.warning)}**`]),
@@ -155,19 +159,16 @@ export const MARKDOWN: Layout = {
       '## Fees',
       `${table(['Item', 'Arithmetic', 'USD'], words.fees)}\n| **${escaped(words.total[0])}** |  | ${escaped(words.total[1])} |`,
       words.terms.map(escapedLine).join('\n\n'),
-      ...(words.volume === null ? [''] : ['## Volume', table(['', 'USD'], words.volume)]),
+      ...(words.volume === null ? [] : ['## Volume', table(['', 'USD'], words.volume)]),
       ...(words.evidence === null ? [] : evidence(words.evidence)),
       ...(words.adjustments === null
         ? []
-        : [
-            `## ${words.adjustments.heading}`,
-            hasAdjustments ? tableHead(words.adjustments.columns) : `${words.adjustments.none}\n`,
-          ]),
+        : [`## ${words.adjustments.heading}`, tableHead(words.adjustments.columns)]),
     ].join('\n\n'),
 
   adjustment: (cells) => `\n${markdownRow(cells)}`,
 
-  foot: (hasAdjustments) => (hasAdjustments ? '\n' : ''),
+  foot: () => '\n',
 }
 
 /** As code, so that it can be copied: a slug and a checksum contain nothing that would end it. */

@@ -4,7 +4,15 @@ import { createHash } from 'node:crypto'
 import { isFill, type Trade } from '../core/confirmation.ts'
 import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/corrections/adjustment.ts'
 import { BPS_ONE, type Statement } from '../core/fees.ts'
-import { creditOf, type Issued, numberWithoutSeries, percentOf, type Tax, taxOf } from '../core/invoice.ts'
+import {
+  creditOf,
+  hasVatNumber,
+  type Issued,
+  numberWithoutSeries,
+  percentOf,
+  type Tax,
+  taxOf,
+} from '../core/invoice.ts'
 import {
   floorToCents,
   formatBtc,
@@ -18,7 +26,7 @@ import {
 } from '../core/money.ts'
 import type { FixedPeriod } from '../core/month.ts'
 import { Problem } from '../core/problem.ts'
-import { grouped } from '../core/text.ts'
+import { counted, grouped } from '../core/text.ts'
 import { DAY_MS, formatInstant, plus, utcDate } from '../core/time.ts'
 import type { AdjustmentLine, ExecutionStore } from '../store/store.ts'
 import { adjustmentLineJson, adjustmentPages, type ExportScope, exportText } from './export.ts'
@@ -92,7 +100,7 @@ export async function* invoiceText(
 ): AsyncGenerator<string> {
   const words = wordsOf(invoice)
   const hasAdjustments = invoice.adjusted.count > 0
-  yield layout.head(words, hasAdjustments)
+  yield layout.head(words)
   for await (const page of orderPages(scope))
     yield page.map((line) => layout.adjustment(adjustmentCells(line))).join('')
   yield layout.foot(hasAdjustments)
@@ -115,7 +123,18 @@ export type Parties = {
   tax: Tax | null
   /** Days from the date to the one on which payment is due. */
   dueDays: number | null
+  /** What was rendered; none for what was issued before it was kept, as the others below. */
+  description?: string | undefined
+  page?: Page | undefined
+  /** The customer's own reference, such as a purchase order. */
+  reference?: string | undefined
+  note?: string | undefined
 }
+
+export const PAGES = ['A4', 'Letter'] as const
+export type Page = (typeof PAGES)[number]
+/** What was rendered, where the settings have no words of their own. */
+export const DESCRIPTION = 'Timing of recurring Bitcoin purchases'
 
 /** The trades export that the invoice rests on: the command that makes it again, and the result it must have. */
 type Evidence = { command: string; rows: number; sha256: string }
@@ -203,6 +222,15 @@ export function feeLines({ tier, activity, fees }: Statement): FeeLine[] {
   return [...lines, { item: 'Up to the monthly minimum', arithmetic, amount: (fees.total - sum) as Usd }]
 }
 
+/** Without those that come to nothing, unless all do. */
+function printedLines(statement: Statement): FeeLine[] {
+  const lines = feeLines(statement)
+  const some = lines.filter(({ amount }) => amount !== ZERO_USD)
+  if (statement.fees.volumeFee + statement.fees.userFee === 0n && some.length === 1)
+    return [{ item: 'Monthly minimum', arithmetic: '', amount: statement.fees.total }]
+  return some.length === 0 ? lines.slice(0, 1) : some
+}
+
 /** A dollar has eight places, a basis point four. */
 const PRODUCT_PLACES = 12
 
@@ -270,6 +298,7 @@ export type Words = {
   number: string | null
   /** The name of the page: the number, or the partner and the month. */
   name: string
+  page: Page
   /** What a reader must know before anything else. */
   warning: string | null
   parties: { heading: string; lines: readonly string[] }[]
@@ -278,9 +307,9 @@ export type Words = {
   total: Fact
   /** Below the total: how to pay it, and in which currency. */
   terms: readonly string[]
-  /** Null on a credit note, as are the others of a month. */
+  /** Null where there is none, as on a credit note. */
   volume: readonly Fact[] | null
-  adjustments: { heading: string; columns: readonly string[]; none: string } | null
+  adjustments: { heading: string; columns: readonly string[] } | null
   evidence: { heading: string; text: string; facts: readonly Fact[] } | null
 }
 
@@ -289,19 +318,20 @@ type AdjustmentCells = readonly [date: string, what: string, why: string, usd: s
 
 /** A layout: how a beginning, each adjustment and an end are written. */
 export type Layout = {
-  head: (words: Words, hasAdjustments: boolean) => string
+  head: (words: Words) => string
   adjustment: (cells: AdjustmentCells) => string
   foot: (hasAdjustments: boolean) => string
 }
 
 function wordsOf(invoice: Invoice): Words {
-  const { statement, period, parties } = invoice
+  const { statement, period, parties, adjusted } = invoice
   const { tenant, tier } = statement
   const [number, date, due] = [numberOf(invoice), dateOf(invoice), dueOf(invoice)]
   const title = !period.final ? 'Provisional invoice' : number === null ? 'Draft of an invoice' : 'Invoice'
   return {
     title,
     number,
+    page: parties?.page ?? 'A4',
     name: number ?? `${tenant.partnerSlug}, ${period.month}, ${period.final ? 'draft' : 'provisional'}`,
     warning: warningOf(invoice),
     parties: [
@@ -311,12 +341,14 @@ function wordsOf(invoice: Invoice): Words {
     facts: [
       ...(date === null ? [] : [['Invoice date', date] as const]),
       ...(due === null ? [] : [['Due date', due] as const]),
+      ...renderedIn(invoice),
+      ...(parties?.reference === undefined ? [] : [['Your reference', parties.reference] as const]),
       ['Period', `${firstDayOf(statement)} to ${lastDayOf(statement)} (UTC)`],
       ['Tier', `${tier.name}: ${rates(invoice)}`],
       ['Why this tier', tierReason(statement)],
     ],
     fees: [
-      ...feeLines(statement).map(
+      ...printedLines(statement).map(
         ({ item, arithmetic, amount }) => [item, arithmetic, printUsd(amount)] as const,
       ),
       ...taxLines({ net: statement.fees.total, tax: taxIn(invoice), kind: parties?.tax ?? null }),
@@ -326,19 +358,34 @@ function wordsOf(invoice: Invoice): Words {
       printUsd((statement.fees.total + taxIn(invoice)) as Usd),
     ],
     terms: [
+      ...(parties?.note === undefined ? [] : [parties.note]),
       ...taxSentence(parties?.tax ?? null),
       ...termsOf(invoice),
       currencyWords(parties?.tax ?? null),
       ...(hasFractions(invoice) ? [FRACTIONS] : []),
     ],
     volume: volumeLines(invoice),
-    adjustments: {
-      heading: 'Adjustments recorded in this month',
-      columns: ['Recorded', 'What is corrected', 'Why', 'USD', 'BTC'],
-      none: 'None.',
-    },
+    adjustments:
+      adjusted.count === 0
+        ? null
+        : {
+            heading: 'Adjustments recorded in this month',
+            columns: ['Recorded', 'What is corrected', 'Why', 'USD', 'BTC'],
+          },
     evidence: evidenceWords(invoice),
   }
+}
+
+const MONTH = new Intl.DateTimeFormat('en-US', { timeZone: 'UTC', month: 'long', year: 'numeric' })
+
+/** What was rendered, to how many. */
+function renderedIn({ statement: { activity, period }, parties }: Invoice): Fact[] {
+  const description = parties === null ? DESCRIPTION : parties.description
+  if (description === undefined) return []
+  const purchases = activity.executionsFilled + activity.executionsPartial
+  const many =
+    purchases === 0 ? '' : `, ${counted(purchases, 'purchase')} of ${counted(activity.activeUsers, 'user')}`
+  return [['For', `${description}, ${MONTH.format(period.start)}${many}`]]
 }
 
 // Tax as it is printed: two more lines, or a sentence that says why there are none.
@@ -348,7 +395,7 @@ function taxLines({ net, tax, kind }: { net: Usd; tax: Usd; kind: Tax | null }):
   const rate = percentOf(kind.rateBps)
   return [
     ['Net amount', '', printUsd(net)],
-    ['VAT', `${rate} of ${printUsd(net)}`, printUsd(tax)],
+    [kind.label ?? 'VAT', `${rate} of ${printUsd(net)}`, printUsd(tax)],
   ]
 }
 
@@ -371,21 +418,26 @@ const hasFractions = (invoice: Invoice): boolean => {
 }
 
 /** The parts of the volume as printed. What was cut off them has a line of its own, so they add up. */
-function volumeLines(invoice: Invoice): Fact[] {
+function volumeLines(invoice: Invoice): Fact[] | null {
   const { statement, adjusted } = invoice
   const { volume, executionsFilled, executionsPartial } = statement.activity
   const fills = floorToCents(fillsOf(invoice))
   const rest = (floorToCents(volume) - fills - adjusted.printed) as Usd
+  const trades = executionsFilled + executionsPartial
+  if (trades === 0 && adjusted.count === 0) return null
   return [
-    [`Filled and partly filled trades: ${executionsFilled + executionsPartial}`, printUsd(fills)],
-    [`Adjustments: ${adjusted.count}`, printUsd(adjusted.printed)],
+    ...(trades === 0 ? [] : [[`Filled and partly filled trades: ${trades}`, printUsd(fills)] as const]),
+    ...(adjusted.count === 0
+      ? []
+      : [[`Adjustments: ${adjusted.count}`, printUsd(adjusted.printed)] as const]),
     ...(rest === 0n ? [] : [['Fractions of a cent', printUsd(rest)] as const]),
     ['Volume', inCents(volume)],
   ]
 }
 
 /** For a reader who does not have the program: only the operator runs the command that makes the file. */
-function evidenceWords({ evidence }: Invoice): NonNullable<Words['evidence']> {
+function evidenceWords({ evidence, period }: Invoice): Words['evidence'] {
+  if (period.final && !evidence?.rows) return null
   const heading = 'The trades behind it'
   if (!evidence) return { heading, text: 'The final invoice has their checksum here.', facts: [] }
   return {
@@ -409,17 +461,18 @@ function warningOf({ statement, period, isDraft }: Invoice): string | null {
 
 function rates({ statement: { tier, fees } }: Invoice): string {
   const percent = `${Math.floor(tier.rateBps / 100)}.${String(tier.rateBps % 100).padStart(2, '0')} %`
+  const isByVolume = tier.rateBps > 0 || (tier.perActiveUser === 0n && fees.minimumFee === 0n)
   return [
-    `${tier.rateBps} basis points (${percent}) of the volume`,
+    ...(isByVolume ? [`${tier.rateBps} basis points (${percent}) of the volume`] : []),
     ...(tier.perActiveUser > 0n ? [`${printUsd(tier.perActiveUser)} for each active user`] : []),
     ...(fees.minimumFee > 0n ? [`at least ${printUsd(fees.minimumFee)} a month`] : []),
   ].join(', ')
 }
 
-const partyLines = ({ name, address, taxId }: Party): string[] => [
-  name,
-  ...address,
-  ...(taxId === null ? [] : [`Tax id ${taxId}`]),
+const partyLines = (party: Party): string[] => [
+  party.name,
+  ...party.address,
+  ...(party.taxId === null ? [] : [`${hasVatNumber(party) ? 'VAT number' : 'Tax id'} ${party.taxId}`]),
 ]
 
 const adjustmentCells = ({ adjustment, original, changed, executionId }: OrderLine): AdjustmentCells => [
@@ -466,11 +519,12 @@ export function drawCredit(
 
 /** A credit note as a page. `invoice` is the one that it corrects. */
 export function creditPage(credit: Issued, invoice: Issued, layout: Layout): string {
-  const { issuer, partner, tax, reason } = partiesOf(credit)
+  const { issuer, partner, tax, reason, page = 'A4', reference } = partiesOf(credit)
   const words: Words = {
     title: 'Credit note',
     number: credit.number,
     name: credit.number,
+    page,
     warning: null,
     parties: [
       { heading: 'From', lines: partyLines(issuer) },
@@ -480,6 +534,7 @@ export function creditPage(credit: Issued, invoice: Issued, layout: Layout): str
       ['Date', utcDate(credit.issuedAt)],
       ['Corrects', `Invoice ${invoice.number} of ${utcDate(invoice.issuedAt)}, for ${invoice.month}`],
       ['Why', reason ?? ''],
+      ...(reference === undefined ? [] : [['Your reference', reference] as const]),
     ],
     fees: [
       ['Correction of the fees', `of ${printUsd(invoice.net)} invoiced`, printUsd(credit.net)],
@@ -491,5 +546,5 @@ export function creditPage(credit: Issued, invoice: Issued, layout: Layout): str
     adjustments: null,
     evidence: null,
   }
-  return layout.head(words, false) + layout.foot(false)
+  return layout.head(words) + layout.foot(false)
 }

@@ -11,7 +11,13 @@ import { feeLines } from './invoice.ts'
 import { type BillingStore, bill } from './statement.ts'
 
 /** In each name, {partner} stands for the slug. */
-export type Accounts = { receivable: string; revenue: string; tax: string | null }
+export type Accounts = { receivable: string; revenue: string; tax: string }
+/** Where the settings name none. */
+export const ACCOUNTS: Accounts = {
+  receivable: 'assets:receivable:{partner}',
+  revenue: 'revenues:fees',
+  tax: 'liabilities:tax',
+}
 
 type JournalScope = {
   store: BillingStore
@@ -20,8 +26,6 @@ type JournalScope = {
   accounts: Accounts
   /** The tax of a partner's month. */
   tax: (of: { month: string; slug: string }) => Tax | null
-  /** Throws: there is tax, and no account for it. */
-  noTaxAccount: () => never
 }
 
 /** The commodity and the decimal mark, so that no reader has to guess them. */
@@ -95,7 +99,7 @@ type Transaction = {
 
 /** Balanced, or a bug: an unbalanced journal would be found by its reader, and be on file by then. */
 function transaction(
-  { accounts, noTaxAccount }: JournalScope,
+  { accounts }: JournalScope,
   { date, number, slug, note, postings }: Transaction,
 ): Written {
   const sum = postings.reduce((total, { amount }) => total + amount, 0n)
@@ -103,7 +107,7 @@ function transaction(
   const rows = postings
     .filter(({ amount }) => amount !== ZERO_USD)
     .map(({ account, amount, note }) => {
-      const name = (accounts[account] ?? noTaxAccount()).replaceAll('{partner}', slug)
+      const name = accounts[account].replaceAll('{partner}', slug)
       return { name, amount: `${formatUsd(amount)} USD`, note: note === undefined ? '' : `  ; ${note}` }
     })
   const widest = (of: (row: (typeof rows)[number]) => string): number =>

@@ -4,7 +4,7 @@ import { DECIMAL_PATTERN, EXACT_PER_UNIT, exact, LEDGER_MAX } from '../core/mone
 import { Problem } from '../core/problem.ts'
 import { cut } from '../core/text.ts'
 import { TOTAL } from './columns.ts'
-import { BOM, type CsvRecord, recordsOf, separatedBy, unguarded } from './csv.ts'
+import { BOM, type CsvRecord, type Delimiter, recordsOf, separatedBy, unguarded } from './csv.ts'
 
 /** The names of the columns; null for one that the file does not have. */
 export type OrderColumns = {
@@ -44,6 +44,8 @@ type Reading = {
   columns: Partial<Record<keyof OrderColumns, string>>
   partnerSlug: string
   environment: string
+  delimiter: Delimiter
+  decimalComma: boolean
 }
 
 /** The rows, many at once. Throws bad_file, with the line, for what cannot be read exactly. */
@@ -51,7 +53,7 @@ export async function* orderRows(text: AsyncIterable<string>, reading: Reading):
   const wrong = (line: number, why: string): Problem =>
     new Problem('bad_file', `${reading.file} line ${line}: ${why}.`)
   let rowOf: ((record: CsvRecord) => OrderRow | null) | null = null
-  for await (const records of recordsOf(text, wrong)) {
+  for await (const records of recordsOf(text, { delimiter: reading.delimiter, wrong })) {
     const rows: OrderRow[] = []
     for (const record of records) {
       if (rowOf === null) rowOf = rowReader(record, reading, wrong)
@@ -70,11 +72,11 @@ type Wrong = (line: number, why: string) => Problem
 /** Reads rows under this header; null for a row of totals. */
 function rowReader(
   header: CsvRecord,
-  { columns, partnerSlug, environment }: Reading,
+  { columns, partnerSlug, environment, delimiter, decimalComma }: Reading,
   wrong: Wrong,
 ): (record: CsvRecord) => OrderRow | null {
   const names = header.cells.map((name, at) => (at === 0 ? name.replace(BOM, '') : name).trim())
-  const isOther = header.cells.length === 1 ? separatedBy(names[0] ?? '') : null
+  const isOther = header.cells.length === 1 ? separatedBy(names[0] ?? '', delimiter) : null
   if (isOther !== null) throw wrong(header.line, isOther)
   const placeOf = (column: keyof OrderColumns): number => {
     const name = columns[column] ?? ORDER_COLUMNS[column]
@@ -102,7 +104,7 @@ function rowReader(
     for (const { name, place, own } of whose)
       if (cell(place) !== own) throw wrong(line, `${name} is ${shown(cell(place))}, not ${own}`)
     const amount = (place: number): bigint | null =>
-      place < 0 ? null : amountOf(cell(place), (why) => wrong(line, `${names[place]} ${why}`))
+      place < 0 ? null : amountOf(cell(place), decimalComma, (why) => wrong(line, `${names[place]} ${why}`))
     const [spent, bought] = [amount(places.usd), amount(places.btc)]
     if ((spent === null) !== (bought === null))
       throw wrong(line, 'it has dollars or bitcoin alone: a purchase has both, and other rows have neither')
@@ -117,11 +119,20 @@ function rowReader(
 }
 
 /** In units of 1e-18; null for an empty cell. */
-function amountOf(cell: string, wrong: (why: string) => Problem): bigint | null {
+function amountOf(cell: string, decimalComma: boolean, wrong: (why: string) => Problem): bigint | null {
   const text = unguarded(cell).trim()
   if (text === '') return null
-  if (!DECIMAL_PATTERN.test(text)) throw wrong(`is ${shown(text)}: an amount is a decimal such as 1234.50`)
-  const amount = exact(text)
+  const swapped = text.replace(/[.,]/g, (mark) => (mark === ',' ? '.' : ','))
+  const decimal = decimalComma ? swapped : text
+  if (!DECIMAL_PATTERN.test(decimal)) {
+    // 1,234 may be a thousand.
+    const hint =
+      !decimalComma && DECIMAL_PATTERN.test(swapped) && !/,\d{3}$/.test(text)
+        ? '; --decimal-comma reads it'
+        : ''
+    throw wrong(`is ${shown(text)}: an amount is a decimal such as 1234${decimalComma ? ',' : '.'}50${hint}`)
+  }
+  const amount = exact(decimal)
   if (amount > AMOUNT_MAX || -amount > AMOUNT_MAX) throw wrong(`is ${shown(text)}: no purchase is so large`)
   return amount
 }

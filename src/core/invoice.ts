@@ -9,7 +9,7 @@ import type { Instant } from './time.ts'
 // Tax: a rate, or the reason why there is none.
 
 export type Tax =
-  | { kind: 'rate'; rateBps: number }
+  | { kind: 'rate'; rateBps: number; label?: string | undefined }
   /** The customer owes it: within the EU, between two countries. */
   | { kind: 'reverse-charge' }
   /** The sentence that says why there is none. */
@@ -118,15 +118,21 @@ export function creditOf(
 const EU = 'AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IT LT LU LV MT NL PL PT RO SE SI SK'.split(' ')
 
 export const COUNTRY_PATTERN = /^[A-Z]{2}$/
+const isInEu = (country: string | null): country is string => country !== null && EU.includes(country)
 /** Greece writes EL in front of its tax numbers. */
 const vatPrefix = (country: string): string => (country === 'GR' ? 'EL' : country)
 
 type TaxParty = { country: string | null; taxId: string | null }
 
+/** Whether the id has the form of a VAT number of its country in the EU. */
+export const hasVatNumber = ({ country, taxId }: TaxParty): boolean =>
+  isInEu(country) &&
+  new RegExp(`^${vatPrefix(country)}[0-9A-Z+*]{2,12}$`).test((taxId ?? '').replaceAll(/[ .-]/g, ''))
+
 /** What is missing for an invoice, each as a setting and a reason; empty where nothing is. */
 export function lacksOf(issuer: TaxParty, customer: TaxParty & { tax: Tax | null }): string[] {
   if (issuer.country === null) return ['issuer.country is missing: it says which law the invoice has to meet']
-  if (!EU.includes(issuer.country)) return []
+  if (!isInEu(issuer.country)) return []
   const lacks: string[] = []
   if (issuer.taxId === null) lacks.push('issuer.tax_id is missing: an invoice from the EU has it')
   if (customer.country === null)
@@ -134,12 +140,13 @@ export function lacksOf(issuer: TaxParty, customer: TaxParty & { tax: Tax | null
   if (customer.tax === null)
     lacks.push('tax is missing: an invoice from the EU has a rate of VAT, or says why there is none')
   if (customer.tax?.kind !== 'reverse-charge' || customer.country === null) return lacks
-  if (!EU.includes(customer.country) || customer.country === issuer.country)
+  if (!isInEu(customer.country) || customer.country === issuer.country)
     lacks.push(`tax is "reverse-charge", which is for a customer in another country of the EU`)
-  const prefix = vatPrefix(customer.country)
   if (customer.taxId === null)
     lacks.push('tax_id is missing: a reverse charge names the VAT number of the customer')
-  else if (!new RegExp(`^${prefix}[0-9A-Z+*]{2,12}$`).test(customer.taxId.replaceAll(/[ .-]/g, '')))
-    lacks.push(`tax_id must be a VAT number of ${customer.country}, which begins with ${prefix}`)
+  else if (!hasVatNumber(customer))
+    lacks.push(
+      `tax_id must be a VAT number of ${customer.country}, which begins with ${vatPrefix(customer.country)}`,
+    )
   return lacks
 }

@@ -57,6 +57,9 @@ test('equal lists agree: with our own column names, with others, from a pipe, an
   const sums = { orders: 3, usd_amount: '580.12345678', btc_amount: '0.00915625' }
   assert.deepEqual([told.ours, told.theirs], [sums, sums])
   assert.deepEqual(told.difference, { usd_amount: '0.00', btc_amount: '0.00000000' })
+  const german = EQUAL.replaceAll(',', ';').replaceAll('.', ',')
+  const read = await against(office, german, ' --delimiter ; --decimal-comma --times spreadsheet')
+  assert.deepEqual([read.code, read.theirs], [0, sums])
   const crlf = EQUAL.replaceAll('\n', '\r\n')
   const quotedCells = EQUAL.replace(/[^,\n]+/g, '"$&"')
   for (const text of [crlf, `\uFEFF${crlf}`, EQUAL.trimEnd(), quotedCells, EQUAL.replaceAll('\n', '\r')])
@@ -279,10 +282,14 @@ test('what cannot be read exactly is refused with its line', async (t) => {
     [row('"a\nb\r\nc",1,1\nA-2,x,1'), /line 6: usd_amount is "x"/],
     [
       '"partner_order_id";"usd_amount";"btc_amount"\n"A-1";"250";"0.1"\n',
-      /line 1: its cells are separated by semicolons: commas separate the cells of a CSV file/,
+      /line 1: its cells are separated by semicolons, not by commas: --delimiter ';' reads it/,
     ],
     [EQUAL.replaceAll(',', ';'), /line 1: its cells are separated by semicolons/],
     [EQUAL.replaceAll(',', '\t'), /line 1: its cells are separated by tabs/],
+    [`partner_order_id;"usd_amount";btc_amount\n`, /line 1: its cells are separated by semicolons/],
+    [`${HEAD.replaceAll(',', ';')}"A;1";10,5;1\n`, /line 1: its cells are separated by semicolons/],
+    [row('A-2,"10,50",1'), /line 3: usd_amount is "10,50": .* --decimal-comma reads it/],
+    [row('A-2,"1,050",1'), /line 3: usd_amount is "1,050": an amount is a decimal such as 1234\.50\.$/],
     ['"order"x,usd\n', /line 1: something follows the quote/],
     [`partner_slug,${HEAD}bolt,A-1,1,1\n`, /line 2: partner_slug is "bolt", not acme/],
     [`environment,${HEAD}test,A-1,1,1\n`, /line 2: environment is "test", not live/],
@@ -304,6 +311,11 @@ test('what cannot be read exactly is refused with its line', async (t) => {
   assert.deepEqual([folder.code, /is a folder, not a file\.$/m.test(folder.err)], [1, true], folder.err)
   for (const wrong of ['--column-usd x', '--against x --column-usd y --env both'])
     assert.equal((await office.tranche(`${MINE} ${wrong}`)).code, 2, wrong)
+  const comma = ' --delimiter ; --decimal-comma'
+  const dotted = await against(office, EQUAL.replaceAll(',', ';'), comma)
+  assert.match(dotted.err, /line 2: btc_amount is .*: an amount is a decimal such as 1234,50/)
+  assert.equal((await office.tranche(`${MINE} --against x --decimal-comma`)).code, 2)
+  assert.equal((await office.tranche(`${MINE} --times spreadsheet`)).code, 2)
   const named = await against(office, EQUAL, ' --column-fee fee')
   assert.match(named.err, /line 1: there is no column fee/)
 })

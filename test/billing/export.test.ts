@@ -125,6 +125,39 @@ test('numbers are never defused, not even negative ones; text that looks like on
     assert.equal(csvRow(columns, { amount: text, id: text }), `${line}\r\n`)
 })
 
+test('figures and times are written for the spreadsheet of a country, and texts stay as they are', async (t) => {
+  const office = await openOffice(t, utc(2026, 0), ['acme'])
+  office.enter('acme', 'live', [
+    { user: '1.5;2', at: utc(2026, 0, 3), usd: '1234.50', btc: '0.02', order: '2026-01-03T00:00:00.000Z' },
+    { user: 'a,b', at: utc(2026, 0, 4), usd: '20.00', order: '-7.5' },
+  ])
+  office.setClock(utc(2026, 1, 2))
+  const trades = 'billing export --month 2026-01 --report trades'
+  const written = await office.read(`${trades} --delimiter ; --decimal-comma --times spreadsheet`)
+  const rows = written.trimEnd().split('\r\n')
+  assert.equal(rows[0], COLUMNS.trades.replaceAll(',', ';'))
+  assert.match(
+    rows[1] ?? '',
+    /^2026-01-03 00:00:00;acme;live;"1\.5;2";"plan of 1\.5;2";exec_\w+;2026-01-03T00:00:00\.000Z;filled;1234,50;0,02000000;/,
+  )
+  assert.match(rows[2] ?? '', /^2026-01-04 00:00:00;acme;live;a,b;[^;]*;exec_\w+;'-7\.5;filled;20,00;/)
+  const tabs = await office.read(`${trades} --delimiter tab --totals`)
+  assert.equal(tabs.split('\r\n')[0], COLUMNS.trades.replaceAll(',', '\t'))
+  assert.match(tabs, /\ta,b\t.*\t20\.00\t/)
+  assert.match(tabs, /^TOTAL\t{8}1254\.50\t/m)
+  const usual = await office.read(trades)
+  assert.equal(await office.read(`${trades} --delimiter , --times iso`), usual)
+  for (const wrong of [
+    '--decimal-comma',
+    '--delimiter , --decimal-comma',
+    '--delimiter |',
+    '--delimiter ; --format json',
+  ]) {
+    const { code, out } = await office.tranche(`${trades} ${wrong}`)
+    assert.deepEqual([code, out], [2, ''], wrong)
+  }
+})
+
 test('rows are in the order of their unique key', async (t) => {
   const office = await openOffice(t, utc(2026, 0), ['bolt', 'acme'])
   const when = utc(2026, 0, 5)

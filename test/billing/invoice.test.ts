@@ -238,6 +238,7 @@ const WRONG: [settings: unknown, complaint: RegExp][] = [
   ['[]', / must be an object\.$/],
   [{ partners: {} }, /: issuer is missing\.$/],
   [{ issuer: PARTY }, /: partners is missing\.$/],
+  [{ ...SETTINGS, issuer: { ...PARTY, page: 'A5' } }, /issuer\.page must be A4 or Letter\.$/],
   [{ ...SETTINGS, tax: 1 }, /has unknown settings: tax\.$/],
   [{ ...SETTINGS, partners: {} }, /partners\.acme has no entry for 2026-10\.$/],
   [{ ...SETTINGS, partners: { acme: { ...PARTY, name: '' } } }, /partners\.acme\.name must not be empty/],

@@ -100,14 +100,15 @@ test('numbers are given to a month once, in the order of the partners, and print
     /^\| Net amount \| {2}\| 4,320\.99 \|$/m,
     /^\| VAT \| 19 % of 4,320\.99 \| 820\.99 \|$/m,
     /^\| \*\*Total, USD\*\* \| {2}\| 5,141\.98 \|$/m,
-    /Tax id DE 123 456 789/,
+    /VAT number DE 123 456 789/,
+    /^\| For \| Timing of recurring Bitcoin purchases, October 2026, 1 purchase of 1 user \|$/m,
     /Pay to DE89/,
   ])
     assert.match(printed, line)
   assert.doesNotMatch(printed, /without tax/)
   const reversed = await office.read('billing invoice --number R-2026-0001 --format md')
   assert.match(reversed, /Reverse charge: the customer owes the VAT \(Articles 44 and 196/)
-  assert.match(reversed, /Tax id NL 0012\.34567\.B01/)
+  assert.match(reversed, /VAT number NL 0012\.34567\.B01/)
   assert.doesNotMatch(reversed, /\| VAT \|/)
   assert.match(await office.read('billing invoice --number R-2026-0003 --format md'), /Not subject to VAT\./)
   // Years later, with other settings, or none: the page is what it was.
@@ -121,6 +122,50 @@ test('numbers are given to a month once, in the order of the partners, and print
   assert.equal(later.out, printed)
   assert.match(later.err, /R-2026-0002 was issued: names, addresses and tax are those of then/)
   assert.match(await office.read('billing reconcile --month 2026-10'), /agree/)
+})
+
+test('an invoice says what was rendered and what a customer asked for, and no line says nothing', async (t) => {
+  const office = await november(t)
+  office.setClock(utc(2026, 8, 2))
+  await office.read('tier set least --rate-bps 0 --monthly-minimum-usd 25.00')
+  await office.read('partner set-tier idle least')
+  office.setClock(utc(2026, 10, 3))
+  const { core, idle } = SETTINGS.partners
+  const settings = fileOf(office, {
+    issuer: { ...ISSUER, description: 'Timing of savings', page: 'Letter' },
+    partners: {
+      ...SETTINGS.partners,
+      core: {
+        ...core,
+        tax_id: '12-3456789',
+        tax: { rate: '7.25', label: 'Sales tax' },
+        reference: 'PO 4711',
+        note: 'As agreed in May.',
+      },
+      idle: { ...idle, tax_id: 'FR 12 345678901' },
+    },
+  })
+  await office.read(`billing issue --month 2026-10 --settings ${settings}`)
+  const page = (number: string, format: string) =>
+    office.read(`billing invoice --number R-2026-000${number} --format ${format}`)
+  const ofCore = await page('3', 'md')
+  for (const line of [
+    /^\| For \| Timing of savings, October 2026, 1 purchase of 1 user \|$/m,
+    /^\| Your reference \| PO 4711 \|$/m,
+    /^\| Sales tax \| 7\.25 % of 2\.00 \| 0\.15 \|$/m,
+    /^As agreed in May\.$/m,
+    /^Tax id 12-3456789$/m,
+  ])
+    assert.match(ofCore, line)
+  assert.match(await page('3', 'html'), /@page \{ size: Letter;/)
+  const ofIdle = await page('4', 'md')
+  assert.match(ofIdle, /^\| For \| Timing of savings, October 2026 \|$/m)
+  assert.match(ofIdle, /^\| Monthly minimum \| {2}\| 25\.00 \|$/m)
+  for (const text of [ofCore, ofIdle])
+    assert.doesNotMatch(text, /None|: 0 |\| 0\.00 \|$|: `0`|\b0 (active|purchases)/m)
+  await office.read(`billing credit R-2026-0003 --usd 1.00 --reason discount --settings ${settings}`)
+  assert.match(await page('5', 'md'), /^\| Your reference \| PO 4711 \|$/m)
+  assert.match(await page('5', 'md'), /^\| Sales tax \| 7\.25 % of 1\.00 \| 0\.0[78] \|$/m)
 })
 
 test('all invoices of a month are written by one command, and none while one could not be', async (t) => {

@@ -12,6 +12,7 @@ import {
   type OrderSums,
   UNKNOWN_MAX,
 } from '../../billing/against.ts'
+import type { CsvForm } from '../../billing/csv.ts'
 import { type OrderColumns, orderRows } from '../../billing/partner-orders.ts'
 import { executedAtOf, isFill, type Trade } from '../../core/confirmation.ts'
 import { type Adjustment, ordersAdjusted } from '../../core/corrections/adjustment.ts'
@@ -34,6 +35,7 @@ export type AgainstOptions = {
   columnBtc?: string
   columnFee?: string
   columnPlan?: string
+  csv: CsvForm
 }
 
 type Asked = { slug: string; environment: Tenant['environment']; months: readonly string[] }
@@ -57,7 +59,15 @@ export async function compareWith(
     periods.push(period)
   }
   const file = options.against === '-' ? 'stdin' : options.against
-  const reading = { file, columns: columnsOf(options), partnerSlug: slug, environment }
+  const { delimiter, decimalComma } = options.csv
+  const reading = {
+    file,
+    columns: columnsOf(options),
+    partnerSlug: slug,
+    environment,
+    delimiter,
+    decimalComma,
+  }
   const rows = orderRows(fileText(cli, options.against), reading)
   const comparison = await compareOrders(store, { tenant, periods }, rows)
   const ok = ORDER_FINDINGS.every((finding) => comparison.found[finding].orders === 0)

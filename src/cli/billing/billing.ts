@@ -2,6 +2,7 @@
 
 import { Command, Option } from 'commander'
 import { ALL_REPORTS } from '../../billing/columns.ts'
+import { type CsvForm, type Delimiter, STANDARD } from '../../billing/csv.ts'
 import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { monthOf } from '../../core/time.ts'
@@ -71,11 +72,18 @@ function addReconcile(cli: Cli, billing: Command): void {
     .option('--column-btc <name>', 'of the bitcoin bought, by default btc_amount')
     .option('--column-fee <name>', "of the partner's fee; by default partner_fee_usd, if it is there")
     .option('--column-plan <name>', 'of the plan; by default partner_plan_id, if it is there')
-    .action((given: Scope & Partial<AgainstOptions>) => {
+    .addOption(delimiterOption())
+    .option(...DECIMAL_COMMA)
+    .addOption(timesOption('how its times are written: they are not compared'))
+    .action((given: Scope & Partial<AgainstOptions> & CsvOptions) => {
       const { partner, env, against } = given
+      const csv = csvFormOf(given)
       const names = Object.keys(given).find((name) => name.startsWith('column'))
-      if (against === undefined && names !== undefined)
-        throw new Problem('usage', 'The --column options name columns of the file of --against.')
+      if (against === undefined && (names !== undefined || csv !== STANDARD))
+        throw new Problem(
+          'usage',
+          'The --column options, --delimiter, --decimal-comma and --times say how the file of --against is written.',
+        )
       if (against !== undefined && partner === undefined)
         throw new Problem('usage', '--against needs --partner: a list of orders is that of one partner.')
       return cli.withStore(async (store) => {
@@ -83,7 +91,7 @@ function addReconcile(cli: Cli, billing: Command): void {
         if (against !== undefined && partner !== undefined) {
           const { compareWith } = await import('./against.ts')
           const asked = { slug: partner, environment: env, months }
-          await compareWith(cli, store, asked, { ...given, against })
+          await compareWith(cli, store, asked, { ...given, against, csv })
           return
         }
         const { proveMonths } = await import('./reports.ts')
@@ -103,16 +111,20 @@ function addExport(cli: Cli, billing: Command): void {
         'hledger',
       ]),
     )
-    .option('--settings <file>', 'JSON with the accounts of the journal, for --format hledger')
+    .option('--settings <file>', 'JSON with accounts and taxes of the journal, for --format hledger')
     .option('--totals', 'end with a row of totals')
     .option('--output <file>', 'write this file, complete or not at all, readable by you alone; - is stdout')
     .option('--force', 'replace the file if it exists')
     .option('--bom', 'begin with a byte order mark, for spreadsheets')
     .option('--quote-text', 'put every text in quotes, for spreadsheets that keep quoted cells as text')
+    .addOption(delimiterOption())
+    .option(...DECIMAL_COMMA)
+    .addOption(timesOption('write times as 2026-10-05 09:00:00, which spreadsheets take for dates'))
     .option('--raw', 'write texts as they are, without a guard against formulas: for programs alone')
-    .action((given: Scope & Given<ExportOptions>, command: Command) => {
+    .action((given: Scope & Given<ExportOptions> & CsvOptions, command: Command) => {
       requireMonths(given)
-      const options = outputOptions<ExportOptions['format'], Given<ExportOptions>>(cli, given, 'csv')
+      const asked = { ...given, csv: csvFormOf(given) }
+      const options = outputOptions<ExportOptions['format'], Given<ExportOptions>>(cli, asked, 'csv')
       refuseForm(options, command)
       return cli.withStore(async (store) => {
         const { exportMonths } = await import('./reports.ts')
@@ -121,15 +133,40 @@ function addExport(cli: Cli, billing: Command): void {
     })
 }
 
+type CsvOptions = {
+  delimiter?: keyof typeof DELIMITER
+  decimalComma?: boolean
+  times?: 'iso' | 'spreadsheet'
+}
+
+const DELIMITER = { ',': ',', ';': ';', tab: '\t' } as const satisfies Record<string, Delimiter>
+const delimiterOption = () =>
+  new Option('--delimiter <mark>', 'what separates cells, by default a comma').choices(Object.keys(DELIMITER))
+const DECIMAL_COMMA = ['--decimal-comma', 'amounts have a comma, as 1234,50; with another delimiter'] as const
+const timesOption = (what: string) => new Option('--times <form>', what).choices(['iso', 'spreadsheet'])
+
+/** How a CSV file is written; STANDARD itself where nothing else is asked. Throws usage. */
+function csvFormOf({ delimiter = ',', decimalComma = false, times = 'iso' }: CsvOptions): CsvForm {
+  if (delimiter === ',' && !decimalComma && times === 'iso') return STANDARD
+  if (delimiter === ',' && decimalComma)
+    throw new Problem(
+      'usage',
+      "--decimal-comma needs another delimiter than the comma: --delimiter ';' or --delimiter tab.",
+    )
+  return { delimiter: DELIMITER[delimiter], decimalComma, spreadsheetTimes: times === 'spreadsheet' }
+}
+
 /** Options of an export that contradict each other. Throws usage. */
 function refuseForm(
   options: ExportOptions & { env?: Environment; settings?: string; format: ExportOptions['format'] },
   command: Command,
 ): void {
-  const { format, bom, raw, quoteText, totals, settings, env } = options
+  const { format, bom, raw, quoteText, totals, settings, env, csv } = options
   const refuse = (message: string): never => {
     throw new Problem('usage', message)
   }
+  if (format !== 'csv' && csv !== STANDARD)
+    refuse('--delimiter, --decimal-comma and --times go with --format csv.')
   if (format === 'json') {
     if (bom) refuse('JSON has no byte order mark: --bom goes with --format csv.')
     if (raw || quoteText) refuse('JSON has every text as it is: --raw and --quote-text go with --format csv.')
@@ -148,7 +185,6 @@ function refuseForm(
   if (command.getOptionValueSource('report') !== 'default')
     refuse('A journal is made of statements: --format hledger takes no --report.')
   if (env !== 'live') refuse('Test environments owe nothing: a journal is of live ones.')
-  if (settings === undefined) refuse('--format hledger needs --settings, with the accounts.')
 }
 
 function addInvoice(cli: Cli, billing: Command): void {

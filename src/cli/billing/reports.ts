@@ -353,25 +353,25 @@ async function textsOf(
   reading: Reading,
   options: ExportOptions,
 ): Promise<AsyncGenerator<{ text: string; rows: number }>> {
-  const { format, raw, quoteText, settings = '' } = options
+  const { format, raw, quoteText, settings } = options
   if (format !== 'hledger')
     return exportText(reading, { ...options, format, texts: raw ? 'raw' : quoteText ? 'quoted' : 'guarded' })
-  const [{ journalOf }, { readSettings }] = [
+  const [{ ACCOUNTS, journalOf }, { readSettings }] = [
     await import('../../billing/journal.ts'),
     await import('./settings.ts'),
   ]
-  const { accounts, tax, wrong } = readSettings(settings)
-  if (accounts === null) throw wrong('accounts are missing: a journal is made with them')
+  const given = settings === undefined ? null : readSettings(settings)
   const running = reading.periods.find(({ final }) => !final)
   if (running)
     throw new Problem(
       'usage',
       `${running.month} can still change, and what is booked should not: only months that are final have a journal.`,
     )
-  const noTaxAccount = (): never => {
-    throw wrong('accounts.tax is missing, and there is tax')
-  }
-  return journalOf({ ...reading, accounts, tax, noTaxAccount })
+  return journalOf({
+    ...reading,
+    accounts: given?.accounts ?? ACCOUNTS,
+    tax: given?.tax ?? (() => null),
+  })
 }
 
 /** Rows live only for a moment. By default V8 would grow its nursery to many times what they need. */

@@ -2,8 +2,8 @@
 // the month from which they hold, and the accounts of journals.
 
 import { z } from 'zod'
-import type { Parties, Party } from '../../billing/invoice.ts'
-import type { Accounts } from '../../billing/journal.ts'
+import { DESCRIPTION, PAGES, type Parties, type Party } from '../../billing/invoice.ts'
+import { ACCOUNTS, type Accounts } from '../../billing/journal.ts'
 import { COUNTRY_PATTERN, rateBpsOf, type Series, TAX_RATE_PATTERN, type Tax } from '../../core/invoice.ts'
 import { isMonth } from '../../core/month.ts'
 import { PARTNER_SLUG_PATTERN } from '../../core/partner.ts'
@@ -47,9 +47,15 @@ const numbers = z.strictObject({
   first: z.number().int().min(1).max(999_999_999).optional(),
   digits: z.number().int().min(1).max(9).optional(),
 })
-const issuer = party.extend({ notes: lines.optional(), numbers: numbers.optional() })
+const issuer = party.extend({
+  notes: lines.optional(),
+  numbers: numbers.optional(),
+  description: line.optional(),
+  page: z.enum(PAGES).optional(),
+})
 
-const TAX_WORDS = 'must be "reverse-charge", {"rate": "19"} or {"exempt": "the sentence that says why"}'
+const TAX_WORDS =
+  'must be "reverse-charge", {"rate": "19", "label": "VAT"} or {"exempt": "the sentence that says why"}'
 const tax = z.union(
   [
     z.literal('reverse-charge'),
@@ -57,19 +63,24 @@ const tax = z.union(
       rate: z
         .string()
         .refine((text) => TAX_RATE_PATTERN.test(text), 'must be percent, such as "19" or "5.5"'),
+      label: line.optional(),
     }),
     z.strictObject({ exempt: line }),
   ],
   { error: () => TAX_WORDS },
 )
-const customer = party.extend({ tax: tax.optional() })
+const customer = party.extend({ tax: tax.optional(), reference: line.optional(), note: line.optional() })
 
 /** An account as hledger reads it: two spaces or a semicolon would end it, and a bracket in front make it virtual. */
 const account = line.refine(
-  (text) => /^[^\s;()[\]{}"*!]([^;{}\t]|\{partner\})*$/.test(text) && !/ {2}|\s$/.test(text),
+  (text) => /^[^\s;()[\]{}"*!]([^;{}\t]|\{partner\})*$/.test(text) && !/\s{2}|\s$/.test(text),
   'must be the name of an account, such as assets:receivable:{partner}',
 )
-const accounts = z.strictObject({ receivable: account, revenue: account, tax: account.optional() })
+const accounts = z.strictObject({
+  receivable: account.default(ACCOUNTS.receivable),
+  revenue: account.default(ACCOUNTS.revenue),
+  tax: account.default(ACCOUNTS.tax),
+})
 
 /** One entry, or several that take turns: each holds until the month in which the next begins. */
 const versions = <T extends { from?: string | undefined }>(one: z.ZodType<T>) =>
@@ -94,7 +105,7 @@ export type Settings = {
   tax: (of: { month: string; slug: string }) => Tax | null
   /** The numbers that the issuer of a month gives; null where it gives none. */
   numbers: (month: string) => Series | null
-  accounts: Accounts | null
+  accounts: Accounts
   /** A complaint about the file. */
   wrong: (what: string) => Problem
 }
@@ -117,7 +128,7 @@ export function readSettings(file: string): Settings {
   const customerOf = (slug: string, month: string) => inForce(data.partners[slug] ?? [], month)
   return {
     wrong,
-    accounts: data.accounts ? { ...data.accounts, tax: data.accounts.tax ?? null } : null,
+    accounts: data.accounts ?? ACCOUNTS,
     tax: ({ month, slug }) => taxOf(customerOf(slug, month)?.tax),
     numbers(month) {
       const of = issuerOf(month)?.numbers
@@ -130,6 +141,10 @@ export function readSettings(file: string): Settings {
       return {
         issuer: { ...partyOf(from), notes: from.notes ?? [] },
         partner: partyOf(to),
+        description: from.description ?? DESCRIPTION,
+        page: from.page,
+        reference: to.reference,
+        note: to.note,
         tax: taxOf(to.tax),
         dueDays: to.due_days ?? from.due_days ?? null,
       }
@@ -167,7 +182,7 @@ function taxOf(given: z.infer<typeof tax> | undefined): Tax | null {
   if (given === undefined) return null
   if (given === 'reverse-charge') return { kind: 'reverse-charge' }
   return 'rate' in given
-    ? { kind: 'rate', rateBps: rateBpsOf(given.rate) }
+    ? { kind: 'rate', rateBps: rateBpsOf(given.rate), label: given.label }
     : { kind: 'exempt', why: given.exempt }
 }
 
@@ -204,6 +219,8 @@ function wordsOf(issue: z.core.$ZodRawIssue): string | undefined {
     case 'too_big':
       if (issue.origin === 'number' || issue.origin === 'int') return `must be at most ${issue.maximum}`
       return `must be at most ${issue.maximum} ${issue.origin === 'string' ? 'characters' : 'lines'}`
+    case 'invalid_value':
+      return `must be ${issue.values.join(' or ')}`
     case 'invalid_key':
       return 'is not the slug of a partner'
     default:
