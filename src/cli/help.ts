@@ -10,18 +10,23 @@ export const HELP_COLUMNS = 80
 
 export type Help = { examples: string[]; exits?: string }
 
-/** The commands by purpose, in the order of `tranche --help`. */
+/** The commands by how often somebody types them, in the order of `tranche --help`. */
 export const GROUPS: readonly { heading: string; commands: readonly string[] }[] = [
   {
-    heading: 'Run the service and watch it:',
-    commands: ['init', 'serve', 'tick', 'status', 'check', 'health'],
+    heading: 'Every day:',
+    commands: ['serve', 'tick', 'status', 'check', 'partner', 'key', 'plan', 'execution', 'billing'],
   },
-  { heading: 'Partners and their users:', commands: ['partner', 'key', 'tier', 'user', 'webhook'] },
-  { heading: 'Plans, purchases and prices:', commands: ['plan', 'execution', 'trade', 'price'] },
-  { heading: 'Billing and records:', commands: ['billing', 'audit'] },
-  { heading: 'The database:', commands: ['backup', 'restore', 'freeze', 'resume', 'copy', 'migrate'] },
-  { heading: 'Try it without money:', commands: ['demo', 'sandbox', 'backtest'] },
-  { heading: 'Help and reference:', commands: ['docs', 'openapi', 'completion', 'version', 'help'] },
+  {
+    heading: 'Now and then:',
+    commands: [
+      ...['init', 'health', 'docs', 'user', 'tier', 'trade', 'price', 'webhook', 'audit'],
+      ...['backup', 'restore', 'freeze', 'resume', 'copy', 'migrate'],
+    ],
+  },
+  {
+    heading: 'For developers:',
+    commands: ['demo', 'sandbox', 'backtest', 'openapi', 'completion', 'version', 'help'],
+  },
 ]
 
 /** Keyed by the words of the command. */

@@ -354,6 +354,17 @@ test('--since and --until choose the windows, --fee-bps and --spread-bps what a 
   assert.match(none.err, /since 2026-02-13 is too short for weekly windows/)
 })
 
+test('a skill whose interval leaves out zero is one of this sample', async (t) => {
+  const { code, out } = await asked(t).backtest()
+  assert.equal(code, 0)
+  const skills = [...out.matchAll(/\[([+-][\d.]+), ([+-][\d.]+)\](, in this sample)?$/gm)].map((skill) =>
+    skill.slice(1),
+  )
+  assert.ok(skills.length > 0, out)
+  for (const [low, high, said] of skills)
+    assert.equal(said !== undefined, Number(low) > 0 || Number(high) < 0, `${low} to ${high}`)
+})
+
 test('the table never shows a win rate without the mean, its interval and the worst cases', async (t) => {
   const { backtest } = asked(t)
   const { code, out } = await backtest()

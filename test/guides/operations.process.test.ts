@@ -1,7 +1,6 @@
 // The guides of an operator, run as they are printed: the README and operations.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { globSync, readFileSync, symlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
@@ -138,13 +137,4 @@ test('who has only the executable checks it, runs it and reads the guides', asyn
   assert.deepEqual([code, err], [0, ''])
   assert.match(out, /^tranche: OK\n\d+\.\d+\.\d+\n/)
   assert.match(out, /^operations +Operating tranche$/m)
-})
-
-test('the README names every command there is', () => {
-  const help = execFileSync(EXECUTABLE, ['--help'], { encoding: 'utf8' })
-  const commands = [...help.matchAll(/^ {2}([a-z][a-z-]*)[ |]/gm)].map(([, name]) => name)
-  const table = README.slice(README.indexOf('## The commands'))
-  const missing = commands.filter((name) => name !== 'help' && !table.includes(`\`${name}`))
-  assert.deepEqual(missing, [])
-  assert.ok(commands.length > 10, `help lists the commands (${commands})`)
 })

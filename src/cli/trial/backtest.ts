@@ -168,7 +168,10 @@ function tableOf(reports: BacktestReport[]): Promise<string> {
     const { lump, clock, dca, minimum } = report.baselines
     const blank = { drift: '', skill: '' }
     const title = `${report.frequency} (${counted(report.windows, 'window')})`
-    const skill = `${signed(report.skill_bp)} ${interval(report.skill_bp_ci95)}`
+    const [low, high] = report.skill_bp_ci95
+    // The years that it was tuned on prove nothing about others.
+    const within = low > 0 || high < 0 ? ', in this sample' : ''
+    const skill = `${signed(report.skill_bp)} ${interval(report.skill_bp_ci95)}${within}`
     return [
       { ...report, name: title, drift: signed(report.drift_bp), skill },
       { ...clock, name: '  clock', ...blank },
