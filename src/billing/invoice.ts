@@ -248,6 +248,7 @@ function volumeArithmetic(volume: Usd, bps: number, fee: Usd): string {
 export function tierReason({ tenant, tier, tierSource, activity }: Statement): string {
   if (tierSource === 'override') return `set for ${tenant.partnerSlug}, whatever its volume`
   const volume = `the volume of ${inCents(activity.volume)}`
+  if (tier.minVolume === 0n && activity.volume >= 0n) return `${volume} reaches no higher one`
   return tier.minVolume !== null && activity.volume >= tier.minVolume
     ? `${volume} reaches ${printUsd(tier.minVolume)}, where this tier begins, and no higher one`
     : `${volume} reaches no tier, so the lowest applies`
