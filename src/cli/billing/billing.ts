@@ -21,6 +21,7 @@ import {
   warnOfSandboxes,
 } from './months.ts'
 import type { ExportOptions } from './reports.ts'
+import type { Settings } from './settings.ts'
 
 type Whose = { partner?: string; env: Environment }
 type Scope = Whose & MonthOptions
@@ -71,19 +72,20 @@ function addReconcile(cli: Cli, billing: Command): void {
     .option('--column-btc <name>', 'of the bitcoin bought, by default btc_amount')
     .option('--column-fee <name>', "of the partner's fee; by default partner_fee_usd, if it is there")
     .option('--column-plan <name>', 'of the plan; by default partner_plan_id, if it is there')
-    .action((given: Scope & Partial<AgainstOptions>) => {
+    .action(async (given: Scope & Partial<AgainstOptions>) => {
       const { partner, env, against } = given
       const names = Object.keys(given).find((name) => name.startsWith('column'))
       if (against === undefined && names !== undefined)
         throw new Problem('usage', 'The --column options name columns of the file of --against.')
       if (against !== undefined && partner === undefined)
         throw new Problem('usage', '--against needs --partner: a list of orders is that of one partner.')
-      return cli.withStore(async (store) => {
+      const text = against === undefined ? null : (await import('./against.ts')).openOrders(cli, against)
+      await cli.withStore(async (store) => {
         const { months, ...rest } = await resolved(cli, store, given)
-        if (against !== undefined && partner !== undefined) {
+        if (text !== null && against !== undefined && partner !== undefined) {
           const { compareWith } = await import('./against.ts')
           const asked = { slug: partner, environment: env, months }
-          await compareWith(cli, store, asked, { ...given, against })
+          await compareWith(cli, store, asked, { ...given, against, text })
           return
         }
         const { proveMonths } = await import('./reports.ts')
@@ -110,11 +112,12 @@ function addExport(cli: Cli, billing: Command): void {
     .option('--bom', 'begin with a byte order mark, for spreadsheets')
     .option('--quote-text', 'put every text in quotes, for spreadsheets that keep quoted cells as text')
     .option('--raw', 'write texts as they are, without a guard against formulas: for programs alone')
-    .action((given: Scope & Given<ExportOptions>, command: Command) => {
+    .action(async (given: Scope & Given<ExportOptions>, command: Command) => {
       requireMonths(given)
-      const options = outputOptions<ExportOptions['format'], Given<ExportOptions>>(cli, given, 'csv')
-      refuseForm(options, command)
-      return cli.withStore(async (store) => {
+      const asked = outputOptions<ExportOptions['format'], Given<ExportOptions>>(cli, given, 'csv')
+      refuseForm(asked, command)
+      const options = { ...asked, settings: await settingsIn(given.settings) }
+      await cli.withStore(async (store) => {
         const { exportMonths } = await import('./reports.ts')
         await exportMonths(cli, { store, ...(await resolved(cli, store, given)), options })
       }, EXPORT_MEMORY)
@@ -123,7 +126,7 @@ function addExport(cli: Cli, billing: Command): void {
 
 /** Options of an export that contradict each other. Throws usage. */
 function refuseForm(
-  options: ExportOptions & { env?: Environment; settings?: string; format: ExportOptions['format'] },
+  options: Given<ExportOptions> & { env?: Environment; format: ExportOptions['format'] },
   command: Command,
 ): void {
   const { format, bom, raw, quoteText, totals, settings, env } = options
@@ -174,11 +177,20 @@ function addInvoice(cli: Cli, billing: Command): void {
       ).conflicts('output'),
     )
     .option('--force', 'replace the file if it exists')
-    .action((given: Given<InvoiceOptions>) => {
-      const output = given.outputDir ?? given.output
+    .action(async (given: Given<InvoiceOptions>) => {
+      const { number, partner, month, settings, outputDir } = given
+      if (number !== undefined && [partner, month, settings, outputDir].some((one) => one !== undefined))
+        throw new Problem(
+          'usage',
+          'A number names one page with its own settings: --number goes without --partner, --month, --settings and --output-dir.',
+        )
+      const output = outputDir ?? given.output
       const asked = { ...given, ...(output !== undefined && { output }) }
-      const options = outputOptions<InvoiceFormat, Given<InvoiceOptions>>(cli, asked, 'html')
-      return cli.withStore(async (store) => {
+      const options = {
+        ...outputOptions<InvoiceFormat, Given<InvoiceOptions>>(cli, asked, 'html'),
+        settings: await settingsIn(settings),
+      }
+      await cli.withStore(async (store) => {
         const { writeInvoice } = await import('./invoice.ts')
         await writeInvoice(cli, store, options)
       }, EXPORT_MEMORY)
@@ -198,13 +210,14 @@ function addIssue(cli: Cli, billing: Command): void {
     .addOption(monthOption().makeOptionMandatory())
     .option('--partner <slug>', 'only of this partner', slug)
     .requiredOption(...SETTINGS)
-    .action((given: IssueOptions) =>
-      cli.withStore(async (store) => {
+    .action(async (given: Omit<IssueOptions, 'settings'> & { settings: string }) => {
+      const settings = await readAsCaller(given.settings)
+      await cli.withStore(async (store) => {
         const { issueInvoices } = await import('./invoice.ts')
         if (given.partner !== undefined) await partnerNamed(store, given.partner)
-        await issueInvoices(cli, store, given)
-      }),
-    )
+        await issueInvoices(cli, store, { ...given, settings })
+      })
+    })
 
   billing
     .command('credit')
@@ -217,11 +230,14 @@ function addIssue(cli: Cli, billing: Command): void {
     )
     .addOption(reasonOption('why, printed on the credit note'))
     .requiredOption(...SETTINGS)
-    .action((number: string, given: Omit<CreditOptions, 'number'>) =>
-      cli.withStore(async (store) => {
-        const { creditInvoice } = await import('./invoice.ts')
-        await creditInvoice(cli, store, { ...given, number })
-      }),
+    .action(
+      async (number: string, given: Omit<CreditOptions, 'number' | 'settings'> & { settings: string }) => {
+        const settings = await readAsCaller(given.settings)
+        await cli.withStore(async (store) => {
+          const { creditInvoice } = await import('./invoice.ts')
+          await creditInvoice(cli, store, { ...given, number, settings })
+        })
+      },
     )
 
   addMonthOptions(billing.command('issued'), 'the present one')
@@ -235,8 +251,16 @@ function addIssue(cli: Cli, billing: Command): void {
     )
 }
 
+/** To be called before the database is named: root then becomes another user, who may not read the file. */
+const readAsCaller = async (file: string): Promise<Settings> =>
+  (await import('./settings.ts')).readSettings(file)
+
+const settingsIn = async (file: string | undefined): Promise<Settings | null> =>
+  file === undefined ? null : readAsCaller(file)
+
 /** Options of a command that writes a file, as they were typed. */
-type Given<T extends { format: string }> = Omit<T, 'format' | 'output'> & {
+type Given<T extends { format: string }> = Omit<T, 'format' | 'output' | 'settings'> & {
+  settings?: string
   format?: T['format']
   output?: string
 }

@@ -10,7 +10,7 @@ import { type ReconciledMonth, reconcile } from '../../billing/reconcile.ts'
 import { bill, statementJson } from '../../billing/statement.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../../core/money.ts'
 import { type FixedPeriod, periodOf, type Stage, stageOf } from '../../core/month.ts'
-import { Problem } from '../../core/problem.ts'
+import { assert, Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
 import type { Fault } from '../../store/monitoring.ts'
@@ -29,6 +29,7 @@ import {
   write,
 } from '../terminal.ts'
 import { timeFor } from './months.ts'
+import type { Settings } from './settings.ts'
 
 // billing show: each partner's month, and what explains its fee.
 
@@ -302,7 +303,8 @@ export type Target = { output: string | null; force?: boolean }
 export type ExportOptions = Target &
   Omit<Form, 'format' | 'texts'> & {
     format: Form['format'] | 'hledger'
-    settings?: string
+    /** Those of a journal. */
+    settings: Settings | null
     raw?: boolean
     quoteText?: boolean
   }
@@ -346,14 +348,12 @@ async function textsOf(
   reading: Reading,
   options: ExportOptions,
 ): Promise<AsyncGenerator<{ text: string; rows: number }>> {
-  const { format, raw, quoteText, settings = '' } = options
+  const { format, raw, quoteText, settings } = options
   if (format !== 'hledger')
     return exportText(reading, { ...options, format, texts: raw ? 'raw' : quoteText ? 'quoted' : 'guarded' })
-  const [{ journalOf }, { readSettings }] = [
-    await import('../../billing/journal.ts'),
-    await import('./settings.ts'),
-  ]
-  const { accounts, tax, wrong } = readSettings(settings)
+  const { journalOf } = await import('../../billing/journal.ts')
+  assert(settings !== null, 'a journal has settings')
+  const { accounts, tax, wrong } = settings
   if (accounts === null) throw wrong('accounts are missing: a journal is made with them')
   const running = reading.periods.find(({ final }) => !final)
   if (running)
