@@ -1,7 +1,8 @@
 // tranche init, on a fresh machine: what it makes, that it may be run again, and that --undo takes it back.
 
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileStep } from '../../src/cli/init/file-steps.ts'
@@ -205,7 +206,7 @@ END
   assert.match(installed, /\n6\n0\n$/)
   assert.match(
     undone,
-    /^done {5}the jobs in your crontab removed; .*\n[\s\S]*\n7 7 7 7 \* true\nbackups\ntranche.db\ntranche.env\ntranche.env.before-init\n$/,
+    /^done {5}the jobs in your crontab removed; .*\n[\s\S]*\n7 7 7 7 \* true\nbackups\ninit.sha256\ntranche.db\ntranche.env\n$/,
   )
 })
 
@@ -243,6 +244,7 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
     # A link in the way of a copy is replaced, and one that comes while root reads the question is found.
     mkdir /mnt/others; echo precious > /mnt/precious
     ln -s /mnt/precious /etc/tranche/tranche.env.before-init
+    echo '# mine' >> /etc/tranche/tranche.env
     "$TRANCHE" init --yes --scheduler none --price-feed static:61000 > /dev/null 2>&1
     cat /mnt/precious
     stat -c '%F %U %a' /etc/tranche/tranche.env.before-init
@@ -274,8 +276,9 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
 test('what another init finds is kept beside the copies that are there: the first is what was there before any', async (t) => {
   const file = join(temporaryFolder(t), 'tranche.env')
   const owner = () => ({ uid: statSync(dirname(file)).uid, gid: statSync(dirname(file)).gid })
+  const written = join(dirname(file), 'init.sha256')
   const init = async (text: string) => {
-    const step = fileStep(file, text, { mode: 0o600, owner })
+    const step = fileStep(file, text, { mode: 0o600, owner, written })
     await step.perform()
     return step.what
   }
@@ -295,6 +298,28 @@ test('what another init finds is kept beside the copies that are there: the firs
     ),
     ['mine', 'edited', false],
   )
+})
+
+test('what init wrote and nobody edited is replaced without a copy, as after an upgrade', async (t) => {
+  const folder = temporaryFolder(t)
+  const [file, other] = [join(folder, 'tranche.service'), join(folder, 'tranche.env')]
+  const owner = () => ({ uid: statSync(folder).uid, gid: statSync(folder).gid })
+  const written = join(folder, 'init.sha256')
+  const step = (name: string, text: string) => fileStep(name, text, { mode: 0o600, owner, written })
+  await step(other, 'settings').perform()
+  await step(file, 'first').perform()
+  assert.equal(step(file, 'first').isDone(), true)
+  assert.equal(step(file, 'second').what, file)
+  await step(file, 'second').perform()
+  assert.deepEqual(readdirSync(folder).sort(), ['init.sha256', 'tranche.env', 'tranche.service'])
+  assert.equal(spawnSync('sha256sum', ['--check', '--strict', written]).status, 0)
+  writeFileSync(file, 'edited')
+  assert.equal(step(file, 'third').what, `${file}; the old one is kept as ${file}.before-init`)
+  // An init before that list has written it, or a person the same text: from now on it counts as init's.
+  writeFileSync(file, 'third')
+  assert.equal(step(file, 'third').isDone(), false)
+  await step(file, 'third').perform()
+  assert.equal(step(file, 'fourth').what, file)
 })
 
 test('a machine whose jobs are of cron keeps them so where systemd runs, and never has both', async (t) => {

@@ -160,6 +160,9 @@ function currentCrontab(): string {
 
 // Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab.
 
+/** The files that init has written and the hash of each, as sha256sum reads them: an edited one is told by it. */
+const writtenList = ({ settings }: Place): string => `${dirname(settings)}/init.sha256`
+
 /** Where the units say that their guide is. */
 const UNIT_GUIDE = '/usr/local/share/tranche'
 const TIMED = ['tranche-tick', 'tranche-check', 'tranche-backup']
@@ -170,7 +173,7 @@ const UNIT_NAMES = [...STARTED, ...TIMED.map((name) => `${name}.service`)]
 function jobSteps(place: Place, scheduler: Scheduler): Step[] {
   if (scheduler === 'none') return []
   if (scheduler === 'cron' && place.user === null) return [crontabStep(place)]
-  const root = { mode: 0o644, owner: () => ({ uid: 0, gid: 0 }) }
+  const root = { mode: 0o644, owner: () => ({ uid: 0, gid: 0 }), written: writtenList(place) }
   if (scheduler === 'cron') return [fileStep(CRON_TABLE, jobText('tranche.cron', place), root)]
   return [
     folderStep(UNIT_GUIDE, { ...root, mode: 0o755 }),
@@ -308,6 +311,7 @@ function settingsStep(place: Place, settings: Settings): Step {
   const step = fileStep(file, withSettings(current, place, settings), {
     mode,
     owner: () => readableBy(place),
+    written: writtenList(place),
   })
   return {
     ...step,
@@ -450,7 +454,12 @@ export function leftBehind(place: Place): Left[] {
     : 'the database and its backups'
   if (user === null) {
     // The folder is a person's own, and may hold anything.
-    const files = [settings, ...(isServer(database) ? [] : [`${database}*`]), `${backups}/`]
+    const files = [
+      settings,
+      writtenList(place),
+      ...(isServer(database) ? [] : [`${database}*`]),
+      `${backups}/`,
+    ]
     return existsSync(folder) ? [{ what: `the settings, ${data}`, remedy: `rm -r ${files.join(' ')}` }] : []
   }
   const kept = globSync([`${UNITS}/tranche*.before-init*`, `${CRON_TABLE}.before-init*`])
