@@ -368,7 +368,7 @@ function restore(state: State): void {
   Object.assign(state, deserialize(saved), kept)
   // The command leaves a line of its own, before what it does again.
   audit(state)
-  eraseAgain(state, tenants)
+  eraseAgain(state)
   carryStops(state)
 }
 
