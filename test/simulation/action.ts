@@ -164,6 +164,8 @@ export function executionOf(state: State, { tenant, key }: ExecutionRef) {
 
 function resolveLever(state: State, action: Lever): void {
   if ('key' in action && !state.keys.has(action.key)) throw new Unresolvable(action.key)
+  // What was cut away may have put back an earlier state, in which the label was free.
+  if ('label' in action && state.keys.has(action.label)) throw new Unresolvable(action.label)
   if ('tenant' in action && !state.tenants.has(action.tenant)) throw new Unresolvable(action.tenant)
 }
 
@@ -234,13 +236,14 @@ export async function shrink(
   { replay, budgetMs }: { replay: Replay; budgetMs: number },
 ): Promise<Action[] | null> {
   const until = performance.now() + budgetMs
-  const wanted = kindOf(failure)
+  let kept = [...trace]
+  const again = await replay(kept)
+  // A replay looks at more moments: it may find the first of several faults before the others.
+  if (again === null || whatFailed(again) !== whatFailed(failure)) return null
   const fails = async (candidate: readonly Action[]) => {
     const error = await replay(candidate)
-    return error !== null && kindOf(error) === wanted
+    return error !== null && kindOf(error) === kindOf(again)
   }
-  let kept = [...trace]
-  if (!(await fails(kept))) return null
   for (let size = Math.ceil(kept.length / 2); ; size = Math.ceil(size / 2)) {
     for (let from = 0; from < kept.length && performance.now() < until; ) {
       const candidate = kept.toSpliced(from, size)
@@ -251,5 +254,8 @@ export async function shrink(
   }
 }
 
-/** What went wrong, without what is different in each run. */
+/** Without how. */
+const whatFailed = (error: Error): string => kindOf(error).split(':')[0] ?? ''
+
+/** What went wrong and how, without what is different in each run. */
 const kindOf = ({ message }: Error): string => (message.split('\n')[0] ?? '').replace(/exec_\w+|\d+/g, '#')

@@ -377,7 +377,8 @@ const newsOf = (seen: Seen) => ('news' in seen ? seen.news : NO_NEWS)
 const answersOf = (seen: Seen): readonly Answered[] => (seen.do === 'together' ? seen.answers : [])
 
 function judgeRefusal(lever: string, refusal: string | null, seen: Seen): void {
-  if (seen.do !== 'lever' || seen.refused !== refusal) throw differ(`lever ${lever}`, refusal, seen)
+  const refused = seen.do === 'lever' ? seen.refused : seen.do
+  if (refused !== refusal) throw differ(`lever ${lever}: ${refusal} and ${refused}`, refusal, seen)
 }
 
 function judgeExport(what: string, text: string, seen: Seen): void {
@@ -391,7 +392,8 @@ function judgeCall(state: State, call: Call, pages: readonly Answered[]): void {
   if (expected.length !== pages.length) throw differ(`pages of ${call.route}`, expected, pages)
   expected.forEach((one, i) => {
     const page = pages[i]
-    if (!page || !matches(one, page)) throw differ(`answer to ${call.route}`, one, page)
+    if (!page || !matches(one, page))
+      throw differ(`answer to ${call.route}: ${one.status} and ${page?.status}`, one, page)
   })
 }
 
@@ -546,12 +548,16 @@ function judgeWakeUps(
 /** What is on record in one and not in the other; null when they agree. */
 export function differenceOf(model: Lines, program: Lines): string | null {
   const lines: string[] = []
+  const records: string[] = []
   for (const what of Object.keys(model) as (keyof Lines)[]) {
+    const known = lines.length
     const [mine, its] = [new Set(model[what]), new Set(program[what])]
     for (const line of mine) if (!its.has(line)) lines.push(`  model only:   ${what}: ${line}`)
     for (const line of its) if (!mine.has(line)) lines.push(`  program only: ${what}: ${line}`)
     if (model[what].length !== program[what].length)
       lines.push(`  ${what}: ${model[what].length} and ${program[what].length}`)
+    if (lines.length > known) records.push(what)
   }
-  return lines.length === 0 ? null : `what is on record differs\n${lines.slice(0, 12).join('\n')}`
+  if (records.length === 0) return null
+  return `what is on record differs: ${records.join(', ')}\n${lines.slice(0, 12).join('\n')}`
 }
