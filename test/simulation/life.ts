@@ -9,6 +9,7 @@ import { assertSound } from './model/ledger.ts'
 import { audit, carryStops, eraseAgain, operate } from './model/levers.ts'
 import { csv } from './model/months.ts'
 import { observedBy, pass, sentTo, wake, wakeUpsOf } from './model/pass.ts'
+import { credit } from './model/purchases.ts'
 import { DAY, emptyState, idempotencyKey, type Late, type State } from './model/state.ts'
 import {
   type Answered,
@@ -351,9 +352,20 @@ function judgeOne(state: State, action: One, seen: Seen): void {
     case 'rehearse':
       judgeRehearsal(state, action.price, seen)
       break
-    case 'lever':
+    case 'lever': {
+      const before = state.executions.length
       judgeRefusal(action.lever, operate(state, action), seen)
+      if (seen.do === 'lever') learnIds(state, { before, fired: seen.fired })
       break
+    }
+    case 'credit': {
+      const expected = credit(state, action.slug, action.month)
+      if (seen.do !== 'credit') throw differ('a credit', expected, seen)
+      const { refused } = seen.credited
+      if (!isDeepStrictEqual(expected, seen.credited))
+        throw differ(`a credit: ${expected.refused} and ${refused}`, expected, seen.credited)
+      break
+    }
     case 'export':
       judgeExport(`${action.report} of ${action.month}`, csv(state, action.month, action.report), seen)
   }

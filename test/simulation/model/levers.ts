@@ -4,6 +4,7 @@ import { executionOf, type Lever } from '../action.ts'
 import { acceptLate, adjust, close, dismissLate, open, settle } from './ledger.ts'
 import { follow, freeCell, nextCell } from './pass.ts'
 import { patchUser, postPlan } from './plans.ts'
+import { recordPurchase } from './purchases.ts'
 import {
   currentWindow,
   dollars,
@@ -346,6 +347,8 @@ export function operate(state: State, action: Lever): Refusal {
       return acceptLate(state, executionOf(state, action.of), action.number)
     case 'dismiss':
       return dismissLate(state, executionOf(state, action.of), action.number)
+    case 'record':
+      return recordPurchase(state, tenantOf(state, action.tenant), action)
     case 'adjust': {
       const right = { usd: units(action.usd), btc: units(action.btc), reason: 'simulated' }
       return adjust(state, executionOf(state, action.of), right)
