@@ -345,7 +345,7 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
     cd /var/tmp/new
     { ${upgrade}
     } > /var/tmp/upgraded 2>&1
-    grep -q pending /var/tmp/upgraded; grep -x ok /var/tmp/upgraded
+    grep -q '^[1-9][0-9]* migrations applied$' /var/tmp/upgraded; grep -x ok /var/tmp/upgraded
     cmp /usr/local/bin/tranche /mnt/tranche && shown tranche ActiveState
     call /me | grep -o '"partner_slug":"acme"'
     plan second; tick; buy
