@@ -159,7 +159,7 @@ const faultFound = (fault: Fault): Finding => ({
   next: fault.next ?? nextOf(fault),
 })
 
-/** The command that shows the row that is wrong; the guide, where it has no row of its own or is not what was stored. */
+/** The command that shows the row that is wrong; the guide, where there is no such row or it must be put back. */
 function nextOf({ kind, subject }: Fault): readonly string[] {
   if (kind === 'integrity' || kind === 'foreign_key')
     return guideTo('reference#when-the-database-file-is-damaged')
