@@ -108,7 +108,10 @@ const UNDONE = [
     steps: [],
     left: [
       { what: '/etc/tranche/, the settings', remedy: 'rm -r /etc/tranche' },
-      { what: '/var/lib/tranche/, the database and its backups', remedy: 'rm -r /var/lib/tranche' },
+      {
+        what: '/var/lib/tranche/, the database and its backups, to be kept for your books',
+        remedy: 'rm -r /var/lib/tranche',
+      },
       { what: 'the user tranche, who owns them', remedy: 'userdel tranche' },
     ],
   }),
@@ -116,6 +119,59 @@ const UNDONE = [
   'Nothing of init is on this machine.',
   '',
 ]
+
+test('--no-start makes no database and starts nothing; a repository brings its unit, and --undo names all that stays', async (t) => {
+  if (!hasOwnMachine(t)) return
+  // Where it looks as if systemd ran the machine, systemctl fails whoever calls it.
+  const script = `mkdir -p /run/systemd/system
+    "$TRANCHE" init --yes --no-start --partner acme --name Acme 2>&1 && exit 9
+    units() { ls /etc/systemd/system | grep tranche; grep OnSuccess /etc/systemd/system/tranche-backup.service || true; }
+    "$TRANCHE" init --yes --no-start --ping http://127.0.0.1:1/x 2>&1 | sed -n '/^Nothing was started/,$p'
+    ls /var/lib/tranche; units
+    echo RESTIC_REPOSITORY=/mnt/offsite >> /etc/tranche/tranche.env
+    "$TRANCHE" init --yes --no-start | grep ^done
+    units
+    rmdir /run/systemd/system
+    "$TRANCHE" init --yes --no-start --scheduler cron 2> /dev/null | grep -c ^done || ls /etc/cron.d
+    mkdir -p /etc/letsencrypt/renewal-hooks/deploy; touch /etc/letsencrypt/renewal-hooks/deploy/tranche
+    cp "$TRANCHE" /usr/local/bin/tranche-before
+    sed -i 's#TRANCHE_DB=.*#TRANCHE_DB=postgres://tranche@db.example/tranche#' /etc/tranche/tranche.env
+    touch /var/lib/tranche/tranche.db
+    "$TRANCHE" init --undo --yes | sed -n '/^left/p; $p'
+    ls /etc/systemd/system | grep tranche || true`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  const units = ['backup.service', 'backup.timer', 'check.service', 'check.timer']
+  const more = ['tick.service', 'tick.timer']
+  const named = (names: string[]) => [...names.map((name) => `tranche-${name}`), 'tranche.service']
+  assert.deepEqual(out.trim().split('\n'), [
+    'error: --no-start makes no database, so it takes no --partner.',
+    'Nothing was started. Put the database in its place, and go through `tranche docs disaster`; then start it all:',
+    '  /usr/local/bin/tranche init --yes',
+    '',
+    'Every other command finds the settings by itself:',
+    '  sudo /usr/local/bin/tranche status',
+    'In a script, first load them into the shell:',
+    '  set -a; . /etc/tranche/tranche.env; set +a',
+    '  runuser -u tranche -- /usr/local/bin/tranche status',
+    'To see how to remove all of this from the machine: /usr/local/bin/tranche init --undo --dry-run',
+    'backups',
+    ...named([...units, ...more]),
+    'done     /etc/tranche/tranche.env, the settings of all jobs',
+    'done     /etc/systemd/system/tranche-backup.service',
+    'done     /etc/systemd/system/tranche-offsite.service',
+    'tranche-backup.service',
+    ...named([...units.slice(1), 'offsite.service', ...more]),
+    'OnSuccess=tranche-offsite.service',
+    '0',
+    'left     /etc/letsencrypt/renewal-hooks/deploy/tranche, the hook of certbot, which would fail',
+    'left     /usr/local/bin/tranche-before, the program before the last upgrade',
+    'left     /etc/tranche/, the settings',
+    'left     /var/lib/tranche/, the backups, and the file that has moved, to be kept until its month is closed; the database stays on its server, postgres://tranche@db.example/tranche',
+    'left     the user tranche, who owns them',
+    'What `tranche docs` has written, such as the samples, is wherever it was told to write it.',
+  ])
+})
 
 test('what is in the way is told with the way out, before anything is done', async (t) => {
   if (!hasOwnMachine(t)) return
