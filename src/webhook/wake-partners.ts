@@ -1,5 +1,5 @@
-// Sends the wake-ups of a pass, each once, and records the outcome. The sending itself loads Node's TLS, so it is in a
-// file of its own (deliver.ts): every cron tick loads this one, and few have anything to send.
+// Sends the wake-ups of a pass, each once, and records the outcome. The sending itself loads Node's TLS, so it is in
+// deliver.ts: every cron tick loads this file, and few ticks have anything to send.
 
 import { FAILURES_TO_WARN } from '../core/findings.ts'
 import {
@@ -21,7 +21,7 @@ type WakeOptions = {
   store: WakeUpStore & Pick<WebhookStore, 'noteAttempt'>
   /** Called only when there is something to send, so that other passes do not load it. */
   deliver: () => Promise<Deliver>
-  /** Called when a webhook fails often enough to be worth a line, when it is paused, and when the store fails. */
+  /** Called when a webhook has failed often enough to report, when it is paused, and when the store fails. */
   warn: (message: string, fields: object) => void
 }
 
@@ -30,7 +30,7 @@ export type Woken = { sent: number; failed: number }
 export const IN_PARALLEL_MAX = 50
 
 /**
- * Sends the wake-ups of a pass, and returns how many were delivered and how many failed. Never throws: the executions
+ * Sends the wake-ups of a pass, and returns how many were accepted and how many failed. Never throws: the executions
  * are stored and a poll finds them, so a lost wake-up does not undo the pass.
  */
 export async function wakePartners(
@@ -60,7 +60,7 @@ export async function wakePartners(
     const who = `webhook of ${tenant.partnerSlug} ${tenant.environment}`
     const fields = { partner_slug: tenant.partnerSlug, environment: tenant.environment, reason }
     const failures = now.consecutiveFailures
-    // Attempts that were under way at the pause fail after it; they are not reported.
+    // Attempts that were under way at the pause fail after it, and are not logged.
     if (failures === FAILURES_TO_PAUSE)
       warn(`${who} is paused after ${failures} failures (${reason})`, fields)
     else if (failures === FAILURES_TO_WARN)
