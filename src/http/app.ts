@@ -29,13 +29,13 @@ import {
 } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
-  /** Without it, the routes of the sandbox are not there. */
+  /** Without it, the sandbox has no routes. */
   sandbox?: SandboxDesk | null | undefined
   /** Null while the database is being opened: every call is then told to try again. */
   store: Store | null
   log: Log
   ops?: Ops
-  /** Requests a second and key; null for no limit. */
+  /** Requests per second for each key; null for no limit. */
   rateLimit: number | null
   /** The most calls of a key at once. */
   callsPerKey?: number | undefined
@@ -44,7 +44,7 @@ export type AppOptions = Omit<Services, 'store' | 'listings'> & {
 export function createApp(options: AppOptions): H3 {
   const desk = createDesk(options)
   const answer: Answer = (event, routes, flaw) => answerCall(desk, event, { routes, flaw })
-  // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
+  // h3 itself refuses a path that is not validly encoded. It is answered like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
   app.use((event, next) => {
     const flaw = flawOf(event.req)
@@ -115,7 +115,7 @@ function setHeaders(event: H3Event, headers: Record<string, string>): void {
 
 const NOT_GET = new Refusal('method_not_allowed', 'Method Not Allowed', { allow: 'GET' })
 
-/** What the calls of an app share. */
+/** Values shared by the calls of an app. */
 type Desk = Omit<Services, 'store'> & {
   store: Store | null
   note: (line: CallLine, bug: unknown) => void
@@ -150,7 +150,7 @@ function createDesk(options: AppOptions): Desk {
   }
 }
 
-/** What is known about a call so far, for its line in the log, even when it is refused. */
+/** The known facts about a call, for its line in the log, even when it is refused. */
 type Trail = { caller: KeyFacts | null; turn: Turn | null; ignored: Ignored[] }
 
 /** Handles one call: sends the result and logs it. */
@@ -213,7 +213,8 @@ async function handleCall(
   const isOnItsWay = route.body !== null && !hasArrived(event.req)
   const text = route.body && (await readText(event.req))
   const hasWaited = await turn.come()
-  // Where the database is a file, nothing is awaited from here on but what has come already: it is measured as one.
+  // Where the database is a file, from here on only finished work is awaited, so that the time of a call is measured as
+  // one.
   const body = bodyOf(event, route, text, trail)
   // A sender may take any time for a body, and the key may have ended meanwhile.
   if (hasWaited || isOnItsWay) await authenticate(authorization, { store, judge: desk.judge, atOnce: true })
@@ -250,7 +251,7 @@ type Outcome = {
   status: number
   text: string | Uint8Array
   headers: Record<string, string>
-  /** The error that made the call fail, where the caller did not cause it; null if there is none. */
+  /** The error that made the call fail, if the caller did not cause it; else null. */
   bug: unknown
   contentType?: string | undefined
 }

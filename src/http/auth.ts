@@ -1,4 +1,4 @@
-// Who calls: from the Authorization header to a partner and its environment.
+// Authentication: from the Authorization header to a partner and its environment.
 
 import {
   type ApiKey,
@@ -40,15 +40,15 @@ export async function authenticate(
   return facts
 }
 
-/** Admits a call, or throws what `admit` throws. */
+/** Admits a call, or throws the problem of `admit`. */
 export type Judge = (caller: KeyFacts) => void
 
-/** How often calls with one key that has ended get a line: their sender decides how many there are. */
+/** How often a key that has ended is logged: its sender decides how often it is used. */
 const ENDED_KEY_EVERY_MS = 60_000
 
 /**
- * Admits calls, and says whose key has ended: its partner gets a 401 like any other, and asks the operator. Strangers
- * cause no such lines, because only a key that was issued can have ended.
+ * Admits calls, and logs which key has ended: its partner gets a 401 and asks the operator. Strangers cause no such
+ * lines, because only an issued key can have ended.
  */
 export function createJudge(log: Log): Judge {
   const lines = new Map<string, { at: Instant; unsaid: number }>()
@@ -77,10 +77,10 @@ export function createJudge(log: Log): Judge {
 export const isUseStale = ({ key }: KeyFacts, now: Instant): boolean =>
   key.lastUsedAt === null || Math.abs(now - key.lastUsedAt) >= KEY_USED_STEP_MS
 
-/** After a failure to note the use of a key, how long to wait before trying again. */
+/** After the use of a key could not be recorded, how long to wait before trying again. */
 const NOTE_AGAIN_MS = 60_000
 
-/** Notes the use of a key beside the call, not before its answer: a read must not wait for a write lock. */
+/** Records the use of a key beside the call, not before its answer: a read must not wait for a write lock. */
 export function createUseNotes(log: Log): (store: Pick<KeyStore, 'markKeyUsed'>, caller: KeyFacts) => void {
   /** The keys whose last use is being written: one write for each, however many calls come meanwhile. */
   const beingNoted = new Set<string>()
