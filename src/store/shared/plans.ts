@@ -136,7 +136,7 @@ const SELECT_LISTED = `
 const LIST = query<ListedRow>(
   `${SELECT_LISTED} where p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit`,
 )
-/** Tenant by tenant: a name alone is in no index. */
+/** Tenant by tenant: no index begins with the name. */
 const NAMED = query<ListedRow>(
   `select p.*, u.partner_user_id, t.partner_slug, t.environment
    from tenants t cross join plans p cross join users u
@@ -273,7 +273,7 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
   },
 })
 
-/** Null for a window that is where it belongs: the cells before it have no money left. */
+/** Null for a window in its place: the cells before it have no money left. */
 function* judge(tx: Tx, row: AheadRow, now: Instant): Steps<PlanAhead | null> {
   const [plan, window] = [planOf(row), windowOf(row)]
   const cell = cellDue({ ...window, ...plan }, plan.startDate, now)
