@@ -13,7 +13,7 @@ import { type Paint, renderFields, renderTable, wrapped } from '../terminal.ts'
 import type { Account } from './account.ts'
 import { DAYS, PASS_EVERY_MS, START, WEEKS } from './play.ts'
 
-/** As `demo --json` prints it. The database is null when it is gone. */
+/** The output of `demo --json`. The database is null when it is gone. */
 export type Printed = Account & { database: string | null; commands: NextCommand[] }
 
 export async function showAccount(account: Printed, paint: Paint): Promise<string> {
@@ -176,9 +176,9 @@ const date = (instant: string): string => DATE.format(Date.parse(instant))
 
 const paragraph = (text: string): string => wrapped(text, 79).join('\n')
 
-// The commands that do the demonstration's work for real, named as this very program was started.
+// The commands that do the demonstration's work for real, named as this program was started.
 
-/** As the person would type it again, and for cron, which knows no working directory and little of a PATH. */
+/** As the person would type it, and for cron, which has no working directory and a short PATH. */
 type ProgramName = { typed: string; absolute: string }
 
 export type NextCommand = { what: string; command: string }
@@ -211,7 +211,7 @@ export function programName({
   return { typed: near.includes('/') ? near : `./${near}`, absolute }
 }
 
-/** In the order in which they are typed, in one folder and one shell: later ones rely on what earlier ones set. */
+/** In the order of typing, in one folder and one shell: later ones rely on variables set by earlier ones. */
 export function nextCommands(
   { typed, absolute }: ProgramName,
   { db, cwd }: { db: string; cwd: string },
