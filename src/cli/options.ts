@@ -8,7 +8,7 @@ import { Problem } from '../core/problem.ts'
 import { ID_MAX, REASON_MAX } from '../core/text.ts'
 import { type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
-import type { Deliver } from '../webhook/wake-partners.ts'
+import type { SendWakeUp } from '../webhook/wake-partners.ts'
 
 export function slug(text: string): string {
   if (PARTNER_SLUG_PATTERN.test(text)) return text
@@ -227,7 +227,7 @@ function headerPrefix(text: string): string {
   throw new InvalidArgumentError('Give letters, digits and hyphens, such as X-Service.')
 }
 
-export type Webhooks = { guard: Guard; deliver: Deliver }
+export type Webhooks = { guard: Guard; send: SendWakeUp }
 
 /**
  * The webhook sender, loaded at its first use: a pass without wake-ups does not need it. Options that could be wrong
@@ -247,11 +247,11 @@ export async function webhooksOf(
   { namesAddresses = false }: { namesAddresses?: boolean } = {},
 ): Promise<Webhooks> {
   const { createGuard, parseCidr } = await import('../webhook/address-guard.ts')
-  const { createDeliver } = await import('../webhook/deliver.ts')
+  const { createSend } = await import('../webhook/send.ts')
   try {
     const guard = createGuard({ allow: options.webhookAllowCidr.map(parseCidr), namesAddresses })
     const { webhookHeaderPrefix: headerPrefix, webhookCa } = options
-    return { guard, deliver: createDeliver({ guard, headerPrefix, caFile: webhookCa ?? null }) }
+    return { guard, send: createSend({ guard, headerPrefix, caFile: webhookCa ?? null }) }
   } catch (error) {
     if (error instanceof Problem) throw error
     throw new Problem('usage', `--webhook options: ${(error as Error).message}`)

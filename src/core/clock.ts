@@ -23,7 +23,11 @@ export const agree = (clock: Instant, testimony: Instant): boolean =>
  * Decides whether the clock is disputed, from the present testimony and the standing dispute. A silent witness neither
  * starts nor ends a dispute, unless the clock has been set in the meantime. A pass without a witness ends it.
  */
-export function judgeClock(clock: Instant, testimony: Testimony, standing: Dispute | null): Dispute | null {
+export function decideDispute(
+  clock: Instant,
+  testimony: Testimony,
+  standing: Dispute | null,
+): Dispute | null {
   if (testimony === 'none') return null
   if (testimony !== 'silent')
     return agree(clock, testimony.at) ? null : { clockAt: clock, witness: testimony }

@@ -192,7 +192,7 @@ export function confirm(facts: ExecutionFacts, report: Report, now: Instant): Co
   if (trade && sameReport(trade.report, report)) return { kind: 'replayed', report }
   const known = lateFills.find((late) => sameReport(late.report, report))
   if (known && known.acceptedAt !== null) return { kind: 'replayed', report }
-  const problem = refusalOf(facts, execution, report)
+  const problem = brokenRule(facts, execution, report)
   if (problem === null) {
     const recorded = tradeOf(facts, execution, report, now)
     return {
@@ -211,7 +211,7 @@ export function confirm(facts: ExecutionFacts, report: Report, now: Instant): Co
 }
 
 /** The rule that a report breaks, or null. */
-function refusalOf(facts: ExecutionFacts, execution: Execution, report: Report): Problem | null {
+function brokenRule(facts: ExecutionFacts, execution: Execution, report: Report): Problem | null {
   if (facts.trade) return alreadyRecorded(facts.trade)
   switch (execution.status) {
     case 'pending':

@@ -344,7 +344,7 @@ export function gatherHistory(): { add: (points: readonly Point[]) => void; hist
         length += 1
       }
     },
-    history: () => judged(inOrder({ at: at.subarray(0, length), price: price.subarray(0, length) })),
+    history: () => historyOf(inOrder({ at: at.subarray(0, length), price: price.subarray(0, length) })),
   }
 }
 
@@ -362,7 +362,7 @@ function inOrder(prices: Prices): Prices {
   }
 }
 
-function judged({ at, price }: Prices): History {
+function historyOf({ at, price }: Prices): History {
   const value = new Float64Array(at.length)
   const sigmas = new Float64Array(at.length)
   let volatility = FIRST_VOLATILITY

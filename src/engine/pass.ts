@@ -1,6 +1,6 @@
 // One scheduler pass: takes the lock, reads the price, visits the due plans, and stores the executions that fire.
 
-import { clockDisputed, judgeClock, type Testimony } from '../core/clock.ts'
+import { clockDisputed, decideDispute, type Testimony } from '../core/clock.ts'
 import { type ExecutionId, nextExecutionId } from '../core/execution.ts'
 import { frozenProblem } from '../core/frozen.ts'
 import type { Price } from '../core/money.ts'
@@ -69,7 +69,7 @@ async function begin(store: Store, observe: PassOptions['observe']): Promise<Pas
   const frozen = await store.readFrozen()
   if (frozen) throw frozenProblem(frozen)
   const { price, testimony, asked } = await observe()
-  const dispute = await store.judgeClock((now, standing) => judgeClock(now, testimony, standing))
+  const dispute = await store.decideDispute((now, standing) => decideDispute(now, testimony, standing))
   if (dispute) throw clockDisputed(dispute)
   return store.beginPass(price, asked)
 }
@@ -86,7 +86,7 @@ export type Rehearsal = {
 export async function rehearsePass({ store, machine, observe }: PassOptions): Promise<Rehearsal> {
   const { price: observed, testimony } = await observe()
   const { now, standing } = await store.readClock()
-  const dispute = judgeClock(now, testimony, standing)
+  const dispute = decideDispute(now, testimony, standing)
   if (dispute) throw clockDisputed(dispute)
   const known = await store.peekPass()
   const pass = observed

@@ -8,7 +8,7 @@ import type { Instant } from '../core/time.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { type Ignored, ignoredMembers, ignoredParameters, openAnswer, tellIgnored } from './answer-headers.ts'
-import { authenticate, createJudge, createUseNotes, isUseStale, type Judge } from './auth.ts'
+import { type Admit, authenticate, createAdmission, createUseNotes, isUseStale } from './auth.ts'
 import { type CallLine, createCallLog, durationSince } from './call-log.ts'
 import { DOCS_PATHS, readDocs, SLASHED, TO_PAGE, wantsPage } from './docs/page.ts'
 import { ERROR_HEADER, errorBody, INTERNAL_ERROR, Refusal, refusalFor } from './error-codes.ts'
@@ -124,11 +124,11 @@ type Desk = Omit<Services, 'store'> & {
   oneAtATime: ReturnType<typeof createOneAtATime>
   onlyOne: ReturnType<typeof createOnlyOne>
   noteUse: (store: Store, caller: KeyFacts) => void
-  judge: Judge
+  admit: Admit
 }
 
 function createDesk(options: AppOptions): Desk {
-  const { store, machine, guard, deliver, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
+  const { store, machine, guard, send, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
   const logCall = createCallLog(log)
   const note = (line: CallLine, bug: unknown): void => {
     logCall(line, bug)
@@ -138,7 +138,7 @@ function createDesk(options: AppOptions): Desk {
     store,
     machine,
     guard,
-    deliver,
+    send,
     listings: createListings(),
     note,
     limitRate: rateLimit === null ? () => {} : createRateLimit(rateLimit),
@@ -146,7 +146,7 @@ function createDesk(options: AppOptions): Desk {
     oneAtATime: createOneAtATime(),
     onlyOne: createOnlyOne(),
     noteUse: createUseNotes(log),
-    judge: createJudge(log),
+    admit: createAdmission(log),
   }
 }
 
@@ -165,7 +165,7 @@ async function answerCall(
   headers.set('content-type', 'application/json')
   const trail: Trail = { caller: null, turn: null, ignored: [] }
   const answered = flaw ? Promise.reject(flaw) : handleCall(desk, event, routes, trail)
-  const outcome = await answered.catch(refusalOf)
+  const outcome = await answered.catch(failedOutcome)
   trail.turn?.leave()
   setHeaders(event, outcome.headers)
   const ignored = tellIgnored(trail.ignored)
@@ -202,7 +202,7 @@ async function handleCall(
     throw new Refusal('starting', 'The database is being opened; try again.', { 'retry-after': '1' })
   const now = desk.machine.clock()
   const authorization = event.req.headers.get('authorization')
-  const caller = await authenticate(authorization, { store, judge: desk.judge })
+  const caller = await authenticate(authorization, { store, admit: desk.admit })
   const turn = admitInTurn(desk, caller, now, trail)
   if (isUseStale(caller, now)) desk.noteUse(store, caller)
   const route = routeFor(event.req.method, routes)
@@ -217,13 +217,13 @@ async function handleCall(
   // one.
   const body = bodyOf(event, route, text, trail)
   // A sender may take any time for a body, and the key may have ended meanwhile.
-  if (hasWaited || isOnItsWay) await authenticate(authorization, { store, judge: desk.judge, atOnce: true })
-  const { machine, guard, deliver, listings } = desk
+  if (hasWaited || isOnItsWay) await authenticate(authorization, { store, admit: desk.admit, atOnce: true })
+  const { machine, guard, send, listings } = desk
   const checked: Call<unknown> = {
     store,
     machine,
     guard,
-    deliver,
+    send,
     listings,
     caller,
     tenant: { ...caller.key.tenant, keyId: caller.key.keyId },
@@ -237,9 +237,9 @@ async function handleCall(
   return done(JSON.stringify(await route.handle(checked as Call<never, never>)))
 }
 
-/** The turn of a caller whose key is valid. Throws what `judge` throws, and a Refusal: 429. */
+/** The turn of a caller whose key is valid. Throws what `admit` throws, and a Refusal: 429. */
 function admitInTurn(desk: Desk, caller: KeyFacts, now: Instant, trail: Trail): Turn {
-  desk.judge(caller)
+  desk.admit(caller)
   trail.caller = caller
   desk.limitRate(caller.key.keyId, now)
   const turn = desk.takeTurn(caller.key.keyId)
@@ -266,7 +266,7 @@ function bodyOf(event: H3Event, route: Route, text: string | null, trail: Trail)
   return checkBody(json, route.body)
 }
 
-function refusalOf(error: unknown): Outcome {
+function failedOutcome(error: unknown): Outcome {
   const given =
     error instanceof Refusal ? error : error instanceof Problem ? refusalFor(error) : INTERNAL_ERROR
   const { status, detail, headers, contentType } = given

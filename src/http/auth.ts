@@ -25,23 +25,23 @@ const INVALID_KEY = new Refusal('key_invalid', 'Invalid API key.')
 /** The key in a header, well formed or not; null when the header has none. */
 const keyIn = (header: string | null): string | null => HEADER.exec(header ?? '')?.[1] ?? null
 
-type Finding = { store: Pick<KeyStore, 'findKey'>; judge: Judge; atOnce?: boolean }
+type Finding = { store: Pick<KeyStore, 'findKey'>; admit: Admit; atOnce?: boolean }
 
-/** Resolves a key to its partner and environment. Throws a Refusal with 401, and what `judge` throws. */
+/** Resolves a key to its partner and environment. Throws a Refusal with 401, and what `admit` throws. */
 export async function authenticate(
   header: string | null,
-  { store, judge, atOnce = false }: Finding,
+  { store, admit, atOnce = false }: Finding,
 ): Promise<KeyFacts> {
   const key = keyIn(header)
   if (key === null) throw NO_KEY
   const facts = isWellFormedKey(key) ? await store.findKey(keyHash(key), { atOnce }) : null
   if (facts === null) throw INVALID_KEY
-  judge(facts)
+  admit(facts)
   return facts
 }
 
 /** Admits a call, or throws the problem of `admit`. */
-export type Judge = (caller: KeyFacts) => void
+export type Admit = (caller: KeyFacts) => void
 
 /** How often a key that has ended is logged: its sender decides how often it is used. */
 const ENDED_KEY_EVERY_MS = 60_000
@@ -50,7 +50,7 @@ const ENDED_KEY_EVERY_MS = 60_000
  * Admits calls, and logs which key has ended: its partner gets a 401 and asks the operator. Strangers cause no such
  * lines, because only an issued key can have ended.
  */
-export function createJudge(log: Log): Judge {
+export function createAdmission(log: Log): Admit {
   const lines = new Map<string, { at: Instant; unsaid: number }>()
   return (caller) => {
     const { key, now } = caller

@@ -12,7 +12,7 @@ import type { Store } from '../store/store.ts'
 type UrlGuard = { checkUrl: (url: string) => Promise<void> }
 
 /** Sends a wake-up to a webhook, behind that guard. */
-type Deliver = (sent: WakeUp & { webhook: Webhook }) => Promise<Attempt>
+type SendWakeUp = (sent: WakeUp & { webhook: Webhook }) => Promise<Attempt>
 
 /** The store's methods that take a tenant first; a partner's call can use no other. */
 type AskedFor<S> = {
@@ -53,7 +53,7 @@ export type Services = {
   store: CallStore
   machine: Machine
   guard: UrlGuard
-  deliver: Deliver
+  send: SendWakeUp
   listings: Listings
 }
 

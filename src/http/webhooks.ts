@@ -92,7 +92,7 @@ export const postTest = route({
   path: '/partner/v1/webhooks/test',
   body: z.object({}),
   answer: testedAnswer,
-  handle: ({ store, tenant, deliver, once }) =>
+  handle: ({ store, tenant, send, once }) =>
     once(async () => {
       const { webhook, tests, now } = await store.readyToTest(tenant)
       if (!webhook) throw new Problem('webhook_not_found', 'No webhook is registered.')
@@ -102,7 +102,7 @@ export const postTest = route({
           'retry-after': String(Math.ceil(waitMs / SECOND_MS)),
         })
       const sent = { ...testOf(tenant), webhook }
-      const noted = await store.noteTest(tenant, sent, await deliver(sent))
+      const noted = await store.noteTest(tenant, sent, await send(sent))
       return { partner_slug: tenant.partnerSlug, environment: tenant.environment, ...deliveryJson(noted) }
     }),
 })

@@ -92,7 +92,7 @@ export interface WindowStore {
 
 export interface ClockStore {
   /** Stores and returns the decision, which gets the time of a write now and the standing dispute. */
-  judgeClock(decide: (now: Instant, standing: Dispute | null) => Dispute | null): Promise<Dispute | null>
+  decideDispute(decide: (now: Instant, standing: Dispute | null) => Dispute | null): Promise<Dispute | null>
   /** The time of a write now, and the standing dispute. */
   readClock(): Promise<{ now: Instant; standing: Dispute | null }>
 }

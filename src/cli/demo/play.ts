@@ -90,7 +90,7 @@ export async function playStory<T>(
       store,
       machine,
       guard: createGuard({ allow: [] }),
-      deliver: async () => ({ statusCode: null, reason: 'a demonstration sends nothing', durationMs: 0 }),
+      send: async () => ({ statusCode: null, reason: 'a demonstration sends nothing', durationMs: 0 }),
       log: silentLog,
       rateLimit: null,
     })

@@ -9,7 +9,7 @@ import { visible } from '../../core/text.ts'
 import { formatInstant, type Instant, LATEST, MINUTE_MS, parseInstant } from '../../core/time.ts'
 import { SECRET_BYTES, secretOf } from '../../core/webhook.ts'
 import { UNGUARDED } from '../../webhook/address-guard.ts'
-import { createDeliver } from '../../webhook/deliver.ts'
+import { createSend } from '../../webhook/send.ts'
 import type { Send } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -107,7 +107,7 @@ const inWords = (outcome: Awaited<ReturnType<typeof attempt>>): string => {
 /** Sends with the code of the service, except the guard against private addresses. */
 function sender({ webhookHeaderPrefix: headerPrefix, webhookCa }: ListenOptions): Send {
   try {
-    return createDeliver({ guard: UNGUARDED, headerPrefix, caFile: webhookCa ?? null })
+    return createSend({ guard: UNGUARDED, headerPrefix, caFile: webhookCa ?? null })
   } catch (error) {
     throw new Problem('usage', `--webhook-ca: ${(error as Error).message}`)
   }

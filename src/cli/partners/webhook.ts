@@ -144,9 +144,9 @@ async function test(
   await cli.withStore(async (store) => {
     const tenant = await tenantNamed(store, partnerSlug, options.env)
     const webhook = existing(tenant, await store.findWebhook(tenant))
-    const { deliver } = await webhooksOf(options, { namesAddresses: true })
+    const { send } = await webhooksOf(options, { namesAddresses: true })
     // Not recorded: the reason may name an internal address, and partners read the record.
-    const attempt = await deliver({ ...testOf(tenant), webhook })
+    const attempt = await send({ ...testOf(tenant), webhook })
     const json = {
       delivered: attempt.reason === null,
       url: webhook.url,

@@ -19,12 +19,12 @@ import type { SandboxDesk } from '../../http/sandbox.ts'
 import type { Log } from '../../log.ts'
 import type { Machine } from '../../machine.ts'
 import type { AuditEntry, Fired, Store, Wiped } from '../../store/store.ts'
-import { type Deliver, type Woken, wakePartners } from '../../webhook/wake-partners.ts'
+import { type SendWakeUp, type Woken, wakePartners } from '../../webhook/wake-partners.ts'
 
 type DeskOptions = {
   store: Store
   machine: Machine
-  deliver: Deliver
+  send: SendWakeUp
   log: Log
   answerAfterMs?: number
   advanceMaxMs?: number
@@ -150,7 +150,7 @@ type Waking = {
 }
 
 /** Admits a call that wakes its partner. Throws a Refusal: 429, when others did so too often. */
-function createWaking({ store, deliver, log, wakeUpsPerMinute = WAKE_UPS_PER_MINUTE }: DeskOptions) {
+function createWaking({ store, send, log, wakeUpsPerMinute = WAKE_UPS_PER_MINUTE }: DeskOptions) {
   const take = createWakeUpLimit(wakeUpsPerMinute)
   return async (caller: Caller): Promise<Waking> => {
     // A webhook registered from here on is not woken by this call, which would bypass the limit.
@@ -162,7 +162,7 @@ function createWaking({ store, deliver, log, wakeUpsPerMinute = WAKE_UPS_PER_MIN
         if (giveBack === null || executionsCreated === 0) return { sent: 0, failed: 0 }
         hasWoken = true
         const warn = (message: string, fields: object): void => log.warn(fields, message)
-        return wakePartners({ passId, executionsCreated }, { store, deliver: async () => deliver, warn })
+        return wakePartners({ passId, executionsCreated }, { store, send: async () => send, warn })
       },
       end() {
         if (!hasWoken) giveBack?.()

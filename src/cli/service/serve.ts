@@ -13,7 +13,7 @@ import { CALLS_PER_KEY_MAX } from '../../http/turns.ts'
 import type { Log, LogLevel } from '../../log.ts'
 import type { Feed } from '../../price/feed.ts'
 import type { Store } from '../../store/store.ts'
-import type { Deliver } from '../../webhook/wake-partners.ts'
+import type { SendWakeUp } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import {
   addWebhookOptions,
@@ -251,12 +251,12 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         clearTimeout(waiting)
         clearTimeout(startEnds)
         const counted = options.metrics.counting(store)
-        const deliver = countedDeliver(options)
-        const desk = options.sandboxApi === 'on' ? await openDesk(cli, counted, { deliver, log }) : null
+        const send = countedSend(options)
+        const desk = options.sandboxApi === 'on' ? await openDesk(cli, counted, { send, log }) : null
         front.app = appOver(counted, desk)
         await options.ops.opened(store)
         supervisor.up(`answers at ${listeners.api.url}`)
-        await run(cli, store, { ...options, deliver, desk, listeners, certificate, stopped, isNew, db })
+        await run(cli, store, { ...options, send, desk, listeners, certificate, stopped, isNew, db })
       },
       { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysMoved: true, runsOn: true },
     )
@@ -273,10 +273,10 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
 }
 
 /** Counts the sent wake-ups, for the metrics. */
-const countedDeliver =
-  ({ deliver, metrics }: Parts): Deliver =>
+const countedSend =
+  ({ send, metrics }: Parts): SendWakeUp =>
   async (delivery) => {
-    const outcome = await deliver(delivery)
+    const outcome = await send(delivery)
     metrics.noteDelivery(outcome.reason === null)
     return outcome
   }
@@ -284,10 +284,10 @@ const countedDeliver =
 async function openDesk(
   cli: Cli,
   store: Store,
-  { deliver, log }: { deliver: Deliver; log: Log },
+  { send, log }: { send: SendWakeUp; log: Log },
 ): Promise<OpenDesk> {
   const { createSandboxDesk } = await import('./sandbox-desk.ts')
-  return createSandboxDesk({ store, machine: cli.machine, deliver, log })
+  return createSandboxDesk({ store, machine: cli.machine, send, log })
 }
 
 type Running = ServeOptions &
@@ -303,11 +303,11 @@ type Running = ServeOptions &
 /** Serves from an open database until it is told to stop, and then until running calls are done. */
 async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   const { startScheduler } = await import('./serving.ts')
-  const { log, observe, heartbeat: ping, deliver, desk, listeners } = options
+  const { log, observe, heartbeat: ping, send, desk, listeners } = options
   const scheduler =
     options.tickEvery === null
       ? null
-      : startScheduler({ store, machine: cli.machine, observe, deliver, log, ping }, options.tickEvery)
+      : startScheduler({ store, machine: cli.machine, observe, send, log, ping }, options.tickEvery)
   const where = { ...addressesOf(listeners), db: options.db }
   log.info({ ...where, tick_every_ms: options.tickEvery }, 'listening')
   options.certificate.keepIn(store)

@@ -14,7 +14,7 @@ import type { Tls } from '../../http/tls.ts'
 import type { Log } from '../../log.ts'
 import type { Database } from '../../store/database.ts'
 import { isPending } from '../../store/migrations.ts'
-import { type Deliver, wakePartners } from '../../webhook/wake-partners.ts'
+import { type SendWakeUp, wakePartners } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { stopGently } from '../terminal.ts'
@@ -106,11 +106,11 @@ export async function openListeners(answering: Answering, options: ListenersOpti
 
 // The scheduler inside serve: a pass at once and then at every interval.
 
-type SchedulerOptions = PassOptions & { deliver: Deliver; log: Log; ping: Ping }
+type SchedulerOptions = PassOptions & { send: SendWakeUp; log: Log; ping: Ping }
 
 /** A pass that fails is logged and the next one tries again. `stop` waits for a running pass. */
 export function startScheduler(options: SchedulerOptions, everyMs: number): { stop: () => Promise<void> } {
-  const { store, machine, deliver, log, ping } = options
+  const { store, machine, send, log, ping } = options
   const underWay = new Set<Promise<void>>()
   let timer: NodeJS.Timeout | undefined
   /** When the last pass found it frozen. That is logged once, not at every interval for days. */
@@ -150,7 +150,7 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
    */
   async function finish({ report, frozen }: Passed, durationMs: number): Promise<void> {
     const warn = (message: string, fields: object): void => log.warn(fields, message)
-    const woken = report && (await wakePartners(report, { store, deliver: async () => deliver, warn }))
+    const woken = report && (await wakePartners(report, { store, send: async () => send, warn }))
     log.info(passJson({ report, frozen, woken, now: machine.clock(), durationMs }), 'tick')
   }
 

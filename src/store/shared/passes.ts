@@ -291,7 +291,7 @@ export function createClockStore({ read, write }: Base): ClockStore {
     })
 
   return {
-    async judgeClock(decide) {
+    async decideDispute(decide) {
       // Usually there is nothing to write, and then a pass does not pay for a commit.
       const { now, standing } = await readClock()
       if (standing === null && decide(now, standing) === null) return null

@@ -236,7 +236,7 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
     read(function* (tx) {
       const now = yield* tx.clock
       const rows = yield* tx.all(AHEAD, { ...filter, after: after ?? 0, limit, now })
-      const plans = yield* tx.together(...rows.map((row) => judge(tx, row, now)))
+      const plans = yield* tx.together(...rows.map((row) => aheadOf(tx, row, now)))
       const last = rows.at(-1)
       return {
         plans: plans.filter((plan) => plan !== null),
@@ -254,7 +254,7 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
           tx.get(ONE_AHEAD, { plan_id: planId, now: real }),
           currentWindow(tx, planId),
         )
-        const plan = row ? yield* judge(tx, row, real) : null
+        const plan = row ? yield* aheadOf(tx, row, real) : null
         if (!row || !plan) return null
         const next = {
           planId,
@@ -274,7 +274,7 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
 })
 
 /** Null for a window in its place: the cells before it have no money left. */
-function* judge(tx: Tx, row: AheadRow, now: Instant): Steps<PlanAhead | null> {
+function* aheadOf(tx: Tx, row: AheadRow, now: Instant): Steps<PlanAhead | null> {
   const [plan, window] = [planOf(row), windowOf(row)]
   const cell = cellDue({ ...window, ...plan }, plan.startDate, now)
   const floor = leastInstruction(row.min_tranche as Usd, plan.amount)

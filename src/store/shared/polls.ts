@@ -64,7 +64,7 @@ const LEASE = query(
 )
 
 type Page = Awaited<ReturnType<ExecutionStore['deliverDue']>>
-type Handing = { limit: number; deliver: (execution: Execution, now: Instant) => Execution }
+type DeliveryOf = { limit: number; deliver: (execution: Execution, now: Instant) => Execution }
 
 export const createPollStore = (base: Base, polls: PollNotes): Pick<ExecutionStore, 'deliverDue'> => ({
   async deliverDue(tenant, limit, deliver) {
@@ -98,7 +98,7 @@ function* look(tx: ReadTx, tenant: Tenant): Steps<Looked> {
 }
 
 /** Leases the first `limit` due executions, and counts the rest. Null while a user is being disabled. */
-function* lease(tx: WriteTx, tenant: Tenant, { limit, deliver }: Handing): Steps<Page | null> {
+function* lease(tx: WriteTx, tenant: Tenant, { limit, deliver }: DeliveryOf): Steps<Page | null> {
   const { tenantId } = tenant
   const [times] = yield* tx.together(tx.times, tx.turn('poll', tenantId))
   const now = times.of(tenantId)

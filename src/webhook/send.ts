@@ -15,7 +15,7 @@ export const TOTAL_TIMEOUT_MS = 10_000
 export const CONNECT_TIMEOUT_MS = 5_000
 const ANSWER_BYTES_MAX = 1_024
 
-type DeliverOptions = {
+type SendOptions = {
   guard: Guard
   /** The prefix of our headers, such as `X-Service`. */
   headerPrefix: string
@@ -27,7 +27,7 @@ type DeliverOptions = {
  * Throws when the CA file cannot be read or holds no certificate. Proxy variables are ignored: a proxy would resolve
  * names itself.
  */
-export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): Send {
+export function createSend({ guard, headerPrefix, caFile }: SendOptions): Send {
   const trust = caFile === null ? null : trustAlso(caFile)
   return async ({ webhook, ...wakeUp }) => {
     const started = performance.now()
