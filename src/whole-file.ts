@@ -57,9 +57,9 @@ export async function writeFileWhole(
   } catch (error) {
     if (!isOfSystem(error)) throw error
     const left = hasName
-      ? 'it is there, and a power cut may undo that'
+      ? 'it is complete, but a power cut may undo that'
       : existsSync(file)
-        ? 'what had that name before is unchanged'
+        ? 'the file that had the name before is unchanged'
         : 'nothing has that name'
     throw new Problem('storage_failed', `${file} could not be written: ${reasonInWords(error)}; ${left}.`)
   } finally {

@@ -119,7 +119,7 @@ const WORDS: Record<string, string> = {
   ENOTEMPTY: 'the folder is not empty',
   ELOOP: 'it is a link, or its links form a circle',
   ENAMETOOLONG: 'the name is too long: give a shorter one',
-  EACCES: 'permission denied: give this user the right to it, or name another place',
+  EACCES: 'permission denied: give this user permission, or name another place',
   EPERM: 'permission denied: only its owner may do that, or the file system cannot',
   EROFS: 'the file system is mounted read-only: name a place on another one',
   ENOSPC: 'the disk is full: make room',

@@ -104,12 +104,12 @@ const triggers = ({ tranches: { by_trigger: fired } }: Account): Promise<string>
 async function partnerActivity({ partner }: Account): Promise<string> {
   const table = await countTable('THE PARTNER', [
     ['polled', partner.polls, `once every ${PASS_EVERY_MS / MINUTE_MS} simulated minutes`],
-    ['was handed', partner.delivered, 'instructions, each with its own lease'],
+    ['received', partner.delivered, 'instructions, each with its own lease'],
     ['filled', partner.filled, 'for the whole amount'],
     ['part-filled', partner.partial, 'the rest went back to the window'],
     ['failed', partner.failed, 'all of it went back'],
     ['kept silent', partner.silent, `past the ${LEASE_MS / MINUTE_MS} minutes of the lease`],
-    ['was handed again', partner.redelivered, 'same execution, same idempotency key, a new lease'],
+    ['received again', partner.redelivered, 'same execution, same idempotency key, a new lease'],
     ['confirmed twice', partner.replayed, 'as if the answer was lost: replayed, no second trade'],
     ['confirmed too late', partner.refused_late, 'the plan had just been cancelled: refused with 409'],
   ])
@@ -236,7 +236,7 @@ export function nextCommands(
         '"partner_user_id": "u1", "partner_plan_id": "p1", "amount_usd": "60.00", "frequency": "daily"',
       ),
     ],
-    'One tick of the scheduler, here with a price given by hand; take what is due': [
+    'One tick of the scheduler, here with a given price; poll for what is due': [
       `${tranche} tick --price 64000`,
       'DUE=$(curl -sS "$TRANCHE_URL/partner/v1/executions/due" -H "$AUTH"); echo "$DUE"',
     ],

@@ -211,7 +211,7 @@ async function minimumWords(store: Store, { partnerSlug, status }: Partner): Pro
   if (status === 'active') return null
   const last = await store.findLastMinimum(partnerSlug, await presentMonth(store))
   return last === null
-    ? `${partnerSlug} goes on owing the monthly minimum of its tier; --last-minimum YYYY-MM ends that.`
+    ? `${partnerSlug} still owes the monthly minimum of its tier; --last-minimum YYYY-MM ends that.`
     : `${partnerSlug} owes the monthly minimum of its tier until ${last}, that month included.`
 }
 

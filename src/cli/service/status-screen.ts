@@ -106,7 +106,7 @@ function lights(view: StatusView, findings: readonly Finding[], frame: Frame): s
           light(mark('wal_large'), frame, [
             'log',
             spellBytes(walBytes),
-            'write-ahead log, not yet folded in',
+            'write-ahead log, not yet checkpointed',
           ]),
         ]),
     ...(disk

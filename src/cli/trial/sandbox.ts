@@ -132,7 +132,7 @@ async function advance(
 type Made = Pick<Advanced, 'wakeUpId' | 'executionsCreated'>
 
 const WHERE_IT_STANDS =
-  'Interrupted; the clock stands where it has come: `tranche status` says where, and another advance goes on from there.'
+  'Interrupted; the clock keeps the time that it reached: `tranche status` shows it, and another advance continues from there.'
 
 async function fire(
   cli: Cli,

@@ -132,7 +132,7 @@ const openFiles =
   async () => {
     const open = filesOf(db).filter(({ mode }) => (mode & 0o077) !== 0)
     return (open[0]?.isDatabase ? open.slice(0, 1) : open).map(({ file, mode }) => {
-      const message = `has mode 0${mode.toString(8)}: others on this machine can get at it, and it holds webhook secrets`
+      const message = `has mode 0${mode.toString(8)}: other users of this machine can access it, and it holds webhook secrets`
       return finding({ kind: 'file_open', subject: file, message, next: ['chmod', '600', file] })
     })
   }
@@ -176,7 +176,7 @@ function largeLog(db: Database): Look {
   return async () => {
     const bytes = walBytes(db.name)
     if (bytes <= WAL_LARGE_BYTES) return []
-    const message = `has ${spellBytes(bytes)}: a process that reads without end keeps it from being folded in`
+    const message = `has ${spellBytes(bytes)}: a process that reads without end keeps it from being checkpointed`
     const log = walFile(db.name)
     return [finding({ kind: 'wal_large', subject: log, message, next: ['lsof', log] })]
   }

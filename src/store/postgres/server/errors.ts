@@ -49,9 +49,9 @@ const MEANINGS: [ProblemCode, Record<string, string>][] = [
         '{server} is behind a pool that gives one session to several connections ({error}): tranche needs one in session mode (in PgBouncer, pool_mode = session).',
       '^55000': '{server} cannot be used ({error}): name another one.',
       '^53400':
-        '{server} allows this user too little ({error}), so what was under way is not recorded: raise that limit.',
+        '{server} allows this user too little ({error}), so the work in progress is not recorded: raise that limit.',
       '^5[38]':
-        'The disk or the memory of {server} is full or has failed ({error}), so what was under way is not recorded: make room there.',
+        'The disk or the memory of {server} is full or has failed ({error}), so the work in progress is not recorded: make room there.',
       'SASL: .*password':
         '{server} asks for a password: put it into the address in TRANCHE_DB, or into ~/.pgpass.',
       'does not support SSL':

@@ -71,7 +71,7 @@ export function refuseClosedFolder(file: string): void {
   if (!isDenied(folder, constants.W_OK | constants.X_OK)) return
   throw new Problem(
     'bad_file',
-    `${file} cannot be written: the folder ${folder} belongs to ${ownerOf(folder)}, and this user may not write in it; name another file, or ${runAs(folder)}${orAsRoot(folder)}.`,
+    `${file} cannot be written: the folder ${folder} belongs to ${ownerOf(folder)}, and this user has no permission to write in it; name another file, or ${runAs(folder)}${orAsRoot(folder)}.`,
   )
 }
 
@@ -83,7 +83,7 @@ function isReachableFolder(name: string): boolean {
     const closed = closedFolder(name)
     throw new Problem(
       'bad_file',
-      `${name} cannot be reached: the folder ${closed} belongs to ${ownerOf(closed)} and may not be entered; ${runAs(closed)}.`,
+      `${name} cannot be reached: the folder ${closed} belongs to ${ownerOf(closed)} and is closed to this user; ${runAs(closed)}.`,
     )
   }
 }
@@ -127,7 +127,7 @@ export function giveBack(file: string): string[] {
 /** The advice about another user's file. */
 function runAs(name: string): string {
   if (INSTALLED.became !== null)
-    return `give the user ${INSTALLED.became} the right to it, as whom commands work on the database of the service`
+    return `give the user ${INSTALLED.became} permission to read it: commands work on the database of the service as that user`
   const owner = ownerId(name)
   if (owner === null) return 'run the command as that user'
   // The variable that names the database would be lost on the way.
@@ -214,12 +214,12 @@ export function roomAdvice(code: string, folder: string): string | null {
 }
 
 const failed = (file: string, { code }: { code: string }): string =>
-  `The disk of ${file} has failed (${code}), so what was under way is not recorded: see the log of the system, and ` +
+  `The disk of ${file} has failed (${code}), so the work in progress is not recorded: see the log of the system, and ` +
   'run the command again; if it fails again, copy the file to another disk.'
 
 function unusable(file: string, folder: string): string {
   return (
-    `The disk of ${file} is full or has failed${freeOn(folder)}, so what was under way is not recorded: ` +
+    `The disk of ${file} is full or has failed${freeOn(folder)}, so the work in progress is not recorded: ` +
     `make room in ${folder}, but never delete a -wal or -shm file.`
   )
 }
