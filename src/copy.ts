@@ -1,5 +1,4 @@
-// A copy of a whole database, between any two of them: held still, carried table by table, verified, and only then
-// named.
+// A copy of a whole database, between any two of them: locked, copied table by table, verified, and only then named.
 
 import { createHash } from 'node:crypto'
 import { REPORTS } from './billing/columns.ts'
@@ -28,11 +27,11 @@ import { TABLES, type Table } from './store/tables.ts'
 
 export type CopyOptions = {
   now: Instant
-  /** The entry of the freeze, where the source is to be frozen as moved at the moment of the copy. */
+  /** The audit entry of the freeze, if the source is to be frozen as moved at the moment of the copy. */
   seal: AuditEntry | null
-  /** Replaces what is at the target; on a server the old schema is kept. */
+  /** Replaces the database at the target; on a server the old schema is kept. */
   replace: boolean
-  /** A move also checks the rules of the ledger. A backup copies a file as it is, with its faults. */
+  /** A move also checks the rules of the ledger. A backup copies a file as it is, faults included. */
   kind: 'move' | 'backup'
   /** Freezes the copy before it gets its name. */
   restore?: Restoring
@@ -43,7 +42,7 @@ export type CopyOptions = {
 export type Copied = {
   tables: CopiedTable[]
   closedMonths: number
-  /** Files beside the source from which a part of it was read. */
+  /** Files beside the source that were read for a part of it. */
   playedIn: string[]
   /** When the source moved, if it has by now. */
   movedAt: Instant | null
@@ -115,7 +114,7 @@ const movedTo = ({ shownInFull }: Database, { frozen, by, now }: Moving): Frozen
   replaced: frozen?.replaced ?? [],
 })
 
-/** Whether its source was frozen before it moved is not known any more. */
+/** The copy of a moved source; it is no longer known whether that was frozen before it moved. */
 const copiedAgain = ({ by, replaced }: Frozen): FrozenAtBirth => ({
   kind: 'operator',
   by,
@@ -151,7 +150,7 @@ async function proveThroughStore(
   }
 }
 
-/** Carrying the rows, and reading them again on both sides, take about as long each. */
+/** Copying the rows takes about as long as reading them again on both sides. */
 const PASSES = 3
 const LOADED = 1 / PASSES
 
@@ -175,17 +174,15 @@ async function* watched<T extends { rows: number }>(
   }
 }
 
-// Whether a copy is the same as its source: the rows are counted and hashed on both sides, and the reports of closed
-// months are compared byte by byte. Both sides are read again for this.
+// Verifies a copy: the rows are counted and hashed on both sides, and the reports of closed months are compared byte by
+// byte. Both sides are read again for this.
 
 /** A table that is the same on both sides. */
 type CopiedTable = { name: string; rows: number; sha256: string }
 
 type Sides<T> = { source: T; target: T }
 
-/**
- * Throws storage_failed for a table that is not the same on both sides. `read` is called with the number of rows read.
- */
+/** Throws storage_failed for a table that differs. `read` is called with the number of rows read. */
 export async function compareRows(
   { source, target }: Sides<Rows>,
   tables: readonly Table[],
@@ -236,8 +233,8 @@ async function closedMonths(side: Rows): Promise<string[]> {
 }
 
 /**
- * The months whose exports can be compared. The months before the first partner are empty, and older versions closed as
- * many of them as were asked for.
+ * The months whose exports can be compared. The months before the first partner are empty, and older versions closed
+ * them on request.
  */
 export function monthsWithPartners(
   months: readonly string[],
@@ -246,7 +243,7 @@ export function monthsWithPartners(
   return months.filter((month) => partners.some(({ createdAt }) => createdAt < periodOf(month).end))
 }
 
-/** Throws storage_failed for a closed month whose exports are not the same bytes on both sides. */
+/** Throws storage_failed for a closed month whose exports differ in any byte. */
 async function compareExports({ source, target }: Sides<Store>, months: readonly string[]): Promise<void> {
   for (const month of months)
     for (const report of REPORTS) {

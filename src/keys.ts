@@ -1,4 +1,4 @@
-// API keys as text, which is handed out once and recognised by its hash.
+// API keys as text: shown once, and recognised by their hash.
 
 import { hash } from 'node:crypto'
 import { type KeyTerms, makeKey, visibleParts } from './core/key.ts'

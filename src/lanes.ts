@@ -9,9 +9,9 @@ type Lanes<T extends object> = {
   take: () => T | undefined
 }
 
-/** The caller that opened a lane keeps it, so that no item needs a look-up, and no lane has to be removed. */
+/** Each caller keeps its own lane, so that no item needs a look-up, and no lane has to be removed. */
 export function createLanes<T extends object>(): Lanes<T> {
-  /** The lanes in which something waits, in the order of their turns. */
+  /** The lanes with waiting items, in the order of their turns. */
   const line: T[][] = []
   let size = 0
   return {

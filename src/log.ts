@@ -68,7 +68,7 @@ function inOneLine(fields: object): string {
     .join('')
 }
 
-/** An error with its texts made safe to read; JSON does not need this. The lines of a stack stay lines. */
+/** An error with its texts made safe to read, which JSON does not need. The lines of a stack stay separate. */
 function legibly(value: unknown): unknown {
   if (typeof value === 'string') return visibleLines(value)
   if (value instanceof Error) return legibly(pino.stdSerializers.err(value))
@@ -77,12 +77,12 @@ function legibly(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, legibly(inner)]))
 }
 
-/** The most text held back while the log takes no more; what comes after it is lost. */
+/** The most text held back while the log accepts nothing; later lines are lost. */
 const BACKLOG_CHARS = 1 << 20
 
 /**
- * Writes the lines of one turn of the event loop to stderr at once. When the disk there is full, lines are lost, but no
- * purchase fails: what was done is still answered as done.
+ * Writes the lines of one turn of the event loop to stderr at once. When the disk is full, lines are lost, but no
+ * purchase fails: a call that succeeded is still answered.
  */
 function forgiving(): DestinationStream {
   const stderr = pino.destination({ dest: STDERR, sync: true, maxLength: BACKLOG_CHARS })
@@ -108,5 +108,5 @@ function forgiving(): DestinationStream {
   }
 }
 
-/** Says nothing. */
+/** A log that writes nothing. */
 export const silentLog: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

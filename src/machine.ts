@@ -9,7 +9,7 @@ export type Machine = {
   random: (bytes: number) => Uint8Array
   uuid: () => string
   osUser: () => string
-  /** What this machine is called among those of one service. */
+  /** The name of this machine among those of one service. */
   host: () => string
 }
 
@@ -28,7 +28,7 @@ export const machine: Machine = {
   host: () => hostname(),
 }
 
-/** A machine whose clock stands still until it is set: for accelerated time. */
+/** A machine whose clock stays at a time until it is set: for accelerated time. */
 export function machineAt(start: Instant): { machine: Machine; setClock: (now: Instant) => void } {
   let now = start
   return {
@@ -39,7 +39,7 @@ export function machineAt(start: Instant): { machine: Machine; setClock: (now: I
   }
 }
 
-/** Random bytes drawn in bulk: one call to the system serves many ids of a pass. No byte is handed out twice. */
+/** Random bytes drawn in bulk: one system call serves many ids of a pass. No byte is used twice. */
 function pooled(): Machine['random'] {
   let pool = new Uint8Array()
   return (bytes) => {

@@ -21,7 +21,7 @@ type World = Pick<Cli, 'streams' | 'machine' | 'endSoon'> & {
   installed?: typeof useInstalled
 }
 
-/** Runs one command line and returns the code to exit with. Never throws. */
+/** Runs one command line and returns the exit code. Never throws. */
 export async function run(
   argv: readonly string[],
   { streams, machine, endSoon, env, installed }: World,
@@ -90,7 +90,7 @@ function report(error: unknown, { json, warnings }: Reporting, { err }: Pick<Str
 export async function main(): Promise<void> {
   // By default Node would open its debugger, through which anybody on the machine could run code in this process.
   process.on('SIGUSR1', () => {})
-  // What a package will no longer do in its next version is for whoever builds the executable, who tests the source.
+  // Deprecations in packages concern whoever builds the executable and tests the source.
   process.noDeprecation = isSea()
   const out = wholeOutput(() => process.stdout, 1)
   const { stderr: err } = process
@@ -129,7 +129,7 @@ const unwrittenBecause = (error: Error, loss: Loss | null): string =>
     ? `the result could not be written (${reasonInWords(error)}); what the command has changed stays changed`
     : `nobody has seen ${loss.what} (${reasonInWords(error)}): ${loss.remedy}`
 
-// Output into a file: all of it, or an error.
+// Output into a file: complete, or an error.
 
 /**
  * The stream to print to instead of `usual`, the descriptor's own. For a file, Node's stream counts a partial write, as
@@ -141,7 +141,7 @@ function wholeOutput<S extends NodeJS.WritableStream>(usual: () => S, fd: number
 
 const fileOutput = (fd: number): Writable =>
   new Writable({
-    // A process may end right after its last output, so nothing is left for later.
+    // A process may end right after its last output, so nothing is buffered.
     write(chunk: Buffer, _encoding, done) {
       try {
         for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)

@@ -1,5 +1,5 @@
 // An outgoing call, to a webhook, a price source or a monitor: one request on a connection of its own, every step under
-// a limit, and each failure in words of ours.
+// a limit, and each failure in plain words.
 
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import type { LookupFunction } from 'node:net'
@@ -10,29 +10,29 @@ type Call = {
   method: 'GET' | 'POST'
   headers: OutgoingHttpHeaders
   body?: string
-  /** For all of it. */
+  /** For the whole call. */
   timeoutMs: number
   /** For the connection and its TLS. */
   connectTimeoutMs?: number
-  /** More of the answer's body is not read. */
+  /** The rest of the answer's body is not read. */
   answerBytesMax: number
   lookup?: LookupFunction
   secureContext?: SecureContext
 }
 
-/** An answer of which at least the head was read. `flaw` says why its body is not whole; null if it is. */
+/** An answer whose head, at least, was read. `flaw` says why its body is incomplete; null if it is complete. */
 type Answer = { statusCode: number; headers: IncomingHttpHeaders; body: Buffer; flaw: string | null }
 
 const HEAD_BYTES_MAX = 16 * 1024
-/** Answers 1xx before the final one. RFC 9110, section 15.2: a client takes any number that it did not ask for. */
+/** Answers 1xx before the final one. RFC 9110, section 15.2: a client accepts any number of them. */
 const INTERIM_ANSWERS_MAX = 100
 
 /**
  * Throws with the reason when no head of a final answer was read. A redirect is an answer. Proxy variables of the
- * environment are ignored, and none of it switches off the check of a certificate.
+ * environment are ignored, and no variable switches off the check of a certificate.
  */
 export async function call(url: URL, options: Call): Promise<Answer> {
-  // Loaded only by those who call: most ticks do not.
+  // Loaded only when needed: most ticks make no call.
   const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
   const { method, headers, body, lookup, secureContext } = options
   const asked = request(url, {
@@ -40,7 +40,7 @@ export async function call(url: URL, options: Call): Promise<Answer> {
     headers,
     agent: false,
     maxHeaderSize: HEAD_BYTES_MAX,
-    // Takes what RFC 9112 has a client take and Node otherwise refuses, such as a folded header. It is unsafe only
+    // Accepts what RFC 9112 requires of a client and Node otherwise refuses, such as a folded header. It is unsafe only
     // where several requests share a connection.
     insecureHTTPParser: true,
     rejectUnauthorized: true,
@@ -97,7 +97,7 @@ function answerTo(
     .on('close', () => end(head ? CUT_OFF : HUNG_UP))
   return promise
 
-  /** The first call counts. */
+  /** Only the first call counts. */
   function end(flaw: string | null): void {
     clearTimeout(connecting)
     clearTimeout(waiting)
@@ -110,10 +110,10 @@ function answerTo(
 
 const HUNG_UP = 'the connection was closed before an answer'
 const CUT_OFF = 'its answer was cut off'
-/** A reason that begins so can be mended by naming the authority of a certificate. */
+/** A reason that begins like this can be fixed by naming the authority of a certificate. */
 export const UNTRUSTED = 'its certificate is of an authority that is not trusted'
 
-/** By the code and the message of an error of the system, the parser or TLS; the first that fits. */
+/** The reasons, by the code and the message of an error of the system, the parser or TLS; the first match counts. */
 const REASONS: [RegExp, string][] = [
   [/^ECONNREFUSED /, 'the connection was refused'],
   [/^(ECONNRESET|ECONNABORTED|EPIPE) /, HUNG_UP],

@@ -1,4 +1,4 @@
-// Opens files at names where others can put something: it may be a link, a pipe or another user's file.
+// Opens files at names where others can put a link, a pipe or a file of their own.
 
 import {
   closeSync,
@@ -16,7 +16,7 @@ const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants
 
 /**
  * Opens whatever has the name, but never the target of a link, and without waiting for the other end of a pipe. The
- * caller checks what it got. Throws the system's error; `isLinkRefused` recognises a link.
+ * caller checks the result. Throws the system's error; `isLinkRefused` recognises a link.
  */
 export const openUnlinked = (path: string, flags = O_RDONLY, mode = 0o600): number =>
   openSync(path, flags | O_NOFOLLOW | O_NONBLOCK, mode)
@@ -51,7 +51,7 @@ export function openPlain(file: string, flags = O_RDONLY): number {
   }
 }
 
-/** Opens a plain file, as `openPlain` does, for as long as `work` takes. */
+/** Opens a plain file, as `openPlain` does, while `work` runs. */
 export function withPlain<T>(file: string, work: (descriptor: number) => T, flags = O_RDONLY): T {
   const descriptor = openPlain(file, flags)
   try {
@@ -71,7 +71,7 @@ export function refuseStrange(file: string): void {
   if (flaw !== null) throw strange(file, flaw)
 }
 
-/** What kind of thing is at the name, with its article; null for a plain file. */
+/** The kind of thing at the name, with its article; null for a plain file. */
 export function kindOf(found: Stats): string | null {
   if (found.isFile()) return null
   if (found.isSymbolicLink()) return 'a link'
@@ -88,7 +88,7 @@ const strange = (file: string, kind: string): Problem =>
 
 const CHUNK_BYTES = 2 ** 20
 
-/** Copies all of an open file into another one. */
+/** Copies the whole content of an open file into another one. */
 export function copyAll(from: number, to: number): void {
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
   for (let at = 0, read = -1; read !== 0; at += read) {

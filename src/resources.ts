@@ -15,7 +15,7 @@ export const HASHES_ASSET = 'hashes.json'
 
 type Migration = { name: string; text: string; sha256: string }
 
-/** Where the migrations of each store are. SQLite's came first and lie at the top. */
+/** The folders of each store's migrations. SQLite's came first and are at the top. */
 const MIGRATIONS = { sqlite: SQL, postgres: `${SQL}postgres/` }
 type Dialect = keyof typeof MIGRATIONS
 
@@ -42,10 +42,10 @@ function findMigrations(at: string): Migration[] {
   })
 }
 
-/** The guides, the decisions, the pages beside them that they link to, and the programs that they tell one to copy. */
+/** The guides, the decisions, the pages they link to, and the programs that readers copy. */
 const PAGES = ['docs/**/*.md', 'docs/examples/*/*.{mjs,py}', 'deploy/README.md', 'README.md', 'CHANGELOG.md']
 
-/** The asset with all pages. Compressed, and unpacked only for somebody who reads one. */
+/** The asset with all pages, compressed, and unpacked only when somebody reads one. */
 export const PAGES_ASSET = 'pages.json.br'
 
 /** The pages as Markdown and the programs unchanged, by their paths in the source. */
@@ -55,7 +55,7 @@ export function readPages(): Record<string, string> {
   return JSON.parse(String(brotliDecompressSync(packed.bytes))) as Record<string, string>
 }
 
-/** The same of the checkout in `root`; the executable is built from these. */
+/** The pages of the checkout in `root`; the executable is built from them. */
 export function findPageFiles(root: string): Record<string, string> {
   const paths = globSync(PAGES, { cwd: root }).map((path) => path.replaceAll('\\', '/'))
   return Object.fromEntries(paths.sort().map((path) => [path, readFileSync(join(root, path), 'utf8')]))
@@ -67,7 +67,7 @@ export const readDeployed = (name: string): string =>
     ? getAsset(DEPLOY + name, 'utf8')
     : readFileSync(join(import.meta.dirname, '..', DEPLOY, name), 'utf8')
 
-/** The names of all files in deploy/, its page and what is in folders included. */
+/** The names of all files in deploy/, including its page and its folders. */
 export function deployedNames(): string[] {
   const paths = isSea()
     ? getAssetKeys().filter((key) => key.startsWith(DEPLOY))
@@ -87,7 +87,7 @@ export const embedded = (name: string): { bytes: Uint8Array; sha256: string } | 
 
 /** The package with the viewer of the API description. */
 export const VIEWER = 'swagger-ui-dist'
-/** What a browser is given: files of that package, and our own beside them. All are embedded gzipped. */
+/** The files for a browser: those of the viewer, and our own beside them. All are embedded gzipped. */
 const BROWSER_FILES = {
   'swagger-ui-bundle.js': `node_modules/${VIEWER}`,
   'swagger-ui.css': `node_modules/${VIEWER}`,
@@ -98,11 +98,11 @@ type BrowserFile = keyof typeof BROWSER_FILES
 export const browserFiles = Object.keys(BROWSER_FILES) as BrowserFile[]
 export const browserAsset = (name: BrowserFile): string => `browser/${name}.gz`
 
-/** Where the file is in the checkout in `root`. */
+/** The path of the file in the checkout in `root`. */
 export const findBrowserFile = (root: string, name: BrowserFile): string =>
   join(root, BROWSER_FILES[name], name)
 
-/** A file for a browser, gzipped. It is read only when it is asked for. */
+/** A file for a browser, gzipped, read when it is first needed. */
 export async function readBrowserFile(name: BrowserFile): Promise<Uint8Array> {
   const found = embedded(browserAsset(name))
   if (found) return found.bytes
@@ -112,7 +112,7 @@ export async function readBrowserFile(name: BrowserFile): Promise<Uint8Array> {
 
 let hashes: Record<string, string> | undefined
 
-/** Looked up, not computed: computing it at every start of a minutely tick would cost more than the tick. */
+/** Looked up, because computing it at every start of a minutely tick would cost more than the tick. */
 function hashOf(name: string): string {
   hashes ??= JSON.parse(getAsset(HASHES_ASSET, 'utf8')) as Record<string, string>
   const hash = hashes[name]
@@ -120,6 +120,6 @@ function hashOf(name: string): string {
   return hash
 }
 
-// The version of this program, as package.json says it.
+// The version of this program in package.json.
 
 export const VERSION: string = manifest.version

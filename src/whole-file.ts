@@ -23,7 +23,7 @@ import { Problem, reasonInWords } from './core/problem.ts'
 import { openNamed } from './plain-file.ts'
 
 /**
- * Writes a file so that a reader sees either the old content or the new one. A full disk leaves the old one, and a
+ * Writes a file so that a reader sees either the old content or the new one. A full disk leaves the old content, and a
  * signal leaves no unfinished file. Throws file_exists when the name is taken and may not be replaced, storage_failed
  * for the disk.
  */
@@ -37,7 +37,7 @@ export async function writeFileWhole(
   let hasName = false
   const interrupted = (signal: NodeJS.Signals) => {
     rmSync(aside, { force: true })
-    // Both listeners are gone by then: the process ends by the signal, as its caller expects.
+    // Both listeners are removed by then: the signal ends the process, as its caller expects.
     listen('off')
     process.kill(process.pid, signal)
   }
@@ -57,9 +57,9 @@ export async function writeFileWhole(
   } catch (error) {
     if (!isOfSystem(error)) throw error
     const left = hasName
-      ? 'it is there, and a power cut may undo that'
+      ? 'it is complete, but a power cut may undo that'
       : existsSync(file)
-        ? 'what had that name before is unchanged'
+        ? 'the file that had the name before is unchanged'
         : 'nothing has that name'
     throw new Problem('storage_failed', `${file} could not be written: ${reasonInWords(error)}; ${left}.`)
   } finally {
@@ -92,9 +92,8 @@ const isOfSystem = (error: unknown): error is NodeJS.ErrnoException =>
   error instanceof Error && 'syscall' in error
 
 /**
- * A name for the file while it is unfinished. The name contains the process id, so what a killed process left under
- * such a name is removed. Throws bad_file when there is no such folder, or the file itself is a folder, a pipe or a
- * device.
+ * A name for the unfinished file. It contains the process id, so that a file left by a killed process is recognised and
+ * removed. Throws bad_file when there is no such folder, or the file itself is a folder, a pipe or a device.
  */
 export function nameAside(file: string): string {
   if (isFolder(file)) throw new Problem('bad_file', folderGiven(file))
@@ -128,14 +127,14 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Gives a finished file its name. Throws file_exists when the name is taken by now and may not be replaced. */
+/** Renames a finished file. Throws file_exists when the name is taken by now and may not be replaced. */
 export function giveName(aside: string, name: string, { replace }: { replace: boolean }): void {
   if (replace) {
     renameSync(aside, name)
     return
   }
   try {
-    // A rename would silently take the name from the file that has it.
+    // A rename would silently replace the file that has the name.
     linkSync(aside, name)
   } catch (error) {
     // A memory stick or a network share may not support hard links.
@@ -145,8 +144,8 @@ export function giveName(aside: string, name: string, { replace }: { replace: bo
 }
 
 /**
- * Throws bad_file for a pipe or a device, also behind a link, such as /dev/stdout, wherever that leads: whoever names
- * one wants to write into it, and a rename would put a file in its place.
+ * Throws bad_file for a pipe or a device, also behind a link, such as /dev/stdout, wherever that leads: a caller who
+ * names one wants to write into it, and a rename would put a file in its place.
  */
 export function refuseDevice(name: string, instead = 'name another'): void {
   const found = statSync(name, { throwIfNoEntry: false })
@@ -155,7 +154,7 @@ export function refuseDevice(name: string, instead = 'name another'): void {
   throw new Problem('bad_file', `${name} is a pipe or a device, and not a file: ${instead}.`)
 }
 
-/** More links in a row are a circle to the system. */
+/** The system treats more links in a row as a circle. */
 export const LINKS_MAX = 40
 
 /** Whether a name leads to a file that a process has open, as /dev/stdout does. */
@@ -179,7 +178,7 @@ const isFolder = (name: string): boolean => statSync(name, { throwIfNoEntry: fal
 
 const folderGiven = (name: string): string => `${name} is a folder: name a file in it.`
 
-/** Waits until a file, or the names in a folder, are on disk. */
+/** Waits until a file, or a folder's names, are on disk. */
 export function sync(path: string): void {
   const descriptor = openNamed(path)
   try {
@@ -189,7 +188,7 @@ export function sync(path: string): void {
   }
 }
 
-/** Waits until the names in a folder are on disk, where its file system can do that and this user may read it. */
+/** Waits until a folder's names are on disk, where its file system can do that and this user may read it. */
 export function syncFolder(folder: string): void {
   try {
     sync(folder)
@@ -201,8 +200,8 @@ export function syncFolder(folder: string): void {
 const UNSYNCABLE = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR', 'EBADF']
 
 /**
- * Whether a file that was complete is gone, or empty. A folder that is not there, or is closed to this user, tells
- * nothing: a service may be kept from seeing it, and another host does not have it.
+ * Whether a file that was complete is gone or empty. A folder that is missing or unreadable proves nothing: the service
+ * may lack the permission, and another host does not have the folder.
  */
 export function isLost(file: string, host: string | null): boolean {
   if (host !== null && host !== hostname()) return false

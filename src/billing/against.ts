@@ -1,4 +1,4 @@
-// The orders of a month against the partner's own list of them: which ones one side lacks, and which ones differ.
+// The orders of a month compared with the partner's own list: orders that one side lacks, and orders that differ.
 
 import { isFill } from '../core/confirmation.ts'
 import { EXACT_PER_UNIT, LEDGER_MAX, roundExact } from '../core/money.ts'
@@ -16,14 +16,14 @@ const LINES_PER_READ = 2_000
 
 type AgainstStore = Pick<MonthStore, 'readTenantLines' | 'readAdjustmentLines'>
 
-/** What is found of an order. */
+/** The possible findings about an order. */
 export const ORDER_FINDINGS = ['missing_here', 'missing_there', 'different', 'without_id'] as const
 export type OrderFinding = (typeof ORDER_FINDINGS)[number]
 
-/** What one side says of an order. `fee` and `plan` are null where it says nothing of them. */
+/** The figures of an order on one side. `fee` and `plan` are null where that side does not give them. */
 export type OrderSide = { usd: bigint; btc: bigint; fee: bigint | null; plan: string | null }
 
-/** `line` is the first in the file, of `rows`; null for an order that is not in it. */
+/** `line` is the first of its `rows` in the file; null for an order that the file lacks. */
 export type FoundOrder = {
   finding: OrderFinding
   order: string
@@ -31,14 +31,15 @@ export type FoundOrder = {
   rows: number
   ours: OrderSide | null
   theirs: OrderSide | null
-  /** In which fields they differ. */
+  /** The fields that differ. */
   fields: ('usd' | 'btc' | 'fee' | 'plan')[]
-  /** It was corrected after the months that are compared; `ours` is what it comes to now. */
+  /** Corrected after the compared months; `ours` includes the corrections. */
   isCorrectedSince: boolean
-  /** It is on record here as a failure, and nothing was bought. */
+  /** Recorded here as a failure: nothing was bought. */
   isFailure: boolean
   /**
-   * The order of the same amounts that the other side alone has, under an id of which a spreadsheet may make this one.
+   * An order with the same amounts that only the other side has, under an id that a spreadsheet may have made of this
+   * one.
    */
   twin: string | null
 }
@@ -48,25 +49,24 @@ export type OrderSums = { orders: number; usd: bigint; btc: bigint }
 export type Comparison = {
   ours: OrderSums
   theirs: OrderSums
-  /** Corrections, in these months, of orders that were recorded before them: they are billed, and not compared. */
+  /** Corrections, in these months, of orders recorded earlier: they are billed, and not compared. */
   corrections: OrderSums
-  /** How many of each finding, and what they come to on the side that has them; ours less theirs where both do. */
+  /** The number and the sums of each finding, on the side that has the orders; ours less theirs where both do. */
   found: Record<OrderFinding, OrderSums>
-  /** Rows of the file that are in the sums of `missing_here` alone, after the first `UNKNOWN_MAX` unknown orders. */
+  /**
+   * Rows of the file counted only in the sums of `missing_here`: those after the first `UNKNOWN_MAX` unknown orders.
+   */
   unlistedRows: number
-  /** Made one by one, in the order of the ledger and then in that of the file. */
+  /** Generated one by one, first in the order of the ledger, then in that of the file. */
   findings: () => Generator<FoundOrder>
 }
 
-/**
- * So many orders of the file are kept that the ledger does not have: more are those of another partner, or of another
- * month.
- */
+/** The most orders kept that only the file has. More of them are probably another partner's, or another month's. */
 export const UNKNOWN_MAX = 100_000
 
 /**
- * Compares the orders of a tenant that were recorded in the periods, which follow each other. An order of ours is
- * compared with all its corrections, whenever they were made.
+ * Compares the orders of a tenant recorded in consecutive periods. Our side of an order includes all its corrections,
+ * whenever they were made.
  */
 export async function compareOrders(
   store: AgainstStore,
@@ -101,7 +101,7 @@ const correctionsAfter = (
     filter: { slug, environment },
   })
 
-/** Enters a line of the ledger: a correction of an order that was recorded earlier only into `corrections`. */
+/** Adds a line of the ledger. A correction of an order recorded earlier goes only into `corrections`. */
 function enter(book: Book, { entry, partnerPlanId: plan }: TradeLine, corrections: OrderSums): void {
   if (entry.kind === 'adjustment') {
     const { adjustment, partnerOrderId } = entry
@@ -120,14 +120,14 @@ const none = (): OrderSums => ({ orders: 0, usd: 0n, btc: 0n })
 
 // Both sides of a million orders, in columns: as objects they would take four times the memory.
 
-/** What is known of an order. */
+/** The flags of an order. */
 const OURS = 1
 const FAILED = 2
 const CORRECTED_SINCE = 4
 const HAS_FEE = { our: 8, their: 16 }
 
 const AMOUNTS = ['theirUsd', 'theirBtc', 'theirFee', 'ourUsd', 'ourBtc', 'ourFee'] as const
-/** What is below a unit, of 1e-18 each: the rows of an order are added up before they are rounded. */
+/** The parts of amounts below a unit, in units of 1e-18: the rows of an order are added up before they are rounded. */
 const RESTS = ['theirUsdRest', 'theirBtcRest', 'theirFeeRest'] as const
 const COLUMNS = [...AMOUNTS, ...RESTS] as const
 type AmountColumn = (typeof COLUMNS)[number]
@@ -152,7 +152,7 @@ function createColumns() {
   return {
     amounts,
     numbers,
-    /** Makes room for so many. */
+    /** Makes room for `count` orders. */
     reach(count: number): void {
       if (count <= room) return
       room *= 2
@@ -167,7 +167,7 @@ function createColumns() {
         numbers[name] = wider
       }
     },
-    /** Adds an amount: of ours in units, of the file in units of 1e-18. */
+    /** Adds an amount, in units for our side and in units of 1e-18 for the file. */
     enter(whose: Whose, of: Amount, at: number, amount: bigint): void {
       if (whose === 'our') {
         add(`our${of}`, at, amount)
@@ -197,12 +197,12 @@ function createColumns() {
 }
 
 type Book = {
-  /** Where each order is in the columns. */
+  /** The index of each order in the columns. */
   places: Map<string, number>
   columns: ReturnType<typeof createColumns>
   plans: ReturnType<typeof createNames>
   withoutId: { line: number; usd: bigint; btc: bigint }[]
-  /** How many orders the file alone has, and its rows after `UNKNOWN_MAX` of them, in units of 1e-18. */
+  /** The number of orders that only the file has, and its rows after `UNKNOWN_MAX` of them, in units of 1e-18. */
   unknown: number
   unlisted: OrderSums
 }
@@ -220,7 +220,7 @@ function placeOf({ places, columns }: Book, order: string): number {
   const known = places.get(order)
   if (known !== undefined) return known
   const place = places.size
-  // A copy: a piece of a text keeps all of that text in memory.
+  // A copy, because a slice of a text keeps the whole text in memory.
   places.set(Buffer.from(order).toString(), place)
   columns.reach(place + 1)
   return place
@@ -270,7 +270,7 @@ function enterSide(book: Book, at: number, whose: Whose, { usd, btc, fee, plan }
   columns.enter(whose, 'Fee', at, fee)
 }
 
-/** Whether the trade of an order is of the periods. */
+/** Whether the trade of an order was recorded in the periods. */
 function hasOurs(book: Book, order: string): boolean {
   const at = book.places.get(order)
   return at !== undefined && (flagsAt(book, at) & (OURS | FAILED)) !== 0
@@ -319,7 +319,7 @@ function* findingsOf(book: Book): Generator<FoundOrder> {
   }
 }
 
-/** Pairs of orders, one of each side alone, with equal amounts and ids of which one may have become the other. */
+/** Pairs of orders that one side lacks, with equal amounts and ids that a spreadsheet may have confused. */
 function twinsOf(book: Book): Map<string, string> {
   const ofAmounts = new Map<string, string[]>()
   const twins = new Map<string, string>()
@@ -330,7 +330,7 @@ function twinsOf(book: Book): Map<string, string> {
     if (alike) alike.push(order)
     else ofAmounts.set(keyOf(ours), [order])
   }
-  // The file lacks nothing, so nothing of it can be a twin.
+  // The file lacks nothing, so no order of it can be a twin.
   if (ofAmounts.size === 0) return twins
   for (const { order, ours, theirs } of comparedIn(book)) {
     if (!theirs || ours) continue
@@ -343,7 +343,7 @@ function twinsOf(book: Book): Map<string, string> {
   return twins
 }
 
-/** Whether a spreadsheet may have made one id of the other: without its zeros, in another case, or as a number. */
+/** Whether a spreadsheet may have changed one id into the other: without its zeros, in another case, or as a number. */
 function mayBeSame(one: string, other: string): boolean {
   const [a, b] = [plainId(one), plainId(other)]
   return a === b || isWrittenAs(a, b) || isWrittenAs(b, a)
@@ -355,7 +355,7 @@ const plainId = (order: string): string =>
     .toLowerCase()
     .replace(/^0+(?=.)/, '')
 
-/** The digits that a spreadsheet keeps of a number. */
+/** The number of digits that a spreadsheet keeps. */
 const DIGITS_KEPT = 15
 
 /** Whether `written` is the number `digits` with an exponent, or with zeros in place of its last digits. */
@@ -373,7 +373,7 @@ function isWrittenAs(written: string, digits: string): boolean {
   return Number(`${whole}.${rest}e${exponent}`).toPrecision(kept) === Number(digits).toPrecision(kept)
 }
 
-/** Each order: where it is in the columns, what both sides come to, and what is found of it. */
+/** Each order with its index in the columns, the sums of both sides, and the finding. */
 function* comparedIn(book: Book) {
   let at = 0
   for (const order of book.places.keys()) {
@@ -384,7 +384,7 @@ function* comparedIn(book: Book) {
   }
 }
 
-/** An order that came to nothing is not a purchase. */
+/** An order whose sum is zero is not a purchase. */
 function sideOf(book: Book, at: number, whose: Whose): OrderSide | null {
   const { numbers, amountAt } = book.columns
   const [usd, btc] = [amountAt(whose, 'Usd', at), amountAt(whose, 'Btc', at)]
@@ -407,7 +407,7 @@ const isNothing = ({ usd, btc }: { usd: bigint; btc: bigint }): boolean => usd =
 
 const FIELDS = ['usd', 'btc', 'fee', 'plan'] as const
 
-/** The file need not say anything of a fee or a plan. A fee that nobody reported here is none. */
+/** The file need not give a fee or a plan. An unreported fee counts as none. */
 function differ(ours: OrderSide, theirs: OrderSide, field: (typeof FIELDS)[number]): boolean {
   if (field === 'plan')
     return theirs.plan !== null && theirs.plan !== ours.plan && unguarded(theirs.plan) !== ours.plan
@@ -427,7 +427,7 @@ const NO_ID = {
   twin: null,
 } satisfies Partial<FoundOrder>
 
-/** Adds one order, or so many. */
+/** Adds `orders` orders, one by default. */
 function sum(of: OrderSums, { orders = 1, usd, btc }: { orders?: number; usd: bigint; btc: bigint }): void {
   of.orders += orders
   of.usd += usd
@@ -439,7 +439,7 @@ const difference = (ours: OrderSide | null, theirs: OrderSide | null) =>
     ? { usd: ours.usd - theirs.usd, btc: ours.btc - theirs.btc }
     : (ours ?? theirs ?? { usd: 0n, btc: 0n })
 
-/** Names by numbers from 1 on: a partner has far fewer plans than orders. */
+/** Numbers names from 1 on: a partner has far fewer plans than orders. */
 function createNames() {
   const names: (string | null)[] = [null]
   const numbers = new Map<string, number>()

@@ -8,7 +8,7 @@ import type { Cell, CsvColumn, Row } from './csv.ts'
 
 export const REPORTS = ['summary', 'users', 'trades', 'adjustments', 'invoices'] as const
 export type ReportKind = (typeof REPORTS)[number]
-/** The partners report is of no single month: it adds all of them up. */
+/** The partners report belongs to no single month: it adds all of them up. */
 export const ALL_REPORTS = [...REPORTS, 'partners'] as const
 export type AnyReport = (typeof ALL_REPORTS)[number]
 
@@ -139,8 +139,8 @@ export type PartnerColumn = (typeof PARTNER_COLUMNS)[number]
 
 type AnyColumn = SummaryColumn | UserColumn | TradeColumn | AdjustmentColumn | InvoiceColumn | PartnerColumn
 /**
- * What a column contains: text from outside, figures that can be added up, or neither. A new column does not compile
- * until this is declared, because a spreadsheet would compute a formula that a partner wrote.
+ * The kind of a column: text from outside, figures that can be added up, or neither. A new column does not compile
+ * until this is declared, because a spreadsheet would compute a formula written by a partner.
  */
 const KINDS: Readonly<Record<AnyColumn, 'foreign' | 'plain' | Unit>> = {
   partner_slug: 'foreign',
@@ -211,7 +211,7 @@ export const columnsOf = (names: readonly AnyColumn[]): CsvColumn[] =>
 
 // The last row of a report, on request: the totals of its rows.
 
-/** The first cell of that row. No slug, month or instant looks like this. */
+/** The first cell of that row. No slug, month or instant looks like it. */
 export const TOTAL = 'TOTAL'
 
 type Unit = 'count' | 'dollars' | 'coins'
@@ -223,13 +223,13 @@ const UNITS: Readonly<Record<Unit, { read: (cell: string) => bigint; write: (sum
 }
 
 type Totals<C extends string> = {
-  /** Passes the rows on, each once it is counted. */
+  /** Passes the rows on and counts each. */
   adding: (rows: Iterable<Row<C>>) => Iterable<Row<C>>
   /** The row of totals: sums where they have a meaning, empty cells elsewhere. */
   row: () => Row<C>
 }
 
-/** Adds the rows up exactly, one by one, and keeps none of them. */
+/** Adds up rows exactly, one by one, without keeping them. */
 export function createTotals<C extends string>(columns: readonly C[]): Totals<C> {
   const sums = columns.flatMap((name) => {
     const unit = (UNITS as Readonly<Partial<Record<string, (typeof UNITS)[Unit]>>>)[kindOf(name) ?? '']
@@ -259,6 +259,6 @@ export function totalOf<C extends string>(columns: readonly C[], rows: readonly 
   return totals.row()
 }
 
-/** For a table: a single row is its own total. */
+/** The rows of a table with their total; a single row needs none. */
 export const withTotal = <C extends string>(columns: readonly C[], rows: readonly Row<C>[]): Row<C>[] =>
   rows.length < 2 ? [...rows] : [...rows, totalOf(columns, rows)]

@@ -1,4 +1,4 @@
-// CSV by RFC 4180, written and read: exports and logs are written so, and a partner's list of orders is read so.
+// CSV by RFC 4180: exports and logs are written, and a partner's list of orders is read.
 
 import type { Problem } from '../core/problem.ts'
 
@@ -9,9 +9,9 @@ export type Cell = string | number | boolean | null
 export type Row<C extends string = string> = Readonly<Record<C, Cell>>
 export type CsvColumn<C extends string = string> = {
   name: C
-  /** Text from outside: a spreadsheet must not take it for a formula. */
+  /** Text from outside, which a spreadsheet must not take for a formula. */
   foreign?: true
-  /** Every text is in quotes, whatever is in it. */
+  /** Every text is quoted, whatever it contains. */
   inQuotes?: true
   /** Figures, instants and our own words, without a character that has a meaning in CSV. */
   plain?: true
@@ -20,7 +20,7 @@ export type CsvColumn<C extends string = string> = {
 /** `raw` has no guard against formulas, for programs; `quoted` has all texts in quotes, for spreadsheets. */
 export type Texts = 'guarded' | 'raw' | 'quoted'
 
-/** Columns whose texts are written in another way. */
+/** The columns, with their texts written in another way. */
 export const writtenAs = (columns: readonly CsvColumn[], texts: Texts = 'guarded'): readonly CsvColumn[] =>
   texts === 'guarded'
     ? columns
@@ -30,7 +30,7 @@ export const writtenAs = (columns: readonly CsvColumn[], texts: Texts = 'guarded
 
 export const DELIMITERS = [',', ';', '\t'] as const
 export type Delimiter = (typeof DELIMITERS)[number]
-/** How cells are separated, and figures and times written: as programs read them, or spreadsheets of a country. */
+/** The form of a file: its delimiter, and figures and times as programs read them, or spreadsheets of a country. */
 export type CsvForm = { delimiter: Delimiter; decimalComma: boolean; spreadsheetTimes: boolean }
 export const STANDARD: CsvForm = { delimiter: ',', decimalComma: false, spreadsheetTimes: false }
 
@@ -72,34 +72,33 @@ const inQuotesAlways = (cell: string): string => `"${cell.replaceAll('"', '""')}
 const quoted = (cell: string, delimiter: Delimiter): string =>
   /["\r\n]/.test(cell) || cell.includes(delimiter) ? inQuotesAlways(cell) : cell
 
-/** A figure, an instant or a word of ours, as a spreadsheet takes it for a number or a date. */
+/** A figure, an instant or a word of ours, in a form that a spreadsheet reads as a number or a date. */
 function plainText(cell: string, { decimalComma, spreadsheetTimes }: CsvForm): string {
   if (decimalComma && /^-?\d+\.\d+$/.test(cell)) return cell.replace('.', ',')
   if (spreadsheetTimes && INSTANT.test(cell)) return cell.replace(INSTANT, '$1 $2')
   return cell
 }
 
-/** As `formatInstant` writes it: no spreadsheet knows the T, the milliseconds and the Z together. */
+/** An instant written by `formatInstant`: no spreadsheet knows the T, the milliseconds and the Z together. */
 const INSTANT = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d{3}Z$/
 
-/** A quote in front of what a spreadsheet would otherwise compute. */
+/** Puts a quote in front of text that a spreadsheet would otherwise compute. */
 const defused = (cell: string): string => (/^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell)
 
-/** Without the quote that keeps a spreadsheet from computing the cell. */
+/** The cell without the quote that keeps a spreadsheet from computing it. */
 export const unguarded = (cell: string): string => (/^'[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell)
 
-// Read as it arrives.
+// Reading, piece by piece as the text arrives.
 
 /** `line` is where it begins in the file, from 1. */
 export type CsvRecord = { line: number; cells: string[] }
 
-/** No cell of a list of orders is longer: a quote that is never closed must not fill the memory. */
+/** The longest cell of a list of orders: a quote that is never closed must not fill the memory. */
 const CELL_CHARS_MAX = 64 * 1024
 
 /**
- * RFC 4180, with CRLF, LF or CR. For each piece of the text, the records that it completes: many at once, because a
- * million single steps of an async iterator take longer than reading what they bring. `wrong` makes the error of a
- * line.
+ * Reads RFC 4180 with CRLF, LF or CR. Yields, for each piece of the text, the records that it completes: in batches,
+ * because a million single steps of an async iterator take longer than the reading. `wrong` makes the error for a line.
  */
 export async function* recordsOf(
   text: AsyncIterable<string>,
@@ -118,7 +117,7 @@ type State = 'before' | 'plain' | 'quoted' | 'closed'
 function createCsvReader({ delimiter, wrong }: CsvReading) {
   const plainRun = PLAIN_RUN[delimiter]
   let state: State = 'before'
-  /** The first record, in which another delimiter shows. */
+  /** The first record, which shows whether the file uses another delimiter. */
   let header: string[] | null = null
   let afterCr = false
   let line = 1
@@ -140,7 +139,7 @@ function createCsvReader({ delimiter, wrong }: CsvReading) {
     cells = []
   }
 
-  /** A quote where none can be. Where the whole header is one cell, another delimiter is why. */
+  /** The problem of a quote where none can be. If the whole header is one cell, the delimiter is the cause. */
   function misquoted(why: string): Problem {
     const first = header ?? [...cells, cell]
     const other = first.length === 1 ? separatedBy(first[0] ?? '', delimiter) : null
@@ -153,7 +152,7 @@ function createCsvReader({ delimiter, wrong }: CsvReading) {
       throw wrong(begun, state === 'quoted' ? 'a quote is never closed' : 'this is no list of orders')
   }
 
-  /** Takes one character that means something, or begins a cell. */
+  /** Handles one character that has a meaning, or begins a cell. */
   function meet(character: string): void {
     if (state === 'quoted') {
       if (character === '"') state = 'closed'
@@ -190,7 +189,7 @@ function createCsvReader({ delimiter, wrong }: CsvReading) {
       const isSecondHalf = afterCr && character === '\n'
       afterCr = character === '\r'
       if (!isSecondHalf && (character === '\n' || character === '\r')) line += 1
-      // In a cell, both halves of a line end are its text; elsewhere they are one end.
+      // Inside quotes, both characters of a line end are text; elsewhere they are one line end.
       if (!isSecondHalf || state === 'quoted') meet(character)
       if (cells.length === 0 && state === 'before') begun = line
     }
@@ -208,7 +207,7 @@ function createCsvReader({ delimiter, wrong }: CsvReading) {
   }
 }
 
-/** What is wrong with a header that is one cell, where another delimiter is in it; null if none is. */
+/** The problem of a header that is one cell because it uses another delimiter; null if there is none. */
 export function separatedBy(text: string, delimiter: Delimiter): string | null {
   const other = DELIMITERS.find((one) => one !== delimiter && text.includes(one))
   return other === undefined
@@ -222,7 +221,7 @@ const OPTIONS = { ',': "','", ';': "';'", '\t': 'tab' }
 const QUOTED_RUN = /[^"\r\n]*/y
 const PLAIN_RUN = { ',': /[^",\r\n]*/y, ';': /[^";\r\n]*/y, '\t': /[^"\t\r\n]*/y }
 
-/** How far the text goes on that is only taken. A cell's first character is always looked at. */
+/** The end of a run of characters without a meaning. A cell's first character is always examined. */
 function endOfRun(text: string, at: number, run: RegExp | null): number {
   if (run === null) return at
   run.lastIndex = at

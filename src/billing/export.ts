@@ -44,17 +44,17 @@ import {
   userLineJson,
 } from './statement.ts'
 
-/** Few, because a page is in memory at once, and its read should be short. */
+/** Few, because a page is held in memory, and its read should be short. */
 const ROWS_PER_PAGE = 250
 
 export type ExportScope = { store: BillingStore; period: FixedPeriod; filter: TenantFilter }
 
 type Report = {
   columns: readonly CsvColumn[]
-  /** Whether it has a row for each line of a month: how many there are is known before they are read. */
+  /** Whether the report has a row for each line of a month, so that the number of rows is known before reading. */
   isOfLines: boolean
   /**
-   * Page by page, because waiting for each row would take longer than reading it. Within a page, rows are made one by
+   * Yields pages, because waiting for each row would take longer than reading it. The rows of a page are made one by
    * one.
    */
   pages: (scope: ExportScope) => AsyncGenerator<Iterable<Row>>
@@ -78,7 +78,7 @@ async function* summaryPages({
     yield [statementJson((await bill(store, tenant, period)).statement)]
 }
 
-/** What each partner's months come to, together. */
+/** The sums of each partner over the months. */
 export async function sumsOfPartners({ store, periods, filter }: Reading): Promise<Row<PartnerColumn>[]> {
   const statements: Statement[] = []
   for (const period of periods)
@@ -128,7 +128,9 @@ async function* invoicePages(scope: ExportScope): AsyncGenerator<Iterable<Row<In
   for await (const page of issuedPages(scope)) yield rowsOf(page, issuedJson)
 }
 
-/** What was issued within a month, page by page; of a month that runs, all there is. Only live months have invoices. */
+/**
+ * The invoices and credit notes of a month, page by page; for a running month, those so far. Only live months have any.
+ */
 export async function* issuedPages({ store, period, filter }: ExportScope): AsyncGenerator<Issued[]> {
   if (filter.environment === 'test') return
   const { start: from, end: before } = periodOf(period.month)
@@ -148,12 +150,12 @@ export type Form = {
   format: 'csv' | 'json'
   bom?: boolean
   totals?: boolean
-  /** How cells of text from outside are written, which a spreadsheet could take for formulas or numbers. */
+  /** How texts from outside are written, which a spreadsheet could take for formulas or numbers. */
   texts?: Texts
   csv?: CsvForm
 }
 
-/** What an export reads: the months, each as its period was fixed. */
+/** The input of an export: the months, each with its fixed period. */
 export type Reading = { store: ExportScope['store']; periods: readonly FixedPeriod[]; filter: TenantFilter }
 
 /** Text gathered before it is written: a write for every row would be slow. */
@@ -199,13 +201,13 @@ async function* monthPages(
   for (const period of periods) yield* EXPORTS[report].pages({ store, period, filter })
 }
 
-// The rows of the trades report and of the adjustments report: each column for a fill, a failure and a correction.
+// The rows of the trades report and of the adjustments report: every column, for a fill, a failure and a correction.
 
 /** A line of a month as a row of its export. */
 export const tradeRow = (line: TradeLine): Row<TradeColumn> =>
   line.entry.kind === 'trade' ? fillRow(line, line.entry) : adjustmentRow(line, line.entry)
 
-/** A correction, as signed differences: added to the fill that it names, it gives what really happened. */
+/** A correction as signed differences: added to the fill that it names, it gives the true amounts. */
 function adjustmentRow(
   line: LineNames,
   { partnerOrderId, adjustment }: TradeLine['entry'] & { kind: 'adjustment' },
@@ -224,7 +226,9 @@ function adjustmentRow(
   }
 }
 
-/** An adjustment beside what it corrects, in the adjustments report, where the reason has its own column. */
+/**
+ * A row of the adjustments report: an adjustment beside the fill it corrects, with its reason in a column of its own.
+ */
 export function adjustmentLineJson({ adjustment, original, partnerOrderId, ...line }: AdjustmentLine) {
   const fill = 'usdAmount' in original.report ? original.report : null
   return {
@@ -278,7 +282,7 @@ function fillRow(
   }
 }
 
-/** Something that was issued. Amounts of a credit note are negative, so that a column adds up. */
+/** An invoice or a credit note. Amounts of a credit note are negative, so that a column adds up. */
 export function issuedJson({ number, partnerSlug, month, corrects, issuedAt, ...of }: Issued) {
   const { dueDays }: { dueDays: number | null } = JSON.parse(of.details)
   const sign = (amount: Usd) => formatUsd(signed({ corrects }, amount))

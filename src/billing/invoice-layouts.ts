@@ -120,7 +120,7 @@ const adjustmentsHead = ({ adjustments }: Words): string =>
 <thead>${htmlRow(adjustments.columns, 'th', 2)}</thead>
 `
 
-/** Of every printed page, its size and foot. A number, or a slug and a month, have no character that CSS knows. */
+/** The size and foot of every printed page. A number, or a slug and a month, contain no character special to CSS. */
 const pageNumbers = ({ name, page }: Words): string =>
   `@page { size: ${page}; margin: 16mm 18mm 18mm; @bottom-left { content: "${name}"; font: 8pt sans-serif; color: #5b6470; }
   @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; color: #5b6470; } }
@@ -136,7 +136,7 @@ const facts = (rows: Words['facts'], tag: 'code' | 'span' = 'span'): string =>
     )
     .join('\n')}\n</table>`
 
-/** A row whose last `amounts` cells are on the right. */
+/** A row whose last `amounts` cells are aligned to the right. */
 function htmlRow(cells: readonly string[], tag: 'td' | 'th', amounts: number, kind = ''): string {
   const written = cells.map((cell, at) => {
     const right = at >= cells.length - amounts ? ' class="amount"' : ''
@@ -171,7 +171,7 @@ export const MARKDOWN: Layout = {
   foot: () => '\n',
 }
 
-/** As code, so that it can be copied: a slug and a checksum contain nothing that would end it. */
+/** Written as code, so that it can be copied: a slug and a checksum contain nothing that would end it. */
 const evidence = ({ heading, text, facts }: NonNullable<Words['evidence']>): string[] => [
   `## ${heading}`,
   text,
@@ -187,11 +187,11 @@ const tableHead = (titles: readonly string[]): string =>
 
 const markdownRow = (cells: readonly string[]): string => `| ${cells.map(escaped).join(' | ')} |`
 
-/** Escapes text from outside, so that it makes no emphasis, link, tag or cell. */
+/** Escapes text from outside, so that it creates no emphasis, link, tag or cell. */
 const escaped = (text: string): string =>
   visibleCell(text).replace(/[\\`*{}[\]!|<>~&]|(?<!\w)_|_(?!\w)/g, '\\$&')
 
-/** At the beginning of a line it could also make a heading or a list. */
+/** At the beginning of a line, text could also create a heading or a list. */
 const escapedLine = (text: string): string =>
   escaped(text)
     .replace(/^[#+=-]/, '\\$&')
@@ -199,7 +199,7 @@ const escapedLine = (text: string): string =>
 
 // JSON, for programs.
 
-/** Without its adjustments, which follow one by one. */
+/** The adjustments are left out: they follow one by one. */
 export function invoiceJson(invoice: Invoice) {
   const { statement, period, parties, adjusted, evidence } = invoice
   const { tenant, tier, activity, fees } = statement

@@ -32,8 +32,8 @@ import type { AdjustmentLine, ExecutionStore } from '../store/store.ts'
 import { adjustmentLineJson, adjustmentPages, type ExportScope, exportText } from './export.ts'
 
 /**
- * The invoice of a live tenant's statement. What was issued has its own names and tax; else those are given, and
- * whether the issuer gives numbers. Throws invoice_conflict.
+ * The invoice of a live tenant's statement. An issued one keeps its names and tax; else `parties` gives them, and
+ * whether the issuer assigns numbers. Throws invoice_conflict.
  */
 export async function invoiceOf(
   scope: OrdersScope,
@@ -55,7 +55,7 @@ export async function invoiceOf(
   }
 }
 
-/** A number that was given stands for one amount: a page with another one must not have it. */
+/** An assigned number belongs to one amount. A page with another amount must not bear it. */
 function refuseOtherFees({ number, net }: Issued, { fees, period }: Statement): void {
   if (net === fees.total) return
   const now = `${period.month} now comes to ${formatUsd(fees.total)}`
@@ -106,8 +106,8 @@ export async function* invoiceText(
   yield layout.foot(hasAdjustments)
 }
 
-// What an invoice contains: one partner's live month with everything that explains its total. It is made from what
-// never changes once the month is over, and from the given names and addresses.
+// The content of an invoice: one partner's live month with everything that explains its total. It is made from records
+// that never change once the month is over, and from the given names and addresses.
 
 /** The sender or the recipient of an invoice: lines as they are printed. */
 export type Party = {
@@ -119,11 +119,11 @@ export type Party = {
 export type Parties = {
   issuer: Party & { notes: readonly string[] }
   partner: Party
-  /** Null where the settings do not say: then the page says so, too. */
+  /** Null when the settings do not give it, which the page then says. */
   tax: Tax | null
-  /** Days from the date to the one on which payment is due. */
+  /** Days from the invoice's date until payment is due. */
   dueDays: number | null
-  /** What was rendered; none for what was issued before it was kept, as the others below. */
+  /** The service charged for. Missing in invoices issued before it was kept, like the fields below. */
   description?: string | undefined
   page?: Page | undefined
   /** The customer's own reference, such as a purchase order. */
@@ -133,19 +133,19 @@ export type Parties = {
 
 export const PAGES = ['A4', 'Letter'] as const
 export type Page = (typeof PAGES)[number]
-/** What was rendered, where the settings have no words of their own. */
+/** The service charged for, where the settings have no words of their own. */
 export const DESCRIPTION = 'Timing of recurring Bitcoin purchases'
 
-/** The trades export that the invoice rests on: the command that makes it again, and the result it must have. */
+/** The trades export that the invoice rests on: the command that repeats it, and the result that it must give. */
 type Evidence = { command: string; rows: number; sha256: string }
 
 export type Invoice = {
   statement: Statement
-  /** Null for one that has no number of a series. */
+  /** Null for an invoice without a number of a series. */
   issued: Issued | null
-  /** Whether the issuer gives numbers, and this one has none yet. */
+  /** Whether the issuer assigns numbers, and this invoice has none yet. */
   isDraft: boolean
-  /** What the statement covers: for a month that is not over, the figures so far. */
+  /** The period of the statement; for a month that is not over, it holds the figures so far. */
   period: FixedPeriod
   /** Null where no settings name them. */
   parties: Parties | null
@@ -156,16 +156,16 @@ export type Invoice = {
 }
 
 /**
- * Unique, and the same whenever the invoice is made: the one that was given, or of an issuer that gives none, the slug
- * and the month. Null while the month can change or the number has yet to be given, because a page with a number would
- * be taken for the invoice.
+ * The number of an invoice, unique and always the same: the assigned one or, for an issuer without a series, made from
+ * the slug and the month. Null while the month can change or the number has yet to be assigned, because a page with a
+ * number would be taken for the invoice.
  */
 export function numberOf({ statement: { tenant, period, final }, issued, isDraft }: Invoice): string | null {
   if (issued) return issued.number
   return final && !isDraft ? numberWithoutSeries(tenant.partnerSlug, period.month) : null
 }
 
-/** The day of the issue; without one, the day after the period, on which the invoice can be final. */
+/** The day of issue; else the day after the period, the first on which the invoice can be final. */
 export function dateOf(invoice: Invoice): string | null {
   const { issued, statement } = invoice
   if (issued) return utcDate(issued.issuedAt)
@@ -183,11 +183,11 @@ export function dueOf(invoice: Invoice): string | null {
 export const termsOf = (invoice: Invoice): readonly string[] =>
   numberOf(invoice) === null ? [] : (invoice.parties?.issuer.notes ?? [])
 
-/** The tax on the fees: what was issued stands. */
+/** The tax on the fees; an issued invoice keeps its own. */
 export const taxIn = ({ statement, parties, issued }: Invoice): Usd =>
   issued?.tax ?? taxOf(statement.fees.total, parties?.tax ?? null)
 
-/** An amount as an invoice prints it. What `formatCents` cut off has a line of its own. */
+/** An amount as an invoice prints it. The fractions of a cent that `formatCents` cuts off have a line of their own. */
 const inCents = (amount: Usd): string => grouped(formatCents(amount))
 
 const lastDayOf = ({ period }: Statement): string => utcDate(plus(period.end, -1))
@@ -222,13 +222,13 @@ export function feeLines({ tier, activity, fees }: Statement): FeeLine[] {
   return [...lines, { item: 'Up to the monthly minimum', arithmetic, amount: (fees.total - sum) as Usd }]
 }
 
-/** As it is printed: of a tier that begins at nothing, it says only that no higher one is reached. */
+/** The printed reason: for a tier that begins at zero, only that no higher one is reached. */
 const printedReason = (statement: Statement): string =>
   statement.tierSource === 'volume' && statement.tier.minVolume === 0n && statement.activity.volume >= 0n
     ? `the volume of ${inCents(statement.activity.volume)} reaches no higher one`
     : tierReason(statement)
 
-/** Without those that come to nothing, unless all do. */
+/** The lines whose amounts are not zero, or all lines if all are zero. */
 function printedLines(statement: Statement): FeeLine[] {
   const lines = feeLines(statement)
   const some = lines.filter(({ amount }) => amount !== ZERO_USD)
@@ -240,7 +240,7 @@ function printedLines(statement: Statement): FeeLine[] {
 /** A dollar has eight places, a basis point four. */
 const PRODUCT_PLACES = 12
 
-/** With the volume to the cent, or with all its places where the cents alone would give another fee. */
+/** Uses the volume to the cent, or with all its places where the cents alone would give another fee. */
 function volumeArithmetic(volume: Usd, bps: number, fee: Usd): string {
   if (volume < 0n) return `${inCents(volume)} is below zero and charged as 0.00; nothing is carried over`
   const cut = floorToCents(volume)
@@ -259,7 +259,7 @@ export function tierReason({ tenant, tier, tierSource, activity }: Statement): s
     : `${volume} reaches no tier, so the lowest applies`
 }
 
-// What the adjustments of a month changed: each with the orders that it is about, before and after.
+// The effect of a month's adjustments: the orders that each is about, before and after.
 
 /** The scope of a report that looks up earlier adjustments. */
 export type OrdersScope = ExportScope & { store: Pick<ExecutionStore, 'findExecution'> }
@@ -305,13 +305,13 @@ export type Words = {
   /** The name of the page: the number, or the partner and the month. */
   name: string
   page: Page
-  /** What a reader must know before anything else. */
+  /** A warning that a reader must see first. */
   warning: string | null
   parties: { heading: string; lines: readonly string[] }[]
   facts: readonly Fact[]
   fees: readonly (readonly [item: string, arithmetic: string, amount: string])[]
   total: Fact
-  /** Below the total: how to pay it, and in which currency. */
+  /** Printed below the total: how to pay it, and in which currency. */
   terms: readonly string[]
   /** Null where there is none, as on a credit note. */
   volume: readonly Fact[] | null
@@ -384,7 +384,7 @@ function wordsOf(invoice: Invoice): Words {
 
 const MONTH = new Intl.DateTimeFormat('en-US', { timeZone: 'UTC', month: 'long', year: 'numeric' })
 
-/** What was rendered, to how many. */
+/** The service charged for, and for how many users. */
 function renderedIn({ statement: { activity, period }, parties }: Invoice): Fact[] {
   const description = parties === null ? DESCRIPTION : parties.description
   if (description === undefined) return []
@@ -394,7 +394,7 @@ function renderedIn({ statement: { activity, period }, parties }: Invoice): Fact
   return [['For', `${description}, ${MONTH.format(period.start)}${many}`]]
 }
 
-// Tax as it is printed: two more lines, or a sentence that says why there are none.
+// Tax as it is printed: two more lines, or a sentence that says why there is none.
 
 function taxLines({ net, tax, kind }: { net: Usd; tax: Usd; kind: Tax | null }): Words['fees'] {
   if (kind?.kind !== 'rate') return []
@@ -423,7 +423,9 @@ const hasFractions = (invoice: Invoice): boolean => {
   return ![statement.activity.volume, adjusted.usd, fillsOf(invoice)].every(isWhole)
 }
 
-/** The parts of the volume as printed. What was cut off them has a line of its own, so they add up. */
+/**
+ * The parts of the volume as printed. The fractions cut off from them have a line of their own, so that they add up.
+ */
 function volumeLines(invoice: Invoice): Fact[] | null {
   const { statement, adjusted } = invoice
   const { volume, executionsFilled, executionsPartial } = statement.activity
@@ -441,7 +443,7 @@ function volumeLines(invoice: Invoice): Fact[] | null {
   ]
 }
 
-/** For a reader who does not have the program: only the operator runs the command that makes the file. */
+/** For a reader without the program: only the operator runs the command that makes the file. */
 function evidenceWords({ evidence, period }: Invoice): Words['evidence'] {
   if (period.final && !evidence?.rows) return null
   const heading = 'The trades behind it'
@@ -505,16 +507,16 @@ function ordersOf({ orders, isFurther }: AdjustedOrders, { recordedAt, report }:
 const amountsInWords = ({ usd, btc }: Amounts): string =>
   usd === 0n && btc === 0n ? 'nothing' : `${inCents(usd)} USD for ${formatBtc(btc)} BTC`
 
-// What was issued: an invoice keeps what it takes from the settings, and so does a credit note that corrects it.
+// Records of what was issued: an invoice keeps the settings that it used, and so does a credit note that corrects it.
 
-/** As it is kept with the number. */
+/** The settings as stored with the number. */
 export const detailsOf = (parties: Parties, reason: string | null = null): string =>
   JSON.stringify({ ...parties, reason })
 
-/** What was kept. It was checked before it was issued, and its digest is that of then. */
+/** The stored settings. They were checked before the issue, and its digest covers them. */
 export const partiesOf = ({ details }: Issued): Parties & { reason: string | null } => JSON.parse(details)
 
-/** What a credit note gives back of an invoice. Throws invoice_conflict. */
+/** Computes a credit note for an invoice. Throws invoice_conflict. */
 export function drawCredit(
   invoice: Issued,
   { earlier, net, reason }: { earlier: readonly Issued[]; net: Usd; reason: string },
@@ -523,7 +525,7 @@ export function drawCredit(
   return creditOf(invoice, { earlier, net, tax: parties.tax, details: detailsOf(parties, reason) })
 }
 
-/** A credit note as a page. `invoice` is the one that it corrects. */
+/** A credit note as a page. `invoice` is the invoice that it corrects. */
 export function creditPage(credit: Issued, invoice: Issued, layout: Layout): string {
   const { issuer, partner, tax, reason, page = 'A4', reference } = partiesOf(credit)
   const words: Words = {

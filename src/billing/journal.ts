@@ -1,4 +1,4 @@
-// A month as a journal for plain text accounting, as hledger reads it: what each partner owes, and for what.
+// A month as a journal for plain text accounting with hledger: what each partner owes, and for what.
 
 import type { Statement } from '../core/fees.ts'
 import { type Issued, type Tax, taxOf } from '../core/invoice.ts'
@@ -12,7 +12,7 @@ import { type BillingStore, bill } from './statement.ts'
 
 /** In each name, {partner} stands for the slug. */
 export type Accounts = { receivable: string; revenue: string; tax: string }
-/** Where the settings name none. */
+/** The names used where the settings give none. */
 export const ACCOUNTS: Accounts = {
   receivable: 'assets:receivable:{partner}',
   revenue: 'revenues:fees',
@@ -34,8 +34,8 @@ const HEAD = 'decimal-mark .\ncommodity 1000.00 USD\n'
 type Written = { text: string; rows: number }
 
 /**
- * A transaction for each partner of each month that owes something, and for each credit note that was issued in it. It
- * is made as a whole, or not at all.
+ * A transaction for each partner and month that owes something, and for each credit note issued in the month. Written
+ * completely or not at all.
  */
 export async function* journalOf(scope: JournalScope): AsyncGenerator<Written> {
   const written: Written[] = [{ text: HEAD, rows: 0 }]
@@ -50,7 +50,7 @@ export async function* journalOf(scope: JournalScope): AsyncGenerator<Written> {
   yield* written
 }
 
-/** On the last day of the month, which is when the fee was earned. What was issued has the tax of then. */
+/** Dated on the last day of the month, when the fee was earned. An issued invoice keeps its own tax. */
 async function charged(scope: JournalScope, { tenant, period, fees, ...of }: Statement): Promise<Written> {
   const { month, end } = period
   const slug = tenant.partnerSlug
@@ -97,7 +97,7 @@ type Transaction = {
   postings: readonly Posting[]
 }
 
-/** Balanced, or a bug: an unbalanced journal would be found by its reader, and be on file by then. */
+/** Throws on an unbalanced transaction, which is a bug: its reader would find it only once it is on file. */
 function transaction(
   { accounts }: JournalScope,
   { date, number, slug, note, postings }: Transaction,

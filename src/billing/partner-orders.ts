@@ -1,4 +1,4 @@
-// A partner's own list of its orders: what each row of a CSV file says of an order.
+// A partner's own list of its orders: the order in each row of a CSV file.
 
 import { DECIMAL_PATTERN, EXACT_PER_UNIT, exact, LEDGER_MAX } from '../core/money.ts'
 import { Problem } from '../core/problem.ts'
@@ -6,7 +6,7 @@ import { cut } from '../core/text.ts'
 import { TOTAL } from './columns.ts'
 import { BOM, type CsvRecord, type Delimiter, recordsOf, separatedBy, unguarded } from './csv.ts'
 
-/** The names of the columns; null for one that the file does not have. */
+/** The names of the columns; null for one that the file lacks. */
 export type OrderColumns = {
   order: string
   usd: string
@@ -15,7 +15,7 @@ export type OrderColumns = {
   plan: string | null
 }
 
-/** Those of the trades report. */
+/** The columns of the trades report. */
 const ORDER_COLUMNS = {
   order: 'partner_order_id',
   usd: 'usd_amount',
@@ -25,9 +25,8 @@ const ORDER_COLUMNS = {
 } as const satisfies OrderColumns
 
 /**
- * A row of the list. Its amounts are in units of 1e-18, as exact as they stand there, and null where nothing was
- * bought. Its names are as they stand there too: whether the quote in front of one is a guard or part of it, only those
- * on record can say.
+ * A row of the list. Its amounts are exact, in units of 1e-18, and null where nothing was bought. Its names are
+ * unchanged: only the recorded ones can tell whether a leading quote is a guard or part of the name.
  */
 export type OrderRow = {
   line: number
@@ -38,9 +37,9 @@ export type OrderRow = {
 }
 
 type Reading = {
-  /** What the file is called in messages. */
+  /** The name of the file in messages. */
   file: string
-  /** Those that were named on the command line have to be there. */
+  /** The columns named on the command line, which the file must have. */
   columns: Partial<Record<keyof OrderColumns, string>>
   partnerSlug: string
   environment: string
@@ -48,7 +47,7 @@ type Reading = {
   decimalComma: boolean
 }
 
-/** The rows, many at once. Throws bad_file, with the line, for what cannot be read exactly. */
+/** Yields the rows in batches. Throws bad_file, with the line, for a row that cannot be read exactly. */
 export async function* orderRows(text: AsyncIterable<string>, reading: Reading): AsyncGenerator<OrderRow[]> {
   const wrong = (line: number, why: string): Problem =>
     new Problem('bad_file', `${reading.file} line ${line}: ${why}.`)

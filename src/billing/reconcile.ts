@@ -1,4 +1,4 @@
-// Reconciling a month: the same figures by three ways, and every trade against its execution.
+// Reconciling a month: the same figures computed in three ways, and every trade against its execution.
 
 import { type Btc, formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import type { FixedPeriod } from '../core/month.ts'
@@ -17,7 +17,7 @@ type ReconcileStore = BillingStore &
 
 type Sums = { trades: number; volume: bigint; btc: bigint; fees: bigint }
 
-/** One month: what its trades come to, and where the other figures say something else. */
+/** One month: the sum of its trades, and the differences of the other figures. */
 export type ReconciledMonth = {
   month: string
   final: boolean
@@ -27,12 +27,12 @@ export type ReconciledMonth = {
   findings: Fault[]
 }
 
-/** `faults` concern the whole file, whatever the months. */
+/** `faults` concern the whole ledger, whatever the months. */
 type Reconciled = { tenants: number; months: ReconciledMonth[]; faults: Fault[] }
 
 /**
- * Proves users = trades = summary for every tenant and month, that each is charged by the tier and at the fee which the
- * stored tiers lead to, and that trades and executions answer one to one.
+ * Proves users = trades = summary for every tenant and month, that each is charged by the tier and the fee that follow
+ * from the stored tiers, and that trades and executions match one to one.
  */
 export async function reconcile(
   store: ReconcileStore,
@@ -72,9 +72,9 @@ async function reconcileMonth(
 }
 
 /**
- * The findings of `check` that concern trades: a changed row, one without its execution, one that spent too much
- * without an operator's word, and a window whose trades do not add up to what it spent. Of the whole file, because a
- * row whose time was changed may have left its month.
+ * The findings of `check` that concern trades: a changed row, a trade without its execution, a trade that spent too
+ * much without an operator's decision, and a window whose trades do not add up to its spending. They cover the whole
+ * ledger, because a row whose time was changed may have left its month.
  */
 const ONE_TO_ONE = [
   'trade_changed',
@@ -125,7 +125,7 @@ async function compare(
       subject: place,
       message: `${name} say ${inWords(others)}, the trades add up to ${inWords(sums)}`,
     }))
-  // A minimum charged for a month without an active user has nobody to be shared among.
+  // A minimum charged for a month without an active user cannot be shared among users.
   if (users.length > 0 && shares !== fees.total) {
     const message = `the shares add up to ${formatUsd(shares as Usd)}, the statement says ${formatUsd(fees.total)}`
     findings.push({ kind: 'fees_differ', subject: place, message })
@@ -139,10 +139,10 @@ async function compare(
   return [...findings, ...wrong.map((fault) => ({ ...fault, subject: place }))]
 }
 
-/** Before every month. */
+/** A month before every other. */
 const BEGINNING = '0000-00'
 
-/** What the price of a month follows from, read otherwise than the statement reads it. */
+/** The terms that decide a month's charges, read in another way than the statement does. */
 async function storedTerms(
   store: ReconcileStore,
   { partnerSlug }: Tenant,
@@ -158,7 +158,7 @@ async function storedTerms(
   }
 }
 
-/** Adds the trades and adjustments up one by one, which is another way than the statement's. */
+/** Adds up the trades and adjustments one by one, in another way than the statement does. */
 async function sumTrades(
   store: BillingStore,
   period: FixedPeriod,

@@ -28,7 +28,7 @@ import type {
 import type { PartnerColumn, SumColumn, SummaryColumn } from './columns.ts'
 import type { Cell, Row } from './csv.ts'
 
-/** A listing page by page, each read after the last row of the one before. */
+/** Reads a listing page by page, each after the last row of the one before. */
 export async function* pagesAfter<T>(
   limit: number,
   read: (page: { after: T | null; limit: number }) => Promise<T[]>,
@@ -109,7 +109,7 @@ export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }:
 
 // The months of a partner added up: one row for each, whatever the range.
 
-/** What the months of a tenant add up to. `activeUsers` counts somebody once for each month. */
+/** The sums of a tenant's months. `activeUsers` counts a user once for each month. */
 type Sum = Pick<Activity, 'activeUsers' | 'volume' | 'btc' | 'partnerFees'> &
   Pick<Statement, 'tenant' | 'billable' | 'final'> & {
     from: string
@@ -209,7 +209,7 @@ function averageJson({ volume, btc }: Pick<UserLine, 'volume' | 'btc'>): string 
 
 // Listings of a month's users, read page by page: computed once, and the same for all pages.
 
-/** How long a listing is remembered after its last page was asked for. */
+/** How long a listing is kept after its last page was read. */
 const IDLE_MS = 60_000
 /** The most listings at once; a bill of 100,000 users takes some tens of megabytes. */
 const LISTINGS_MAX = 4
@@ -217,7 +217,7 @@ const LISTINGS_MAX = 4
 export type Listing = Pick<Billed, 'users'> & { totals: ReturnType<typeof totalsJson> }
 
 export type Listings = {
-  /** A listing that somebody is reading, or null. */
+  /** The listing that somebody is reading, or null. */
   find: (key: string) => Listing | null
   keep: (key: string, listing: Listing) => void
 }
@@ -249,10 +249,10 @@ export function createListings(): Listings {
   }
 }
 
-// What a month must cost by the guide, computed from the stored tiers and overrides. It does not use core/fees.ts, on
-// purpose, so that a fault there is not repeated here.
+// The charge of a month by the billing guide, computed from the stored tiers and overrides. It does not use
+// core/fees.ts, on purpose, so that a fault there is not repeated here.
 
-/** Overrides and ends are all of the partner's, in any order. `isDue` says whether it existed in that month. */
+/** All overrides and ends of the partner, in any order. `isDue` says whether it existed in that month. */
 export type Stored = {
   tiers: readonly Tier[]
   overrides: readonly OverrideStart[]
@@ -295,7 +295,7 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
     if (one.fromMonth <= period.month && (named === null || one.fromMonth > named.fromMonth)) named = one
   const override = named?.tierName ? current.get(named.tierName) : undefined
   if (override) return { tier: override, source: 'override' }
-  // A tier is older if it began in an earlier month, or was set first in the same month.
+  // The older tier began in an earlier month, or was set first in the same month.
   const isOlder = (one: Tier, than: Tier): boolean => {
     const [own, other] = [firstMonth.get(one.name) ?? '', firstMonth.get(than.name) ?? '']
     return own === other ? one.place < than.place : own < other
@@ -310,8 +310,8 @@ function tierByTheGuide({ period, activity }: Statement, { tiers, overrides }: S
 }
 
 /**
- * A tier that the volume reaches is better than one that it does not. Of reached tiers the higher is better, of others
- * the lower, of equals the older.
+ * A tier that the volume reaches is better than one that it does not reach. Of two reached tiers the higher is better,
+ * of two others the lower, of equals the older.
  */
 function isBetter(
   one: Tier,

@@ -1,4 +1,4 @@
-// What commands share: finding the named partner, the entry in the audit log, how findings are shown, and the command
+// Shared by commands: finding the named partner, the entry in the audit log, how findings are shown, and the command
 // line that a message suggests.
 
 import type { Finding } from '../core/findings.ts'
@@ -9,9 +9,9 @@ import { holdsSecret, IN_VARIABLE } from '../store/address.ts'
 import type { AuditEntry, Store } from '../store/store.ts'
 import type { Cli } from './context.ts'
 
-// The beginning of a command line that is not for the default database.
+// The beginning of a command line for another than the default database.
 
-/** A password stays in the variable: on a command line, every user of the machine could read it. */
+/** A password stays in the variable: every user of the machine can read a command line. */
 export const onDatabase = (program: string, db: string): string =>
   holdsSecret(db) ? `TRANCHE_DB="$TRANCHE_DB" ${program}` : `${program} --db ${quoted(db)}`
 
@@ -42,7 +42,7 @@ export const auditEntry = (
 
 // Findings as `check` and `status` show them: the same fields for a script, the same words for a person.
 
-/** `mend` is the command that fixes what was found, or shows more about it. */
+/** `mend` is the command that fixes the finding, or shows more about it. */
 export const findingJson = (cli: Pick<Cli, 'self'>, finding: Finding, level: 'error' | 'warning') => ({
   level,
   kind: finding.kind,
@@ -60,7 +60,7 @@ export type FindingJson = ReturnType<typeof findingJson>
 export const commandLine = (self: string, [program = '', ...words]: readonly string[]): string =>
   [program === 'tranche' ? self : withRights(self, program), ...words.map(wordOf)].join(' ')
 
-/** What is wrong with the service's files is mended by root or their user. psql logs in as a user of its own. */
+/** A fault in the service's files is fixed by root or the service's user. psql logs in as a user of its own. */
 const withRights = (self: string, program: string): string =>
   self.startsWith('sudo ') && program !== 'psql' ? `sudo ${program}` : program
 

@@ -11,14 +11,16 @@ export type Streams = {
   err: NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
   in: NodeJS.ReadableStream & { isTTY?: boolean; readableEnded?: boolean }
   /**
-   * Announces that `out` now gets something that cannot be shown again, or that must not be done again. If it cannot be
-   * written, the command fails and reports it, even when the reader has merely gone away. Absent where nobody watches
-   * `out`.
+   * Announces that `out` now gets a result that cannot be shown again, or an action that must not be repeated. If it
+   * cannot be written, the command fails and reports it, even when the reader has merely left. Absent where nobody
+   * watches `out`.
    */
   shownOnce?: (loss: Loss) => void
 }
 
-/** Something that cannot be shown or must not be done again, and what to do if its answer was lost. */
+/**
+ * A result that cannot be shown again, or an action that must not be repeated, and what to do if the answer was lost.
+ */
 export type Loss = { what: string; remedy: string }
 
 export type Globals = { db: string; json: boolean; color: boolean }
@@ -27,18 +29,18 @@ export type Cli = {
   streams: Streams
   machine: Machine
   globals: () => Globals
-  /** What --db names, not opened yet. Where that is the installed service's, root becomes its user. */
+  /** The database in --db, not opened yet. If it is the installed service's, root switches to that user. */
   database(): Promise<Database>
   /**
    * Opens the database, runs, closes. Only commands that start something new create a missing database. A person at a
-   * terminal learns what the command waits for, and that a database has moved.
+   * terminal is told what the command waits for, and that a database has moved.
    */
   withStore<T>(run: (store: Store) => Promise<T>, options?: Partial<OpenOptions> & Said): Promise<T>
-  /** How a command line for the same database begins: it repeats what --db has named. */
+  /** The beginning of a command line for the same database, with the same --db. */
   self: () => string
   /** Warnings, gathered for --json. */
   warnings: string[]
-  /** Sets the code the process ends with. */
+  /** Sets the exit code. */
   exitWith(code: number): void
   /** Ends the process in a second, if abandoned work still keeps it alive then. */
   endSoon(): void
@@ -103,7 +105,7 @@ export function createCli({ onMoved, become, ...options }: Given): Cli {
   return cli
 }
 
-// From the name in --db to the database, whose store is loaded when it is needed.
+// From the address in --db to the database, whose store is loaded when it is needed.
 
 /** Throws usage for an impossible address. All processes on a server share its clock; a test's machine has its own. */
 export async function databaseOf(address: string, { clock }: Pick<Machine, 'clock'>): Promise<Database> {

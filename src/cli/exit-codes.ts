@@ -64,7 +64,7 @@ const EXIT_OF: Record<CommandProblem | SharedProblem, number> = {
   user_not_found: EXIT.notFound,
 }
 
-/** The exit code of a problem. A problem that only a call can meet is a bug here. */
+/** The exit code of a problem. A problem of calls only is a bug here. */
 const exitOf = (code: ProblemCode): number =>
   Object.hasOwn(EXIT_OF, code) ? EXIT_OF[code as keyof typeof EXIT_OF] : EXIT.failed
 

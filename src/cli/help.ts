@@ -1,5 +1,5 @@
-// The parts of --help besides options: the groups of commands and, for every command, an example or two, and its exit
-// codes where they mean more than done or failed.
+// The parts of --help besides options: the groups of commands and, for every command, an example or two, and exit codes
+// with a meaning of their own.
 
 import type { Command } from 'commander'
 import { Problem } from '../core/problem.ts'
@@ -10,7 +10,7 @@ export const HELP_COLUMNS = 80
 
 export type Help = { examples: string[]; exits?: string }
 
-/** The commands by how often somebody types them, in the order of `tranche --help`. */
+/** The commands by how often they are typed, in the order of `tranche --help`. */
 export const GROUPS: readonly { heading: string; commands: readonly string[] }[] = [
   {
     heading: 'Every day:',
@@ -271,7 +271,7 @@ export function addInGroups(program: Command, commands: readonly Command[]): voi
     return own.map((command) => command.helpGroup(heading))
   })
   for (const command of new Set([...grouped, ...commands])) program.addCommand(command)
-  // The parser's own commands, and any that are in no group.
+  // The parser's own commands, and any without a group.
   program.commandsGroup(GROUPS.at(-1)?.heading ?? '')
   program.helpCommand('help [command]', 'show the help of a command')
 }
@@ -299,9 +299,9 @@ function helpText({ examples, exits }: Help, command: Command, error: boolean): 
 // `tranche help WORDS`. The parser uses only the first word, and ignores one that it does not know.
 
 /**
- * The words to parse instead of those that ask for help: for a command that exists, its words and --help; for one that
- * does not, the words that the parser then complains about. Null when no help is asked for. Throws usage for a word
- * after a command that has no subcommands.
+ * The words to parse in place of a request for help: for an existing command, its words and --help; for an unknown one,
+ * the words about which the parser then complains. Null when no help is requested. Throws usage for a word after a
+ * command that has no subcommands.
  */
 export function askedHelp(program: Command, argv: readonly string[]): string[] | null {
   if (!argv.includes('help')) return null
@@ -339,7 +339,7 @@ export function misspelt(program: Command, argv: readonly string[], complaint: s
   return unknown === undefined ? '' : ` (there is no option '${unknown}')`
 }
 
-/** Otherwise, a misspelt variable would silently set nothing. */
+/** Without this, a misspelt variable would silently set nothing. */
 export function unknownVariables(program: Command, env: NodeJS.ProcessEnv): string[] {
   const known = new Set<string | undefined>(NO_OPTIONS)
   everyCommand(program, (command) => {

@@ -17,7 +17,7 @@ export function givenSecret(file: string | undefined): string | null {
   return secret || null
 }
 
-/** Its checksum is left to the service, whose answer says what is wrong with a key. */
+/** Its checksum is left to the service, whose answer explains what is wrong with a key. */
 const LOOKS_LIKE_KEY = /^sse_(test|live)_[0-9A-Za-z]+$/
 
 /** The API key in a file. Throws file_not_found and bad_file. */
@@ -65,7 +65,7 @@ const PAUSE_MS = 20
 const SAY_AFTER_MS = 1_000
 const PIPE_WAIT_MS = 60_000
 
-/** Reads until the writers are gone. Before the first one came, a pipe looks as if it were empty. */
+/** Reads until the writers are gone. Before the first one comes, a pipe looks empty. */
 function readPipe(descriptor: number, file: string): string {
   const pieces: Buffer[] = []
   const piece = Buffer.alloc(64 * 1024)

@@ -1,5 +1,5 @@
-// The service that is installed on this machine: a command that is told of no database works on its database, with its
-// settings, and as its user when root runs it.
+// The service installed on this machine: a command that names no database works on its database, with its settings, and
+// as its user when root runs it.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
@@ -12,21 +12,21 @@ import { DATABASE_DEFAULT } from './options.ts'
 export type Installed = {
   /** A remark, printed once. */
   words: string
-  /** How this user begins a command line. */
+  /** The beginning of this user's command lines. */
   self: string
-  /** Who is at work, for the audit log; null for the user of the process. */
+  /** The user for the audit log; null for the user of the process. */
   osUser: string | null
-  /** Becomes the user of the service, before its database is opened and after files that the caller names. */
+  /** Switches to the user of the service, before its database is opened and after files that the caller names. */
   become: () => void
 }
 
-/** What init sets up for a service that root installs. */
+/** The settings and the user of a service that root installs with init. */
 export const SERVICE = { settings: INSTALLED.settings, user: 'tranche' }
 
-/** Where its units are. */
+/** The folder of its units. */
 export const UNITS = '/etc/systemd/system'
 
-/** Commands that open no database, or say themselves which. */
+/** Commands that open no database, or name it themselves. */
 const WITHOUT_DATABASE = new Set([
   'init',
   'demo',
@@ -42,8 +42,8 @@ const WITHOUT_DATABASE = new Set([
 ])
 
 /**
- * Puts the settings of the installed service into `env` if the command line is for no other database. Null where there
- * is none, or where another is meant. Throws usage where it is not clear which.
+ * Puts the settings of the installed service into `env`, unless the command line names another database. Null where
+ * there is none, or where another is meant. Throws usage where it is not clear which.
  */
 export function useInstalled(argv: readonly string[], env: NodeJS.ProcessEnv): Installed | null {
   if (env.TRANCHE_DB !== undefined || !asksForDatabase(argv)) return null
@@ -66,7 +66,7 @@ export function useInstalled(argv: readonly string[], env: NodeJS.ProcessEnv): I
   return null
 }
 
-/** How to begin a command line for the database `db` that will be pasted into any shell of this machine. */
+/** The beginning of a command line for the database `db` that can be pasted into any shell of this machine. */
 export function fromAnyShell(db: string, onDatabase: (program: string, db: string) => string): string {
   for (const [file, self] of [
     [SERVICE.settings, 'sudo tranche'],
@@ -114,13 +114,13 @@ export function asksForDatabase(argv: readonly string[]): boolean {
   )
 }
 
-/** Where init puts what somebody else than root installs. */
+/** The folder of a service that another user than root installs. */
 export const ownFolder = ({ XDG_DATA_HOME: data, HOME: home = '' }: NodeJS.ProcessEnv): string =>
   join(data || join(home, '.local/share'), 'tranche')
 
 const ownSettings = (env: NodeJS.ProcessEnv): string => join(ownFolder(env), 'tranche.env')
 
-/** Null where there are none. Throws usage for those that this user may not read, unless a database is at hand. */
+/** Null where there are none. Throws usage for settings that this user may not read, unless a database is at hand. */
 function readSettings(file: string): Record<string, string> | null {
   try {
     return settingsIn(withPlain(file, (descriptor) => readFileSync(descriptor, 'utf8')))
@@ -154,7 +154,7 @@ export function settingsIn(text: string): Record<string, string> {
 const unquoted = (value: string): string =>
   value.replace(/'([^']*)'|"([^"]*)"|\\(.)/g, (_, single, double, escaped) => single ?? double ?? escaped)
 
-/** Throws usage when the folder has a database of its own, which a command without a name has always meant. */
+/** Throws usage when the folder has a database of its own, which a command without a name has always used. */
 function refuseTwo(database: string): void {
   const here = resolve(DATABASE_DEFAULT)
   if (!existsSync(here) || here === inFull(database)) return
@@ -165,7 +165,7 @@ function refuseTwo(database: string): void {
   )
 }
 
-/** What root would leave beside a database, the service could not open. */
+/** The service could not open files that root would leave beside a database. */
 function become(user: string, env: NodeJS.ProcessEnv): void {
   if (INSTALLED.became !== null) return
   try {

@@ -8,7 +8,7 @@ import { Problem } from '../core/problem.ts'
 import { ID_MAX, REASON_MAX } from '../core/text.ts'
 import { type Instant, parseInstant, parseSpan, plus, SPAN_MAX_DAYS } from '../core/time.ts'
 import type { Guard } from '../webhook/address-guard.ts'
-import type { Deliver } from '../webhook/wake-partners.ts'
+import type { SendWakeUp } from '../webhook/wake-partners.ts'
 
 export function slug(text: string): string {
   if (PARTNER_SLUG_PATTERN.test(text)) return text
@@ -27,7 +27,7 @@ export function year(text: string): string {
   throw new InvalidArgumentError('A year is written YYYY, from 0001 to 9999.')
 }
 
-/** A date, which is its midnight in UTC, an RFC 3339 time, or a span such as 24h that has passed since. */
+/** A date, which means its midnight in UTC, an RFC 3339 time, or a span such as 24h, which means that long ago. */
 export const time =
   (clock: () => Instant) =>
   (text: string): Instant => {
@@ -52,10 +52,10 @@ const amountOf = (form: RegExp, places: string) => (text: string) => {
   )
 }
 
-/** Dollars or coins to the last decimal place that the ledger keeps; what an operator typed is never rounded. */
+/** Dollars or coins to the last decimal place that the ledger keeps; an operator's amount is never rounded. */
 export const amount = amountOf(/^\d{1,10}(\.\d{1,8})?$/, 'eight')
 
-/** Dollars or coins as a partner's own list has them: rounded to what the ledger keeps, as a confirmation is. */
+/** Dollars or coins as in a partner's own list: rounded like a confirmation. */
 export const partnersAmount = amountOf(/^\d{1,10}(\.\d{1,18})?$/, '18')
 
 /** A required --reason: one line of text. */
@@ -106,7 +106,7 @@ export const dbOption = () =>
 export const seenByAll = (flag: string): string =>
   `everybody on this machine can read the password in ${flag}: put the address into the variable TRANCHE_DB, or the password into ~/.pgpass`
 
-// How long something lasts: 60s, 15m, 24h, 90d.
+// Durations: 60s, 15m, 24h, 90d.
 
 /** Reads a time of one second to `daysMax` days, in ms. */
 const timeUpTo =
@@ -119,10 +119,10 @@ const timeUpTo =
     )
   }
 
-/** Node's timers count milliseconds in 31 bits. Asked to wait longer, they do not wait at all. */
+/** Node's timers count milliseconds in 31 bits. With a longer wait, they do not wait at all. */
 const TIMER_MAX_DAYS = 24
 
-/** How long something lasts, or how far away or ahead it is, in ms. Not for timers, which take `interval`. */
+/** A duration, or a distance in time, in ms. Not for timers, which take `interval`. */
 export const duration = timeUpTo(SPAN_MAX_DAYS)
 
 /** How long a timer waits, in ms. */
@@ -130,7 +130,7 @@ export const interval = timeUpTo(TIMER_MAX_DAYS)
 
 export const intervalOrOff = (text: string): number | 'off' => (text === 'off' ? text : interval(text))
 
-// --price-feed: where a pass gets its price.
+// /--price-feed: the source of a pass's price.
 
 export const priceFeedOption = () =>
   new Option(
@@ -161,7 +161,7 @@ const filled =
     return value
   }
 
-/** The variables that belong to no option. */
+/** Variables without an option. */
 export const NO_OPTIONS = ['TRANCHE_CACHE', 'TRANCHE_TRUST_FAILOVER', 'TRANCHE_WEBHOOK_SECRET'] as const
 
 /** Throws usage when one of those is set but empty; the parser complains about the others. */
@@ -187,8 +187,8 @@ export function httpUrl(text: string, wanted: string): string {
   throw new InvalidArgumentError(`Give ${wanted}.`)
 }
 
-// The flags of commands that send webhooks: which addresses they may reach, which authorities they trust, and the names
-// of their headers.
+// Options of commands that send webhooks: the addresses that they may reach, the authorities that they trust, and the
+// names of their headers.
 
 export type WebhookOptions = { webhookAllowCidr: string[]; webhookCa?: string; webhookHeaderPrefix: string }
 
@@ -227,10 +227,10 @@ function headerPrefix(text: string): string {
   throw new InvalidArgumentError('Give letters, digits and hyphens, such as X-Service.')
 }
 
-export type Webhooks = { guard: Guard; deliver: Deliver }
+export type Webhooks = { guard: Guard; send: SendWakeUp }
 
 /**
- * The webhook sender, loaded at its first use: a pass that announces nothing does without it. Flags that could be wrong
+ * The webhook sender, loaded at its first use: a pass without wake-ups does not need it. Options that could be wrong
  * are read at once, so that a mistake stops the command before it has done anything.
  */
 export async function lazyWebhooks(options: WebhookOptions): Promise<() => Promise<Webhooks>> {
@@ -247,20 +247,20 @@ export async function webhooksOf(
   { namesAddresses = false }: { namesAddresses?: boolean } = {},
 ): Promise<Webhooks> {
   const { createGuard, parseCidr } = await import('../webhook/address-guard.ts')
-  const { createDeliver } = await import('../webhook/deliver.ts')
+  const { createSend } = await import('../webhook/send.ts')
   try {
     const guard = createGuard({ allow: options.webhookAllowCidr.map(parseCidr), namesAddresses })
     const { webhookHeaderPrefix: headerPrefix, webhookCa } = options
-    return { guard, deliver: createDeliver({ guard, headerPrefix, caFile: webhookCa ?? null }) }
+    return { guard, send: createSend({ guard, headerPrefix, caFile: webhookCa ?? null }) }
   } catch (error) {
     if (error instanceof Problem) throw error
     throw new Problem('usage', `--webhook options: ${(error as Error).message}`)
   }
 }
 
-// How long to wait before calling a service again that could not be reached.
+// How long to wait before calling an unreachable service again.
 
-/** The waits of the contract, in seconds; the last one for as long as it takes. */
+/** The waits of the contract, in seconds; the last one is repeated. */
 export const WAITS_S = [1, 2, 5, 10, 30, 60]
 
 /** As part of a sentence: "1, 2, 5, 10, 30 and 60". */

@@ -1,4 +1,4 @@
-// The whole command tree: every command under the program, and what they have in common.
+// The whole command tree: every command of the program, and their common options.
 
 import { Command, CommanderError } from 'commander'
 import { type Frozen, movedInWords } from '../core/frozen.ts'
@@ -44,7 +44,8 @@ export const VERSION_ASKED = 'tranche.version'
 
 /**
  * `remark` is added to the parser's complaint; with --json, that complaint is one JSON document and nothing else.
- * `shell` is how a command line begins that needs no --db, `become` what the process does before it names its database.
+ * `shell` is the beginning of a command line that needs no --db, `become` is called before a command names its
+ * database.
  */
 export function createProgram(
   options: Pick<Cli, 'streams' | 'machine' | 'exitWith' | 'endSoon'>,
@@ -132,12 +133,12 @@ export function createProgram(
   return { program, cli }
 }
 
-/** Beside long options there is less room for words than Commander would still wrap. */
+/** Beside long options, Commander would not wrap descriptions with less room than this. */
 const WORDS_WIDTH_MIN = 10
 
 const widthOf = (stream: Streams['out']): number => (stream.isTTY && stream.columns) || HELP_COLUMNS
 
-// version: the version of this program, and the Node that it runs on.
+// /version: the version of this program, and its Node.
 
 export const versionJson = () => ({ version: VERSION, node: process.versions.node })
 

@@ -17,7 +17,7 @@ export function note(cli: Cli, text: string): void {
   if (!cli.globals().json) cli.streams.err.write(`${visible(text)}\n`)
 }
 
-/** Warns of something that is wrong while the command goes on. */
+/** Warns of a problem while the command continues. */
 export function warn(cli: Cli, text: string): void {
   // For a script, warnings are collected until the end, so that stderr is a single JSON object.
   if (cli.globals().json) cli.warnings.push(text)
@@ -241,7 +241,7 @@ export function createProgress({ err }: Pick<Streams, 'err'>, label: (share: num
 export const mayAsk = ({ streams, globals }: Cli): boolean =>
   Boolean(streams.in.isTTY && streams.err.isTTY && !globals().json)
 
-/** Ctrl-C at a question, which is neither yes nor no, or in the middle of work that says how far it has come. */
+/** Ctrl-C at a question, which is neither yes nor no, or in the middle of work that reports its progress. */
 export class Interrupted extends Error {
   constructor(message = 'Interrupted; nothing was changed.') {
     super(message)
@@ -287,8 +287,8 @@ export async function ask<T>(cli: Cli, question: string, read: (answer: string) 
 }
 
 /**
- * Asks on a terminal only; a script is taken at its word. Throws usage unless the answer is yes, and Interrupted when
- * Ctrl-C is pressed. The end of the terminal's input is an answer too: not a yes.
+ * Asks on a terminal only; for a script, running the command is enough. Throws usage unless the answer is yes, and
+ * Interrupted when Ctrl-C is pressed. The end of the terminal's input counts as an answer other than yes.
  */
 export async function confirmOnTerminal(cli: Cli, question: string): Promise<void> {
   if (!mayAsk(cli)) return
@@ -296,7 +296,7 @@ export async function confirmOnTerminal(cli: Cli, question: string): Promise<voi
   if (!isYes(answer)) throw new Problem('usage', 'Nothing was changed.')
 }
 
-/** For what nobody can take back: asks on a terminal; anywhere else `yes` has to say so. Throws as above. */
+/** For changes that cannot be undone: asks on a terminal; anywhere else `yes` is required. Throws as above. */
 export async function confirmForGood(
   cli: Cli,
   { yes, what, question }: { yes: boolean; what: string; question: string },

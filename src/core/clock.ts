@@ -1,11 +1,11 @@
-// Time that cannot be relied on: a clock that a witness contradicts, and a scheduler that is late.
+// Time that cannot be relied on: a machine's clock that another source contradicts, and a scheduler that is late.
 
 import { Problem } from './problem.ts'
 import { formatInstant, HOUR_MS, type Instant, MINUTE_MS, plus, spellSpan } from './time.ts'
 
-// The machine's clock against a second witness: whether a pass may trust the time.
+// Whether a pass may trust the machine's clock, compared with a second source of time.
 
-/** How far a clock and its witness may be apart before neither is believed. */
+/** The largest difference between a clock and its witness that is tolerated. Beyond it, neither is trusted. */
 export const CLOCK_DIFFERENCE_MAX_MS = 10 * MINUTE_MS
 
 /** The time that another source gives, and the name of the source. */
@@ -20,10 +20,14 @@ export const agree = (clock: Instant, testimony: Instant): boolean =>
   Math.abs(clock - testimony) <= CLOCK_DIFFERENCE_MAX_MS
 
 /**
- * Whether the clock is disputed, given the present testimony and the dispute that stands. A silent witness neither
- * starts a dispute nor ends one, unless the clock was set in the meantime. A pass without a witness ends it.
+ * Decides whether the clock is disputed, from the present testimony and the standing dispute. A silent witness neither
+ * starts nor ends a dispute, unless the clock has been set in the meantime. A pass without a witness ends it.
  */
-export function judgeClock(clock: Instant, testimony: Testimony, standing: Dispute | null): Dispute | null {
+export function decideDispute(
+  clock: Instant,
+  testimony: Testimony,
+  standing: Dispute | null,
+): Dispute | null {
   if (testimony === 'none') return null
   if (testimony !== 'silent')
     return agree(clock, testimony.at) ? null : { clockAt: clock, witness: testimony }
@@ -32,7 +36,7 @@ export function judgeClock(clock: Instant, testimony: Testimony, standing: Dispu
   return { clockAt: clock, witness: { source, at: plus(at, clock - standing.clockAt) } }
 }
 
-/** A clock that was ahead has gone back since; one that was behind has caught up with the witness. */
+/** Whether the clock has been corrected: one that was ahead has gone back, or one that was behind has caught up. */
 const wasSet = ({ clockAt, witness }: Dispute, clock: Instant): boolean =>
   clockAt > witness.at ? clock < clockAt : clock >= plus(witness.at, -CLOCK_DIFFERENCE_MAX_MS)
 
@@ -47,29 +51,29 @@ export const clockDisputed = (dispute: Dispute): Problem =>
     `The clock is in doubt: ${disputeInWords(dispute)}. Nothing fires and no window rolls until they agree.`,
   )
 
-// Whether the scheduler is late: the one rule behind readiness, `check`, `status`, the metric and the alert.
+// Whether the scheduler is late: the only rule for readiness, `check`, `status`, the metric and the alert.
 
-/** A scheduler is never late before this much time has passed, however often passes come. */
+/** A scheduler is never late before this, however often passes usually come. */
 export const GRACE_MS = 10 * MINUTE_MS
 /** A scheduler may miss this many of its usual gaps: as many as the failsafe's lead covers (docs/engine.md). */
 export const GAPS_ALLOWED = 2
 /** The gap assumed while only one pass is known: that of the slowest cron schedule in common use. */
 const GAP_UNKNOWN_MS = HOUR_MS
-/** The newest gaps that make the usual one: their median, so that one outage does not count. */
+/** The usual gap is the median of this many newest gaps, so that one outage does not count. */
 const GAPS_SEEN = 8
 
 /** Passes to read for `latestAt`: one more than the gaps between them. */
 export const LATENESS_PASSES = GAPS_SEEN + 1
 
-/** A pass that is this many of its usual gaps old did not come when it should have. */
+/** A pass is overdue once the last one is this many usual gaps old. */
 const GAPS_OVERDUE = 3
 
 export type SchedulerFacts = {
   /** When the latest passes began, the newest first; LATENESS_PASSES of them are enough. */
   latestAt: readonly Instant[]
-  /** When the newest pass that came to its end began; null before the first. */
+  /** When the newest finished pass began; null before the first. */
   lastFinishedAt: Instant | null
-  /** Since when the first plan that passes must visit has existed; null when there is none. Sandboxes do not count. */
+  /** When the oldest plan that passes must visit was created; null when there is none. Sandboxes do not count. */
   waitingSince: Instant | null
 }
 
@@ -93,15 +97,15 @@ export function schedulerLateness(facts: SchedulerFacts, now: Instant): Schedule
   const gapMs = latestAt.length === 0 ? 0 : (usualGapMs ?? GAP_UNKNOWN_MS)
   const allowedMs = GRACE_MS + GAPS_ALLOWED * gapMs
   if (waitingSince === null) return { isLate: false, waitedMs: null, allowedMs, usualGapMs }
-  // A plan that is younger than the last pass has waited only since its creation.
+  // A plan younger than the last pass has waited only since its creation.
   const since = lastFinishedAt === null ? waitingSince : Math.max(waitingSince, lastFinishedAt)
   const waitedMs = Math.max(0, now - since)
   return { isLate: waitedMs > allowedMs, waitedMs, allowedMs, usualGapMs }
 }
 
 /**
- * Whether a pass is overdue by the usual gap alone: no finding yet, because one slow pass is none, but nothing that an
- * operator who looks should see as good.
+ * Whether a pass is overdue by the usual gap alone. One slow pass is no finding yet, but a screen must not show it as
+ * good.
  */
 export function isOverdue({ latestAt, lastFinishedAt }: SchedulerFacts, now: Instant): boolean {
   const gap = usualGap(latestAt)
@@ -120,10 +124,7 @@ export function latenessInWords(
     : `the last finished tick began ${spellSpan(now - lastFinishedAt)} ago${usual}`
 }
 
-/**
- * The median of the newest gaps; null when there is none. A negative gap means that the clock was set back, and does
- * not count.
- */
+/** The median of the newest gaps; null when there is none. A negative gap does not count: the clock was set back. */
 function usualGap(latestAt: readonly Instant[]): number | null {
   const gaps = latestAt
     .slice(0, LATENESS_PASSES)

@@ -1,6 +1,6 @@
 // Confirmations: what a partner reports of an execution, how the report settles it and becomes a trade, and every
-// reason to refuse one. A fill that is refused may be kept as a late fill: which ones are is here; what an operator
-// decides about one is in corrections/late-fill.ts.
+// reason to refuse one. Refused fills that may be kept as late fills are listed here; how an operator decides on one is
+// in corrections/late-fill.ts.
 
 import type { Execution, ExecutionId } from './execution.ts'
 import { type Btc, btc, formatUsd, LEDGER_MAX, type Price, price, type Usd, usd, ZERO_USD } from './money.ts'
@@ -14,13 +14,13 @@ export const FILL_STATUSES = ['filled', 'partial'] as const
 export const NO_FILL_STATUSES = ['failed', 'cancelled'] as const
 export const REPORT_STATUSES = [...FILL_STATUSES, ...NO_FILL_STATUSES] as const
 
-/** The outcome of an execution in the partner's words, after rounding; fields the contract ignores are not in it. */
+/** The outcome of an execution as the partner reported it, rounded, without the fields that the contract ignores. */
 export type Report = Fill | NoFill
 
 export type Fill = {
   status: (typeof FILL_STATUSES)[number]
   partnerOrderId: string
-  /** As sent; null when the partner left it to the moment of receipt. */
+  /** As sent; null when the partner left it out, which means the time of receipt. */
   executedAt: Instant | null
   usdAmount: Usd
   btcAmount: Btc
@@ -35,7 +35,7 @@ export type NoFill = {
   failureReason: string | null
 }
 
-/** The parts of a report, and the name of each on the wire, in a row and in an export. */
+/** The parts of a report, with the name of each on the wire, in a row and in an export. */
 const REPORT_COLUMNS = {
   status: 'status',
   partnerOrderId: 'partner_order_id',
@@ -65,9 +65,9 @@ export function spentBy(report: Report): Usd {
 
 export const isFill = (report: Report): report is Fill => 'usdAmount' in report
 
-// When two reports of an execution count as the same.
+// When two reports of an execution are the same.
 
-/** Whether two reports are the same, compared by value, field by field. An empty reason equals no reason. */
+/** Whether two reports are equal in every field, by value. An empty reason equals no reason. */
 export function sameReport(a: Report, b: Report): boolean {
   return reportFingerprint(withoutEmptyReason(a)) === reportFingerprint(withoutEmptyReason(b))
 }
@@ -76,8 +76,8 @@ const withoutEmptyReason = (report: Report): Report =>
   isFill(report) ? report : { ...report, failureReason: report.failureReason || null }
 
 /**
- * One text for each distinct report, for comparing and hashing. Stored digests were computed from exactly this, so it
- * never changes.
+ * One text for each distinct report, for comparing and hashing. Stored digests were computed from exactly this text, so
+ * it never changes.
  */
 export function reportFingerprint(report: Report): string {
   const { status, partnerOrderId, executedAt } = report
@@ -94,11 +94,11 @@ export function reportFingerprint(report: Report): string {
   return JSON.stringify(Object.values(parts))
 }
 
-// The most that a fill may be: dollars, bitcoin, a price and a fee.
+// The largest fill that is accepted: dollars, bitcoin, price and fee.
 
 /**
- * All the bitcoin there will ever be, and dollars, a price and a fee beyond any real one.
- * Dollars are limited where an operator enters them; a report is limited by its reservation.
+ * All the bitcoin there will ever be, and dollars, a price and a fee beyond any real one. Dollars are limited where an
+ * operator enters them; a partner's report is limited by its reservation.
  */
 export const FILL_USD_MAX = usd('1000000000')
 export const FILL_BTC_MAX = btc('21000000')
@@ -109,16 +109,16 @@ export const FILL_FEE_MAX = usd('1000000')
 
 export type Trade = {
   executionId: ExecutionId
-  /** When the confirmation was accepted: this decides the month it is billed in. */
+  /** When the confirmation was accepted, which decides the month it is billed in. */
   recordedAt: Instant
-  /** When the report first came, if it was refused and recorded later; null if it was recorded at once. */
+  /** When the report first arrived, if it was refused and recorded later; null if it was recorded at once. */
   receivedAt: Instant | null
   report: Report
 }
 
 /**
- * When a fill was made: the time that the partner reported, else the time at which the report came, even if it was
- * recorded later. Null for a failure reported without a time.
+ * When a fill was made: the time the partner reported, else the time the report arrived, even if it was recorded later.
+ * Null for a failure reported without a time.
  */
 export const executedAtOf = ({
   report,
@@ -128,8 +128,8 @@ export const executedAtOf = ({
   report.executedAt ?? (isFill(report) ? (receivedAt ?? recordedAt) : null)
 
 /**
- * How a trade or an adjustment is dated: now, and never before the latest one, whatever the clock does, so that nothing
- * is added to a month that is over.
+ * The date of a trade or an adjustment: now, but never before the latest one, so that a clock set back adds nothing to
+ * a month that is over.
  */
 export const recordedAtOf = (now: Instant, latest: Instant | null): Instant =>
   latest === null ? now : later(now, latest)
@@ -145,13 +145,13 @@ export function tradeOf(
   return { executionId, recordedAt: recordedAtOf(now, facts.latestRecordedAt), receivedAt: null, report }
 }
 
-// How a report settles its execution, or what refuses it.
+// How a report settles its execution, or why it is refused.
 
 export type ExecutionFacts = {
   execution: Execution | null
   window: Window | null
   trade: Trade | null
-  /** The late fills of this execution. */
+  /** All late fills of this execution. */
   lateFills: readonly LateFill[]
   /** The execution of this tenant that already holds the reported partner_order_id. */
   orderHeldBy: ExecutionId | null
@@ -170,7 +170,7 @@ export type Recorded = {
    */
   settles: number | null
 }
-/** Refused, but money may have moved. */
+/** A refused report of a purchase: money may have moved. */
 export type Refused = {
   kind: 'refused'
   execution: Execution
@@ -181,10 +181,10 @@ export type Refused = {
 }
 
 /**
- * Decides a confirmation. A fill that breaks a rule is returned as refused, so that the store can keep it; a report
- * without a fill throws the same problem: execution_pending, execution_cancelled, execution_recorded, order_id_taken.
- * Throws execution_not_found. An identical report is always answered from the record, and so is one that an operator
- * accepted.
+ * Decides a confirmation. A fill that breaks a rule is returned as refused, so that the store can keep it; a report of
+ * failure that breaks one throws execution_pending, execution_cancelled, execution_recorded or order_id_taken. Throws
+ * execution_not_found. A report identical to the recorded one, or to one that an operator accepted, is answered from
+ * the record.
  */
 export function confirm(facts: ExecutionFacts, report: Report, now: Instant): Confirmation {
   const { execution, window, trade, lateFills } = facts
@@ -192,14 +192,14 @@ export function confirm(facts: ExecutionFacts, report: Report, now: Instant): Co
   if (trade && sameReport(trade.report, report)) return { kind: 'replayed', report }
   const known = lateFills.find((late) => sameReport(late.report, report))
   if (known && known.acceptedAt !== null) return { kind: 'replayed', report }
-  const problem = refusalOf(facts, execution, report)
+  const problem = brokenRule(facts, execution, report)
   if (problem === null) {
     const recorded = tradeOf(facts, execution, report, now)
     return {
       kind: 'recorded',
       execution: { ...execution, status: report.status },
       window: settle(window, execution.amount, spentBy(report)),
-      // A report that was refused at first keeps the time at which it first came.
+      // A report that was refused at first keeps the time at which it first arrived.
       trade: known ? { ...recorded, receivedAt: known.receivedAt } : recorded,
       settles: known && known.decidedAt === null ? known.reportId : null,
     }
@@ -211,7 +211,7 @@ export function confirm(facts: ExecutionFacts, report: Report, now: Instant): Co
 }
 
 /** The rule that a report breaks, or null. */
-function refusalOf(facts: ExecutionFacts, execution: Execution, report: Report): Problem | null {
+function brokenRule(facts: ExecutionFacts, execution: Execution, report: Report): Problem | null {
   if (facts.trade) return alreadyRecorded(facts.trade)
   switch (execution.status) {
     case 'pending':
@@ -236,7 +236,7 @@ const alreadyRecorded = ({ report }: Trade): Problem =>
       `${report.partnerOrderId}; it cannot be re-confirmed with different values.`,
   )
 
-/** The execution was never handed out. If the partner bought all the same, the money has moved. */
+/** The execution was never delivered. If the partner bought all the same, money has moved. */
 function confirmedWhilePending(report: Report): Problem {
   const fate = !isFill(report)
     ? ''
@@ -263,7 +263,7 @@ function cancelledBeforeConfirmed(execution: Execution, report: Report): Problem
   )
 }
 
-/** What refuses a report whose order another execution holds. */
+/** The refusal of a report whose order another execution holds; null when no other holds it. */
 export function orderTaken(holder: ExecutionId | null, report: Report): Problem | null {
   if (holder === null) return null
   return new Problem(
@@ -282,16 +282,15 @@ function overReservation(execution: Execution, report: Report): Problem | null {
   )
 }
 
-// Late fills: reports of purchases that a rule refused. Money may have moved, so they are kept for an operator to
-// decide on.
+// Late fills: reports of purchases that a rule refused. Money may have moved, so they are kept until an operator
+// decides.
 
 /**
- * The most late fills kept for one execution. Further ones are only counted: twenty are enough to show that something
- * is wrong.
+ * The most late fills kept for one execution; more are only counted. Twenty are enough to show that something is wrong.
  */
 export const LATE_FILLS_MAX = 20
 
-/** The rules whose breach does not undo a purchase. A late fill is kept under the code of the rule that refused it. */
+/** The rules whose breach does not undo a purchase. A late fill is kept with the code of the rule it broke. */
 export const KEPT_FOR = [
   'execution_cancelled',
   'execution_recorded',
@@ -302,7 +301,7 @@ export const KEPT_FOR = [
 ] as const satisfies readonly ProblemCode[]
 export type KeptFor = (typeof KEPT_FOR)[number]
 
-/** Stands in for an operator's reason when the partner sent the report again and it was recorded. */
+/** Used in place of an operator's reason when the partner repeated the report and it was recorded. */
 export const RECORDED_SINCE = 'the same report was recorded'
 
 export type LateFill = {
@@ -313,20 +312,17 @@ export type LateFill = {
   /** When an operator recorded it. */
   acceptedAt: Instant | null
   /**
-   * When it was decided: an operator accepted it, dismissed it or adjusted its execution, or the same report was
-   * recorded.
+   * When it was decided: accepted or dismissed by an operator, settled by an adjustment of its execution, or recorded
+   * when the partner repeated it.
    */
   decidedAt: Instant | null
-  /** Why, in the words of the operator, if there were any. */
+  /** The operator's reason, if one was given. */
   decisionReason: string | null
 }
 
-/**
- * What becomes of a refused fill: it is kept as a late fill, it is kept already, or it cannot be kept and is only
- * counted.
- */
+/** What happens to a refused fill: it is kept as a new late fill, was kept before, or is only counted. */
 type Keeping = 'new' | 'known' | 'counted'
 
-/** Whether one more late fill of an execution can be kept. The ledger's integers do not hold every amount. */
+/** Whether one more late fill of an execution can be kept. Some amounts do not fit the ledger's integers. */
 const canKeep = (report: Fill, kept: readonly LateFill[]): boolean =>
   kept.length < LATE_FILLS_MAX && report.usdAmount <= LEDGER_MAX

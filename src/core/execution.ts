@@ -1,5 +1,4 @@
-// Executions: what they are, their ids and idempotency keys, their delivery under a lease, and which of them may
-// be cancelled.
+// Executions: their ids and idempotency keys, their delivery under a lease, and which of them may be cancelled.
 
 import { type Price, type Usd, ZERO_USD } from './money.ts'
 import type { Environment } from './partner.ts'
@@ -13,10 +12,10 @@ export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number]
 /** Why a tranche fired: kept for the operator. The API shows it only where a partner fires a tranche of its sandbox. */
 export const TRIGGERS = ['slot_start', 'limit', 'deadline', 'catch_up', 'failsafe', 'clock'] as const
 export type Trigger = (typeof TRIGGERS)[number]
-/** In the place of a trigger where nothing fired: an operator recorded a purchase that the ledger did not know. */
+/** The trigger of an execution that nothing fired: an operator recorded a purchase that the ledger lacked. */
 export const RECORDED = 'recorded'
 
-/** The evidence behind a tranche: what the engine saw and what it compared it with. */
+/** The evidence for a tranche: what the engine saw, and what it compared that with. */
 export type Firing = {
   trigger: Trigger
   slot: number
@@ -26,7 +25,7 @@ export type Firing = {
   reservationPrice: Price | null
 }
 
-/** A tranche the engine decided to fire. */
+/** A tranche that the engine decided to fire. */
 export type Tranche = Firing & { amount: Usd }
 
 export type Execution = {
@@ -44,10 +43,10 @@ export type Execution = {
   leaseExpiresAt: Instant | null
   status: ExecutionStatus
   /**
-   * Set when a plan cancel, a user disable or an operator ended it; a partner's own "cancelled" report leaves it null.
+   * Set when a plan cancel, a user disable or an operator ended it; null for a "cancelled" that the partner reported.
    */
   cancelledAt: Instant | null
-  /** The reason that the operator gave, when it was an operator. */
+  /** The operator's reason, if an operator ended it. */
   cancelReason: string | null
 }
 
@@ -58,7 +57,10 @@ export const isOpen = (execution: Execution): boolean =>
 
 export type ExecutionId = string & { readonly id: 'execution' }
 
-/** Whether an id is made as those of executions are: of a restored ledger, one that it does not know may have been. */
+/**
+ * Whether a text has the form of an execution id. After a restore, an unknown id of this form may be of a lost
+ * execution.
+ */
 export const isExecutionId = (id: string): id is ExecutionId =>
   /^exec_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/.test(id)
 
@@ -67,9 +69,9 @@ const RANDOM_BITS = 74n
 const RANDOM_MAX = (1n << RANDOM_BITS) - 1n
 
 /**
- * The next execution id after `previous`, the highest one given out so far.
- * Ids rise strictly in creation order, whatever the clock does: within a millisecond, and after a step backwards,
- * the time part of the previous id is kept and its random part counted up (RFC 9562, 6.2, method 2).
+ * The next execution id after `previous`, the highest one so far. Ids rise strictly in creation order, whatever the
+ * clock does: within a millisecond, and after a step backwards, the time part of the previous id stays and its random
+ * part is counted up (RFC 9562, 6.2, method 2).
  * @param entropy at least ten random bytes
  */
 export function nextExecutionId(
@@ -102,23 +104,21 @@ function takeApart(id: ExecutionId): { ms: bigint; random: bigint } {
 
 const fromBytes = (bytes: Uint8Array): bigint => BigInt(`0x${bytes.toHex()}`)
 
-// The key by which a partner tells one purchase from another: if it ever changed, a partner could buy twice.
+// The key by which a partner tells one purchase from another. If it ever changed, a partner could buy twice.
 
 /**
- * Built from the plan id, the window start and the tranche index, and the same for every delivery. It is unique within
- * its environment; the other environment may have an equal one.
+ * Built from plan id, window start and tranche index, so it is the same in every delivery. It is unique within its
+ * environment; the other environment may have an equal one.
  */
 export const idempotencyKey = (
   execution: Pick<Execution, 'partnerPlanId' | 'windowStart' | 'trancheIndex'>,
   formatStart: (at: Instant) => string,
 ): string => `${execution.partnerPlanId}:${formatStart(execution.windowStart)}:${execution.trancheIndex}`
 
-/** What an idempotency key says of a plan: which tranche of which window. */
+/** The window and the tranche that an idempotency key names. */
 type KeyParts = { windowStart: string; trancheIndex: number }
 
-/**
- * What a key of a plan says, with its environment in front, as orders are placed, or without; null for any other text.
- */
+/** Reads a key of a plan, with or without the environment that orders put in front; null for any other text. */
 export function keyParts(
   key: string,
   { environment, partnerPlanId }: { environment: Environment; partnerPlanId: string },
@@ -129,15 +129,15 @@ export function keyParts(
   return { windowStart, trancheIndex: Number(index) }
 }
 
-// Delivery under a lease: for how long an execution belongs to the poll that got it.
+// Delivery under a lease, the time for which an execution belongs to the poll that got it.
 
 export const LEASE_MS = 5 * MINUTE_MS
 /** The most executions that one poll returns. */
 export const DUE_PAGE_MAX = 500
-/** A lease that ends later than this was taken under a clock that has been set back since: it has ended. */
+/** A lease that ends later than this began under a clock that was set back since, and counts as ended. */
 export const LEASE_AHEAD_MAX_MS = HOUR_MS
 
-/** Hands an execution to the partner: a fresh lease, one more delivery. */
+/** Leases an execution to the poll that delivers it, and counts the delivery. */
 export function deliver(execution: Execution, now: Instant): Execution {
   return {
     ...execution,

@@ -37,9 +37,9 @@ export const BPS_ONE = 10_000n
 const NO_FEES: Fees = { volumeFee: ZERO_USD, userFee: ZERO_USD, minimumFee: ZERO_USD, total: ZERO_USD }
 
 /**
- * fee = max(minimum, round_half_even(volume x bps / 10,000, cents) + active users x per user). A volume that
- * adjustments of earlier months have made negative is charged as zero. After the last month of a partner's minimum,
- * that minimum is 0.00.
+ * fee = max(minimum, round_half_even(volume x bps / 10,000, cents) + active users x per user). A volume made negative
+ * by adjustments of earlier months is charged as zero. After the last month of a partner's minimum, the minimum is
+ * 0.00.
  */
 export function feesOf(
   tier: Tier,
@@ -56,7 +56,7 @@ export function feesOf(
 /** The volume on which a fee is charged. */
 const chargedVolume = (volume: Usd): Usd => (volume > 0n ? volume : ZERO_USD)
 
-/** Draws up a statement. Nothing is charged in the test environment, nor for a month before the partner existed. */
+/** Computes a statement. Nothing is charged in the test environment, nor for a month before the partner existed. */
 export function statementOf(
   of: Omit<Statement, 'fees' | 'billable'> & { partnerExisted: boolean; lastMinimum: string | null },
 ): Statement {
@@ -74,9 +74,9 @@ export const feeWeight = (tier: Tier, user: { trades: number; volume: Usd }): bi
   chargedVolume(user.volume) * BigInt(tier.rateBps) + (user.trades > 0 ? tier.perActiveUser * BPS_ONE : 0n)
 
 /**
- * Shares a total among weights by largest remainder, in cents: every share is its exact part rounded down, and the
- * cents left over go to the largest remainders, the earlier one first where they are equal. The shares add up to the
- * total. Weights that are all zero count as equal. `total` is whole cents.
+ * Shares a total of whole cents among weights by largest remainder: each share is rounded down, and the cents left over
+ * go to the largest remainders, the earlier one first where they are equal. The shares add up to the total. Weights
+ * that are all zero count as equal.
  */
 export function shareOut(total: Usd, weights: readonly bigint[]): Usd[] {
   if (weights.length === 0) return []
@@ -95,16 +95,13 @@ export function shareOut(total: Usd, weights: readonly bigint[]): Usd[] {
   return shares.map((share) => (share * CENT) as Usd)
 }
 
-// Pricing tiers, versioned by month: what finance charges is fixed before the month begins or while it runs.
+// Pricing tiers, versioned by month: a price is fixed before its month begins, or while it runs.
 
 export type Tier = {
   name: string
   /** The first month (YYYY-MM) this version is in force. */
   fromMonth: string
-  /**
-   * The position of its name in the order in which names were first set, counted from 1. All versions of a tier share
-   * it.
-   */
+  /** The rank of its name in the order in which names were first set, from 1. All versions of a tier share it. */
   place: number
   /** The monthly volume from which it applies; null for a tier that is for overrides only. */
   minVolume: Usd | null
@@ -113,17 +110,17 @@ export type Tier = {
   monthlyMinimum: Usd
 }
 
-/** How the tier of a month was chosen: by name for this partner, or by what it bought. */
+/** How the tier of a month was chosen: by an override for this partner, or by the volume it bought. */
 type TierSource = 'override' | 'volume'
 
 export const TIER_NAME_MAX = 32
 export const TIER_NAME_PATTERN = new RegExp(`^[a-z0-9][a-z0-9-]{0,${TIER_NAME_MAX - 1}}$`)
-/** Means no override where a tier's name is expected, so no tier may have it. */
+/** Typed in place of a tier's name to mean no override, so no tier may have this name. */
 export const NO_TIER = 'none'
 export const RATE_BPS_MAX = 10_000
 
 /**
- * The terms given for a tier. A null month is the present one, a null volume is none; what is left out stays as in the
+ * Terms given for a tier. A null month is the present one, a null volume is none; terms left out stay as in the
  * previous version.
  */
 export type TierTerms = Pick<Tier, 'name'> & { fromMonth: string | null; rateBps?: number | undefined } & {
@@ -178,7 +175,7 @@ function refuseNoVolumes(versions: readonly Tier[], made: Tier): void {
 const byVolume = (inForce: readonly Tier[]): (Tier & { minVolume: Usd })[] =>
   inForce.filter((tier): tier is Tier & { minVolume: Usd } => tier.minVolume !== null)
 
-/** The neighbours of a version of a tier: the one in force before it, and the month in which the next one begins. */
+/** The version of a tier in force before this one, and the month in which the next one begins. */
 export function besideVersion(
   versions: readonly Tier[],
   { name, fromMonth }: Tier,
@@ -210,9 +207,9 @@ export function refuseTierNotInForce(tier: string, firstMonth: string | null, mo
 const FIRST_TIERS = '1970-01'
 
 /**
- * The version of each tier in force in a month, ordered by the volume at which it begins; those for overrides only come
- * first. Of tiers that begin at the same volume the oldest comes last, where the choice by volume finds it. The oldest
- * is in force since the earliest month, and among those of one month was set first.
+ * The version of each tier in force in a month, ordered by the volume at which it begins, override-only tiers first. Of
+ * tiers that begin at the same volume the oldest comes last, where the choice by volume finds it: the one in force
+ * since the earliest month, and among those of one month the one set first.
  */
 export function tiersInForce(versions: readonly Tier[], month: string): Tier[] {
   const asked = month < FIRST_TIERS ? FIRST_TIERS : month
@@ -244,7 +241,7 @@ export function chooseTier(
 ): { tier: Tier; tierSource: TierSource } {
   if (override !== null) {
     const tier = inForce.find(({ name }) => name === override)
-    // The store takes no override whose tier is not in force; charging another price instead would go unnoticed.
+    // The store refuses an override to a tier that is not in force. Charging another price instead would go unnoticed.
     if (!tier) throw new Error(`the override names ${override}, which is not in force`)
     return { tier, tierSource: 'override' }
   }

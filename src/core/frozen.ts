@@ -1,6 +1,6 @@
-// Frozen: the one state of a database that must not act. An operator stopped it, it was put back from a copy, it has
-// moved elsewhere, or its server goes on under another timeline. Nothing fires and nothing is delivered; purchases are
-// recorded, except in a database that has moved, which takes no write at all.
+// Frozen: the one state of a database that must not act. An operator froze it, it was restored from a copy, it has
+// moved elsewhere, or its server is on another timeline. Nothing fires and nothing is delivered. Purchases are still
+// recorded, except in a database that has moved, which takes no writes at all.
 
 import { Problem } from './problem.ts'
 import { formatInstant, type Instant } from './time.ts'
@@ -10,24 +10,24 @@ export type FrozenKind = 'operator' | 'restored' | 'moved' | 'timeline'
 export type Frozen = {
   kind: FrozenKind
   at: Instant
-  /** The user of the operating system, or `tranche` where the service did it by itself. */
+  /** The user of the operating system, or `tranche` where the service froze it by itself. */
   by: string
   reason: string
-  /** Where it has moved to, without a password; null unless it has. */
+  /** The address it has moved to, without a password; null unless it has. */
   movedTo: string | null
-  /** The names under which the databases are kept that it has replaced, the latest first. */
+  /** The names of the databases it has replaced, which are kept, the latest first. */
   replaced: readonly string[]
 }
 
-/** The command that ends it. */
+/** The command that ends the frozen state. */
 export const RESUME = ['tranche', 'resume'] as const
-/** What to read before that. */
+/** The guide to read before resuming. */
 export const FROZEN_GUIDE = ['tranche', 'docs', 'disaster'] as const
 
 export const frozenInWords = ({ at, by, reason }: Frozen): string =>
   `frozen since ${formatInstant(at)} by ${by}: ${reason}`
 
-/** As scripts and monitoring read it. */
+/** The state as JSON, for scripts and monitoring. */
 export const frozenFields = ({ at, by, reason, kind }: Frozen) => ({
   at: formatInstant(at),
   by,
@@ -38,10 +38,10 @@ export const frozenFields = ({ at, by, reason, kind }: Frozen) => ({
 export const movedInWords = ({ at, movedTo }: Frozen): string =>
   `This database moved to ${movedTo} on ${formatInstant(at)} and takes no more writes. Use that one; see "Moving to another database" in \`tranche docs operations\`.`
 
-/** The refusal of what a database that is frozen, and has not moved, does not do. */
+/** The refusal of an action that a frozen database, which has not moved, does not take. */
 export class FrozenProblem extends Problem {
   readonly frozen: Frozen
-  /** Why, as a partner may read it: where a copy lay is nobody's to know. */
+  /** The reason as a partner may read it: without the place of the copy. */
   readonly told: string
 
   constructor(frozen: Frozen) {
@@ -54,11 +54,11 @@ export class FrozenProblem extends Problem {
   }
 }
 
-/** The refusal of what a frozen database does not do: database_moved or database_frozen. */
+/** The refusal of an action by a frozen database: database_moved or database_frozen. */
 export const frozenProblem = (frozen: Frozen): Problem =>
   frozen.kind === 'moved' ? new Problem('database_moved', movedInWords(frozen)) : new FrozenProblem(frozen)
 
-/** Frozen with its source still in use elsewhere: what `copy --unseal` leaves, until somebody resumes it. */
+/** A frozen state whose source is still in use elsewhere: set by `copy --unseal`, until somebody resumes it. */
 export const unsealed = (moved: Frozen, by: string, at: Instant): Frozen => ({
   ...moved,
   kind: 'operator',

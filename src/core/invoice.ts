@@ -1,5 +1,5 @@
-// Invoices for what a month costs: their tax, their numbers, the credit notes that correct them, and what the law asks.
-// Integers throughout; a tax is rounded once.
+// Invoices for a month's charges: tax, numbers, credit notes, and what the law requires. Integers throughout; a tax is
+// rounded once.
 
 import { BPS_ONE } from './fees.ts'
 import { CENT, formatUsd, type Usd, ZERO_USD } from './money.ts'
@@ -10,9 +10,9 @@ import type { Instant } from './time.ts'
 
 export type Tax =
   | { kind: 'rate'; rateBps: number; label?: string | undefined }
-  /** The customer owes it: within the EU, between two countries. */
+  /** The customer owes the tax: within the EU, between two countries. */
   | { kind: 'reverse-charge' }
-  /** The sentence that says why there is none. */
+  /** The sentence on the invoice that says why there is none. */
   | { kind: 'exempt'; why: string }
 
 /** A rate in percent, with at most two places. */
@@ -28,8 +28,8 @@ export function rateBpsOf(percent: string): number {
 export const percentOf = (rateBps: number): string => `${rateBps / 100} %`
 
 /**
- * The tax on a net amount: net x rate, rounded once to the cent, a half up, as tax offices reckon. It is rounded on the
- * whole amount and never on its parts.
+ * The tax on a net amount: net x rate, rounded once, half up to the cent, as tax offices do. It is computed on the
+ * whole amount, never on its parts.
  */
 export function taxOf(net: Usd, tax: Tax | null): Usd {
   if (tax?.kind !== 'rate') return ZERO_USD
@@ -37,7 +37,7 @@ export function taxOf(net: Usd, tax: Tax | null): Usd {
   return (((net * BigInt(tax.rateBps) * 2n + per) / (per * 2n)) * CENT) as Usd
 }
 
-// Numbers: consecutive within a series, given once and kept.
+// Numbers: consecutive within a series, assigned once and kept.
 
 /** A series of numbers: a prefix, and the position as digits. */
 export type Series = { prefix: string; first: number; digits: number }
@@ -45,38 +45,38 @@ export type Series = { prefix: string; first: number; digits: number }
 export const numberAt = ({ prefix, digits }: Series, position: number): string =>
   `${prefix}${String(position).padStart(digits, '0')}`
 
-/** The number of an issuer that gives none: unique, and the same whenever the invoice is made. */
+/** The number for an issuer without a series: unique, and the same whenever the invoice is made. */
 export const numberWithoutSeries = (partnerSlug: string, month: string): string => `${partnerSlug}-${month}`
 
-/** The position after the last one. A `first` above it begins further on, as other books may have gone on. */
+/** The position after the last one. A `first` above it skips ahead, for numbers that other books have used. */
 export const nextPosition = ({ first }: Series, last: number | null): number =>
   last === null || last < first ? first : last + 1
 
 // What was issued: an invoice of a partner's month, or a credit note that corrects one.
 
-/** An invoice, or a credit note, as it was issued: nothing of it ever changes. */
+/** An invoice or a credit note as it was issued. It never changes. */
 export type Issued = {
   number: string
   partnerSlug: string
   /** The month that is charged, or whose invoice is corrected. */
   month: string
-  /** The number of the invoice that a credit note corrects; null for an invoice. */
+  /** The invoice that a credit note corrects; null for an invoice. */
   corrects: string | null
   issuedAt: Instant
   net: Usd
   tax: Usd
-  /** What is printed of the settings, and of a credit note its reason: JSON. */
+  /** The printed settings, and the reason of a credit note, as JSON. */
   details: string
 }
 
-/** Its sign in a sum: a credit note gives back. */
+/** The amount with its sign in a sum: a credit note is negative. */
 export const signed = ({ corrects }: Pick<Issued, 'corrects'>, amount: Usd): Usd =>
   corrects === null ? amount : (-amount as Usd)
 
 /**
- * What a credit note gives back, and the tax in it. The tax is that of what was left before less that of what is left
- * after, so that what is left of an invoice always has the tax of its own net amount. Throws invoice_conflict, also for
- * the same credit again: somebody whom the answer did not reach asks twice.
+ * Computes a credit note with its tax: the tax on what was left before, less the tax on what is left after, so that the
+ * rest of an invoice always has the tax of its own net amount. Throws invoice_conflict, also for the same credit twice,
+ * because a caller that missed the answer repeats the call.
  */
 export function creditOf(
   invoice: Issued,
@@ -113,7 +113,7 @@ export function creditOf(
   return { net, tax: (taxOf(left, tax) - taxOf(after, tax)) as Usd, details }
 }
 
-// What the law of the issuer asks of an invoice, where it is known: that of the member states of the EU.
+// The legal requirements for an invoice, where they are known: those of the EU's member states.
 
 const EU = 'AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IT LT LU LV MT NL PL PT RO SE SI SK'.split(' ')
 
@@ -129,7 +129,7 @@ export const hasVatNumber = ({ country, taxId }: TaxParty): boolean =>
   isInEu(country) &&
   new RegExp(`^${vatPrefix(country)}[0-9A-Z+*]{2,12}$`).test((taxId ?? '').replaceAll(/[ .-]/g, ''))
 
-/** What is missing for an invoice, each as a setting and a reason; empty where nothing is. */
+/** The settings that an invoice lacks, each with the reason; empty when it is complete. */
 export function lacksOf(issuer: TaxParty, customer: TaxParty & { tax: Tax | null }): string[] {
   if (issuer.country === null) return ['issuer.country is missing: it says which law the invoice has to meet']
   if (!isInEu(issuer.country)) return []

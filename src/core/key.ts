@@ -1,5 +1,5 @@
-// API keys: made, ended, and checked at every call. The whole key exists only in the answer that issues it; it cannot
-// be recovered from what is stored.
+// API keys: issued, ended, and checked at every call. The whole key exists only in the answer that issues it, and
+// cannot be recovered from what is stored.
 
 import type { Environment, PartnerStatus, Tenant } from './partner.ts'
 import { Problem } from './problem.ts'
@@ -14,10 +14,7 @@ const KEY_PATTERN = new RegExp(
 )
 /** The largest byte below which `byte % 62` favours no character. */
 const FAIR_BYTE_MAX = 247
-/**
- * How old a key's last-used mark may grow before a request renews it: long, so that most calls that only read write
- * nothing.
- */
+/** How old a key's last-used mark may grow before a request renews it: long, so that most reads write nothing. */
 export const KEY_USED_STEP_MS = HOUR_MS
 
 export type ApiKey = {
@@ -34,19 +31,19 @@ export type ApiKey = {
 
 /** When a key ends. */
 export type KeyLife = Pick<ApiKey, 'expiresAt' | 'revokedAt'>
-/** What authentication needs to know about a key and its partner, and the time at which it is checked. */
+/** The facts that authentication needs about a key and its partner, and the time of the check. */
 export type KeyFacts = { key: ApiKey; partnerName: string; partnerStatus: PartnerStatus; now: Instant }
 
 /**
- * When a key is changed, and whether it was rotated before. `now` is never before a reported month's end, and decides
- * what has ended. `clock` is the machine's time, and dates the key: a reported bound that lies ahead would move the
- * key's end.
+ * When a key is changed, and whether it was rotated before. `now` is never before the end of a reported month, and
+ * decides which keys have ended. `clock` is the machine's time, and dates the key: a reported bound in the future would
+ * move the key's end.
  */
 export type KeyTime = { now: Instant; clock: Instant; isRotated: boolean }
 
 /**
- * Makes a key of 40 random base62 characters and a checksum, so that a typing error is told from an unknown key
- * without a look-up. `random` gives bytes from a CSPRNG.
+ * Makes a key of 40 random base62 characters and a checksum, which detects a typing error without a look-up. `random`
+ * gives bytes from a CSPRNG.
  */
 export function makeKey(environment: Environment, random: (bytes: number) => Uint8Array): string {
   let secret = ''
@@ -65,11 +62,11 @@ export function isWellFormedKey(text: string): boolean {
   return parts !== null && checksum(text.slice(0, -CHECKSUM_LENGTH)) === parts[3]
 }
 
-/** A revoked key is unusable, whenever it was revoked: that instant may lie ahead of a clock that was set back. */
+/** A revoked key is unusable, even if its revocation lies ahead of a clock that was set back. */
 export const isUsable = ({ revokedAt, expiresAt }: KeyLife, now: Instant): boolean =>
   revokedAt === null && (expiresAt === null || expiresAt > now)
 
-/** The terms of a new key: its tenant, its label, and its length of life; null for no end. */
+/** The terms of a new key: its tenant, its label, and its lifetime; null for no end. */
 export type KeyTerms = { tenant: Tenant; label: string | null; lifetimeMs: number | null }
 
 /** A key's label, or null. Throws usage for one that is too long. */
@@ -107,9 +104,9 @@ function crc32(text: string): number {
 // The end of an API key: rotation, which gives it a successor, and revocation.
 
 /**
- * Replaces a key: the old one ends with the overlap, or earlier if it would have anyway. Its successor has the same
- * tenant, label and length of life. A second successor is refused: its length of life would come from the shortened
- * one, and it would end soon as well. Throws key_ended.
+ * Replaces a key: the old one ends after the overlap, or earlier if it would have anyway. Its successor has the same
+ * tenant, label and lifetime. A second successor is refused: its lifetime would be the shortened one of the old key.
+ * Throws key_ended.
  */
 export function rotate(
   key: ApiKey,
@@ -134,7 +131,7 @@ export function rotate(
   }
 }
 
-/** Ends a key at once. A key that is revoked already does not change. */
+/** Ends a key at once. A revoked key does not change. */
 export const revoke = (key: ApiKey, { clock }: KeyTime): ApiKey => ({
   ...key,
   revokedAt: key.revokedAt ?? clock,
@@ -142,7 +139,7 @@ export const revoke = (key: ApiKey, { clock }: KeyTime): ApiKey => ({
 
 // Whether a call is admitted: not with a key that has ended, and not for a disabled partner.
 
-/** What decides whether a call is admitted. */
+/** The facts that decide whether a call is admitted. */
 type Admitted = { key: KeyLife; partnerStatus: PartnerStatus; now: Instant }
 
 /** Refuses a call whose key has ended or whose partner is disabled. Throws key_invalid and partner_disabled. */

@@ -14,7 +14,7 @@ export type Price = bigint & { readonly unit: 'usd/btc' }
 export const UNITS = 100_000_000n
 /** One cent, the step of every amount the service asks a partner to spend. */
 export const CENT = 1_000_000n as Usd
-/** The most a column of the ledger holds: about 92 billion dollars. */
+/** The largest amount that a column of the ledger holds: about 92 billion dollars. */
 export const LEDGER_MAX = 2n ** 63n - 1n
 /** Decimal places of a unit. */
 const PLACES = 8
@@ -26,7 +26,7 @@ export const ZERO_USD = 0n as Usd
  */
 export const DECIMAL_PATTERN = /^-?\d{1,18}(\.\d{1,18})?$/
 
-// 18 digits on either side of the point and the shift by 1e8 fit with room to spare: nothing rounds silently.
+// 18 digits on either side of the point and the shift by 1e8 fit with room to spare, so nothing is rounded silently.
 const Exact = Decimal.clone({ precision: 60, rounding: Decimal.ROUND_HALF_EVEN })
 
 /** Parses a decimal text into units of 1e-8, rounded half-even at the eighth place. Throws on any other text. */
@@ -53,7 +53,7 @@ function placesOf(text: string): number {
   return point < 0 ? 0 : text.length - point - 1
 }
 
-/** The digits of a decimal as an integer, with so many zeros behind them. */
+/** The digits of a decimal as an integer, followed by `zeros` zeros. */
 const scaled = (text: string, zeros: number): bigint => BigInt(text.replace('.', '') + '0'.repeat(zeros))
 
 export const usd = (text: string): Usd => units(text) as Usd
@@ -63,8 +63,8 @@ export const price = (text: string): Price => units(text) as Price
 /** Dollars as text: at least two places, more only where they are not zero, never an exponent. */
 export const formatUsd = (amount: Usd): string => format(amount, 2)
 /**
- * Dollars as people are shown them, to the cent. What a partner reports below a cent is cut off and never rounded up,
- * so that no volume seems to reach a tier that it does not reach.
+ * Dollars as shown to people, cut off to the cent. Parts of a cent are never rounded up, so that no volume seems to
+ * reach a tier that it does not reach.
  */
 export const formatCents = (amount: Usd): string => formatUsd(floorToCents(amount))
 /** Dollars with all their places, and with commas between thousands. */
@@ -74,7 +74,7 @@ export const formatBtc = (amount: Btc): string => format(amount, 8)
 /** A price as text: at least two places. */
 export const formatPrice = (amount: Price): string => format(amount, 2)
 
-/** A product that is not rounded yet, in units of 1e-`places` dollars, to the last place that is not zero. */
+/** An unrounded product, in units of 1e-`places` dollars, to the last place that is not zero. */
 export const formatExact = (amount: bigint, places: number): string => format(amount, 2, places)
 
 function format(amount: bigint, placesMin: number, places = PLACES): string {
@@ -96,7 +96,7 @@ export const floorToCents = (amount: Usd): Usd => (amount - (((amount % CENT) + 
 export const roundToCents = (numerator: bigint, denominator: bigint): Usd =>
   (divideHalfEven(numerator, denominator * CENT) * CENT) as Usd
 
-/** Division of non-negative integers, rounded to the nearest, a half to the even one. */
+/** Division of non-negative integers, rounded half-even. */
 export function divideHalfEven(numerator: bigint, denominator: bigint): bigint {
   const quotient = numerator / denominator
   const twice = (numerator % denominator) * 2n
@@ -117,5 +117,5 @@ export function averagePrice(volume: Usd, btc: Btc): Price | null {
 
 export const lesser = <T extends bigint>(a: T, b: T): T => (a < b ? a : b)
 
-/** A price as a float, for the statistics of the timing engine only: no amount is ever computed from it. */
+/** A price as a float, only for the statistics of the timing engine. No amount is ever computed from it. */
 export const priceAsNumber = (amount: Price): number => Number(amount) / 1e8

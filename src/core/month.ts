@@ -18,7 +18,7 @@ export function periodOf(month: string): Period {
   return { month, start: midnightOf(year, index + 1, 1), end: earlier(next, LATEST) }
 }
 
-/** The months from one to another, both included; none when the first is the later one. At most `atMost` of them. */
+/** The months from one to another, both included, at most `atMost`; none when the first is the later one. */
 export function monthsFrom(first: string, last: string, atMost: number): string[] {
   const from = indexOf(first)
   const length = Math.min(Math.max(0, indexOf(last) - from + 1), atMost)
@@ -39,18 +39,18 @@ export function stageOf({ start, end }: Pick<Period, 'start' | 'end'>, now: Inst
   return now < end ? 'running' : 'over'
 }
 
-// When a month that is over is final, and which month is closed for it.
+// When a month that is over becomes final, and which month must be closed for that.
 
-/** The time by the clock, and the latest time by what was recorded. */
+/** The time by the clock, and the latest time in the records. */
 type Known = { now: Instant; reached: Instant }
 
-/** Whether a month that is over by the clock is also over by what was recorded: until then it is not final. */
+/** Whether the records, and not only the clock, say that a month is over. Until then it is not final. */
 export const isConfirmed = ({ end }: Period, reached: Instant): boolean => reached >= end
 
 /**
- * The period of a month that is over by the clock. `closes` is the month to close, together with all before it; null
- * while none may be closed. `first` is when the first partner was added. The earlier months are empty, so they are
- * closed together, at most once; otherwise a caller that asks for each of them would close each.
+ * The period of a month that the clock says is over. `closes` is the month to close, with all before it; null while
+ * none may be closed. `first` is when the first partner was added. The months before that are empty and are closed
+ * together, once, so that asking for each of them does not close each.
  */
 export function overPeriod(
   period: Period,
@@ -64,10 +64,10 @@ export function overPeriod(
   return { fixed: { ...period, final }, reportedUntil: closes?.end ?? null, closes }
 }
 
-// What a report of a month covers. For a month that is not over, the clock and what was recorded decide how far it
-// goes.
+// The period that a billing report of a month covers. For a month that is not over, the clock and the records decide
+// where it ends.
 
-/** A period to read: `end` is where the records so far end, and the month's own end once it is final. */
+/** A period to read: `end` is where the records end so far, and the month's own end once it is final. */
 export type FixedPeriod = Period & { final: boolean }
 
 /** No later write may be dated before `reportedUntil`; null leaves that bound unchanged. */
@@ -76,7 +76,7 @@ type Bound = { fixed: FixedPeriod; reportedUntil: Instant | null }
 /** The period of a month that is not over at `now`. `latest` is when the latest trade or adjustment was recorded. */
 export function runningPeriod(period: Period, now: Instant, latest: Instant | null): Bound {
   // A trade or adjustment of the present millisecond is included if it is recorded already, and excluded if it comes
-  // later. One that lies further ahead was dated by a wrong clock, and must not extend the period to itself.
+  // later. One that lies further ahead was dated by a wrong clock, and must not extend the period.
   const sofar = plus(latest ?? (0 as Instant), 1)
   const held = now < sofar && sofar - now <= CLOCK_DIFFERENCE_MAX_MS
   const end = earlier(period.end, later(held ? sofar : now, period.start))

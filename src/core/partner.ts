@@ -16,9 +16,7 @@ export type Tenant = {
   readonly environment: Environment
 }
 
-/**
- * A tenant, and the key of its call. There is no key where no partner calls: in an operator's command, or in a pass.
- */
+/** A tenant, and the key of its call. Operators' commands and passes have no key. */
 export type Caller = Tenant & { readonly keyId?: string }
 
 export type PartnerStatus = 'active' | 'disabled'
@@ -27,9 +25,9 @@ export type Partner = {
   partnerSlug: string
   name: string
   status: PartnerStatus
-  /** The least a tranche may be: the smallest order the partner's venue takes. */
+  /** The smallest tranche: the smallest order that the partner's venue takes. */
   minTranche: Usd
-  /** While it is set no new tranches fire; everything else goes on. It is independent of the status. */
+  /** While it is set no new tranches fire; confirmations and deliveries continue. It is independent of the status. */
   held: boolean
   createdAt: Instant
   updatedAt: Instant
@@ -45,10 +43,10 @@ export function refusePartnerName(name: string): void {
 }
 
 export const MIN_TRANCHE_DEFAULT = usd('5.00')
-/** The smallest minimum there is. */
+/** The smallest value that a partner's minimum tranche may have. */
 export const MIN_TRANCHE_LEAST: Usd = CENT
 
-/** A partner as it is when it is added. */
+/** A partner's values when it is added. */
 export const newPartner = (named: Pick<Partner, 'partnerSlug' | 'name'>, now: Instant): Partner => ({
   ...named,
   status: 'active',
@@ -58,12 +56,12 @@ export const newPartner = (named: Pick<Partner, 'partnerSlug' | 'name'>, now: In
   updatedAt: now,
 })
 
-/** `lastMinimum` is the last month with a monthly minimum, null for no end; left out, it stays as it is. */
+/** `lastMinimum` is the last month with a monthly minimum, null for no end; left out, it does not change. */
 export type PartnerChange = Partner & { lastMinimum?: string | null }
 
 /**
- * Disables a partner, so that its calls are refused and its plans stop firing, or enables it again: its minimum is then
- * due from the present month on.
+ * Disables a partner, so that its calls are refused and its plans stop firing, or enables it again. Its minimum then
+ * applies from the present month on.
  */
 export const setPartnerStatus = (current: Partner, status: PartnerStatus, now: Instant): PartnerChange => ({
   ...current,
@@ -72,13 +70,13 @@ export const setPartnerStatus = (current: Partner, status: PartnerStatus, now: I
   ...(status === 'active' && { lastMinimum: null }),
 })
 
-/** Ends a partner's monthly minimum, or with null takes that back. Throws month_closed for months that are over. */
+/** Ends a partner's monthly minimum, or with null removes that end. Throws month_closed for months that are over. */
 export function endMinimum(current: Partner, lastMinimum: string | null, now: Instant): PartnerChange {
   if (lastMinimum !== null) refusePastMinimum(lastMinimum, monthOf(now))
   return { ...current, lastMinimum, updatedAt: now }
 }
 
-/** Refuses an end of a minimum that would take it out of a month that is over. */
+/** Refuses an end of a minimum that would drop it from a month that is over. */
 function refusePastMinimum(lastMonth: string, currentMonth: string): void {
   const least = monthBefore(currentMonth)
   if (lastMonth >= least) return
@@ -99,7 +97,7 @@ export function setMinTranche(current: Partner, minTranche: Usd, now: Instant): 
   throw new Problem('usage', `The minimum tranche is at least ${formatUsd(MIN_TRANCHE_LEAST)}.`)
 }
 
-// How a tenant is named in messages to an operator, and on the command line to run next.
+// How messages to an operator name a tenant, and how a command line does.
 
 /** How a tenant is named in a finding. */
 export const tenantName = ({ partnerSlug, environment }: Tenant): string => `${partnerSlug} ${environment}`

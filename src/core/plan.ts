@@ -36,9 +36,7 @@ export type PlanTerms = {
   amount: Usd
   frequency: Frequency
   smartTimingEnabled: boolean
-  /**
-   * No window opens before it. It is the date in the last request that opened a window, else the moment of creation.
-   */
+  /** No window opens before it. It is the date in the last request that opened a window, else the time of creation. */
   startDate: Instant
   status: PlanStatus
   createdAt: Instant
@@ -74,9 +72,9 @@ export type PlanChange = {
 }
 
 /**
- * Decides a POST /plans. Throws a Problem: user_never_linked, plan_bound_elsewhere, plan_cancelled, user_not_linked.
- * A cancelled plan that is cancelled again, or re-sent without a status, answers as it is, so that retries are safe.
- * A plan of a disabled user can be cancelled, and nothing else.
+ * Decides a POST /plans. Throws user_never_linked, plan_bound_elsewhere, plan_cancelled, user_not_linked. A cancelled
+ * plan that is cancelled again, or sent again without a status, is answered unchanged, so that retries are safe. A plan
+ * of a disabled user can only be cancelled.
  */
 export function writePlan(facts: PlanFacts, request: PlanRequest, now: Instant): PlanChange {
   const { user, plan } = facts
@@ -166,7 +164,7 @@ function rewrite(facts: PlanFacts & { plan: Plan }, request: PlanRequest, now: I
   return { ...unchanged(plan), plan: { ...plan, smartTimingEnabled, status, updatedAt: now } }
 }
 
-/** Whether more may be bought after a change than before it: that is refused while nothing may fire. */
+/** Whether a change lets more be bought than before, which is refused while nothing may fire. */
 export const startsBuying = ({ plan, open }: PlanChange, before: Plan | null): boolean =>
   before === null ||
   open !== null ||
@@ -175,7 +173,7 @@ export const startsBuying = ({ plan, open }: PlanChange, before: Plan | null): b
 
 const unchanged = (plan: Plan): PlanChange => ({ plan, close: null, open: null, cancelsExecutions: false })
 
-// What must happen before a plan buys again, and who must do it: for a partner that asks why nothing is bought.
+// The step that must happen before a plan buys again, and who takes it: for a partner who asks why nothing is bought.
 
 /** The partner's steps first, then the operator's, then the scheduler's own. */
 export const NEXT_STEPS = [
@@ -190,20 +188,20 @@ export const NEXT_STEPS = [
 ] as const
 
 /**
- * `at` is when the scheduler takes the step at the latest. It is never in the past: an overdue step comes with the next
- * pass. Null where somebody else must act.
+ * `at` is the latest time at which the scheduler takes the step. It is never in the past: the next pass takes an
+ * overdue step. Null when somebody else must act.
  */
 type NextStep = { step: (typeof NEXT_STEPS)[number]; at: Instant | null }
 
 /** A plan with everything that its next step depends on. */
 export type PlanState = PlanTerms & {
   userStatus: UserStatus
-  /** The current one; null when the plan has none. */
+  /** The current window; null when the plan has none. */
   window: Window | null
   schedule: Pick<Schedule, 'nextRunAt' | 'fireable' | 'floor'> | null
-  /** Whether the operator holds the plan's partner. */
+  /** Whether an operator holds the plan's partner. */
   held: boolean
-  /** The time at which it was read, in its tenant's time. */
+  /** When it was read, in its tenant's time. */
   now: Instant
 }
 

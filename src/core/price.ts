@@ -1,17 +1,17 @@
-// Prices: whether one is live, how much they moved lately, and which fills do not fit them.
+// Prices: whether one is live, how volatile they are, and which fills do not fit them.
 
 import { type Fill, isFill, type Trade } from './confirmation.ts'
 import { averagePrice, type Btc, type Price, priceAsNumber, UNITS, type Usd } from './money.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS } from './time.ts'
 
-/** How old a price may be and still count as live. */
+/** The age up to which a price counts as live. */
 export const PRICE_LIVE_MS = 20 * MINUTE_MS
 
 /** The newest price while it is live, else null. */
 export const livePriceOf = (newest: { price: Price; at: Instant } | null, now: Instant): Price | null =>
   newest && now - newest.at < PRICE_LIVE_MS ? newest.price : null
 
-/** The sources of prices that no feed gave: an operator, and a history file. */
+/** The sources of prices that come from no feed: an operator, and a history file. */
 export const BY_HAND = 'manual'
 export const IMPORTED = 'import'
 
@@ -20,13 +20,13 @@ export const IMPORTED = 'import'
 export type Volatility = {
   /** Variance of log returns per hour. */
   variance: number
-  /** Hours of returns taken in so far. */
+  /** How many hours of returns are included. */
   hours: number
   last: { price: Price; at: Instant } | null
 }
 
 export const HALF_LIFE_HOURS = 72
-/** Prices older than ten half-lives no longer move it. */
+/** Prices older than ten half-lives no longer matter. */
 export const REACH_MS = 30 * DAY_MS
 export const SPACING_MIN_MS = 15 * MINUTE_MS
 export const GAP_MAX_MS = 6 * HOUR_MS
@@ -37,12 +37,12 @@ const SIGMA_MAX = 0.03
 
 export const FIRST_VOLATILITY: Volatility = { variance: SIGMA_DEFAULT ** 2, hours: 0, last: null }
 
-/** Takes in one price. A price too close to the last one used is ignored; one after too long a gap gives no return. */
+/** Adds a price. A price too soon after the last one used is ignored; after too long a gap it gives no return. */
 export function observe(current: Volatility, price: Price, at: Instant): Volatility {
   if (current.last === null) return { ...current, last: { price, at } }
   const gap = at - current.last.at
   if (0 <= gap && gap < SPACING_MIN_MS) return current
-  // A negative gap means that the clock was set back: history continues from here.
+  // A negative gap means that the clock was set back: history starts anew here.
   if (gap < 0 || gap > GAP_MAX_MS) return { ...current, last: { price, at } }
   const dt = gap / HOUR_MS
   const r = Math.log(priceAsNumber(price) / priceAsNumber(current.last.price))
@@ -54,7 +54,7 @@ export function observe(current: Volatility, price: Price, at: Instant): Volatil
   }
 }
 
-/** Standard deviation per square root of an hour, within bounds; a fixed value until a day of history is in. */
+/** Standard deviation per square root of an hour, within bounds; a fixed value until a day of history is known. */
 export function sigma(current: Volatility): number {
   if (current.hours < HISTORY_MIN_HOURS) return SIGMA_DEFAULT
   return Math.min(SIGMA_MAX, Math.max(SIGMA_MIN, Math.sqrt(current.variance)))
@@ -63,13 +63,13 @@ export function sigma(current: Volatility): number {
 // Whether the dollars, the coins and the price of a fill fit each other and the market. A fill that does not fit is
 // recorded all the same, and an operator is told.
 
-/** How far the dollars of a fill may differ from its coins times its price before a person should look: 5 percent. */
+/** The tolerated difference between the dollars of a fill and its coins times its price. */
 export const PRICE_TOLERANCE_PERCENT = 5n
 
-/** A price this many times above or below the market's is in another unit, or from another day. */
+/** A price this many times above or below the market's is in another unit, or of another day. */
 export const FAR_OFF = 2n
 
-/** For an execution that fired without a price: how old a stored price may be to stand for the market's. */
+/** For an execution that fired without a price: the age up to which a stored price stands for the market's. */
 export const MARKET_PRICE_MS = DAY_MS
 
 /** The range of plausible prices where the market's is unknown: 100 to 5,000,000 dollars. */
@@ -92,8 +92,8 @@ export function isFarOff(price: Price, market: Price | null): boolean {
 export type OddPrice = { price: Price; fault: 'contradicted' | 'far_off' }
 
 /**
- * What is wrong with the figures of a fill; null if nothing is, or there is no fill. Amounts that an operator gave are
- * not compared with a reported price that is far off, but with the market's, where that is known.
+ * The fault in the figures of a fill; null if there is none, or no fill. Amounts given by an operator are not compared
+ * with a reported price that is far off, but with the market's, where that is known.
  */
 export function oddPrice(
   { report }: Trade,

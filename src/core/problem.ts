@@ -1,6 +1,6 @@
 // Problems: every refusal of the service, as a closed list. Anything else that goes wrong is a bug, and is asserted.
 
-/** What only a partner's call can meet. */
+/** Refusals of a partner's call only. */
 export type CallProblem =
   | 'consent_required'
   | 'user_never_linked'
@@ -12,7 +12,7 @@ export type CallProblem =
   | 'execution_pending'
   | 'amount_over_reservation'
 
-/** What only an operator's command can meet. */
+/** Refusals of an operator's command only. */
 export type CommandProblem =
   | 'partner_not_found'
   | 'partner_exists'
@@ -37,7 +37,7 @@ export type CommandProblem =
   | 'database_exists'
   | 'usage'
 
-/** What either can meet: an order that is taken, a record that does not exist, a database that cannot be used. */
+/** Refusals of either: an order id that is taken, a record that does not exist, a database that cannot be used. */
 export type SharedProblem =
   | 'user_not_found'
   | 'plan_not_found'
@@ -72,7 +72,7 @@ export class Problem extends Error {
   }
 }
 
-/** What can be looked up by its name or id, with the code and the word for one that does not exist. */
+/** The kinds of records that are looked up by a name or id, each with its code and its noun. */
 const NAMED = {
   partner: ['partner_not_found', 'Partner'],
   key: ['key_not_found', 'Key'],
@@ -85,17 +85,17 @@ const NAMED = {
   price: ['price_not_found', 'Price'],
 } as const satisfies Record<string, readonly [ProblemCode, string]>
 
-/** Nothing has this name or id. A partner is not told the id again, because the request has it. */
+/** The refusal for an unknown name or id. A partner is not told the id, because the request has it. */
 export function notFound(what: keyof typeof NAMED, name?: string): Problem {
   const [code, word] = NAMED[what]
   return new Problem(code, name === undefined ? `${word} not found.` : `${word} ${name} not found.`)
 }
 
-// Why a file cannot be read: a missing one is file_not_found, and any other is bad_file.
+// Why a file cannot be read: file_not_found if it is missing, else bad_file.
 
 const MISSING = ['ENOENT', 'ENOTDIR']
 
-/** No file has this name. */
+/** The refusal for a file that does not exist. */
 export const noFile = (file: string): Problem => new Problem('file_not_found', `There is no file ${file}.`)
 
 /** The problem to throw for an error that occurred while reading `file`. */
@@ -108,7 +108,7 @@ export function unreadable(file: string, error: unknown): Problem {
   return new Problem('bad_file', `Cannot read ${file}: ${reasonInWords(error)}`)
 }
 
-// Errors of the operating system and of TLS in words: a name, a link, a certificate or a disk can cause each.
+// Errors of the operating system and of TLS in plain words.
 
 /** By the code of the error. */
 const WORDS: Record<string, string> = {
@@ -119,7 +119,7 @@ const WORDS: Record<string, string> = {
   ENOTEMPTY: 'the folder is not empty',
   ELOOP: 'it is a link, or its links form a circle',
   ENAMETOOLONG: 'the name is too long: give a shorter one',
-  EACCES: 'permission denied: give this user the right to it, or name another place',
+  EACCES: 'permission denied: give this user permission, or name another place',
   EPERM: 'permission denied: only its owner may do that, or the file system cannot',
   EROFS: 'the file system is mounted read-only: name a place on another one',
   ENOSPC: 'the disk is full: make room',
@@ -155,7 +155,7 @@ const WORDS: Record<string, string> = {
 
 type SystemError = { code?: unknown; syscall?: unknown; message?: unknown }
 
-/** Why something failed; in words of ours, with the code behind them, where the system or TLS has said so. */
+/** Why something failed. Errors of the system or of TLS are put in plain words, with their code behind. */
 export function reasonInWords(error: unknown): string {
   const { code, syscall, message } = error as SystemError
   if (typeof code !== 'string') return String(message ?? error)
@@ -169,7 +169,7 @@ export function reasonInWords(error: unknown): string {
   return syscall === undefined ? String(message) : `the system refused it (${code})`
 }
 
-/** The same as a sentence that names the file; null for an error that the system has not raised. */
+/** A sentence for an error of the system that names the file; null for any other error. */
 export function systemSentence(error: unknown): string | null {
   const { path, syscall, code } = error as SystemError & { path?: unknown }
   if (syscall === undefined && !(typeof code === 'string' && code in WORDS)) return null
@@ -179,9 +179,9 @@ export function systemSentence(error: unknown): string | null {
     : `${words[0]?.toUpperCase()}${words.slice(1)}.`
 }
 
-// Assertions: what holds unless there is a bug, checked where money depends on it.
+// Assertions: conditions that only a bug can break, checked where money depends on them.
 
-/** Stops on what only a bug could cause. It stays in production: a wrong ledger is worse than a failed request. */
+/** Throws if a bug broke a condition, in production too: a wrong ledger is worse than a failed request. */
 export function assert(condition: boolean, message: string): asserts condition {
   if (!condition) throw new Error(`assertion failed: ${message}`)
 }

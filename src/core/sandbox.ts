@@ -1,31 +1,31 @@
-// Sandboxes: the limits of what is done in a test environment, by an operator or over the API, and what is refused.
+// Sandboxes: the limits of what an operator or a partner may do in a test environment.
 
 import type { Tenant } from './partner.ts'
 import { Problem } from './problem.ts'
 import { type Instant, MINUTE_MS, midnightOf, plus, SECOND_MS, utcDate } from './time.ts'
 
-/** How far a sandbox's clock goes. Windows that open before it end in a year that dates can be written in. */
+/** The latest time of a sandbox's clock. Windows that open before it end in a year that dates can express. */
 export const SANDBOX_UNTIL = midnightOf(9_000, 1, 1)
 
-/** In an environment with more plans than this, the stops of a minute are taken together, as by a tick every minute. */
+/** With more plans than this, the stops of a minute are taken together, as by a tick every minute. */
 export const EXACT_PLANS_MAX = 1_000
 
-/** How long an advance that a call has begun may go on. */
+/** How long an advance begun by a call may take. */
 export const ADVANCE_MAX_MS = 10 * MINUTE_MS
 
-/** How long a call waits for its advance, which then goes on by itself. Clients give up after some ten seconds. */
+/** How long a call waits for its advance, which continues in the background. Clients give up after some ten seconds. */
 export const ANSWER_AFTER_MS = 5 * SECOND_MS
 
-/** The most executions that one call creates, and the most that a test environment holds: each takes some 4 KiB. */
+/** The most executions that one call creates, and that a test environment holds: each takes some 4 KiB. */
 export const ADVANCE_EXECUTIONS_MAX = 10_000
 export const EXECUTIONS_MAX = 100_000
 
-/** How often a partner may have its webhook woken within a minute: its address may be somebody else's. */
+/** How many wake-ups a sandbox sends a webhook within a minute: its address may be somebody else's. */
 export const WAKE_UPS_PER_MINUTE = 60
 
 /**
  * How many rows a partner may wipe at once: a full environment, whose executions have trades and windows. On a file, a
- * wipe is one turn of the event loop, and every other partner of the service waits for it, for a few seconds.
+ * wipe is one turn of the event loop, which blocks every other partner for a few seconds.
  */
 export const WIPE_ROWS_MAX = 350_000
 

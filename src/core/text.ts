@@ -1,16 +1,17 @@
-// Text: how long it may be, how text from outside is made safe to show, and how numbers are written.
+// Text: its limits, how text from outside is made safe to show, and how numbers are written.
 
-// How long a text may be, in characters, and how a longer one is cut.
+// Length limits, in characters, and how a longer text is cut.
 
-/** An id that a partner chooses: of a user, a plan, an order. */
+/** The length of an id that a partner chooses: of a user, a plan, an order. */
 export const ID_MAX = 255
-/** Any other name or word, unless it has a limit of its own. */
+/** The length of any other name or word without a limit of its own. */
 export const TEXT_MAX = 255
 export const EMAIL_MAX = 320
-/** Why something failed, or why an operator did something. */
+/** The length of a reason: why something failed, or why an operator acted. */
 export const REASON_MAX = 2_000
 /**
- * Why a webhook was not delivered. The text may contain the receiver's own words, such as the names in its certificate.
+ * The length of the reason why a webhook was not sent, which may contain words of the receiver, such as the names in
+ * its certificate.
  */
 export const FAILURE_REASON_MAX = 500
 
@@ -23,8 +24,8 @@ export function cut(text: string, max: number): string {
 // Text from outside, made safe to read: on one line, without anything that hides, moves or reorders the text around it.
 
 /**
- * Control characters, line and paragraph ends, halves of a surrogate pair, and characters without a shape of their own:
- * direction marks, joiners, fillers, tags.
+ * Control characters, line and paragraph ends, halves of a surrogate pair, and characters without a shape: direction
+ * marks, joiners, fillers, tags.
  */
 const UNSEEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu
 
@@ -34,15 +35,17 @@ const NAMES: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 export const visible = (text: string): string =>
   text.replace(UNSEEN, (unseen) => NAMES[unseen] ?? codeOf(unseen))
 
-/** The same for a text whose line ends are our own. */
+/** `visible` for a text of several lines, whose line ends are our own. */
 export const visibleLines = (text: string): string => text.split('\n').map(visible).join('\n')
 
-/** Blanks other than the space, and all but the first of several between words: they look like the next column. */
+/**
+ * Blanks other than the space, and all but the first of several between words, which would look like the next column.
+ */
 const BLANKS = /(?! )[\p{Zs}\u2800]|(?<=\S +) (?= *\S)/gu
 /** Backslashes that would look like the beginning of one of our escapes. */
 const LIKE_OURS = new RegExp(`\\\\+(?=[nrtu]|${UNSEEN.source}|(?! )[\\p{Zs}\\u2800])`, 'gu')
 
-/** The same in a table or beside other text, where blanks separate the fields. */
+/** `visible` for a table, or beside other text, where blanks separate the fields. */
 export const visibleCell = (text: string): string =>
   visible(text.replace(LIKE_OURS, (slashes) => slashes + slashes).replace(BLANKS, codeOf))
 
@@ -72,8 +75,8 @@ export const htmlText = (text: string): string =>
 // A word quoted for a shell.
 
 /**
- * Unchanged where no shell would split it, else in single quotes; characters that a terminal would not show become
- * escapes of bash and zsh. So what is printed can be copied and means the same.
+ * Unchanged where no shell would split it, else in single quotes; characters that a terminal does not show become
+ * escapes of bash and zsh. A command printed so can be copied and means the same.
  */
 export function quoted(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word
@@ -101,7 +104,7 @@ export function grouped(decimal: string | number): string {
 export const counted = (count: number, noun: string, plural = `${noun}s`): string =>
   `${grouped(count)} ${count === 1 ? noun : plural}`
 
-// How a number of bytes is written wherever a person reads one.
+// Numbers of bytes, as people read them.
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 

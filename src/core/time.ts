@@ -4,7 +4,7 @@
 import { assert } from './problem.ts'
 
 // The Gregorian calendar by arithmetic: dates to days and back (Howard Hinnant, "chrono-Compatible Low-Level Date
-// Algorithms", 2013). Years begin in March here: the leap day is then the last of its year and moves no other.
+// Algorithms", 2013). Years begin in March here, so that the leap day is the last of its year and moves no other.
 
 type CalendarDate = { year: number; month: number; day: number }
 
@@ -24,7 +24,7 @@ function dayOf({ year, month, day }: CalendarDate): number {
   return cycle * CYCLE_DAYS + yearOfCycle * 365 + leapDays + daysBefore(months) + day - 1 - EPOCH_DAY
 }
 
-/** The date that is so many days after 1970-01-01. */
+/** The date `days` days after 1970-01-01. */
 function dateOf(days: number): CalendarDate {
   const fromMarch = days + EPOCH_DAY
   const cycle = Math.floor(fromMarch / CYCLE_DAYS)
@@ -41,10 +41,10 @@ function dateOf(days: number): CalendarDate {
   return { year, month, day: dayOfYear - daysBefore(months) + 1 }
 }
 
-/** Days of so many months from March on: 31, 30, 31, 30, 31 and again. */
+/** The number of days in the `months` months from March on: 31, 30, 31, 30, 31, repeated. */
 const daysBefore = (months: number): number => Math.floor((153 * months + 2) / 5)
 
-/** How many days a month has. */
+/** The number of days in a month. */
 function daysIn(year: number, month: number): number {
   if (month === 2) return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0 ? 29 : 28
   return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31
@@ -79,7 +79,7 @@ export function formatInstant(at: Instant): string {
 export const formatInstantOrNull = (at: Instant | null): string | null =>
   at === null ? null : formatInstant(at)
 
-/** The day written last: instants that are written one after the other mostly share a day. */
+/** The day written last. Consecutive instants mostly share a day. */
 const last = { days: Number.NaN, text: '' }
 
 function dayText(days: number): string {
@@ -100,7 +100,7 @@ const two = (value: number): string => TWO[value] ?? ''
 const yearText = (year: number): string =>
   0 <= year && year <= 9_999 ? padded(year, 4) : `${year < 0 ? '-' : '+'}${padded(Math.abs(year), 6)}`
 
-/** To the second, as a person reads it: `2026-01-05 09:30:00`, in UTC. */
+/** To the second, for people: `2026-01-05 09:30:00`, in UTC. */
 export const spellInstant = (at: Instant): string => formatInstant(at).slice(0, 19).replace('T', ' ')
 
 /** The UTC day of an instant, `YYYY-MM-DD`. */
@@ -123,7 +123,7 @@ const OFFSET_HOURS_MAX = 23
 
 /**
  * Reads an RFC 3339 date-time in any offset, or a bare `YYYY-MM-DD` as midnight UTC, of the years 1 to 9999. Digits
- * below a millisecond are cut, however many there are. Times that no clock shows (a thirteenth month, 29 February in a
+ * below a millisecond are cut, however many there are. Times that do not exist (a thirteenth month, 29 February in a
  * common year, second 60) are refused.
  */
 export function parseInstant(text: string): ParsedInstant {
@@ -155,7 +155,7 @@ export function parseInstant(text: string): ParsedInstant {
   return EARLIEST <= at && at <= LATEST ? { ok: true, at } : invalid('year is out of range')
 }
 
-/** The number written by the digits from one position to another. */
+/** The number written by the digits between two positions. */
 function digits(text: string, from: number, to: number): number {
   let value = 0
   for (let i = from; i < to; i++) value = 10 * value + text.charCodeAt(i) - ZERO
@@ -165,14 +165,14 @@ function digits(text: string, from: number, to: number): number {
 const ZERO = 48
 const NINE = 57
 
-/** Where a fraction of a second that begins at `from` with a point ends; `from` when there is none. */
+/** Where a fraction of a second that starts with a point at `from` ends; `from` when there is none. */
 function fractionEnd(text: string, from: number): number {
   let end = from + 1
   while (ZERO <= text.charCodeAt(end) && text.charCodeAt(end) <= NINE) end += 1
   return text[from] === '.' && end > from + 1 ? end : from
 }
 
-/** How far a zone is ahead of UTC, in milliseconds; null for what is not a zone. */
+/** How far a zone is ahead of UTC, in milliseconds; null for any other text. */
 function offsetOf(zone: string): number | null {
   if (zone === 'Z') return 0
   const parts = ZONE.exec(zone)
@@ -187,15 +187,15 @@ const invalid = (why: string): ParsedInstant => ({ ok: false, problem: 'not_a_da
 export const midnightOf = (year: number, month: number, day: number): Instant =>
   (dayOf({ year, month, day }) * DAY_MS) as Instant
 
-// An offset may push the instant out of the years that four digits can write.
+// An offset may move an instant out of the years of four digits.
 export const EARLIEST = midnightOf(1, 1, 1)
-/** The last instant that `formatInstant` writes in its one form. */
+/** The last instant that `formatInstant` writes with four digits. */
 export const LATEST = plus(midnightOf(10_000, 1, 1), -1)
 
-// How a span of time is written wherever a person reads or writes one.
+// Spans of time, as people read and write them.
 
 const SPAN_UNIT_MS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS }
-/** A hundred years: how long a key lives, how far a sandbox goes at once. */
+/** A hundred years: the longest lifetime of a key, the longest advance of a sandbox. */
 export const SPAN_MAX_DAYS = 36_500
 
 /** Reads `60s`, `15m`, `24h` or `90d`, from a second to `daysMax` days, in ms; null for anything else. */
@@ -223,9 +223,9 @@ export function spellSpan(ms: number): string {
   return parts.join(' ') || '0 s'
 }
 
-/** The same for spans that are often shorter than a minute: "84 ms", "1.2 s". */
+/** `spellSpan` for spans that are often shorter than a minute: "84 ms", "1.2 s". */
 export function spellBriefSpan(ms: number): string {
   if (ms < SECOND_MS) return `${Math.max(0, Math.round(ms))} ms`
-  // From 59.95 s on, one decimal place would say 60.
+  // From 59.95 s on, one decimal place would round to 60.
   return ms < MINUTE_MS - 50 ? `${(ms / SECOND_MS).toFixed(1)} s` : spellSpan(ms)
 }

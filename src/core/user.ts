@@ -6,7 +6,7 @@ import type { Instant } from './time.ts'
 const USER_STATUSES = ['linked', 'disabled'] as const
 export type UserStatus = (typeof USER_STATUSES)[number]
 
-/** The most consents of a user that an answer shows: the newest. */
+/** The most consents of a user in an answer: the newest. */
 export const CONSENTS_SHOWN = 1_000
 
 export type User = {
@@ -48,11 +48,11 @@ export function linkUser(current: User | null, request: UserRequest, now: Instan
 
 export type UserChange = {
   user: User
-  /** On a disable: the user's active plans become paused and every open execution of the user is cancelled. */
+  /** On a disable, the user's active plans become paused and every open execution of the user is cancelled. */
   stopsPlans: boolean
 }
 
-/** Disables or re-links a user. Plans paused by a disable stay paused until the partner re-sends them. */
+/** Disables or re-links a user. Plans paused by a disable stay paused until the partner sends them again. */
 export function setUserStatus(current: User | null, status: UserStatus, now: Instant): UserChange {
   if (!current) throw notFound('partnerUser')
   const user = current.status === status ? current : { ...current, status, updatedAt: now }

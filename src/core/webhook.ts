@@ -1,4 +1,4 @@
-// Webhooks: their registration, with a new secret, the pause after failures, and the one event they are sent.
+// Webhooks: registration, with a new secret, the pause after failures, and the one event they are sent.
 
 import type { ExecutionId } from './execution.ts'
 import type { Tenant } from './partner.ts'
@@ -16,20 +16,19 @@ export type Webhook = {
   lastDeliveredAt: Instant | null
   lastStatusCode: number | null
   consecutiveFailures: number
-  /** The last attempt that failed, even if later ones succeeded. */
+  /** The last failed attempt, even if later ones succeeded. */
   lastFailure: { at: Instant; reason: string } | null
 }
 
 export const SECRET_PREFIX = 'sse_whsec_'
 export const SECRET_BYTES = 32
 
-/** A secret made of so many random bytes. All of it is the key of a signature, the prefix included. */
+/** A secret made of random bytes. The whole text, prefix included, is the key of the signature. */
 export const secretOf = (random: Uint8Array): string =>
   SECRET_PREFIX + random.toBase64({ alphabet: 'base64url', omitPadding: true })
 
 /**
- * Registers a webhook or replaces the present one: a new secret, counters at zero, and the date of the first
- * registration.
+ * Registers a webhook or replaces the present one: a new secret, counters at zero, the date of the first registration.
  */
 export function register(current: Webhook | null, url: string, secret: string, now: Instant): Webhook {
   return {
@@ -45,12 +44,12 @@ export function register(current: Webhook | null, url: string, secret: string, n
   }
 }
 
-// When failures in a row pause a webhook, and how the pause is lifted.
+// When repeated failures pause a webhook, and how the pause ends.
 
-/** Failures in a row after which a webhook is paused. */
+/** A webhook is paused after this many failures in a row. */
 export const FAILURES_TO_PAUSE = 10
 
-/** How an attempt ended. `statusCode` is null when no answer came; `reason` is null when it counts as delivered. */
+/** How an attempt ended. `statusCode` is null when no answer came; `reason` is null after a success. */
 export type Attempt = { statusCode: number | null; reason: string | null; durationMs: number }
 
 const kept = (reason: string): string => [...reason].slice(0, FAILURE_REASON_MAX).join('')
@@ -105,18 +104,18 @@ export const payloadOf = ({ tenant, count, earliest }: Announcement): string =>
     earliest_execution_id: earliest,
   })
 
-/** The first execution of a wake-up that is sent as a test, which announces none. */
+/** The execution id in a test wake-up, which announces none. */
 export const NO_EXECUTION = `exec_${'0'.repeat(32)}` as ExecutionId
 
-/** What a test sends: a wake-up like any other, but that there is nothing to poll for. */
+/** A test wake-up: it has the usual form, but there is nothing to poll for. */
 export const testOf = (tenant: Tenant): WakeUp => ({ tenant, count: 0, earliest: NO_EXECUTION })
 
-/** Every real one announces something. */
+/** A real wake-up always announces executions. */
 export const isTest = ({ count }: Pick<Announcement, 'count'>): boolean => count === 0
 
-// What was sent to the webhook of a tenant, and how it ended.
+// The record of what was sent to a tenant's webhook, and how each attempt ended.
 
-/** How many deliveries are kept for each tenant: the newest. */
+/** The most records kept for each tenant: the newest. */
 export const DELIVERIES_KEPT = 100
 
 export type Delivered = Attempt &
@@ -126,7 +125,7 @@ export type Delivered = Attempt &
     origin: string
   }
 
-/** For the record of what was sent. */
+/** The record of an attempt that ended. */
 export const deliveredAt = (
   { count, earliest, webhook }: Pick<Announcement, 'count' | 'earliest'> & { webhook: { url: string } },
   attempt: Attempt,
@@ -141,7 +140,7 @@ export const deliveredAt = (
   durationMs: attempt.durationMs,
 })
 
-// How often a partner may have a test sent: the answer tells whether something listens at an address, and how it fails.
+// Limits of tests: their answers tell whether something listens at an address, and how it fails.
 
 /** The most tests that may end within a minute. */
 export const TESTS_PER_MINUTE = 5
@@ -149,7 +148,7 @@ export const TESTS_PER_MINUTE = 5
 /** How long the next test must wait after those that ended at `tests`, the newest first. */
 export function waitForTest(tests: readonly Instant[], now: Instant): number {
   const oldest = tests[TESTS_PER_MINUTE - 1]
-  // A test of the future was noted before the clock was set back.
+  // A test in the future was recorded before the clock was set back.
   if (oldest === undefined || oldest > now) return 0
   return Math.max(0, oldest + MINUTE_MS - now)
 }

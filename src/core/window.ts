@@ -1,6 +1,6 @@
-// Windows: their ledger, which one follows, the schedule that a pass reads, when the failsafe begins, and the least
-// that an instruction may be. A window opens with a budget; tranches reserve from it, and confirmations turn
-// reservations into spending or give them back. Every amount stays with the window that reserved it.
+// Windows: their ledger, which one follows, the schedule that a pass reads, when the failsafe begins, and the smallest
+// instruction. A window opens with a budget; tranches reserve from it, and confirmations turn reservations into
+// spending or return them. Every amount stays with the window that reserved it.
 
 import { lesser, type Price, type Usd, ZERO_USD } from './money.ts'
 import { assert } from './problem.ts'
@@ -29,9 +29,9 @@ export type Window = {
   reserved: Usd
   /** What its trades and adjustments took from the budget; their sum is `spent + excess`. */
   spent: Usd
-  /** What was bought beyond a reservation or the budget, and was put outside the budget by an operator's decision. */
+  /** Dollars bought beyond a reservation or the budget, by an operator's decision. */
   excess: Usd
-  /** What can no longer be spent: zero while the window is open, the whole rest once it is closed. */
+  /** Dollars that can no longer be spent: zero while the window is open, the whole rest once it is closed. */
   released: Usd
   closed: { at: Instant; reason: CloseReason } | null
 }
@@ -39,7 +39,7 @@ export type Window = {
 /** A window about to be opened; the store gives it its id. */
 export type Opening = { start: Instant; end: Instant; budget: Usd }
 
-/** A window that has just been opened: all of its budget is there. */
+/** A window that has just been opened, with its whole budget unspent. */
 export const opened = (
   { start, end, budget }: Opening,
   ids: { windowId: number; planId: number },
@@ -55,7 +55,7 @@ export const opened = (
   closed: null,
 })
 
-/** What the current window can still put into tranches. */
+/** How much the current window can still put into tranches. */
 export const unreserved = (window: Window): Usd => (window.budget - window.reserved - window.spent) as Usd
 
 export function reserve(window: Window, amount: Usd): Window {
@@ -64,12 +64,13 @@ export function reserve(window: Window, amount: Usd): Window {
 }
 
 /**
- * What no reservation and no trade of a window claims: still to be spent while it is open, released once it is closed.
+ * The part of the budget that no reservation and no trade claims: still to be spent while the window is open, released
+ * once it is closed.
  */
 export const leftOf = (window: Window): Usd => (window.closed ? window.released : unreserved(window))
 
 /**
- * Settles a reservation: `spent` of it was spent (zero for a failure), and the rest goes back to this window, where it
+ * Settles a reservation: `spent` of it was spent (zero for a failure), and the rest returns to this window, where it
  * first covers an excess.
  */
 export function settle(window: Window, reservation: Usd, spent: Usd): Window {
@@ -88,7 +89,7 @@ export function settle(window: Window, reservation: Usd, spent: Usd): Window {
 /**
  * Changes the total of an execution without an open reservation from `before` to `after`. An increase is taken from
  * what the window has left, up to the execution's own reservation; the rest is excess. A decrease reduces the window's
- * excess first, and only then goes back to the window.
+ * excess first, and only then returns to the window.
  */
 export function adjustSpent(
   window: Window,
@@ -117,7 +118,7 @@ function takeBack(window: Window, amount: Usd): Window {
   })
 }
 
-/** Closes a window: what is neither spent nor reserved is released. */
+/** Closes a window: dollars neither spent nor reserved are released. */
 export function close(window: Window, at: Instant, reason: CloseReason): Window {
   assert(window.closed === null, 'a window closes once')
   return checked({ ...window, released: unreserved(window), closed: { at, reason } })
@@ -138,12 +139,12 @@ function checked(window: Window): Window {
   return window
 }
 
-// Which window follows one that is over, and where on its grid a plan's window lies.
+// The window that follows one that is over, and the place of a plan's window on its grid.
 
-/** A plan's window and the terms that decide which one comes next. */
+/** A plan's window and the terms that decide which one follows. */
 export type OnGrid = { start: Instant; end: Instant; frequency: Frequency; amount: Usd }
 
-/** The window that follows one that is over: on the same grid, past those that were missed, with one budget only. */
+/** The window after one that is over: on the same grid, past any that were missed, with one budget only. */
 export const roll = (over: OnGrid, now: Instant): Opening | null =>
   now < over.end ? null : windowCellAt(over, now)
 
@@ -155,13 +156,13 @@ export function windowCellAt({ end, frequency, amount }: OnGrid, now: Instant): 
   return opening(cellStart(plus(end, -length), length, now), frequency, amount)
 }
 
-/**
- * Where a plan's window belongs, wherever it lies: in the present cell of its grid, or at a start_date still ahead.
- */
+/** The cell where a plan's window belongs: the present cell of its grid, or the one at a start_date still ahead. */
 export const cellDue = (window: OnGrid, startDate: Instant, now: Instant): Opening =>
   now < startDate ? opening(startDate, window.frequency, window.amount) : windowCellAt(window, now)
 
-/** What windows that started in a cell have spent and reserved, and the last of their starts that executions bear. */
+/**
+ * The amount that windows started in a cell have spent and reserved, and the last of their starts that executions bear.
+ */
 type CellUse = { claimed: Usd; usedStart: Instant | null }
 
 /**
@@ -182,9 +183,9 @@ export const cellAfter = ({ start, end, budget }: Opening): Opening => ({
 })
 
 /**
- * A plan's first window: the present cell of its grid, or the one at a start_date still ahead. Where a reset has
- * removed windows under the plan's name that may have started up to `usedUntil`, it starts a millisecond after that, so
- * that no idempotency key is repeated. It still ends with its cell.
+ * A plan's first window: the present cell of its grid, or the one at a start_date still ahead. If a reset of the
+ * sandbox removed windows under the plan's name that may have started up to `usedUntil`, it starts a millisecond after
+ * that, so that no idempotency key is repeated. It still ends with its cell.
  */
 export function firstWindow(
   { startDate, frequency, amount }: { startDate: Instant; frequency: Frequency; amount: Usd },
@@ -196,12 +197,12 @@ export function firstWindow(
   return usedUntil === null ? cell : { ...cell, start: later(cell.start, plus(usedUntil, 1)) }
 }
 
-/** Where the cell of the grid start + n * length begins that contains `now`; `start` itself when it lies ahead. */
+/** The start of the cell that contains `now` on the grid start + n * length; `start` itself when it lies ahead. */
 export function gridStart(start: Instant, lengthMs: number, now: Instant): Instant {
   return now <= start ? start : cellStart(start, lengthMs, now)
 }
 
-/** The same, also for a start that lies ahead of `now`. */
+/** The start of the cell that contains `now`, also for a grid that starts later. */
 const cellStart = (start: Instant, lengthMs: number, now: Instant): Instant =>
   plus(start, Math.floor((now - start) / lengthMs) * lengthMs)
 
@@ -211,9 +212,9 @@ type Terms = { amount: Usd; frequency: Frequency; status: 'active' | 'paused' | 
 
 /** The starts of a plan's windows that had executions: no other window may start there. */
 export type UsedStarts = {
-  /** Those that are not in the past. */
+  /** The starts that are not in the past. */
   usedStarts: readonly Instant[]
-  /** The latest that windows under the plan's name may have had before a reset of its sandbox; null for none. */
+  /** The latest start that windows under the plan's name may have had before a reset of its sandbox; null for none. */
   usedBeforeReset: Instant | null
 }
 
@@ -226,12 +227,12 @@ export function resetsWindow(before: Terms, after: Terms): boolean {
   return reactivated || after.amount !== before.amount || after.frequency !== before.frequency
 }
 
-/** Starts further ahead than this come from a clock that was wrong: a new window need not come after them. */
+/** Starts further ahead than this come from a wrong clock: a new window need not come after them. */
 const USED_AHEAD_MS = LONGEST_WINDOW_MS
 
 /**
  * Where a reset window starts: now, or at the plan's start_date while that lies ahead. If the clock has gone back, it
- * starts a millisecond after the last window that already has executions, and after all that a reset of the sandbox has
+ * starts a millisecond after the last window that already has executions, and after all that a reset of the sandbox
  * removed, so that no idempotency key is repeated.
  */
 export function resetStart(
@@ -247,10 +248,10 @@ export function resetStart(
   return start
 }
 
-// A schedule: the small, hot record of one plan's current window that a scheduler pass reads and writes.
-// Its due conditions are plain comparisons of columns, so that a pass costs what it fires (docs/engine.md).
+// A schedule: the small record of one plan's current window that a scheduler pass reads and writes. Its due conditions
+// are plain comparisons of columns, so that the cost of a pass depends on what it fires (docs/engine.md).
 
-/** How the window is cut into slots, each with the same number of units, and how many units are already out. */
+/** How the window is cut into slots of equally many units, and how many units have fired. */
 export type Layout = { slots: number; unitsPerSlot: number; unitsFired: number }
 
 /** The slot's first live price and the half-width of the band around it, as a logarithm. */
@@ -262,9 +263,9 @@ export type Schedule = {
   windowStart: Instant
   windowEnd: Instant
   budget: Usd
-  /** What is neither reserved nor spent. */
+  /** The part of the budget neither reserved nor spent. */
   fireable: Usd
-  /** The least that an instruction may be. */
+  /** The smallest instruction. */
   floor: Usd
   trancheIndex: number
   /** Null until the first pass of the window. */
@@ -272,13 +273,13 @@ export type Schedule = {
   /** The slot last entered; -1 before the first. */
   slot: number
   reference: Reference | null
-  /** The next instant at which the plan must be looked at whatever the price does. */
+  /** The next time at which the plan must be looked at, whatever the price. */
   nextRunAt: Instant
   /** The next unit fires at a live price at or under this one. */
   limitPrice: Price | null
   /** The next unit fires at this instant when there is no live price. */
   clockAt: Instant | null
-  /** Extra tranches still allowed for money that comes back when no unit is left. */
+  /** Extra tranches still allowed for returned money when no unit is left. */
   extrasLeft: number
   nextExtraAt: Instant
 }
@@ -286,7 +287,9 @@ export type Schedule = {
 /** Above every price: the limit of a unit whose slot has had no live price yet, so that the first one is noticed. */
 export const ANY_PRICE = (2n ** 62n) as Price
 
-/** The price at or under which the next unit fires; null when it waits for none, or for the first one of its slot. */
+/**
+ * The price at or under which the next unit fires; null when it waits for no price, or for the first one of its slot.
+ */
 export const awaitedPrice = ({ limitPrice }: Pick<Schedule, 'limitPrice'>): Price | null =>
   limitPrice === ANY_PRICE ? null : limitPrice
 
@@ -313,9 +316,9 @@ export function freshSchedule(window: Window, minTranche: Usd): Schedule {
 }
 
 /**
- * The schedule after tranches that were bought without the ledger knowing: `next` is the index of the one that comes
- * now, and `taken` what they took from the window's budget. What they spent of it were units of the slots as well; the
- * next pass works out what the following one waits for.
+ * The schedule after tranches that were bought without the ledger knowing: `next` is the index of the next tranche, and
+ * `taken` is what they took from the window's budget. They count as units of the slots; the next pass works out the
+ * wait for the following unit.
  */
 export function pastTranches(
   schedule: Schedule,
@@ -334,7 +337,7 @@ export function pastTranches(
   }
 }
 
-/** To the nearest unit, and at least one for each tranche. */
+/** How many units the tranches took: to the nearest one, and at least one for each tranche. */
 function unitsAfter(
   { slots, unitsPerSlot, unitsFired }: Layout,
   { fireable, taken }: { fireable: Usd; taken: Usd },
@@ -345,10 +348,10 @@ function unitsAfter(
   return Math.min(total, unitsFired + Math.max(tranches, Number(worth)))
 }
 
-// When the failsafe of a window begins, given how often passes have come lately.
+// When a window's failsafe begins, given how often passes have come lately.
 
 export const FAILSAFE_LEAD_MIN_MS = 15 * MINUTE_MS
-/** How many gaps between the last passes decide how early a failsafe begins. */
+/** The number of gaps between the last passes that decides how early a failsafe begins. */
 export const PASS_GAPS_SEEN = 8
 
 /** How early the failsafe begins: twice the second-longest of the last tick gaps, so that one outage does not count. */
@@ -363,14 +366,14 @@ export const failsafeStart = (
   leadMs: number,
 ): Instant => later(windowStart, plus(windowEnd, -leadMs))
 
-// How often the failsafe tries again with money that comes back.
+// How often the failsafe tries again with returned money.
 
-/** The most extra tranches that a window may fire for money that comes back during its failsafe. */
+/** The most extra tranches that a window may fire for returned money during its failsafe. */
 export const EXTRA_TRANCHES_MAX = 3
 /** The least time between them. */
 export const EXTRA_SPACING_MS = 5 * MINUTE_MS
 
-// The least that an instruction of a window may be. src/store/sql/fragments.ts says the same in SQL.
+// The smallest instruction of a window. src/store/sql/fragments.ts has the same rule in SQL.
 
-/** The partner's minimum tranche; all of the budget, where that is smaller. */
+/** The partner's minimum tranche, or the whole budget where that is smaller. */
 export const leastInstruction = (minTranche: Usd, budget: Usd): Usd => lesser(minTranche, budget)

@@ -1,4 +1,4 @@
-// What the windows of a backtest saved: the strategy beside its baselines, means with their intervals and their tails,
+// The savings of a backtest's windows: the strategy beside its baselines, means with their intervals and their tails,
 // by start and by year.
 
 import {
@@ -19,17 +19,19 @@ type Savings = { mean_bp: number; median_bp: number; win_rate: number; p5_bp: nu
 
 export type Summary = Savings & { mean_bp_ci95: [number, number]; capture: number }
 
-/** What a purchase costs on top of the price. The time-weighted average, which savings are measured from, has none. */
+/**
+ * The cost of a purchase on top of the price. The time-weighted average, against which savings are measured, has none.
+ */
 export type Costs = {
-  /** Of the amount. */
+  /** In basis points of the amount. */
   fee_bps: number
   /** From bid to ask: a purchase pays half of it above the price. */
   spread_bps: number
 }
 
 /**
- * How much the mean depends on when a plan begins. A plan has one window after the other, so it begins at one of as
- * many moments as a window has starts.
+ * How much the mean depends on when a plan begins. The windows of a plan follow each other, so there are as many
+ * different plans as starts within one window's length.
  */
 type ByStart = { every_minutes: number; plans: number; lowest_mean_bp: number; highest_mean_bp: number }
 
@@ -55,14 +57,14 @@ export type BacktestReport = Summary &
     starts: ByStart
     years: Year[]
     baselines: { lump: Summary; clock: Summary; dca: Summary; minimum: Summary }
-    /** Only the windows that the reference values in docs/backtest.md count: one every seven hours. */
+    /** Only the windows behind the reference values in docs/backtest.md: one every seven hours. */
     every_7h: Savings & { windows: number }
   }
 
-/** Windows close together share their market: the blocks are long enough to be nearly independent. */
+/** Windows close together share their market. Blocks of this many days are nearly independent. */
 const BLOCK_DAYS: Record<Frequency, number> = { daily: 30, weekly: 60, 'bi-weekly': 90 }
 
-/** With fewer blocks, an interval is far too narrow; with one, it has no width at all. */
+/** With fewer blocks, an interval is far too narrow; with a single one, it has no width at all. */
 export const BLOCKS_MIN = 10
 
 type Reported = { file: string; history: History; costs: Costs }
@@ -105,11 +107,11 @@ export function reportOf(windows: Windows, { file, history, costs }: Reported): 
   }
 }
 
-/** The dollars that a purchase pays for each dollar of the price. */
+/** The dollars that a purchase costs for each dollar of the price. */
 export const markup = ({ fee_bps, spread_bps }: Costs): number =>
   (1 + spread_bps / 2 / 1e4) * (1 + fee_bps / 1e4)
 
-/** What each window saved against its time-weighted average by buying at such prices. */
+/** The saving of each window against its time-weighted average, when buying at the given prices. */
 export function savingsOf({ twap }: Windows, paid: Float64Array, costs: Costs): Float64Array {
   const factor = markup(costs)
   return paid.map((price, i) => 1e4 * (1 - (factor * price) / (twap[i] ?? 0)))
@@ -151,7 +153,7 @@ function savings(saved: Float64Array): Savings {
   }
 }
 
-/** Each window goes to the plan that has it: the one that began a whole number of windows earlier. */
+/** Sorts the windows by plan: a plan's windows begin a whole number of windows apart. */
 function byStart({ frequency, starts, start }: Windows, saved: Float64Array): ByStart {
   const windowMs = WINDOW_MS[frequency]
   const sums = new Float64Array(windowMs / starts.stepMs)
@@ -182,15 +184,15 @@ function byYear({ start }: Windows, saved: Float64Array, savedByDca: Float64Arra
   return years
 }
 
-/** Whether a window has the first start in its turn, where a turn comes every so often from the first start on. */
+/** Selects the first start at or after each multiple of an interval, counted from the first start. */
 const onceIn =
   (everyMs: number, { start, starts: { first, stepMs, nth } }: Windows) =>
   (_: number, i: number): boolean =>
     ((start[i] ?? 0) - first) % everyMs < nth * stepMs
 
 /**
- * What a fixed schedule would have paid if it spent, in every window, the same share at the same time as the strategy
- * does on average: the part of a saving that the market's drift explains.
+ * The prices of a fixed schedule that spends, in every window, the same share at the same time as the strategy does on
+ * average: they show the part of a saving that comes from the market's drift.
  */
 function driftCosts({ firstBar, endBar, profile, twap }: Windows, { inverse }: History): Float64Array {
   let purchases: [bar: number, share: number][] = []

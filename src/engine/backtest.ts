@@ -1,5 +1,5 @@
-// The backtest: the scheduler's own decisions over a price history, one pass a bar, for windows that begin at every
-// possible moment, and the prices that they paid. What they saved is in backtest-savings.ts.
+// The backtest: the scheduler's own decisions over a price history, with one pass for each bar and windows that begin
+// at every possible moment, and the prices that they paid. Their savings are in backtest-savings.ts.
 
 import type { Trigger } from '../core/execution.ts'
 import { type Price, priceAsNumber, usd, ZERO_USD } from '../core/money.ts'
@@ -19,8 +19,8 @@ import {
 import { decide, layout as layoutOf, slotStart } from './slot-reserve.ts'
 
 /**
- * The windows of one frequency in columns, a window at each index, in the order of their starts. Prices are in dollars;
- * of each way of buying there is the average price that it paid.
+ * The windows of one frequency in columns, a window at each index, in the order of their starts. The columns of the
+ * ways of buying hold the average price paid, in dollars.
  */
 export type Windows = {
   frequency: Frequency
@@ -28,10 +28,10 @@ export type Windows = {
   starts: Starts
   /** Whole instants. */
   start: Float64Array
-  /** The bars of a window: from the first one, up to the end and without it. */
+  /** The first bar of a window, and the bar after its last. */
   firstBar: Uint32Array
   endBar: Uint32Array
-  /** The time-weighted average: the same dollars at each bar. */
+  /** The time-weighted average: equal dollars at each bar. */
   twap: Float64Array
   /** The policy, with a live price at each bar. */
   cost: Float64Array
@@ -39,15 +39,15 @@ export type Windows = {
   clock: Float64Array
   /** The whole budget at the first bar. */
   lump: Float64Array
-  /** The same dollars each day, at the hour at which the window starts; in a daily window that is the lump. */
+  /** Equal dollars each day at the hour at which the window starts; in a daily window this equals the lump. */
   dca: Float64Array
   /** The whole budget at the lowest price, which nobody knows in advance. */
   minimum: Float64Array
-  /** The share of its budget that the average window spends by the policy in each of so many equal steps. */
+  /** The shares of the budget that the policy spends on average in each of PROFILE_STEPS equal steps. */
   profile: Float64Array
 }
 
-/** How windows are cut, if not as the policy cuts them, and the period that they lie in. */
+/** How windows are cut, if not by the policy, and the period that they lie in. */
 type Asked = { layout?: Layout | null; since?: Instant | undefined; until?: Instant | undefined }
 
 /** Plays a window from every start. Each spends its whole budget. */
@@ -84,8 +84,8 @@ const spanAt = (start: Instant, frequency: Frequency) => ({
   windowEnd: plus(start, WINDOW_MS[frequency]),
 })
 
-// Windows share their slots. What a slot buys depends on the prices from its start on and not on the window that it is
-// a part of, until the failsafe of that window. So each slot is played once, and a window costs a few additions.
+// Windows share their slots. Until the failsafe of its window, a slot buys by the prices from its start on, whatever
+// window it belongs to. So each slot is played once, and a window costs a few additions.
 
 /** The steps into which a window is divided for the average spend profile. */
 export const PROFILE_STEPS = 336
@@ -119,10 +119,10 @@ function buyAll(of: History, bought: Bought, live: boolean): { paid: Float64Arra
   return { paid, profile: profile.map((fired) => fired / units) }
 }
 
-/** The bars at which the units of slots fire: those of one slot one after the other, from its offset on. */
+/** The bars at which the units of each slot fire, slot after slot; a slot's bars begin at its offset. */
 type Slots = { bars: Uint32Array; offsetOf: (point: number, slot: number) => number }
 
-/** The slots of windows by the points at which these begin. A slot is played when it is first asked for. */
+/** The slots of windows, by the points at which they begin. A slot is played when it is first needed. */
 function slotsOf(of: History, { grid, frequency, layout }: Bought, live: boolean): Slots {
   const { slots, unitsPerSlot } = layout
   const { hasSlots, nth, width, bar } = grid
@@ -160,10 +160,10 @@ const instantAt = ({ first, stepMs }: Grid, point: number): Instant => plus(firs
 
 // One window, pass by pass.
 
-/** A tranche of a window that was played: at which bar it fired, why, and how many units it was. */
+/** A tranche of a played window: the bar at which it fired, why, and how many units it had. */
 export type Fire = { bar: number; trigger: Trigger; units: number }
 
-/** Plays a single window, for what its columns do not tell: the tranches. */
+/** Plays a single window for its tranches, which the columns do not have. */
 export function tranchesOf(of: History, { frequency, layout, start }: Windows, i: number): Fire[] {
   const begin = (start[i] ?? 0) as Instant
   const schedule = scheduleOf(begin, { frequency, layout })
@@ -191,11 +191,13 @@ function scheduleOf(start: Instant, { frequency, layout }: Pick<Windows, 'freque
   return { ...freshSchedule({ ...WINDOW, start, end }, MIN_TRANCHE), layout }
 }
 
-/** Bars of a history, up to `endBar` and without it. */
+/** Bars of a history, from `firstBar` to the one before `endBar`. */
 type Bars = { firstBar: number; endBar: number }
 type Player = { schedule: Schedule; live: boolean; leadMs: number }
 
-/** Plays a window until so many units have fired: a pass at each bar at which the scheduler would look at the plan. */
+/**
+ * Plays a window until `units` units have fired, with a pass at each bar at which the scheduler would look at the plan.
+ */
 function play(of: History, bars: Bars, player: Player & { unitsMax: number }): Fire[] {
   const { live, leadMs, unitsMax } = player
   const { endBar } = bars
@@ -239,7 +241,7 @@ function barsIn(at: Float64Array, { windowStart, windowEnd }: ReturnType<typeof 
   return { firstBar, endBar: firstBarAt(at, windowEnd, { firstBar, endBar: at.length }) }
 }
 
-/** The first of some bars at or after an instant, by binary search; `endBar` when all are before it. */
+/** The first bar in a range at or after an instant, by binary search; `endBar` when all are before it. */
 function firstBarAt(at: Float64Array, instant: number, { firstBar, endBar }: Bars): number {
   let [low, high] = [firstBar, endBar]
   while (low < high) {
@@ -250,16 +252,16 @@ function firstBarAt(at: Float64Array, instant: number, { firstBar, endBar }: Bar
   return low
 }
 
-/** The first of some bars with a price at or under a limit; `endBar` when there is none. */
+/** The first bar in a range with a price at or under a limit; `endBar` when there is none. */
 function firstBarUnder(value: Float64Array, limit: number, { firstBar, endBar }: Bars): number {
   let bar = firstBar
   while (bar < endBar && (value[bar] ?? 0) > limit) bar += 1
   return bar
 }
 
-// What every window is compared with.
+// The baselines that every window is compared with.
 
-/** The average price of equal purchases, one for each day at the hour of the start, while there are bars. */
+/** The average price of equal purchases, one a day at the hour of the start, while there are bars. */
 function onceADay(of: History, grid: Grid, { point, endBar }: { point: number; endBar: number }): number {
   const { stepMs, width } = grid
   let coins = 0
@@ -273,9 +275,9 @@ function onceADay(of: History, grid: Grid, { point, endBar }: { point: number; e
   return days / coins
 }
 
-/** Answers the average price of the same dollars at each of some bars. */
+/** Returns a function that gives the average price of equal dollars at each bar of a range. */
 function averager(inverse: Float64Array): (bars: Bars) => number {
-  /** At each bar the coins of a dollar at each bar before it. */
+  /** At each bar, the coins that a dollar at each earlier bar buys. */
   const coins = new Float64Array(inverse.length + 1)
   inverse.forEach((more, bar) => {
     coins[bar + 1] = (coins[bar] ?? 0) + more
@@ -283,9 +285,9 @@ function averager(inverse: Float64Array): (bars: Bars) => number {
   return ({ firstBar, endBar }) => (endBar - firstBar) / ((coins[endBar] ?? 0) - (coins[firstBar] ?? 0))
 }
 
-/** Answers the lowest of the prices at some bars. Neither end of these may ever be before the one of the last time. */
+/** Returns a function that gives the lowest price in a range of bars. Neither end of the range may move backwards. */
 function movingMinimum(value: Float64Array): (bars: Bars) => number {
-  // The bars after which no price is as low: their prices increase.
+  // The bars that no later bar undercuts: their prices increase.
   const lows = new Uint32Array(value.length)
   let [head, tail, next] = [0, 0, 0]
   const priceOf = (i: number): number => value[lows[i] ?? 0] ?? 0
@@ -300,7 +302,7 @@ function movingMinimum(value: Float64Array): (bars: Bars) => number {
   }
 }
 
-// A price history as the backtest reads it: columns in time order, with what a scheduler would have known at each
+// A price history for the backtest: columns in time order, with the values that a scheduler would have known at each
 // price.
 
 /** Bars in time order, no two at one instant. */
@@ -312,7 +314,7 @@ export type History = {
   /** The price in dollars, and the coins that a dollar buys. */
   value: Float64Array
   inverse: Float64Array
-  /** The volatility that prices up to this one show to a scheduler. */
+  /** The volatility that a scheduler knows after the prices up to this one. */
   sigma: Float64Array
   /** The usual time between two prices. */
   gapMs: number
@@ -323,8 +325,8 @@ export type History = {
 type Point = { at: Instant; price: Price }
 
 /**
- * Takes in prices in batches, in any order; of several at one instant the first one counts. The batches are not kept,
- * so a long history takes little memory.
+ * Collects prices in batches, in any order; of several at one instant the first counts. The batches are not kept, so
+ * that a long history takes little memory.
  */
 export function gatherHistory(): { add: (points: readonly Point[]) => void; history: () => History } {
   let at = new Float64Array(1_024)
@@ -342,7 +344,7 @@ export function gatherHistory(): { add: (points: readonly Point[]) => void; hist
         length += 1
       }
     },
-    history: () => judged(inOrder({ at: at.subarray(0, length), price: price.subarray(0, length) })),
+    history: () => historyOf(inOrder({ at: at.subarray(0, length), price: price.subarray(0, length) })),
   }
 }
 
@@ -360,7 +362,7 @@ function inOrder(prices: Prices): Prices {
   }
 }
 
-function judged({ at, price }: Prices): History {
+function historyOf({ at, price }: Prices): History {
   const value = new Float64Array(at.length)
   const sigmas = new Float64Array(at.length)
   let volatility = FIRST_VOLATILITY
@@ -371,7 +373,7 @@ function judged({ at, price }: Prices): History {
     sigmas[bar] = sigma(volatility)
   }
   const gapMs = usualGap(at)
-  // As if every pass came as usual: holes in a history are not outages of a scheduler.
+  // Passes are assumed to come as usual: holes in a history are not outages of a scheduler.
   const leadMs = failsafeLead([gapMs, gapMs])
   return { at, price, value, inverse: value.map((dollars) => 1 / dollars), sigma: sigmas, gapMs, leadMs }
 }
@@ -396,22 +398,22 @@ export function seededRandom(seed: number): () => number {
 }
 
 // When the windows of a backtest begin: at every moment that the prices of its file can tell apart. A plan begins when
-// its user likes, so no start is more typical than another, and a mean over only some of them is partly chance.
+// its user likes, so no start is more typical than another, and a mean over some starts only is partly chance.
 
 export const WARM_UP_DAYS = 14
-/** So long after the first price of a history the first window starts: its volatility is known by then. */
+/** The first window starts this long after the first price, when the volatility is known. */
 const WARM_UP_MS = WARM_UP_DAYS * DAY_MS
 
 /**
- * How far starts may be apart, in minutes. All of them divide four hours, and so each slot of the policy, which windows
- * can then share. With less than five minutes between their starts, windows would differ by a price or two.
+ * Possible distances between starts, in minutes. All of them divide four hours, and so each slot of the policy, so that
+ * windows can share slots. Starts less than five minutes apart would give windows that differ by a price or two.
  */
 const STEPS_MINUTES = [5, 6, 8, 10, 12, 15, 16, 20, 24, 30, 40, 48, 60, 80, 120, 240]
 
-/** The most slots that are played for one frequency: seconds of work. Those of the policy are as many as the starts. */
+/** The most slots that are played for one frequency: seconds of work. The policy has as many slots as starts. */
 const SLOTS_PLAYED_MAX = 1_000_000
 
-/** Which windows are wanted: those of such a length that begin at `since` or later and end at `until` or earlier. */
+/** The wanted windows: of this length, beginning at `since` or later and ending at `until` or earlier. */
 type Wanted = { windowMs: number; slots: number; since: Instant | undefined; until: Instant | undefined }
 
 /** The moments at which windows begin: each `nth` point of a grid from `first` on, with points `stepMs` apart. */
@@ -421,7 +423,7 @@ type Starts = { first: Instant; stepMs: number; nth: number }
 type Grid = Starts & {
   /** The points at which windows begin. */
   points: Uint32Array
-  /** The points that a window reaches over. */
+  /** The number of points that a window covers. */
   width: number
   /** Whether the slots of all windows begin at points. */
   hasSlots: boolean
@@ -467,8 +469,9 @@ function everyStart(
 }
 
 /**
- * Where all starts would be too much work, as with a cut into slots that no two windows share, one in so many is taken.
- * The number has no factor in common with the points of two weeks, so that every hour of every weekday has its turn.
+ * Where all starts would be too much work, as with a cut into slots that no two windows share, only every n-th start is
+ * taken. The number has no factor in common with the points of two weeks, so that every hour of every weekday is
+ * covered.
  */
 function thinning(slotsToPlay: number, stepMs: number): number {
   let nth = Math.max(1, Math.ceil(slotsToPlay / SLOTS_PLAYED_MAX))

@@ -1,6 +1,6 @@
-// One scheduler pass: takes the lock, reads the price, visits the plans that are due, and stores what fires.
+// One scheduler pass: takes the lock, reads the price, visits the due plans, and stores the executions that fire.
 
-import { clockDisputed, judgeClock, type Testimony } from '../core/clock.ts'
+import { clockDisputed, decideDispute, type Testimony } from '../core/clock.ts'
 import { type ExecutionId, nextExecutionId } from '../core/execution.ts'
 import { frozenProblem } from '../core/frozen.ts'
 import type { Price } from '../core/money.ts'
@@ -37,15 +37,15 @@ export type PassOptions = {
   store: Store
   machine: Machine
   /**
-   * Called before the pass begins, once, or not at all where the database is frozen. It returns a price unless
-   * there is no feed or it failed, the time given by the feed's answers, and which feed was asked, for the operator.
+   * Called once before the pass begins, unless the database is frozen. Returns a price, unless there is no feed or it
+   * failed; the time in the feed's answers; and the feed's name for the operator.
    */
   observe: () => Promise<{ price: ObservedPrice | null; testimony: Testimony; asked?: AskedFeed }>
 }
 
 /**
- * Runs one pass. Null while another process runs one. Throws clock_disputed, with nothing fired, rolled or stored, when
- * the clock and the feed's own time are too far apart (docs/decisions/clock.md).
+ * Runs one pass. Null while another process runs one. Throws clock_disputed, without firing, rolling or storing
+ * anything, when the clock and the feed's time are too far apart (docs/decisions/clock.md).
  */
 export async function runPass({ store, machine, observe }: PassOptions): Promise<PassReport | null> {
   const turn = await store.takePass()
@@ -65,11 +65,11 @@ export async function runPass({ store, machine, observe }: PassOptions): Promise
 }
 
 async function begin(store: Store, observe: PassOptions['observe']): Promise<PassStart> {
-  // A pass that will be refused needs no price. A feed that is down would warn at each of them, for days.
+  // A pass that will be refused needs no price: for days, each one would warn that a feed is down.
   const frozen = await store.readFrozen()
   if (frozen) throw frozenProblem(frozen)
   const { price, testimony, asked } = await observe()
-  const dispute = await store.judgeClock((now, standing) => judgeClock(now, testimony, standing))
+  const dispute = await store.decideDispute((now, standing) => decideDispute(now, testimony, standing))
   if (dispute) throw clockDisputed(dispute)
   return store.beginPass(price, asked)
 }
@@ -82,11 +82,11 @@ export type Rehearsal = {
   fired: Preview[]
 }
 
-/** Computes what a pass would do, and stores nothing, not even the price. Throws clock_disputed as the pass would. */
+/** Computes a pass without storing anything, not even the price. Throws clock_disputed as the pass would. */
 export async function rehearsePass({ store, machine, observe }: PassOptions): Promise<Rehearsal> {
   const { price: observed, testimony } = await observe()
   const { now, standing } = await store.readClock()
-  const dispute = judgeClock(now, testimony, standing)
+  const dispute = decideDispute(now, testimony, standing)
   if (dispute) throw clockDisputed(dispute)
   const known = await store.peekPass()
   const pass = observed
@@ -123,9 +123,7 @@ async function visitAll(pages: AsyncIterable<number[]>, visit: Visit): Promise<V
   return total
 }
 
-/**
- * Visits a page. When one of its plans cannot be decided, visits the plans one by one, so that the others still fire.
- */
+/** Visits a page. If one of its plans fails, visits them one by one, so that the others still fire. */
 async function visitPage(planIds: number[], visit: Visit, total: Visited): Promise<void> {
   try {
     const page = await visit.store.changeDuePlans(visit.passId, planIds, visit.decide)

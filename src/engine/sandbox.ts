@@ -1,4 +1,4 @@
-// Sandbox time: takes one test environment through a span of time as the scheduler would have, but at once.
+// Sandbox time: moves a test environment through a span of time at once, as the scheduler would have in that time.
 
 import type { Price } from '../core/money.ts'
 import type { Caller } from '../core/partner.ts'
@@ -12,28 +12,28 @@ import type { AuditEntry, Fired, PassCounts, PlanDecisions, Sandbox, Store } fro
 import { decisions, type Known } from './pass.ts'
 import { fireNext } from './slot-reserve.ts'
 
-/** The most time between two passes of an advance, which also stops at every instant for which a plan waits. */
+/** The longest time between two passes of an advance, which also stops at every instant for which a plan waits. */
 const CADENCE_MS = HOUR_MS
 /**
- * Plans in one transaction. Live calls wait for each, because an advance may run in the service itself, at a partner's
- * wish, and most of the plans at a stop fire.
+ * Plans in one transaction. Live calls wait for each transaction, because an advance may run in the service itself, on
+ * a partner's request, and most plans at a stop fire.
  */
 export const STOP_PAGE_PLANS = 100
 
 type AdvanceOptions = {
   store: Store
   machine: Machine
-  /** With a key, its call does nothing more once the key has ended. */
+  /** With a key, the advance stops once the key has ended. */
   tenant: Caller
   byMs: number
-  /** The most executions to create: there it stops. By default as many as there is room for. */
+  /** The advance stops after this many executions; by default, when the environment is full. */
   executionsMax?: number | undefined
-  /** The price during the whole advance; null for the newest stored one, if there is one. */
+  /** The price during the whole advance; null for the newest stored one, if any. */
   price: Price | null
   audit: AuditEntry
-  /** Ends the advance by throwing. */
+  /** May throw to end the advance. */
   onProgress: (share: number) => void
-  /** Told what the advance has made when it ends before its time, so that its wake-ups are sent all the same. */
+  /** Called with the result so far when the advance ends early, so that its wake-ups are still sent. */
   onEnd?: (made: PassCounts & { wakeUpId: number }) => Promise<unknown>
 }
 
@@ -48,8 +48,8 @@ export type Advanced = PassCounts & {
 
 /**
  * Moves the clock of a test environment forward, firing what falls due on the way. Each step is one transaction, so an
- * interrupted advance has simply gone less far, and so has one that has created as many executions as it may. Throws
- * sandbox_refused, sandbox_full, database_in_use.
+ * advance that is interrupted, or that reaches `executionsMax`, has only gone less far. Throws sandbox_refused,
+ * sandbox_full, database_in_use.
  */
 export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced> {
   const { store, tenant, byMs, audit, executionsMax = Number.POSITIVE_INFINITY } = options
@@ -74,13 +74,13 @@ export async function advanceSandbox(options: AdvanceOptions): Promise<Advanced>
   try {
     return await arrive().finally(end)
   } catch (error) {
-    // The next advance may begin by now: a partner may take seconds to answer.
+    // From here on the next advance may begin: sending to a partner may take seconds.
     await options.onEnd?.({ ...total, wakeUpId })
     throw error
   }
 }
 
-/** Steps from stop to stop and runs a pass at each, which it adds to `total`. Returns how far it has come. */
+/** Goes from stop to stop and runs a pass at each, adding it to `total`. Returns how far it got. */
 async function takeThrough(walk: Walk, total: PassCounts & { passes: number }): Promise<number> {
   const { pass, byMs, leadMs, machine, onProgress, executionsMax } = walk
   let moved = 0
@@ -107,7 +107,7 @@ type Walk = AdvanceOptions & {
 }
 type Visit = { due: readonly number[]; byMs: number; decide: PlanDecisions }
 
-/** The price does not change while the sandbox's time runs, and stays as fresh as at the start. */
+/** The price stays the same while the sandbox's time runs, and stays as fresh as at the start. */
 async function knownAt(store: Store, price: Price | null): Promise<Known> {
   const known = await store.peekPass()
   const chosen = price ?? known.price?.price ?? null
@@ -117,7 +117,7 @@ async function knownAt(store: Store, price: Price | null): Promise<Known> {
 const dueAt = ({ store, tenant, from, pass, leadMs }: Walk, reached: number): Promise<number[]> =>
   store.listSandboxDue(tenant, { now: plus(from, reached), livePrice: pass.price?.price ?? null, leadMs })
 
-/** How far the next pass is from where the advance began. */
+/** The distance of the next pass from the start of the advance. */
 async function nextStep(
   { store, tenant, from, leadMs, togetherMs, byMs }: Walk,
   reached: number,
@@ -129,8 +129,8 @@ async function nextStep(
 }
 
 /**
- * Adds each page to `total` once it is stored: the next one may fail. Each plan of a page creates at most one
- * execution; those that are left out remain due.
+ * Visits pages, adding each to `total` once it is stored, because the next one may fail. Each plan of a page creates at
+ * most one execution; plans that are left out remain due.
  */
 async function visit(
   { store, tenant, wakeUpId, executionsMax }: Walk,

@@ -1,4 +1,4 @@
-// SlotReserve: whether a tranche of a window fires now, and how much it spends. The scheduler and the backtest run the
+// SlotReserve: whether a tranche of a window fires now, and how much it spends. The scheduler and the backtest run this
 // same code.
 
 import type { Firing, Tranche, Trigger } from '../core/execution.ts'
@@ -15,7 +15,7 @@ import {
   WINDOW_MS,
 } from '../core/window.ts'
 
-/** What one pass knows: its instant, a live price or none, the volatility and how early the failsafe begins. */
+/** The facts of a pass: its instant, a live price or none, the volatility, and how early the failsafe begins. */
 export type Pass = { now: Instant; price: Price | null; sigma: number; leadMs: number }
 
 type Decision = { schedule: Schedule; tranche: Tranche | null }
@@ -42,14 +42,14 @@ export function fireNext(schedule: Schedule, pass: Pass): Decision | null {
   const planned: Planned = { ...decision.schedule, layout: decision.schedule.layout ?? layout(schedule) }
   const left = planned.layout.slots * planned.layout.unitsPerSlot - planned.layout.unitsFired
   const slot = slotAt(planned, pass.now)
-  // The next pass visits the plan again, and works out what the following unit waits for.
+  // The next pass visits the plan again, and works out the wait for the following unit.
   const woken: Planned = { ...planned, nextRunAt: pass.now, limitPrice: null, clockAt: null }
   const firing = { trigger: 'clock', slot, reservationPrice: null, ...evidence(null, pass) } as const
   for (let units = 1; units <= left; units++) {
     const amount = worth(planned, units)
     if (amount >= planned.floor) return fire(woken, amount, { ...firing, units })
   }
-  // Money that came back after every unit had fired.
+  // Money that was returned after every unit had fired.
   const rest = floorToCents(planned.fireable)
   return rest >= planned.floor ? fire(woken, rest, { ...firing, units: 0 }) : null
 }
@@ -83,7 +83,7 @@ function inSlot(planned: Planned, pass: Pass): Decision {
   const nextRunAt = slotStart(planned, slots, slot + 1)
   const entered: Planned = { ...planned, slot, reference, nextRunAt, limitPrice: null, clockAt: null }
   const amount = worth(planned, due)
-  // After the minimum is raised, units that are now too small wait for the next slot and merge with its own.
+  // After the minimum was raised, units that are now too small wait for the next slot and merge with its units.
   if (due > 0 && amount < planned.floor) return { schedule: entered, tranche: null }
 
   const waiting: Planned =
@@ -104,10 +104,7 @@ function inSlot(planned: Planned, pass: Pass): Decision {
   })
 }
 
-/**
- * Near the window's end: fires everything that is left at once, then up to three extra tranches for money that comes
- * back.
- */
+/** Near the window's end: fires everything that is left at once, then up to three extra tranches for returned money. */
 function failsafe(planned: Planned, pass: Pass): Decision {
   const { slots, unitsPerSlot, unitsFired } = planned.layout
   const units = slots * unitsPerSlot - unitsFired
@@ -146,8 +143,8 @@ const rest = (schedule: Schedule, until: Instant): Decision => ({
 })
 
 /**
- * The amount of `due` units: their share of the remaining budget, to the cent; the last unit takes what is left. A rest
- * too small to fire alone, after the minimum was raised, is added, so that it is not lost.
+ * The amount of `due` units: their share of the remaining budget, to the cent; the last unit takes the rest. A
+ * remainder too small to fire alone, after the minimum was raised, is added, so that it is not lost.
  */
 function worth(planned: Planned, due: number): Usd {
   const left = planned.layout.slots * planned.layout.unitsPerSlot - planned.layout.unitsFired
@@ -191,7 +188,7 @@ function referenceOf(
   return { price: pass.price, halfWidth: C * pass.sigma * Math.sqrt(hours) }
 }
 
-// How a window is cut into slots and units: how long a slot is, and when each of them comes.
+// How a window is cut into slots and units: the length of a slot, and the time of each.
 
 /** A schedule whose window is cut into slots. */
 type Planned = Schedule & { layout: Layout }

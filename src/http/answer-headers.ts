@@ -1,5 +1,5 @@
-// The headers that say something of the call: every answer, on either listener, has its id, and must not be cached; and
-// X-Ignored-Fields names what it sent and its route does not know.
+// The headers that every answer has, on either listener: the id of its call, and no caching. X-Ignored-Fields names the
+// fields that a call sent and its route does not know.
 
 import type { H3Event } from 'h3'
 
@@ -7,10 +7,10 @@ import type { H3Event } from 'h3'
 
 /** The form of a call's id. */
 export const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
-/** How a key or a secret of ours begins: an id is logged. */
+/** The beginning of our keys and secrets. Ids are logged, so none may look like one. */
 const SECRET = /sse_[a-z]+_/
 
-/** The id of a call: the one that its client gave, if that is sane, or a new one. */
+/** The id of a call: the one its client gave, if that is well formed, or a new one. */
 export const requestIdOf = (given: string, uuid: () => string): string =>
   REQUEST_ID.test(given) && !SECRET.test(given) ? given : uuid()
 
@@ -29,9 +29,9 @@ export function openAnswer(event: H3Event, uuid: () => string): string {
 /** A member of the body, or a parameter of the query, which is named as `?name`. */
 export type Ignored = { place: '' | '?'; name: string }
 
-/** How many names are given; the others are only counted. */
+/** The most names given; the others are only counted. */
 const NAMES_MAX = 20
-/** How many characters of a name are given. */
+/** The most characters of a name. */
 const NAME_MAX = 64
 /** The most bytes in all, so that the headers of an answer still fit into the smallest buffers of proxies. */
 const BYTES_MAX = 1_000

@@ -1,6 +1,6 @@
-// What the API answers of users, plans, executions and webhooks, as JSON; commands print some of it. It is apart from
-// the routes and the shapes, so that a command does not load what checks requests. Billing answers rows of its reports
-// (src/billing/), and the desk of the sandbox what it has done (src/cli/service/sandbox-desk.ts).
+// The API's answers about users, plans, executions and webhooks, as JSON; commands print some of them. They are apart
+// from the routes and the schemas, so that a command does not load what checks requests. Billing answers rows of its
+// reports (src/billing/), and the sandbox its results (src/cli/service/sandbox-desk.ts).
 
 import { type Execution, idempotencyKey } from '../core/execution.ts'
 import { formatUsd } from '../core/money.ts'
@@ -74,7 +74,7 @@ export const windowJson = (window: Window): NonNullable<PlanStateJson['window']>
   left_usd: formatUsd(leftOf(window)),
 })
 
-/** Without its status, which a poll does not say. */
+/** Without the status, which a poll does not give. */
 export function executionJson(tenant: Tenant, execution: Execution): Omit<ExecutionJson, 'status'> {
   return {
     execution_id: execution.executionId,
@@ -93,7 +93,7 @@ export function executionJson(tenant: Tenant, execution: Execution): Omit<Execut
   }
 }
 
-/** Of an execution that a poll has just delivered. */
+/** For an execution that a poll has just delivered. */
 export function dueJson(tenant: Tenant, execution: Execution): DueJson {
   const json = executionJson(tenant, execution)
   assert(json.lease_expires_at !== null, 'what is delivered is leased')

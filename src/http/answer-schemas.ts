@@ -276,7 +276,7 @@ export const deliveriesAnswer = z.object({
 
 export const testedAnswer = z.object({ partner_slug: partnerSlug, environment, ...deliveryAnswer.shape })
 
-// The shapes of what is answered of a test environment.
+// The answers of the sandbox.
 
 export const sandboxAnswer = z.object({
   partner_slug: partnerSlug,
@@ -358,7 +358,7 @@ export type AdvancedJson = z.output<typeof advancedAnswer>
 export type FiredJson = z.output<typeof firedAnswer>
 export type WipedJson = z.output<typeof wipedAnswer>
 
-// The shapes of what billing answers, and of the trades behind it.
+// The answers of billing, and the trades behind them.
 
 const averagePrice = dollarSum('Dollars per bitcoin; null without volume.', '64250.84').nullable()
 const month = z

@@ -8,7 +8,7 @@ import type { Instant } from '../core/time.ts'
 import type { Log } from '../log.ts'
 import type { Store } from '../store/store.ts'
 import { type Ignored, ignoredMembers, ignoredParameters, openAnswer, tellIgnored } from './answer-headers.ts'
-import { authenticate, createJudge, createUseNotes, isUseStale, type Judge } from './auth.ts'
+import { type Admit, authenticate, createAdmission, createUseNotes, isUseStale } from './auth.ts'
 import { type CallLine, createCallLog, durationSince } from './call-log.ts'
 import { DOCS_PATHS, readDocs, SLASHED, TO_PAGE, wantsPage } from './docs/page.ts'
 import { ERROR_HEADER, errorBody, INTERNAL_ERROR, Refusal, refusalFor } from './error-codes.ts'
@@ -29,13 +29,13 @@ import {
 } from './turns.ts'
 
 export type AppOptions = Omit<Services, 'store' | 'listings'> & {
-  /** Without it, the routes of the sandbox are not there. */
+  /** Without it, the sandbox has no routes. */
   sandbox?: SandboxDesk | null | undefined
   /** Null while the database is being opened: every call is then told to try again. */
   store: Store | null
   log: Log
   ops?: Ops
-  /** Requests a second and key; null for no limit. */
+  /** Requests per second for each key; null for no limit. */
   rateLimit: number | null
   /** The most calls of a key at once. */
   callsPerKey?: number | undefined
@@ -44,7 +44,7 @@ export type AppOptions = Omit<Services, 'store' | 'listings'> & {
 export function createApp(options: AppOptions): H3 {
   const desk = createDesk(options)
   const answer: Answer = (event, routes, flaw) => answerCall(desk, event, { routes, flaw })
-  // h3 itself refuses a path that is not validly encoded: it names nothing, like any other unknown path.
+  // h3 itself refuses a path that is not validly encoded. It is answered like any other unknown path.
   const app = new H3({ silent: true, onError: (_, event) => answer(event, []) })
   app.use((event, next) => {
     const flaw = flawOf(event.req)
@@ -115,7 +115,7 @@ function setHeaders(event: H3Event, headers: Record<string, string>): void {
 
 const NOT_GET = new Refusal('method_not_allowed', 'Method Not Allowed', { allow: 'GET' })
 
-/** What the calls of an app share. */
+/** Values shared by the calls of an app. */
 type Desk = Omit<Services, 'store'> & {
   store: Store | null
   note: (line: CallLine, bug: unknown) => void
@@ -124,11 +124,11 @@ type Desk = Omit<Services, 'store'> & {
   oneAtATime: ReturnType<typeof createOneAtATime>
   onlyOne: ReturnType<typeof createOnlyOne>
   noteUse: (store: Store, caller: KeyFacts) => void
-  judge: Judge
+  admit: Admit
 }
 
 function createDesk(options: AppOptions): Desk {
-  const { store, machine, guard, deliver, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
+  const { store, machine, guard, send, log, ops, rateLimit, callsPerKey = CALLS_PER_KEY_MAX } = options
   const logCall = createCallLog(log)
   const note = (line: CallLine, bug: unknown): void => {
     logCall(line, bug)
@@ -138,7 +138,7 @@ function createDesk(options: AppOptions): Desk {
     store,
     machine,
     guard,
-    deliver,
+    send,
     listings: createListings(),
     note,
     limitRate: rateLimit === null ? () => {} : createRateLimit(rateLimit),
@@ -146,11 +146,11 @@ function createDesk(options: AppOptions): Desk {
     oneAtATime: createOneAtATime(),
     onlyOne: createOnlyOne(),
     noteUse: createUseNotes(log),
-    judge: createJudge(log),
+    admit: createAdmission(log),
   }
 }
 
-/** What is known about a call so far, for its line in the log, even when it is refused. */
+/** The known facts about a call, for its line in the log, even when it is refused. */
 type Trail = { caller: KeyFacts | null; turn: Turn | null; ignored: Ignored[] }
 
 /** Handles one call: sends the result and logs it. */
@@ -165,7 +165,7 @@ async function answerCall(
   headers.set('content-type', 'application/json')
   const trail: Trail = { caller: null, turn: null, ignored: [] }
   const answered = flaw ? Promise.reject(flaw) : handleCall(desk, event, routes, trail)
-  const outcome = await answered.catch(refusalOf)
+  const outcome = await answered.catch(failedOutcome)
   trail.turn?.leave()
   setHeaders(event, outcome.headers)
   const ignored = tellIgnored(trail.ignored)
@@ -202,7 +202,7 @@ async function handleCall(
     throw new Refusal('starting', 'The database is being opened; try again.', { 'retry-after': '1' })
   const now = desk.machine.clock()
   const authorization = event.req.headers.get('authorization')
-  const caller = await authenticate(authorization, { store, judge: desk.judge })
+  const caller = await authenticate(authorization, { store, admit: desk.admit })
   const turn = admitInTurn(desk, caller, now, trail)
   if (isUseStale(caller, now)) desk.noteUse(store, caller)
   const route = routeFor(event.req.method, routes)
@@ -213,16 +213,17 @@ async function handleCall(
   const isOnItsWay = route.body !== null && !hasArrived(event.req)
   const text = route.body && (await readText(event.req))
   const hasWaited = await turn.come()
-  // Where the database is a file, nothing is awaited from here on but what has come already: it is measured as one.
+  // Where the database is a file, from here on only finished work is awaited, so that the time of a call is measured as
+  // one.
   const body = bodyOf(event, route, text, trail)
   // A sender may take any time for a body, and the key may have ended meanwhile.
-  if (hasWaited || isOnItsWay) await authenticate(authorization, { store, judge: desk.judge, atOnce: true })
-  const { machine, guard, deliver, listings } = desk
+  if (hasWaited || isOnItsWay) await authenticate(authorization, { store, admit: desk.admit, atOnce: true })
+  const { machine, guard, send, listings } = desk
   const checked: Call<unknown> = {
     store,
     machine,
     guard,
-    deliver,
+    send,
     listings,
     caller,
     tenant: { ...caller.key.tenant, keyId: caller.key.keyId },
@@ -236,9 +237,9 @@ async function handleCall(
   return done(JSON.stringify(await route.handle(checked as Call<never, never>)))
 }
 
-/** The turn of a caller whose key is valid. Throws what `judge` throws, and a Refusal: 429. */
+/** The turn of a caller whose key is valid. Throws what `admit` throws, and a Refusal: 429. */
 function admitInTurn(desk: Desk, caller: KeyFacts, now: Instant, trail: Trail): Turn {
-  desk.judge(caller)
+  desk.admit(caller)
   trail.caller = caller
   desk.limitRate(caller.key.keyId, now)
   const turn = desk.takeTurn(caller.key.keyId)
@@ -250,7 +251,7 @@ type Outcome = {
   status: number
   text: string | Uint8Array
   headers: Record<string, string>
-  /** The error that made the call fail, where the caller did not cause it; null if there is none. */
+  /** The error that made the call fail, if the caller did not cause it; else null. */
   bug: unknown
   contentType?: string | undefined
 }
@@ -265,7 +266,7 @@ function bodyOf(event: H3Event, route: Route, text: string | null, trail: Trail)
   return checkBody(json, route.body)
 }
 
-function refusalOf(error: unknown): Outcome {
+function failedOutcome(error: unknown): Outcome {
   const given =
     error instanceof Refusal ? error : error instanceof Problem ? refusalFor(error) : INTERNAL_ERROR
   const { status, detail, headers, contentType } = given

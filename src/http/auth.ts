@@ -1,4 +1,4 @@
-// Who calls: from the Authorization header to a partner and its environment.
+// Authentication: from the Authorization header to a partner and its environment.
 
 import {
   type ApiKey,
@@ -25,32 +25,32 @@ const INVALID_KEY = new Refusal('key_invalid', 'Invalid API key.')
 /** The key in a header, well formed or not; null when the header has none. */
 const keyIn = (header: string | null): string | null => HEADER.exec(header ?? '')?.[1] ?? null
 
-type Finding = { store: Pick<KeyStore, 'findKey'>; judge: Judge; atOnce?: boolean }
+type Finding = { store: Pick<KeyStore, 'findKey'>; admit: Admit; atOnce?: boolean }
 
-/** Resolves a key to its partner and environment. Throws a Refusal with 401, and what `judge` throws. */
+/** Resolves a key to its partner and environment. Throws a Refusal with 401, and what `admit` throws. */
 export async function authenticate(
   header: string | null,
-  { store, judge, atOnce = false }: Finding,
+  { store, admit, atOnce = false }: Finding,
 ): Promise<KeyFacts> {
   const key = keyIn(header)
   if (key === null) throw NO_KEY
   const facts = isWellFormedKey(key) ? await store.findKey(keyHash(key), { atOnce }) : null
   if (facts === null) throw INVALID_KEY
-  judge(facts)
+  admit(facts)
   return facts
 }
 
-/** Admits a call, or throws what `admit` throws. */
-export type Judge = (caller: KeyFacts) => void
+/** Admits a call, or throws the problem of `admit`. */
+export type Admit = (caller: KeyFacts) => void
 
-/** How often calls with one key that has ended get a line: their sender decides how many there are. */
+/** How often a key that has ended is logged: its sender decides how often it is used. */
 const ENDED_KEY_EVERY_MS = 60_000
 
 /**
- * Admits calls, and says whose key has ended: its partner gets a 401 like any other, and asks the operator. Strangers
- * cause no such lines, because only a key that was issued can have ended.
+ * Admits calls, and logs which key has ended: its partner gets a 401 and asks the operator. Strangers cause no such
+ * lines, because only an issued key can have ended.
  */
-export function createJudge(log: Log): Judge {
+export function createAdmission(log: Log): Admit {
   const lines = new Map<string, { at: Instant; unsaid: number }>()
   return (caller) => {
     const { key, now } = caller
@@ -77,10 +77,10 @@ export function createJudge(log: Log): Judge {
 export const isUseStale = ({ key }: KeyFacts, now: Instant): boolean =>
   key.lastUsedAt === null || Math.abs(now - key.lastUsedAt) >= KEY_USED_STEP_MS
 
-/** After a failure to note the use of a key, how long to wait before trying again. */
+/** After the use of a key could not be recorded, how long to wait before trying again. */
 const NOTE_AGAIN_MS = 60_000
 
-/** Notes the use of a key beside the call, not before its answer: a read must not wait for a write lock. */
+/** Records the use of a key beside the call, not before its answer: a read must not wait for a write lock. */
 export function createUseNotes(log: Log): (store: Pick<KeyStore, 'markKeyUsed'>, caller: KeyFacts) => void {
   /** The keys whose last use is being written: one write for each, however many calls come meanwhile. */
   const beingNoted = new Set<string>()

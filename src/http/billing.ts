@@ -104,7 +104,7 @@ function firstAfter(users: readonly { partnerUserId: string }[], id: string): nu
   return low
 }
 
-// Trades over HTTP: what was recorded in a month, confirmations and adjustments, in the order they were recorded.
+// Trades over HTTP: a month's confirmations and adjustments, in the order they were recorded.
 
 const tradeCursors: Cursors<LinePlace> = {
   write: ({ recordedAt, executionId, number }) => `${recordedAt} ${executionId} ${number}`,
@@ -133,7 +133,7 @@ export const getTrades = route({
   handle: async ({ store, tenant, query, alone }) => {
     const size = query.limit ?? PAGE_DEFAULT
     const { period, lines } = await alone(async () => {
-      // What is recorded from here on is dated later and comes on a later page, so nothing is missed or repeated.
+      // Later records have later dates and come on a later page, so nothing is missed or repeated.
       const period = await store.fixTenantPeriod(tenant, query.month)
       const page = { after: query.cursor ?? null, limit: size + 1 }
       return { period, lines: await store.readTenantLines(tenant, period, page) }

@@ -1,15 +1,15 @@
-// The log of calls: one line for each call with a key, under the same id as its answer. Calls without a key, and errors
-// that repeat, get no more lines than a person can use, because a stranger decides how many there are.
+// The log of calls: one line for each call with a key, under the id in its answer. Calls without a key, and errors that
+// repeat, are limited to as many lines as a person can use, because a stranger decides how many there are.
 
 import { Problem } from '../core/problem.ts'
 import { SECOND_MS } from '../core/time.ts'
 import type { Log } from '../log.ts'
 
-/** How many calls per second get a line when they are refused before a key is known. */
+/** How many calls refused without a known key are logged each second. */
 export const KEYLESS_LINES_MAX = 10
 /** How long an error that recurs is logged without its stack. */
 const STACK_EVERY_MS = 60_000
-/** How many different errors are remembered; more are a flood as well. */
+/** How many different errors are remembered; a larger number counts as a flood too. */
 const ERRORS_MAX = 100
 
 export type CallLine = {
@@ -22,7 +22,7 @@ export type CallLine = {
   environment: string | null
   status: number
   duration_ms: number
-  /** Why it was refused, as the header of its answer says; absent for a call that was not. */
+  /** The code of the refusal in the answer's header; absent for a call that was not refused. */
   error_code?: string
   /** The fields that its route does not know, as the header of its answer names them. */
   ignored_fields?: string
@@ -37,8 +37,8 @@ export const durationSince = (started: number): number =>
 type CallLog = (line: CallLine, bug: unknown) => void
 
 /**
- * Logs calls. `bug` is the error that made a call fail, where the caller did not cause it; null if there is none. Once
- * the database is gone, every call meets that error.
+ * Logs calls. `bug` is the error that made a call fail, if the caller did not cause it; else null. Once the database is
+ * gone, every call meets that error.
  */
 export function createCallLog(log: Log): CallLog {
   const stacks = new Map<string, number>()

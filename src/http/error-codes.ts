@@ -1,11 +1,11 @@
-// Refusals on the wire: what each is called, its status, and one way to write an error body.
+// Refusals on the wire: the code and the status of each, and one way to write an error body.
 
 import { FrozenProblem } from '../core/frozen.ts'
 import type { CallProblem, Problem, ProblemCode, SharedProblem } from '../core/problem.ts'
 
 /**
- * What the header X-Error-Code says, with the status of each: the reason in a form that a program reads. A code keeps
- * its name and its meaning for ever; docs/api.md says what to do about each.
+ * The codes in the header X-Error-Code, with the status of each: the reason in a form for programs. A code keeps its
+ * name and its meaning for ever; docs/api.md says what to do about each.
  */
 export const ERROR_STATUS = {
   bad_request: 400,
@@ -64,12 +64,12 @@ export const errorBody = (detail: string | ValidationDetail[]): string => JSON.s
 /** Sent with every 401: how to authenticate. */
 const CHALLENGE = { 'www-authenticate': 'Bearer' }
 
-/** A call that is not answered as it asked. */
+/** A refused call. */
 export class Refusal extends Error {
   readonly code: ErrorCode
   readonly status: number
   readonly detail: string | ValidationDetail[]
-  /** With the code of the refusal among them. */
+  /** The headers, including the code. */
   readonly headers: Record<string, string>
   /** The media type of a body that is not JSON, for the call's line in the log. */
   readonly contentType: string | undefined
@@ -95,7 +95,7 @@ const CANNOT_BE_USED = {
 }
 
 /**
- * What a partner learns about a database that cannot be used, and after how many seconds to try again; the log tells
+ * The answer to a partner about a database that cannot be used, and after how many seconds to try again; the log tells
  * the operator more.
  */
 export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: string }>> = {
@@ -120,7 +120,7 @@ export const PUT_OFF: Partial<Record<ProblemCode, { detail: string; retryAfter: 
   },
 }
 
-/** Problems that are called something else on the wire. All others of a call are called there what they are here. */
+/** Problems with another name on the wire. All other problems of a call keep theirs. */
 const CALLED: Record<Exclude<CallProblem | SharedProblem, ErrorCode>, ErrorCode> = {
   user_not_linked: 'user_disabled',
   database_in_use: 'sandbox_busy',
@@ -133,7 +133,7 @@ const CALLED: Record<Exclude<CallProblem | SharedProblem, ErrorCode>, ErrorCode>
   schema_newer: 'service_outdated',
 }
 
-/** What a problem is called on the wire. One that only a command can meet would be a bug here. */
+/** The name of a problem on the wire. A problem of commands only would be a bug here. */
 export function errorCodeOf(code: ProblemCode): ErrorCode {
   if (Object.hasOwn(ERROR_STATUS, code)) return code as ErrorCode
   return Object.hasOwn(CALLED, code) ? CALLED[code as keyof typeof CALLED] : 'internal_error'
@@ -141,7 +141,7 @@ export function errorCodeOf(code: ProblemCode): ErrorCode {
 
 export const INTERNAL_ERROR = new Refusal('internal_error', 'Internal Server Error')
 
-/** How a problem is answered: in its own words where its caller can mend it. */
+/** The answer for a problem, in the problem's own words where its caller can fix it. */
 export function refusalFor(problem: Problem): Refusal {
   const { code, message } = problem
   const named = errorCodeOf(code)

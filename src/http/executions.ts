@@ -129,7 +129,7 @@ export const noFillBody = z.object({
     )
     .nullish(),
 })
-/** Fits no report: whatever has a valid status is checked as what that says. */
+/** Fits no report. A value with a valid status is checked by the rules of that status. */
 const statusUnknown = z
   .object({ ...common, status: oneOf(REPORT_STATUSES), ...when })
   .transform(() => z.NEVER)
@@ -156,7 +156,7 @@ const noFill = noFillBody.transform(
   }),
 )
 
-/** Which fields a report needs depends on its status; without a valid one, only what every report has is checked. */
+/** The required fields of a report depend on its status; without a valid one, only the common fields are checked. */
 const confirmBody = z.unknown().transform((input, context): Report => {
   const { status } = input as { status?: unknown }
   const isOf = (statuses: readonly unknown[]): boolean => statuses.includes(status)
@@ -205,8 +205,8 @@ export const postConfirm = route({
 type Reported = { store: CallStore; tenant: Caller; executionId: string; report: Report }
 
 /**
- * Throws the error again. What a partner bought for an execution that the ledger does not know, because it was restored
- * from a backup, is kept before that is answered; the answer is the same as for every other unknown execution.
+ * Throws the error again. A purchase for an execution that the ledger lacks, because it was restored from a backup, is
+ * first kept; the answer is the same as for every other unknown execution.
  */
 async function keepingUnknown(
   error: unknown,

@@ -44,15 +44,15 @@ const WITHOUT_CONTROLS = `^[^${CONTROLS}]+$`
 export const text = ({ max = TEXT_MAX } = {}) =>
   field({ type: 'string', ...oneLine(max) }, (input) => parseText(input, { max }))
 
-/** Text that is accepted whatever it contains, and stored as far as it can be shown. */
+/** Text that is accepted whatever it contains. Characters that cannot be shown are replaced before it is stored. */
 export const remark = ({ max }: { max: number }) =>
   field({ type: 'string', maxLength: BODY_BYTES_MAX }, (input) =>
     typeof input === 'string' ? showable(input, max) : notText,
   )
 
 /**
- * What the API description says about a field: its text, and an example as it is sent. Under a name of our own, because
- * zod drops the examples of fields that it reads through a transform.
+ * A description of a field for the API: its text, and an example as it is sent. It is kept under a name of our own,
+ * because zod drops the examples of fields that it reads through a transform.
  */
 export const describe = (description: string, example: unknown) => ({ description, [SAMPLE]: example })
 export const SAMPLE = 'x-sample'
@@ -112,9 +112,7 @@ export const decimal = <T extends bigint>(read: (text: string) => T, bounds: Dec
     return value
   })
 
-/**
- * A bound as the messages show it: with two decimals where the field takes whole cents, otherwise as a whole number.
- */
+/** A bound in an error message: with two decimals where the field takes whole cents, otherwise as a whole number. */
 function boundText(bound: bigint, placesMax?: number): string {
   const text = formatUsd(bound as Usd)
   return placesMax === undefined ? text.replace(/\.00$/, '') : text
@@ -191,7 +189,7 @@ export const instant = (description: string, example = '2026-01-05T00:00:00.000Z
     .string()
     .meta({ format: 'date-time', pattern: DATE_TIME, maxLength: 24, ...describeAnswer(description, example) })
 
-/** Text that was checked when it came: one line, without control characters. */
+/** Text that was checked when it arrived: one line, without control characters. */
 export const checkedText = (description: string, example: string, max = TEXT_MAX) =>
   z.string().meta({ ...oneLine(max), ...describeAnswer(description, example) })
 
@@ -199,7 +197,7 @@ export const checkedText = (description: string, example: string, max = TEXT_MAX
 export const prose = (description: string, example: string, max: number) =>
   z.string().meta({ maxLength: max, ...describeAnswer(description, example) })
 
-/** The longest amount: one of the ledger has at most 20 digits and a point, a sum of a month may have more. */
+/** The longest amount: the ledger's have at most 20 digits and a point, sums of a month may have more. */
 const AMOUNT_MAX = 32
 
 /** Dollars: at least two places, at most eight. */
@@ -208,7 +206,7 @@ export const dollars = (description: string, example = '10.00') =>
     .string()
     .meta({ pattern: '^\\d+\\.\\d{2,8}$', maxLength: AMOUNT_MAX, ...describeAnswer(description, example) })
 
-/** Sums of a month, which may be negative: corrections of an earlier month may outweigh what was bought in this one. */
+/** Sums of a month, which may be negative: corrections of an earlier month may outweigh this month's purchases. */
 export const dollarSum = (description: string, example: string) =>
   z
     .string()
@@ -249,7 +247,7 @@ export const nextCursor = (example: string) =>
     .nullable()
     .meta(describeAnswer('Gives the next page; null on the last one.', example))
 
-// Lists in pages: how many rows a page has, and the cursor that says where the next one begins.
+// Lists in pages: the size of a page, and the cursor that says where the next one begins.
 
 export const PAGE_DEFAULT = 100
 export const PAGE_MAX = 1_000
@@ -274,12 +272,12 @@ const limit = field({ type: 'integer', minimum: 1, maximum: PAGE_MAX }, (input) 
 })
 
 /**
- * The cursors of a list: a place in it as text, and back; null for text that is not such a place. No two lists write a
- * place in the same way.
+ * The cursors of a list: a place in it as text, and back; null for text that is not such a place. Every list writes
+ * places in a form of its own.
  */
 export type Cursors<T> = { write: (place: T) => string; read: (text: string) => T | null }
 
-/** Those of a list whose places are ids: with its mark, because an id can look like any other place. */
+/** The cursors of a list whose places are ids, with a mark, because an id can look like any other place. */
 export const idCursors = (mark: string): Cursors<string> => ({
   write: (id) => `${mark} ${id}`,
   read: (text) =>
@@ -299,7 +297,7 @@ const cursor = <T>({ read, write }: Cursors<T>) =>
     return place !== null && wrap(write(place)) === input ? place : NOT_ONE
   })
 
-/** How a query asks for a page of a list. `more` ends the sentence about the cursor. */
+/** The query parameters for a page of a list. `more` ends the sentence about the cursor. */
 export const pageFields = <T>(noun: string, cursors: Cursors<T>, sample: string, more = '') => ({
   limit: limit.meta(describe(`The ${noun} of a page; ${PAGE_DEFAULT} by default.`, PAGE_DEFAULT)).optional(),
   cursor: cursor(cursors)

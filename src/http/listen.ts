@@ -24,16 +24,16 @@ export type Listener = {
   /** Accepts no new connection, and cuts off the open ones. */
   end: () => void
 }
-/** The app that answers: looked up at every call, so that it may be replaced while the socket stays. */
+/** The app that answers, looked up at every call, so that it can be replaced while the socket stays. */
 export type Answering = Pick<H3, 'fetch'>
 type ListenOptions = Partial<ConnectionLimits> & {
   host: string
   port: number
   tls: Tls
-  /** Makes the ids of refusals of what is not HTTP. */
+  /** Makes the ids for refusals of anything that is not HTTP. */
   uuid: () => string
   onTurnedAway?: (reason: string) => void
-  /** How long an answer may lie here without the client taking any of it. */
+  /** How long an answer may wait here without the client taking any of it. */
   stallMs?: number
 }
 
@@ -91,7 +91,7 @@ function bind(server: Server, host: string, port: number): Promise<void> {
 }
 
 /**
- * Hands calls to the app. If a call fails outside the app, for example on a broken socket, only its connection ends.
+ * Passes calls to the app. If a call fails outside the app, for example on a broken socket, only its connection ends.
  */
 function guarded(app: Answering): RequestListener {
   const handle = toNodeHandler({ fetch: (request: Request) => app.fetch(request) } as H3)
@@ -101,11 +101,11 @@ function guarded(app: Answering): RequestListener {
   }
 }
 
-// One connection: its calls that are being answered, those that wait, and when it ends.
+// One connection: its calls being answered, the waiting ones, and when it ends.
 
-/** How many calls of one connection are answered at a time; nothing is read from it meanwhile. */
+/** How many calls of one connection are answered at a time; meanwhile nothing is read from it. */
 export const CALLS_MAX = 16
-/** How many more may have arrived: every call in one read from the socket must be taken. */
+/** How many more calls may have arrived: all calls in one read from the socket must be accepted. */
 const CALLS_AHEAD_MAX = 240
 
 type Connection = {
@@ -123,7 +123,7 @@ type Connection = {
 type Call = { request: IncomingMessage; response: ServerResponse }
 
 function createConnection(socket: Socket, handle: RequestListener, uuid: () => string): Connection {
-  /** In the order of their arrival, which is that of their answers. */
+  /** The calls in the order of their arrival, which is the order of their answers. */
   const open: Call[] = []
   const waiting: Call[] = []
   let isPaused = false
@@ -180,7 +180,8 @@ function createConnection(socket: Socket, handle: RequestListener, uuid: () => s
       socket.pause()
     },
     breakOff(found) {
-      // A connection that is ending is only refused for the call whose body will not come: it would wait for ever.
+      // A connection that is ending is refused only if a call waits for a body that will not come: it would wait for
+      // ever.
       const waitsForBody = open.some(({ request }) => !request.complete)
       if (isLeaving(socket) || (isEnding && !waitsForBody)) return
       isEnding = true
@@ -212,10 +213,11 @@ function discardRest(request: IncomingMessage): void {
 // All connections of a server: which are accepted, which are turned away, and how they end.
 
 export type ConnectionLimits = {
-  /** All together. */
+  /** The limit for all clients together. */
   connectionsMax: number
   /**
-   * From one address, or one IPv6 network of 64 bits. Connections from this machine are exempt: a proxy may make them.
+   * The limit for one address, or one IPv6 network of 64 bits. Connections from this machine are exempt: a proxy may
+   * make them.
    */
   connectionsPerAddressMax: number
 }
@@ -288,7 +290,7 @@ function createConnections(options: Options): Connections {
   }
 
   function onTimeout(socket: Socket): void {
-    // Only a written answer can stall: requests have a limit of their own, and a call that is still handled is not the
+    // Only a written answer can stall: requests have a limit of their own, and a call still being handled is not the
     // client's fault.
     const isOurTurn = connections.get(socket)?.isBusy() && socket.writableLength === 0
     if (isOurTurn) socket.setTimeout(stallMs)
@@ -337,8 +339,8 @@ function createConnections(options: Options): Connections {
 type Moved = Pick<Socket, 'bytesRead' | 'bytesWritten' | 'writableLength'>
 
 /**
- * Ends the connections that have sent something since the last check, and taken nothing of an answer: what they send
- * puts off the timeout that ends the silent ones.
+ * Ends the connections that have sent something since the last check and taken nothing of an answer. By sending, they
+ * postpone the timeout for silent connections.
  */
 function createStallCheck(connections: ReadonlyMap<Socket, unknown>): () => void {
   const seen = new WeakMap<Socket, Moved>()
@@ -399,9 +401,9 @@ function endOnceWritten(socket: Socket): void {
   })
 }
 
-// Refusals of what is not HTTP, is too large or comes too slowly: the status and the form of the answer.
+// Refusals of anything that is not HTTP, is too large or comes too slowly: the status and the form of the answer.
 
-/** Refuses what is not HTTP, in the form of every other refusal, and ends the connection. */
+/** Refuses anything but HTTP, in the form of every other refusal, and ends the connection. */
 function refuse(socket: Socket, flaw: Flaw, requestId: string): void {
   const phrase = PHRASES[flaw]
   const body = errorBody(phrase)
@@ -418,7 +420,7 @@ function refuse(socket: Socket, flaw: Flaw, requestId: string): void {
   endOnceWritten(socket)
 }
 
-/** What can be wrong with what came, and how the refusal of each is worded. */
+/** The possible flaws of incoming data, and the text of the refusal of each. */
 const PHRASES = {
   bad_request: 'Bad Request',
   request_timeout: 'Request Timeout',
@@ -427,14 +429,14 @@ const PHRASES = {
 } as const satisfies Partial<Record<ErrorCode, string>>
 type Flaw = keyof typeof PHRASES
 
-/** By what Node's parser or its timers complain about. */
+/** The flaws, by the error code of Node's parser or its timers. */
 const FLAWS: Record<string, Flaw> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'body_too_large',
   HPE_HEADER_OVERFLOW: 'headers_too_large',
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-// The time limits of what a client does on a connection.
+// Time limits for clients on a connection.
 
 /** Node reads the times when the server begins to listen, and the others at every connection. */
 const LIMITS = {
@@ -448,5 +450,5 @@ const LIMITS = {
 
 /** How long a TLS handshake may take. */
 const HANDSHAKE_TIMEOUT_MS = 10_000
-/** How long an answer may lie here without the client taking any of it. */
+/** How long an answer may wait here without the client taking any of it. */
 const STALL_MS = 30_000

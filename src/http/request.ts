@@ -8,12 +8,12 @@ import { visit } from 'jsonc-parser'
 import type { z } from 'zod'
 import { Refusal, type ValidationDetail } from './error-codes.ts'
 
-// What is checked before the body, whatever the route: the path, the framing, Host and Expect.
+// Checks before the body, whatever the route: the path, the framing, Host and Expect.
 
 /**
  * Whether a path was sent as its route is written, apart from parameters. The router normalises the path like any URL:
  * backslashes, dot segments and needless escapes disappear, so that `/partner/v1/..\..\metrics` would lead to
- * `/metrics` past a proxy that lets only `/partner/v1/` through. Only a parameter, which is one segment, may hold
+ * `/metrics` past a proxy that lets only `/partner/v1/` through. Only a parameter, which is one segment, may contain
  * escapes: an id with a slash is sent as `%2F`, and never splits.
  */
 export function writtenAs(path: string): (event: H3Event) => boolean {
@@ -36,7 +36,7 @@ function sentPath({ req, url }: H3Event): string {
   return query < 0 ? path : path.slice(0, query)
 }
 
-/** What is wrong with a request, whatever its route; null if nothing is. */
+/** The flaw of a request, whatever its route; null if there is none. */
 export function flawOf(request: H3Event['req']): Refusal | null {
   const sent = request.runtime?.node?.req
   if (sent && isFramedInDoubt(sent as IncomingMessage))
@@ -186,8 +186,8 @@ function parseJson(text: string, request: H3Event['req']): unknown {
 }
 
 /**
- * The client's media type as the log may show it: `type/subtype` in lower case, `none`, or `unreadable` for one that is
- * too long, is not a media type, or might be a key of ours.
+ * The client's media type for the log: `type/subtype` in lower case, `none`, or `unreadable` for one that is too long,
+ * is not a media type, or might be a key of ours.
  */
 function mediaType(header: string | null): string {
   const [essence = ''] = (header ?? '').split(';', 1)
@@ -199,7 +199,7 @@ const MEDIA_TYPE = /^(?!.*sse_)[\w!#$&^.+-]{1,40}\/[\w!#$&^.+-]{1,80}$/
 
 /**
  * The offset at which a broken text stops being JSON. JSON.parse does not always give it; a tolerant parser does, and
- * is stopped there: a text may be broken in every byte.
+ * is stopped there, because every byte of a text may be broken.
  */
 function errorOffset(text: string): number {
   // That parser is recursive, so it cannot read a text nested thousands deep. Such a text is usually cut off at its
@@ -216,7 +216,7 @@ function errorOffset(text: string): number {
 }
 const STOP = new Error('the first error of a text')
 
-// Which addresses count as one client when connections and wrong tokens are counted.
+// The addresses that count as one client when connections and wrong tokens are counted.
 
 /**
  * The network of a peer; null for this machine. The owner of an IPv6 network has all of its addresses, so they count as

@@ -1,4 +1,4 @@
-// What a route is: a method, a path, the shape of its body, and a handler from a checked call to a JSON answer.
+// A route: a method, a path, the shape of its body, and a handler from a checked call to a JSON answer.
 
 import type { z } from 'zod'
 import type { Listings } from '../billing/statement.ts'
@@ -11,8 +11,8 @@ import type { Store } from '../store/store.ts'
 /** Where a webhook may be sent: `checkUrl` throws webhook_refused with the reason. */
 type UrlGuard = { checkUrl: (url: string) => Promise<void> }
 
-/** Sends a wake-up to a webhook, behind the same guard. */
-type Deliver = (sent: WakeUp & { webhook: Webhook }) => Promise<Attempt>
+/** Sends a wake-up to a webhook, behind that guard. */
+type SendWakeUp = (sent: WakeUp & { webhook: Webhook }) => Promise<Attempt>
 
 /** The store's methods that take a tenant first; a partner's call can use no other. */
 type AskedFor<S> = {
@@ -53,7 +53,7 @@ export type Services = {
   store: CallStore
   machine: Machine
   guard: UrlGuard
-  deliver: Deliver
+  send: SendWakeUp
   listings: Listings
 }
 
@@ -67,7 +67,7 @@ export type Call<B, Q = unknown, P extends string = string> = Services & {
   params: Record<P, string>
   /** Runs a long read after the tenant's earlier ones. */
   alone: <T>(work: () => Promise<T>) => Promise<T>
-  /** Runs what waits for somebody else, unless the tenant has such work under way. */
+  /** Runs work that waits for somebody else, unless the tenant already has such work under way. */
   once: <T>(work: () => Promise<T>) => Promise<T>
   /** Adds a header to the answer. */
   setHeader: (name: string, value: string) => void
@@ -85,17 +85,17 @@ export type Route = {
   path: string
   body: z.ZodType | null
   query: z.ZodType | null
-  /** The members of a body that it knows. */
+  /** The known members of a body. */
   fields: ReadonlySet<string>
-  /** The parameters of a query that it knows. */
+  /** The known parameters of a query. */
   parameters: ReadonlySet<string>
-  /** Which keys may call it. */
+  /** The keys that may call it. */
   keys: 'all' | 'test'
   /** The shape of its answer, with 200. */
   answer: z.ZodType
   /**
-   * Its answer when that is the same for everyone, with or without a key; null when it has to be computed. It is kept
-   * as bytes: a large text would be encoded at every call, which takes longer than all else of it.
+   * Its answer if that is the same for everyone, with or without a key; null if it must be computed. It is kept as
+   * bytes: encoding a large text takes longer than the rest of a call.
    */
   ready: (() => Uint8Array) | null
   handle: (call: Call<never, never>) => Promise<unknown>
@@ -108,7 +108,7 @@ type RouteOptions<P extends string, B extends z.ZodType, Q extends z.ZodType, A 
   /** The members of a body whose schema is not an object, because it depends on one of them. */
   fields?: readonly string[]
   query?: Q
-  /** All keys, unless it says test. */
+  /** `test` for test keys only; all keys by default. */
   keys?: 'test'
   answer: A
   handle: (call: Call<z.output<B>, z.output<Q>, ParametersOf<P>>) => Promise<z.output<A>>

@@ -1,4 +1,4 @@
-// The whole route table of the partner API, and GET /me, which is about no noun but the key of the call.
+// The route table of the partner API, and GET /me, which is about the key of the call.
 
 import { z } from 'zod'
 import type { PartnerStatus } from '../core/partner.ts'
@@ -61,13 +61,13 @@ export const ROUTES: readonly Route[] = [
   ...sandboxRoutes(null),
 ]
 
-/** Those of the table, where the sandbox has its desk, or is not there. */
+/** The routes of the table, those of the sandbox included if there is a desk. */
 export const routesOver = (desk: SandboxDesk | null): Route[] => [
   ...ROUTES.filter(({ keys }) => keys === 'all'),
   ...(desk ? sandboxRoutes(desk) : []),
 ]
 
-/** The one of a path's routes that a method means. Throws a Refusal: 404 without any route, 405 without that method. */
+/** The route of a path for a method. Throws a Refusal: 404 without any route, 405 without that method. */
 export function routeFor(method: string, routes: readonly Route[]): Route {
   if (routes.length === 0) throw new Refusal('route_not_found', 'Not Found')
   const route = routes.find((candidate) => candidate.method === method)
@@ -77,7 +77,7 @@ export function routeFor(method: string, routes: readonly Route[]): Route {
   })
 }
 
-/** Ids may hold any character, so a segment is decoded after routing; one that is not validly encoded names nothing. */
+/** Ids may contain any character, so a segment is decoded after routing; a badly encoded one matches nothing. */
 export function decodeParams(params: Record<string, string>): Record<string, string> {
   try {
     return Object.fromEntries(

@@ -1,5 +1,5 @@
 // The sandbox over HTTP: a test key moves its own environment through time, fires a tranche at once, and starts over.
-// No live key gets this far: each route says that it is for test keys, which is asked before its body is read.
+// Live keys are refused: the routes are for test keys only, which is checked before the body is read.
 
 import { z } from 'zod'
 import { FILL_PRICE_MAX } from '../core/confirmation.ts'
@@ -19,10 +19,10 @@ import {
 import { decimal, describe, FieldError, field, id, notText } from './fields.ts'
 import { type Route, route } from './route.ts'
 
-/** What is done in a test environment. Each throws what the store and the engine throw. */
+/** The actions in a test environment. Each throws the problems of the store and the engine. */
 export type SandboxDesk = {
   look: (caller: Caller) => Promise<SandboxJson>
-  /** Answers in time, even when the advance takes longer and goes on. */
+  /** Answers in time, even when the advance takes longer and continues. */
   advance: (caller: Caller, byMs: number, price: Price | null) => Promise<AdvancedJson>
   fire: (caller: Caller, partnerPlanId: string, price: Price | null) => Promise<FiredJson>
   reset: (caller: Caller) => Promise<WipedJson>
@@ -37,7 +37,7 @@ const marketPrice = decimal(price, { above: 0n as Price, atMost: FILL_PRICE_MAX 
   .meta(describe('Dollars per bitcoin while it lasts; by default the newest price that is stored.', '64000'))
   .optional()
 
-/** The routes of a service, over its desk. To describe them takes none. */
+/** The routes of a service, over its desk. Describing them needs none. */
 export function sandboxRoutes(desk: SandboxDesk | null): Route[] {
   const at = (): SandboxDesk => {
     if (!desk) throw new Error('the sandbox of this service is switched off')

@@ -1,6 +1,6 @@
 // The server, plain or with TLS: Node's own as listhen makes it, without the rest of listhen, which would search a
-// port, close and print; and the protocols and ciphers of TLS. Which certificate is shown, and how it is renewed, is
-// decided in src/cli/service/certificate.ts.
+// port, close and print; and the protocols and ciphers of TLS. The choice and renewal of the certificate are in
+// src/cli/service/certificate.ts.
 
 import { constants } from 'node:crypto'
 import type { RequestListener, Server } from 'node:http'
@@ -18,7 +18,7 @@ export async function makeServer(handle: RequestListener, tls: Tls): Promise<Ope
   const { listen } = await import('listhen')
   const { server, https } = await listen(handle, {
     // listhen cannot make a server without opening it, and an error at that moment would end the process. A free port
-    // of this machine always works; `bind` then takes the requested port, and knows what to say if that fails.
+    // of this machine always works; `bind` then takes the requested port, and explains a failure.
     hostname: '127.0.0.1',
     port: { port: 0, host: NOWHERE },
     public: false,
@@ -55,14 +55,14 @@ function dropFollowers(server: Server, event: string, isTls: boolean): void {
   for (const listener of server.listeners(event).slice(own)) server.off(event, listener as () => void)
 }
 
-// TLS: the certificate, which is given or made for a first try, and the ciphers.
+// TLS: the certificate, given or generated for a first try, and the ciphers.
 
 /** PEM texts. */
 export type Certificate = { cert: string; key: string }
-/** Plain HTTP, TLS with this certificate, or TLS with one made now for these names. */
+/** Plain HTTP, TLS with this certificate, or TLS with one generated for these names. */
 export type Tls = Certificate | { selfSignedFor: readonly string[] } | null
 
-/** How long a certificate that was made for a first try is valid. */
+/** How long a generated certificate is valid. */
 const SELF_SIGNED_DAYS = 7
 
 /**

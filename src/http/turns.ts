@@ -1,17 +1,16 @@
-// Fairness: one crowd of calls, by mistake or on purpose, must not delay the calls of others. Two mechanisms share out
-// what all need: here, the turns of the event loop among keys, which have so many calls at once; and the lanes of the
-// write queue among tenants (src/store/sqlite/file/write-queue.ts), or, on a server, the connections
+// Fairness: a crowd of calls, by mistake or on purpose, must not delay the calls of others. Two mechanisms share out
+// common resources: here, the turns of the event loop among keys, which also limits the calls of a key at once; and the
+// lanes of the write queue among tenants (src/store/sqlite/file/write-queue.ts), or, on a server, the connections
 // (src/store/postgres/server/pool.ts). docs/decisions/commits.md#every-key-gets-its-turn has the reasons.
-//
-// Below them are three limits of what one tenant may ask for: long reads one after the other, one test of a webhook at
-// a time, and the rate that an operator may set. Who has no key is for a proxy to hold off.
+// Below them are three limits for one tenant: long reads one after the other, one test of a webhook at a time, and the
+// rate that an operator may set. Callers without a key are for a proxy to limit.
 
 import type { Instant } from '../core/time.ts'
 import { createLanes } from '../lanes.ts'
 import { Refusal } from './error-codes.ts'
 
-// Which key's call is handled next: calls go on one by one, until those of one turn of the event loop have taken too
-// long. Then the rest wait for the next turn, and the keys take turns.
+// The order in which keys' calls are handled: calls are handled one by one until those of one turn of the event loop
+// have taken too long. The rest wait for the next turn, and the keys take turns.
 
 /** The most calls of one key at once, under way or waiting: more than any connection pool makes. */
 export const CALLS_PER_KEY_MAX = 1_024
@@ -19,7 +18,7 @@ export const CALLS_PER_KEY_MAX = 1_024
 const TURN_MS = 10
 
 export type Turn = {
-  /** Resolves when there may be handling, with whether others had to be let on first, in an earlier turn. */
+  /** Resolves when the call may be handled, with whether it had to let others go first, in an earlier turn. */
   come: () => Promise<boolean>
   /** Must be called once the call is answered. */
   leave: () => void
@@ -28,15 +27,15 @@ export type Turn = {
 /** Gives each call its turn. Throws a Refusal: 429, when the key already has `callsPerKey` calls. */
 export function createTurns(callsPerKey: number): (keyId: string) => Turn {
   const waiting = createLanes<() => void>()
-  /** For every key that has called. */
+  /** Every key that has called. */
   const keys = new Map<string, { calls: number; wait: (go: () => void) => void }>()
   /** When handling must stop in this turn of the event loop; null before its first call. */
   let endsAt: number | null = null
   let postponed = 0
 
   /**
-   * There is one of these for each call that waits. Node runs all promises between two of them, so each call has come
-   * as far as it gets without waiting for the outside, and is measured, before the next one goes on.
+   * One of these runs for each waiting call. Node runs all promises between two of them, so each call runs as far as it
+   * can without waiting for I/O, and is measured, before the next one starts.
    */
   function letOne(): void {
     const now = performance.now()

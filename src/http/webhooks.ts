@@ -74,7 +74,7 @@ export const deleteWebhook = route({
   }),
 })
 
-// What was sent to it, and a test, which is sent at once: the same wake-up as `tranche webhook test` sends.
+// The record of what was sent, and a test, sent at once: the wake-up of `tranche webhook test`.
 
 export const getDeliveries = route({
   method: 'GET',
@@ -92,7 +92,7 @@ export const postTest = route({
   path: '/partner/v1/webhooks/test',
   body: z.object({}),
   answer: testedAnswer,
-  handle: ({ store, tenant, deliver, once }) =>
+  handle: ({ store, tenant, send, once }) =>
     once(async () => {
       const { webhook, tests, now } = await store.readyToTest(tenant)
       if (!webhook) throw new Problem('webhook_not_found', 'No webhook is registered.')
@@ -102,12 +102,13 @@ export const postTest = route({
           'retry-after': String(Math.ceil(waitMs / SECOND_MS)),
         })
       const sent = { ...testOf(tenant), webhook }
-      const noted = await store.noteTest(tenant, sent, await deliver(sent))
+      const noted = await store.noteTest(tenant, sent, await send(sent))
       return { partner_slug: tenant.partnerSlug, environment: tenant.environment, ...deliveryJson(noted) }
     }),
 })
 
-// Which URLs a webhook may have, by their text. src/webhook/address-guard.ts decides which addresses they may lead to.
+// The URLs that a webhook may have, by their text. src/webhook/address-guard.ts decides which addresses they may lead
+// to.
 
 const notUrl = new FieldError('url_parsing', 'Input should be a valid URL')
 
@@ -140,7 +141,7 @@ const WELL_FORMED = /^[^/]*:\/\/[^/\\][^\\]*$/
 /** White space, control characters, and the marks that turn the direction of writing. */
 const UNPRINTABLE = /[\s\p{Cc}\p{Cf}]/u
 
-// The wake-up as the API description shows it: the one call that goes the other way.
+// The wake-up in the API description: the one call in the other direction.
 
 export const wakeUp = z.object({
   event: z.literal(EVENT_NAME).meta(describeAnswer('The only event there is.', EVENT_NAME)),

@@ -9,8 +9,8 @@ import type { AskedFeed, ObservedPrice } from '../store/store.ts'
 import { fetchJson, isLoopback, majority, tell } from './fetch.ts'
 
 /**
- * What a feed returns: a price, unless it has none, and the time given by the same answers. `asked` describes the feed
- * to an operator; it is missing where the price is fixed.
+ * The result of a feed: a price, unless it has none, and the time given by the same answers. `asked` describes the feed
+ * to an operator; it is missing for a fixed price.
  */
 type Observation = { price: ObservedPrice | null; testimony: Testimony; asked?: AskedFeed }
 /** A feed that fails gives no price: it never stops a purchase. */
@@ -20,7 +20,7 @@ export type FeedOptions = {
   clock: () => Instant
   /** Called with the reason when a source gives no price. */
   warn: (message: string) => void
-  /** The origins of exchanges, for operators who reach them through a proxy of their own. */
+  /** The origins of exchanges, for operators who reach them through their own proxy. */
   origins?: Partial<Record<Exchange, string>>
 }
 
@@ -77,10 +77,10 @@ function askExchange(name: Exchange, options: FeedOptions): Promise<Observation>
   return ask({ name, url: new URL(path, options.origins?.[name] ?? origin), read }, options)
 }
 
-/** `shown` is the SPEC with which an operator can ask it again. */
+/** `shown` is the SPEC with which an operator can query it again. */
 type Source = { name: string; shown?: string; url: URL; read: (document: unknown) => Quote }
 
-/** Asks one source. An answer without a usable price still gives the time. */
+/** Queries one source. An answer without a usable price still gives the time. */
 async function ask(
   { name, shown = name, url, read }: Source,
   { clock, warn }: FeedOptions,
@@ -126,8 +126,8 @@ function medianFeed(options: FeedOptions): Feed {
 }
 
 /**
- * A quote must be live, as a stored price must, also where only a cache says how old it is. If it lies as far ahead,
- * one of the two clocks is wrong.
+ * A quote must be as fresh as a stored price must be, even where only a cache gives its age. If it lies as far in the
+ * future, one of the two clocks is wrong.
  */
 function refuseStale(quote: Quote, ageMs: number, now: Instant): void {
   if (ageMs > PRICE_LIVE_MS)
@@ -138,7 +138,7 @@ function refuseStale(quote: Quote, ageMs: number, now: Instant): void {
   }
 }
 
-// The public tickers of four exchanges: where they are and what their answers look like.
+// The public tickers of four exchanges: their addresses, and how their answers are read.
 
 export type Exchange = 'coinbase' | 'kraken' | 'bitstamp' | 'gemini'
 
@@ -195,7 +195,7 @@ function epoch(value: unknown, unitMs: number): Instant {
 
 // How a price is read from a JSON answer of any shape: numbers stay text until they are exact.
 
-/** A source's price, and when it was made, if the source says so. */
+/** A source's price, and its time, if the source gives one. */
 type Quote = { price: Price; at: Instant | null }
 
 const NUMBER = /^\d{1,8}(\.\d+)?$/
@@ -223,7 +223,7 @@ function middle(ticker: { bid: unknown; ask: unknown; last: unknown }): Price {
   return positive(ticker.last, 'last price')
 }
 
-/** The price a JSON pointer (RFC 6901) leads to. */
+/** The price that a JSON pointer (RFC 6901) leads to. */
 function quoteAt(document: unknown, pointer: string): Price {
   let value = document
   for (const part of pointer.split('/').slice(1)) {
@@ -243,7 +243,7 @@ function member(value: unknown, name: string): unknown {
 // The price on which several sources agree.
 
 export const SOURCES_MIN = 2
-/** How far a source may be from the median, as a share of it, before it counts as wrong. */
+/** The largest distance of a source from the median, as a share of it, before it counts as wrong. */
 export const OUTLIER_SHARE = 0.02
 
 /** The median of the prices near the median of all; null when fewer than SOURCES_MIN are left. */

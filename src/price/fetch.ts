@@ -1,5 +1,4 @@
-// Fetches JSON from a server, within limits of time and size. Numbers stay text as they were written, and the answer
-// also gives the time.
+// Fetches JSON from a server, within limits of time and size. Numbers stay text, and the answer also gives the time.
 
 import { Decimal } from 'decimal.js'
 import { agree, type Testimony, type Witness } from '../core/clock.ts'
@@ -9,25 +8,23 @@ import { call } from '../outgoing-call.ts'
 export const FETCH_TIMEOUT_MS = 3_000
 const BODY_BYTES_MAX = 256 * 1024
 
-/** JSON.parse as ECMAScript now has it: the reviver gets the source text of a number. */
+/** JSON.parse as in current ECMAScript: the reviver gets the source text of a number. */
 const parseJson = JSON.parse as (
   text: string,
   reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
 ) => unknown
 
-/** Numbers given to decimal.js: an exponent of at most two digits, because no price and no time needs a larger one. */
+/** Numbers with an exponent that decimal.js may read: two digits at most, because no price and no time needs more. */
 const EXPONENT = /^\d+(?:\.\d+)?e[+-]?0*\d{1,2}$/i
 
-/** A JSON number with an exponent, digit for digit, without the exponent. Any other text stays unchanged. */
+/** A JSON number without its exponent, digit for digit. Any other text stays unchanged. */
 const withoutExponent = (written: string) =>
   EXPONENT.test(written) ? new Decimal(written).toFixed() : written
 
-/**
- * A JSON answer with its numbers left as text, the times that it may have been served at, and how long a cache had it.
- */
+/** A JSON answer with its numbers as text, the times at which it may have been served, and how long a cache held it. */
 type Answer = { document: unknown; servedAt: Instant[]; ageMs: number }
 
-/** Throws on a time-out, a status other than 200, a body that is not whole or not JSON. */
+/** Throws on a time-out, a status other than 200, or a body that is incomplete or not JSON. */
 export async function fetchJson(url: URL): Promise<Answer> {
   const { statusCode, headers, body, flaw } = await call(url, {
     method: 'GET',
@@ -59,8 +56,8 @@ const AGE = /^\d{1,10}$/
 type Headers = Record<string, string | string[] | undefined>
 
 /**
- * When an answer may have been served. Its Date is when it was made, so one from a cache was served by its Age later;
- * but some caches write a Date of their own, and pass the Age on.
+ * The times at which an answer may have been served. Date says when it was made, so an answer from a cache was served
+ * by its Age later; but some caches write a Date of their own and pass the Age on.
  */
 export function servedAt(headers: Headers): Instant[] {
   const { date } = headers
@@ -71,7 +68,7 @@ export function servedAt(headers: Headers): Instant[] {
   return ageMs === 0 ? [at] : [at, plus(at, ageMs)]
 }
 
-/** How long a cache has had an answer. What it says of a price is at least as old. */
+/** How long a cache has held an answer. A price in it is at least as old. */
 export const ageOf = ({ age }: Headers): number =>
   typeof age === 'string' && AGE.test(age) ? Number(age) * SECOND_MS : 0
 
@@ -84,7 +81,7 @@ export function tell(source: string, times: readonly (Instant | null)[], clock: 
   return known[0] === undefined ? 'silent' : { source, at: known[0] }
 }
 
-/** The time on which most of the sources that give one agree; silent when they do not agree. */
+/** The time on which most sources agree; silent when they do not agree. */
 export function majority(source: string, testimonies: readonly Testimony[]): Testimony {
   const known = testimonies
     .filter((one): one is Witness => typeof one !== 'string')

@@ -10,7 +10,7 @@ import { positive } from './feed.ts'
 type PricePoint = { at: Instant; price: Price }
 
 const HEADER = 'time,price'
-/** How much is read at a time: about ten thousand of the shortest rows. */
+/** Bytes read at a time: about ten thousand of the shortest rows. */
 const CHUNK_BYTES = 128 * 1024
 
 type PriceFile = {
@@ -18,8 +18,8 @@ type PriceFile = {
   bytesRead: () => number
   rows: () => number
   /**
-   * The rows in file order. Throws bad_file with the number of the first line that is wrong. With `until`, a later row
-   * is wrong: a price of the future would become the live one at its time, whatever the market does then.
+   * The rows in file order. Throws bad_file with the number of the first bad line. With `until`, a later time is bad: a
+   * price in the future would become the live one at its time, whatever the market does then.
    */
   batches: (until?: Instant) => AsyncGenerator<PricePoint[]>
 }
@@ -101,7 +101,7 @@ const LINE_END = /\r\n|\n|\r/
 
 /**
  * Yields, for each chunk, the lines that it completes, whether they end in LF, CRLF or CR. No chunk is empty. Lines
- * come in batches, because a million single steps of an async iterator take longer than the reading itself.
+ * come in batches, because a million single steps of an async iterator take longer than the reading.
  */
 export async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<string[]> {
   let begun = ''

@@ -1,4 +1,4 @@
-// What --db names: a file, or a database on a server. A URL may hold a password, which belongs in no output.
+// The address in --db: a file, or a database on a server. A URL may hold a password, which belongs in no output.
 
 import { Problem } from '../core/problem.ts'
 
@@ -6,7 +6,7 @@ import { Problem } from '../core/problem.ts'
 export const INSTALLED = {
   settings: '/etc/tranche/tranche.env',
   folder: '/var/lib/tranche',
-  /** The user that root has become, to work on its database; null while it has not. */
+  /** The user that root has switched to, to work on its database; null until then. */
   became: null as string | null,
 }
 
@@ -27,7 +27,7 @@ const OF_ANY_KIND = [
 const isAddressOfAnyKind = (db: string): boolean => OF_ANY_KIND.some((kind) => kind.test(db))
 const HIDDEN = 'postgres://***'
 
-/** Whether it names a database on a PostgreSQL server. Anything else is a file. */
+/** Whether an address is of a database on a PostgreSQL server. Anything else is a file. */
 export const isServer = (db: string): boolean => SERVER.test(db)
 
 /** The address without its password and otherwise unchanged, for messages and logs. */
@@ -61,13 +61,13 @@ const joined = ({ scheme, user, password, host, path, parameters }: AddressParts
   path +
   (parameters.length > 0 ? `?${parameters.join('&')}` : '')
 
-/** Whether it contains anything that may not be shown: a hint then names the variable TRANCHE_DB. */
+/** Whether an address contains anything secret: a hint then names the variable TRANCHE_DB. */
 export const holdsSecret = (db: string): boolean => shownAddress(db) !== db
 
-/** Stands in a command for the address in the variable, which a shell inserts. */
+/** Used in a command in place of the address in the variable, which a shell inserts. */
 export const IN_VARIABLE = '$TRANCHE_DB'
 
-/** How a command names the database: by its address, or by the variable where a password is hidden. */
+/** The database in a command: its address, or the variable if that hides a password. */
 export const namedInCommand = (shown: string): string => (shown.includes('***') ? IN_VARIABLE : shown)
 
 /** A text that may quote addresses, of databases or other servers, without their passwords. */
@@ -77,7 +77,7 @@ export const withoutSecrets = (text: string): string =>
   )
 
 /**
- * Throws usage for what looks like an address but is not that of a PostgreSQL database, or asks for something
+ * Throws usage for a text that looks like an address but is not that of a PostgreSQL database, or asks for something
  * unsupported.
  */
 export function refuseNoAddress(db: string): void {
@@ -96,8 +96,8 @@ export function refuseNoAddress(db: string): void {
 }
 
 /**
- * Throws usage for a file that SQLite would open under another name than the one that was given: its driver trims white
- * space, which a settings file with CR LF leaves at the end, and keeps nothing of `:memory:`.
+ * Throws usage for a file that SQLite would open under another name: its driver trims white space, which a settings
+ * file with CR LF leaves at the end, and `:memory:` is not stored at all.
  */
 export function refuseFileName(file: string): void {
   const ends = [file, file.slice(file.lastIndexOf('/') + 1)]
@@ -112,10 +112,10 @@ export function refuseFileName(file: string): void {
     throw new Problem('usage', 'A database in memory would be gone with this command: name a file.')
 }
 
-// The parts of the address of a database on a server, and what may be wrong with them. It is read as PostgreSQL's own
-// programs read one, except that parameters that would be ignored are refused.
+// The parts of the address of a database on a server, and its possible flaws. It is read as PostgreSQL's own programs
+// read one, except that parameters that would be ignored are refused.
 
-/** As they are written. `path` begins with its slash, and is empty when there is none. */
+/** The parts as written. `path` begins with its slash, and is empty when there is none. */
 type AddressParts = {
   scheme: string
   user: string | null
@@ -125,7 +125,7 @@ type AddressParts = {
   parameters: string[]
 }
 
-/** What comes before the first slash, question mark or hash ends with the host, so a password has none of them. */
+/** The host ends before the first slash, question mark or hash, so a password contains none of them. */
 const FORM = /^(postgres(?:ql)?:\/\/)(?:([^/?#]*)@)?([^/?#@]*)((?:\/[^?#@]*)?)(?:\?([^#@]*))?$/is
 
 /** Null for an address that cannot be taken apart with certainty. */
@@ -136,7 +136,7 @@ function splitAddress(db: string): AddressParts | null {
   return { scheme, user, password, host, path, parameters: query === '' ? [] : query.split('&') }
 }
 
-/** The parts before and after the first such character; null for the second when there is none. */
+/** The parts before and after the first `sign`; null for the second when there is none. */
 function cutAt(text: string, sign: string): [string, string | null] {
   const at = text.indexOf(sign)
   return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)]
@@ -207,12 +207,12 @@ const FLAW = {
     '%40 for @ and %25 for %.',
 }
 
-/** What is wrong with an address of a server, as the rest of a sentence about it; null when it can be tried. */
+/** The flaw of a server's address, as the rest of a sentence about it; null when it can be tried. */
 function flawOf(db: string): string | null {
   const parts = splitAddress(db)
   if (!parts) {
     const [, authority = '', rest = ''] = /^[a-z]+:\/\/([^/?#]*)(.*)$/is.exec(db) ?? []
-    // Otherwise, what comes before is a password that contains a slash.
+    // Otherwise, the text before it is a password that contains a slash.
     const isHost = !rest.includes('@')
     return (isHost && flawOfHost(authority.slice(authority.lastIndexOf('@') + 1))) || FLAW.unreadable
   }

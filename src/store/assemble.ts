@@ -1,4 +1,4 @@
-// Puts the rooms of a store together: those that are written once for both databases, with what each does its own way.
+// Assembles a store from its parts: those shared by both databases, and those that each implements itself.
 
 import type { ExecutionId } from '../core/execution.ts'
 import { createFreezeStore } from './frozen.ts'
@@ -38,10 +38,10 @@ export type OwnMonitoring = Pick<MonitoringStore, 'probeWrite' | 'walBytes' | 'r
   opsSql: OpsSql
 }
 
-/** What a store does in a way of its own. */
+/** The parts that each store implements itself. */
 type Own = {
   following: Following
-  /** Whether a single key is found without waiting, where the caller asks for that. */
+  /** Whether a single key is found without waiting, if the caller asks for that. */
   keysAtOnce: boolean
   erasing: OwnErasing
   listings: OwnListings

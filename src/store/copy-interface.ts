@@ -1,4 +1,4 @@
-// The interface between a store and a copy: a source that holds still, and a target that nobody can see until it is
+// The interface between a store and a copy: a source locked at one moment, and a target that nobody can see until it is
 // complete.
 
 import type { Frozen } from '../core/frozen.ts'
@@ -19,14 +19,14 @@ export type FileHistory = {
 
 type Column = Table['columns'][number]
 
-/** Rows, read as often as it takes. */
+/** Rows that can be read any number of times. */
 export type Rows = {
   count(table: Table): Promise<number>
   /** In the order of the key. */
   blocks(table: Table): AsyncIterable<Block>
 }
 
-/** A database that holds still: all of it is read at one moment. */
+/** A locked database: all of it is read at one moment. */
 export type HeldSource = Rows & {
   /** Files beside it that contain a part of it: a log, a journal. */
   playedIn: string[]
@@ -41,16 +41,16 @@ export type HeldSource = Rows & {
   awaitDurable(): Promise<void>
   /** The same database, to be read through the store; null when it must not be touched. */
   store: Store | null
-  /** Releases it: whatever waited for it goes on. */
+  /** Releases the source: writes that waited continue. */
   release(): Promise<void>
 }
 
-/** A copy that is a file, opened by who called: the user of the database may have no right to it. */
+/** A copy that is a file, opened by the caller: the database's user may lack permission. */
 export type OpenCopy = {
   isSame(file: string): boolean
   /**
-   * Copies it, and the log beside it if it has one, to an unused name and beside that. Returns the names of what SQLite
-   * will play in. Throws bad_file for a copy that is written to meanwhile.
+   * Copies it, with its log if it has one, to an unused name. Returns the names of the files that SQLite will apply.
+   * Throws bad_file for a copy that is written to meanwhile.
    */
   fetchTo(aside: string): string[]
   close(): void
@@ -58,19 +58,22 @@ export type OpenCopy = {
 
 /** A copy that takes the place of a database. */
 export type Restoring = {
-  /** Its name as it may be shown. */
+  /** The name of the copy for messages. */
   copy: string
   /** Null for a copy on a server. */
   open: OpenCopy | null
   audit: AuditEntry
   /**
-   * What is done to it before it has its name, beginning with the entry of the restore; `sinceCopy` is what only the
-   * replaced one has, null where there is none.
+   * Changes to make before it gets its name, beginning with the entry of the restore; `sinceCopy` is what only the
+   * replaced database has, null if there is none.
    */
   mend: (store: Store, sinceCopy: SinceCopy | null, audit: AuditEntry) => Promise<unknown>
 }
 
-/** How a database is frozen when it gets its name. `earlier` are the names of what the replaced one had replaced. */
+/**
+ * Why a database is frozen when it gets its name. `earlier` are the names of databases that the replaced one had
+ * replaced.
+ */
 export type FrozenAtBirth = Pick<Frozen, 'kind' | 'by' | 'reason'> & { earlier: readonly string[] }
 
 export const frozenByRestore = ({ copy, audit }: Restoring, earlier: readonly string[]): FrozenAtBirth => ({
@@ -80,7 +83,7 @@ export const frozenByRestore = ({ copy, audit }: Restoring, earlier: readonly st
   earlier,
 })
 
-/** The same at that moment. `kept` is the name of what it replaces, null where it replaces nothing. */
+/** The frozen state at that moment. `kept` is the name of the database it replaces, null if there is none. */
 export const frozenAt = (at: Instant, { earlier, ...why }: FrozenAtBirth, kept: string | null): Frozen => ({
   ...why,
   at,
@@ -88,7 +91,7 @@ export const frozenAt = (at: Instant, { earlier, ...why }: FrozenAtBirth, kept: 
   replaced: [...(kept === null ? [] : [kept]), ...earlier],
 })
 
-/** A copy of a database that has moved is of use to nobody: throws database_moved. */
+/** Throws database_moved: a copy of a database that has moved is useless. */
 export function refuseMovedCopy(frozen: Frozen | null, copy: string): void {
   if (frozen?.kind !== 'moved') return
   throw new Problem(
@@ -100,16 +103,14 @@ export function refuseMovedCopy(frozen: Frozen | null, copy: string): void {
 /** A database in the making. */
 export type NewTarget = Rows & {
   load(table: Table, blocks: AsyncIterable<Block>): Promise<void>
-  /**
-   * Must be called once everything is loaded: makes what is derived from the rows, and brings everything to the disk.
-   */
+  /** Must be called once everything is loaded: computes the derived rows, and syncs everything to disk. */
   settle(rest: { fileHistory: FileHistory }): Promise<void>
-  /** The same through the store, once it is settled. */
+  /** Opens it through the store, once it is settled. */
   openStore(): Promise<Store>
-  /** What the database that would be replaced has and this one lacks; null where there is none. */
+  /** The data that the replaced database has and this one lacks; null if there is none. */
   readReplaced(): Promise<SinceCopy | null>
   /**
-   * Gives the database its name, and freezes it before that. Returns what had that name before and was kept. Throws
+   * Freezes the database, then gives it its name. Returns the kept database that had the name before. Throws
    * database_exists when the name has been taken meanwhile.
    */
   publish(frozen: FrozenAtBirth | null): Promise<{ replaced: string | null; bytes: number | null }>
@@ -118,19 +119,19 @@ export type NewTarget = Rows & {
 }
 
 export type HoldOptions = {
-  /** Keeps all writers away for as long as it is held: what is then frozen is what was read. */
+  /** Keeps all writers away until it is released, so that the frozen state is the one that was read. */
   fromWriters: boolean
   /** Reads a file that must stay as it is, byte for byte. */
   untouched?: boolean
 }
 export type TargetOptions = {
   now: Instant
-  /** What may be replaced: nothing, or whatever has the name. */
+  /** Whether a database that has the name may be replaced. */
   replace: boolean
 }
 
-// Rows as lines of text, in the form in which PostgreSQL copies tables: what a copy carries, and what is hashed on both
-// sides. The same rows give the same bytes, whichever store they came from.
+// Rows as lines of text, in the form in which PostgreSQL copies tables: the content of a copy, hashed on both sides.
+// The same rows give the same bytes in either store.
 
 export type Value = bigint | number | string | null
 

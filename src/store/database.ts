@@ -1,4 +1,4 @@
-// A database as a whole, before it is opened: what --db names, on a file or a server.
+// A database as a whole, before it is opened: a file or a server named by --db.
 
 import type { Frozen } from '../core/frozen.ts'
 import { visible } from '../core/text.ts'
@@ -20,14 +20,14 @@ export type OpenOptions = {
   create: boolean
   /** For a file: how much of it is kept in memory. */
   cacheKib?: number
-  /** For a file: leaves the checkpoints to a thread, in a process that answers calls while it is written to. */
+  /** For a file: leaves checkpoints to a thread, in a process that answers calls meanwhile. */
   checkpointsAside?: boolean
 }
 
 /**
- * Where the replaced database is now, and its log, if that could not be checkpointed into it; null for what did not
- * exist. `playedIn` are the log or journal beside the copy that were applied to it, `additions` what the schema has
- * beside that of the migrations, which does no harm.
+ * The place of the replaced database, and of its log, if that could not be checkpointed into it; null if it did not
+ * exist. `playedIn` are the log or journal beside the copy that were applied to it, `additions` are harmless additions
+ * to the schema.
  */
 export type Replaced = {
   database: string | null
@@ -37,51 +37,48 @@ export type Replaced = {
 }
 
 type AsFile = {
-  /**
-   * Copies it to a file while others go on reading and writing, and returns the size of the file. Throws file_exists.
-   */
+  /** Copies it to a file while others continue reading and writing, and returns the file's size. Throws file_exists. */
   backUp(copy: string, options: { replace: boolean }): Promise<{ bytes: number }>
-  /** Opens it as a copy that is to be put in place of a database. Throws file_not_found, bad_file. */
+  /** Opens it as a copy that is to replace a database. Throws file_not_found, bad_file. */
   openCopy(): Promise<OpenCopy>
-  /** Puts a copy in its place, and keeps what it replaces. Throws database_moved unless `force` is given. */
+  /** Puts a copy in its place, and keeps the replaced database. Throws database_moved unless `force` is given. */
   restore(restoring: Restoring, options: { now: Instant; force: boolean }): Promise<Replaced>
   /** How many lines of its list of erasures are damaged. */
   countUnreadErasures(): Promise<number>
 }
 
-/** A database that is not open. Its methods throw Problems that say what to do. */
+/** A database that is not open. The Problems that its methods throw say what to do. */
 export interface Database {
-  /** As it may be shown and logged: without a password. */
+  /** The name for messages and logs: without a password. */
   readonly shown: string
-  /** The same for use from any folder. */
+  /** The name for use from any folder, also without a password. */
   readonly shownInFull: string
   /** Throws database_not_found, schema_newer, database_locked, storage_failed. */
   open(options: OpenOptions): Promise<Store>
-  /** An error of the store as a Problem that says what to do; any other as it is. */
+  /** An error of the store as a Problem that says what to do; any other unchanged. */
   explained(error: unknown): unknown
   /** Whether there is no database of ours yet. */
   isMissing(): Promise<boolean>
   /** Every migration and when it was applied. Changes nothing. Throws as `open` does. */
   migrationStates(): Promise<MigrationState[]>
-  /**
-   * Whether pending migrations would keep this process from answering: then it is better to run them in another
-   * process.
-   */
+  /** Whether pending migrations would block this process's event loop, so that another process should run them. */
   readonly migratesAside: boolean
-  /** What is done to a database file as a file; null on a server, where copies do the same. */
+  /** Operations on a database file; null on a server, where copies take their place. */
   readonly asFile: AsFile | null
-  /** Null for one that is not frozen, and for a missing one. */
+  /** Null for a database that is not frozen, or is missing. */
   frozen(): Promise<Frozen | null>
-  /** Takes back one that has moved, which stays frozen; returns what it was. Throws usage for one that has not. */
+  /**
+   * Returns a moved database to use, still frozen; returns its earlier state. Throws usage for one that has not moved.
+   */
   unseal(options: { now: Instant; audit: (moved: Frozen) => AuditEntry }): Promise<Frozen>
-  /** What is remembered beside it of erasures (erasures.ts), and more to remember. */
+  /** The erasures remembered beside it (erasures.ts), and more to remember. */
   erasures(): Promise<Erasure[]>
   rememberErasures(erasures: readonly Erasure[]): Promise<void>
-  /** Holds it still while it is copied. Throws as `open` does. */
+  /** Locks it while it is copied. Throws as `open` does. */
   hold(options: HoldOptions): Promise<HeldSource>
   /** Creates a database in its place that nobody sees until it is published. Throws database_exists. */
   make(options: TargetOptions): Promise<NewTarget>
-  /** What a write is waiting for at the moment, in words; null if nothing is known. */
+  /** The present obstacle of a waiting write, in words; null if none is known. */
   waitsFor(): Promise<string | null>
   /** Throws usage for an output that is a file of the database itself. */
   refuseOutput(file: string): void

@@ -1,4 +1,4 @@
-// The row that says that a database is frozen, and how it comes and goes.
+// The row that says that a database is frozen, and how it is written and removed.
 
 import { type Frozen, type FrozenKind, frozenProblem } from '../core/frozen.ts'
 import { Problem } from '../core/problem.ts'
@@ -12,7 +12,7 @@ import type { Base, Steps, Tx } from './transaction.ts'
 export type FrozenRow = Omit<RowOf<'frozen'>, 'one'>
 
 export const SELECT_FROZEN = 'select kind, at, by, reason, moved_to, replaced from frozen'
-/** The same of a database that an earlier version has moved. */
+/** The state of a database that an earlier version has moved. */
 export const SELECT_SEALED = `select 'moved' as kind, at, 'tranche' as by, 'moved to ' || moved_to as reason, moved_to,
   '[]' as replaced from sealed`
 export const PUT_FROZEN = query(
@@ -39,7 +39,7 @@ export const frozenParams = ({ movedTo, replaced, ...frozen }: Frozen): NewRow<'
   replaced: JSON.stringify(replaced),
 })
 
-/** To be called where nobody else writes. */
+/** Must be called where nobody else writes. */
 export function* putFrozen(tx: Tx, frozen: Frozen, audit: AuditEntry | null): Steps<void> {
   yield* tx.run(PUT_FROZEN, frozenParams(frozen))
   if (audit) yield* addAudit(tx, audit, frozen.at)
@@ -50,7 +50,7 @@ export function refuseFrozen(frozen: Frozen | null, refuses = false): void {
   if (frozen && (refuses || frozen.kind === 'moved')) throw frozenProblem(frozen)
 }
 
-// Alone: a write that has read that it is not frozen is committed before this is, and a later one reads that it is.
+// Alone: a write that has read an unfrozen state is committed before this is, and a later one reads the frozen state.
 const ALONE = { alone: 'all' } as const
 
 export const createFreezeStore = ({ look, write }: Base): FreezeStore => ({
@@ -81,8 +81,8 @@ export const createFreezeStore = ({ look, write }: Base): FreezeStore => ({
 })
 
 /**
- * The problem of a database that has moved to a copy that then could not get its name. It is frozen first, so that at
- * no moment both take writes. `shown` is its name without a password.
+ * The problem of a database that moved to a copy that then could not get its name. It is frozen first, so that the two
+ * never both take writes. `shown` is its name without a password.
  */
 export const movedInVain = (error: unknown, shown: string): Problem =>
   new Problem(

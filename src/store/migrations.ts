@@ -1,17 +1,15 @@
-// The migrations of a database: which are applied and which are pending, and that no schema is used that is newer than
-// this program.
+// The migrations of a database: which are applied and which are pending, and the refusal of a schema newer than this
+// program.
 
 import { Problem } from '../core/problem.ts'
 import { formatInstant, type Instant } from '../core/time.ts'
 
 export type MigrationState = { name: string; sha256: string; appliedAt: Instant | null }
 
-/** What a database has recorded about a migration. */
+/** The record of a migration in a database. */
 export type Applied = { sha256: string; appliedAt: Instant }
 
-/**
- * Every migration that this program knows, with when it was applied. Throws schema_newer for one that it does not know.
- */
+/** Every migration known to this program, with when it was applied. Throws schema_newer for an unknown one. */
 export function statesOf(
   known: readonly { name: string; sha256: string }[],
   applied: ReadonlyMap<string, Applied>,
@@ -26,15 +24,15 @@ export function statesOf(
 
 export const isPending = ({ appliedAt }: MigrationState): boolean => appliedAt === null
 
-/** How long the last reading of the migrations counts for a read. A write reads them itself. */
+/** How long a read trusts the last look at the migrations. A write always looks. */
 const LOOK_MS = 100
 
 type SchemaWatch = {
-  /** Whether a read must read them again. */
+  /** Whether a read must look again. */
   isDue: () => boolean
   /**
-   * Takes the last migration on record. Throws schema_newer when this program does not know it: another process has
-   * been upgraded since this one began.
+   * Gets the last recorded migration. Throws schema_newer when this program does not know it: another process was
+   * upgraded after this one started.
    */
   found: (last: string | null) => void
 }
@@ -46,7 +44,7 @@ export function createSchemaWatch(known: readonly { name: string }[]): SchemaWat
     isDue: () => performance.now() - lookedAt >= LOOK_MS,
     found(last) {
       const isNewer = last !== null && last > lastKnown
-      // Once one has been refused, all are.
+      // Once one is refused, all are.
       lookedAt = isNewer ? Number.NEGATIVE_INFINITY : performance.now()
       if (isNewer) throw newer(last)
     },

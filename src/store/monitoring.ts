@@ -8,7 +8,7 @@ import type { Environment, Tenant } from '../core/partner.ts'
 import type { Instant } from '../core/time.ts'
 
 export type PlanCounts = Record<'active' | 'paused' | 'cancelled', number>
-/** Open executions, those of them that a poll would hand out, and when the oldest of these was created. */
+/** The number of open executions, and of those due in a poll, and when the oldest due one was created. */
 export type Backlog = { open: number; due: number; oldestDueAt: Instant | null }
 /** Numbers that take reading many rows, and are therefore not read every time. */
 export type Stock = {
@@ -30,17 +30,17 @@ export type PassSpan = { passId: number; at: Instant; finishedAt: Instant | null
 
 export interface MonitoringStore {
   /**
-   * Writes a row and removes it in the same transaction, through to the disk. Rejects when that fails, and when the
+   * Writes a row and removes it in the same transaction, and syncs that to disk. Rejects when this fails, and when the
    * disk was recently full for another write.
    */
   probeWrite(): Promise<void>
-  /** What decides whether the scheduler is late. */
+  /** The facts that decide whether the scheduler is late. */
   readScheduler(): Promise<SchedulerFacts>
   /** The newest execution and pass, from which later ones are counted. */
   readMarks(): Promise<{ executionId: ExecutionId | null; passId: number }>
   /**
-   * How many executions were created after `after`, and the newest of them. Each is counted exactly once: what a write
-   * under way may still put before others is counted at a later look.
+   * How many executions were created after `after`, and the newest of them. Each is counted exactly once: executions
+   * that a running write may still insert before others are counted at a later look.
    */
   countExecutionsAfter(
     after: ExecutionId | null,
@@ -48,15 +48,15 @@ export interface MonitoringStore {
   listPassesAfter(passId: number): Promise<PassSpan[]>
   readBacklog(now: Instant): Promise<Record<Environment, Backlog>>
   takeStock(now: Instant): Promise<Stock>
-  /** Everything from which findings follow. */
+  /** The facts from which findings follow. */
   readVitals(now: Instant, stock: Stock): Promise<Vitals>
   countWebhooks(): Promise<WebhookCount[]>
   /**
-   * The size of the write-ahead log beside a database file, 0 when there is none; null on a server, which looks after
-   * its own log: the check finds what holds that up.
+   * The size of the write-ahead log beside a database file, 0 when there is none; null on a server, which manages its
+   * own log: the check finds what blocks that.
    */
   walBytes(): Promise<number | null>
-  /** The standbys that a server waits for, while none of them is connected; null when a write can end. */
+  /** The standbys that a server waits for while none is connected; null when a write can finish. */
   readStandbyAway(): Promise<string | null>
 }
 
@@ -86,7 +86,7 @@ export type FiredTranche = Pick<
 export interface OpsPageStore {
   /**
    * Adds up at most `limit` trades after a place and up to an instant, the live ones by partner; `last` is null when
-   * there are none. Without that end, a sandbox that is ahead would lead past everything that is still to come.
+   * there are none. Without an upper end, a sandbox that is ahead would lead past trades still to come.
    */
   sumTradesAfter(
     after: TradePlace,
@@ -104,9 +104,9 @@ export interface OpsPageStore {
   ): Promise<{ at: Instant; price: Price }[]>
 }
 
-// The state of the service for an operator: counts, and what happened lately.
+// The state of the service for an operator: counts, and recent events.
 
-/** What happened lately: passes oldest first, executions newest first. */
+/** Recent events: passes oldest first, executions newest first. */
 export type Recent = {
   passes: { at: Instant; finishedAt: Instant | null; plansEvaluated: number; executionsCreated: number }[]
   executions: {
@@ -124,23 +124,22 @@ export interface StatusStore {
 
 // The check of the whole database: faults, and what may become one.
 
-/** Something wrong in the file or the ledger. `next` is the command for it, where it is not a usual one. */
+/** A fault in the file or the ledger. `next` is the command for it, if it is not a usual one. */
 export type Fault = { kind: string; subject: string; message: string; next?: readonly string[] }
 
 export interface CheckStore {
   /**
-   * Integrity, foreign keys, every ledger rule, recomputed from executions and trades, and rows that were changed.
-   * With kinds, only those are looked for. `sayAdditions` is told what the schema has beside that of the migrations, by
-   * kind and name, which does no harm.
+   * Checks integrity, foreign keys, every ledger rule, recomputed from executions and trades, and rows that were
+   * changed. With kinds, checks only those. `sayAdditions` gets the harmless additions to the schema, by kind and name.
    */
   findFaults(
     kinds?: readonly string[],
     sayAdditions?: (additions: readonly string[]) => void,
   ): Promise<Fault[]>
   /**
-   * What is not wrong but needs a look: everything that is found at a glance, and what takes more reading. That is of
-   * live environments, and of what concerns everybody. Of test environments it is the fills with odd figures,
-   * which is where integrators mistake units and times; what a developer leaves undone there is nobody's alarm.
+   * Facts that are not wrong but need a look: all quick findings, and those that take more reading. They concern live
+   * environments and the whole database. Of test environments only fills with odd figures are reported, because
+   * integrators mistake units and times there; unfinished test work alarms nobody.
    */
   findWarnings(environment?: Environment): Promise<Finding[]>
 }

@@ -2,27 +2,27 @@
 
 import type { Instant } from '../core/time.ts'
 
-/** Columns and what they hold, in the order in which a statement names them. */
+/** Columns with their types, in the order in which a statement names them. */
 export type Kinds = Readonly<Record<string, 'integer' | 'text' | 'real'>>
 
-/** What the two databases spell differently. */
+/** Spellings that differ between the two databases. */
 export type Dialect = {
-  /** That a column is one of the values of a parameter: `among('plan_id', 'plan_ids')`. */
+  /** Whether a column is one of the values of a parameter: `among('plan_id', 'plan_ids')`. */
   among: (column: string, parameter: string, type?: 'bigint' | 'text') => string
   /**
    * A parameter with many rows, which reads in SQL as a table `as`. Its value is an array of objects with these
-   * columns. A file runs the statement for some of them after the others, so each row must be for itself.
+   * columns. A file runs the statement for parts of them in turn, so rows must not depend on each other.
    */
   rows: (parameter: string, columns: Kinds, as: string) => string
   /** Locks the rows that a select returns of the table `of`. A file needs no lock. */
   forUpdate: (of: string) => string
-  /** A field of JSON that is kept as text. */
+  /** A field of a JSON text. */
   field: (json: string, name: string) => string
-  /** What stands before the first space of a text. */
+  /** The part of a text before its first space. */
   firstWord: (text: string) => string
   /** The least of several values, none of them null. */
   least: (...values: string[]) => string
-  /** How large the database is. */
+  /** The size of the database. */
   databaseBytes: string
 }
 type Text = string | ((dialect: Dialect) => string)
@@ -33,31 +33,31 @@ export type Params = Readonly<Record<string, unknown>>
  * name, and no column is selected that is not grouped by.
  */
 export type Query<Row> = {
-  /** Under which a store keeps what it has made of it. */
+  /** The key under which a store keeps the prepared statement. */
   readonly id: number
   readonly text: Text
-  /** Only for the compiler: what a row of its answer looks like, integers as bigint. */
+  /** Only for the compiler: the type of a row of the result, integers as bigint. */
   readonly row?: Row
 }
 
 let defined = 0
 
-/** To be called once for each statement, when its module is loaded. */
+/** Must be called once for each statement, when its module is loaded. */
 export function query<Row = never>(text: Text): Query<Row> {
   defined += 1
   return { id: defined, text }
 }
 
 /**
- * How many rows are read without a break: a few milliseconds on a file, where one reader holds up all others in its
+ * How many rows are read without a break: a few milliseconds on a file, where a reader blocks all others in its
  * process.
  */
 export const PAGE_ROWS = 5_000
 
-/** Between two pages other requests get their turn. */
+/** A pause in which other requests get their turn. */
 export const breathe = () => new Promise((resolve) => setImmediate(resolve))
 
-// Integers of a row to instants.
+// Integers of a row as instants.
 
 export const instant = (value: bigint): Instant => Number(value) as Instant
 export const instantOrNull = (value: bigint | null): Instant | null =>

@@ -1,6 +1,6 @@
 // The interface of the store, noun by noun. One method is one transaction. A write takes a pure decision, calls it with
-// what it has just read, and stores what it returns. `now` is read inside the transaction, so neither a wait for a lock
-// nor another process can make it stale.
+// what it has just read, and stores its result. `now` is read inside the transaction, so neither a wait for a lock nor
+// another process can make it stale.
 
 import type { Dispute } from '../core/clock.ts'
 import type { Confirmation, ExecutionFacts, Fill, LateFill, Report, Trade } from '../core/confirmation.ts'
@@ -52,27 +52,27 @@ export interface Store
   close(): Promise<void>
 }
 
-// The audit log: what operators changed. It is written by the changes themselves, each with its own entry.
+// The audit log of operators' changes. Each change writes its own entry.
 
-/** Who changed what: recorded with every change that an operator makes. */
+/** An operator's change, recorded with it. */
 export type AuditEntry = { osUser: string; action: string; subject: string; detail: Record<string, unknown> }
-/** `partnerSlug` is the partner it is about; null when it is about none, or about an unknown one. */
+/** `partnerSlug` is the partner it is about; null for none, or an unknown one. */
 export type ListedAuditEntry = AuditEntry & { auditId: number; at: Instant; partnerSlug: string | null }
 
-/** Which entries: from `since` on, before `until`, about one partner. Null asks for all. */
+/** Selects entries: from `since` on, before `until`, about one partner. Null selects all. */
 export type AuditFilter = { since: Instant | null; until: Instant | null; slug: string | null }
 
 export interface AuditStore {
   /**
    * Entries in the order they were made. An entry is about a partner if it names the partner or one of its keys, users,
-   * plans, webhooks or executions. Entries about executions that a sandbox reset removed belong to no partner any more.
+   * plans, webhooks or executions. Entries about executions that a sandbox reset removed no longer belong to a partner.
    */
   listAudit(page: PageRequest, filter?: AuditFilter): Promise<ListedAuditEntry[]>
-  /** Adds an entry by itself: what it tells of was done to the database as a whole, or through a partner's own call. */
+  /** Adds an entry without a change, about an action on the whole database, or through a partner's own call. */
   addAuditEntry(entry: AuditEntry): Promise<void>
 }
 
-// Windows that were opened too early, by a clock that was ahead, and how they are brought back.
+// Windows that were opened too early, by a clock that was ahead, and their correction.
 
 /** A plan whose current window lies ahead of its place, and the window it should have. */
 export type PlanAhead = ListedPlan & { window: Window; place: Opening }
@@ -84,20 +84,20 @@ export interface WindowStore {
    * cursor is that of the last plan examined, and null at the end.
    */
   listAhead(filter: TenantFilter, page: PageRequest): Promise<{ plans: PlanAhead[]; cursor: number | null }>
-  /** Moves one of them back to its place. Null when it is already there. */
+  /** Moves such a window back to its place. Null when it is already there. */
   bringBack(planId: number, audit: (plan: PlanAhead, now: Instant) => AuditEntry): Promise<PlanAhead | null>
 }
 
 // Whether the clock is in doubt, for every process on the file.
 
 export interface ClockStore {
-  /** Stores and returns the decision about the time that a write would have now and the standing dispute. */
-  judgeClock(decide: (now: Instant, standing: Dispute | null) => Dispute | null): Promise<Dispute | null>
-  /** The time a write would have now, and the dispute that stands. */
+  /** Stores and returns the decision, which gets the time of a write now and the standing dispute. */
+  decideDispute(decide: (now: Instant, standing: Dispute | null) => Dispute | null): Promise<Dispute | null>
+  /** The time of a write now, and the standing dispute. */
   readClock(): Promise<{ now: Instant; standing: Dispute | null }>
 }
 
-// Executions: handed out to polls, ended by confirmations or by an operator.
+// Executions: delivered to polls, ended by confirmations or by an operator.
 
 export type ListedExecution = Execution & { tenant: Tenant }
 /** `since` is the earliest creation, in the time of each tenant. */
@@ -107,7 +107,7 @@ export type ExecutionFilter = TenantFilter & {
   since?: Instant | undefined
 }
 
-/** Where a tenant's executions are read from: with an empty id, from `createdAt` on; otherwise after that execution. */
+/** Where a list of a tenant's executions begins: with an empty id, at `createdAt`; otherwise after that execution. */
 export type ExecutionPlace = { createdAt: Instant; executionId: string }
 export type ExecutionsPage = { after: ExecutionPlace; limit: number }
 
@@ -127,9 +127,9 @@ export type ExecutionOfOrder = { execution: ListedExecution; orderIs: OrderIs[] 
 
 export interface ExecutionStore {
   /**
-   * Hands out what is due, each to exactly one poll: first leases that are over, by (end of the lease, execution_id),
-   * then executions never delivered, by (created_at, execution_id). `remaining` is how many are due beyond them,
-   * counted up to 1,000.
+   * Delivers due executions, each to exactly one poll: first expired leases, by (end of the lease, execution_id), then
+   * executions never delivered, by (created_at, execution_id). `remaining` is how many more are due, counted up to
+   * 1,000.
    */
   deliverDue(
     tenant: Caller,
@@ -145,15 +145,15 @@ export interface ExecutionStore {
     ids: { executionId: string; partnerOrderId: string },
     decide: (facts: ExecutionFacts, now: Instant) => Confirmation,
   ): Promise<Confirmation>
-  /** Ends an open execution. Throws execution_not_found, and what `decide` throws. */
+  /** Ends an open execution. Throws execution_not_found, and whatever `decide` throws. */
   cancelExecution(
     executionId: string,
     decide: (current: ExecutionRecord, now: Instant) => { execution: Execution; window: Window },
     audit: AuditEntry,
   ): Promise<void>
   /**
-   * A tenant's executions from an instant of creation on, or after one of them, by (created_at, execution_id). Hands
-   * out nothing: no lease, no delivery. `now` is when they were read.
+   * A tenant's executions from an instant of creation on, or after one of them, by (created_at, execution_id). Delivers
+   * nothing and takes no lease. `now` is when they were read.
    */
   readExecutions(tenant: Caller, page: ExecutionsPage): Promise<{ executions: Execution[]; now: Instant }>
   /** Oldest first; the cursor is the id of an execution. */
@@ -161,13 +161,13 @@ export interface ExecutionStore {
   /** The cursor after which a listing has the newest `count` of its rows; null when there are no more. */
   cursorOfNewest(filter: ExecutionFilter, count: number): Promise<string | null>
   findExecution(executionId: string): Promise<ExecutionRecord | null>
-  /** The executions that an order id of a partner is recorded or reported for, oldest first. Found along indexes. */
+  /** The executions for which a partner's order id is recorded or reported, oldest first. Found along indexes. */
   findByOrder(filter: TenantFilter, partnerOrderId: string): Promise<ExecutionOfOrder[]>
 }
 
 // API keys, known by the hash of their secret.
 
-/** A key to be added: its terms, and what is stored of its secret. */
+/** A key to be added: its terms, and the hash of its secret. */
 export type NewKey = KeyTerms & { keyId: string; sha256: string; prefix: string; lastFour: string }
 
 export interface KeyStore {
@@ -187,7 +187,7 @@ export interface KeyStore {
   listKeys(slug: string): Promise<ApiKey[]>
 }
 
-// What the billing of a month reads: statements and exports, all under one fixed period.
+// Billing's reads of a month: statements and exports, all under one fixed period.
 
 /** The sum of a user's trades and adjustments recorded in a month. `trades` does not count adjustments. */
 export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc: Btc; partnerFees: Usd }
@@ -195,7 +195,7 @@ export type UserLine = { partnerUserId: string; trades: number; volume: Usd; btc
 /** The place of a line among the others. `number` is 0 for a trade, else that of the adjustment. */
 export type LinePlace = { recordedAt: Instant; executionId: string; number: number }
 
-/** One accepted confirmation or one adjustment, with the names that a reader knows. */
+/** One accepted confirmation or one adjustment, with the partner's names. */
 export type TradeLine = LinePlace & {
   tenant: Tenant
   executionId: ExecutionId
@@ -216,15 +216,15 @@ export type AdjustmentLine = Omit<TradeLine, 'entry' | 'number'> & {
 
 export interface MonthStore {
   /**
-   * Fixes what a report of a month covers, by the time of the tenant it is about, or by the real time. A month that is
-   * over is fixed whole and for good; the current one, up to now. No write is dated before that bound again, so
-   * everything read under it is one state of the month. A month that is over by this clock alone is answered whole, but
-   * not as final: a pass or a trade after its end has to confirm it.
+   * Fixes the period of a billing report, by the time of its tenant, or by the real time. A month that is over is fixed
+   * whole and for good; the current one, up to now. No write is dated before that bound again, so that everything read
+   * under it is one state of the month. A month that is over only by this clock is returned whole, but not as final: a
+   * pass or a trade after its end has to confirm it.
    */
   fixPeriod(period: Period, tenant?: Tenant | null): Promise<FixedPeriod>
   /**
-   * The same for a call of the tenant, which may be repeated often and must not keep others from writing. If closing a
-   * month that is over would have to wait for a write, the month is answered as not final yet.
+   * `fixPeriod` for a call of the tenant, which may be repeated often and must not keep others from writing. If closing
+   * a month that is over would have to wait for a write, the month is returned as not final yet.
    */
   fixTenantPeriod(tenant: Caller, period: Period): Promise<FixedPeriod>
   /** A tenant's month and its users, by partner_user_id. */
@@ -238,7 +238,7 @@ export interface MonthStore {
     filter: TenantFilter,
     page: { after: LinePlace | null; limit: number },
   ): Promise<TradeLine[]>
-  /** The same of one tenant, along its own index. */
+  /** The lines of one tenant, along its own index. */
   readTenantLines(
     tenant: Tenant,
     period: FixedPeriod,
@@ -250,7 +250,7 @@ export interface MonthStore {
     filter: TenantFilter,
     page: { after: AdjustmentLine | null; limit: number },
   ): Promise<AdjustmentLine[]>
-  /** How many trade lines there are. */
+  /** The number of trade lines. */
   countTradeLines(period: FixedPeriod, filter: TenantFilter): Promise<number>
 }
 
@@ -275,7 +275,7 @@ export interface PartnerStore {
   listTenants(filter: TenantFilter, before: Instant | null): Promise<Tenant[]>
 }
 
-// Passes of the scheduler: which plans are due, and how a page of them is decided and stored.
+// Passes of the scheduler: the due plans, and how a page of them is decided and stored.
 
 export type PassStart = {
   passId: number
@@ -309,7 +309,7 @@ export type PlanDecisions = {
   newExecutionId: (previous: ExecutionId | null, real: Instant) => ExecutionId
 }
 
-/** This process's turn to run a pass. It ends with the process, even if that is killed. */
+/** This process's turn to run a pass. It ends with the process, even a killed one. */
 export type PassTurn = {
   /** The due plans in pages of at most `pageMax`. Throws storage_failed once the turn was taken away. */
   duePages(due: DueRanges, pageMax: number): AsyncIterable<number[]>
@@ -321,7 +321,7 @@ export interface PassStore {
   takePass(): Promise<PassTurn | null>
   /** Records the pass, the price it observed and the feed it asked, if any, and the resulting volatility. */
   beginPass(observed: ObservedPrice | null, asked?: AskedFeed | null): Promise<PassStart>
-  /** Records what the pass did, and when it ended. */
+  /** Records the result of the pass, and when it ended. */
   finishPass(passId: number, counts: PassCounts): Promise<void>
   /** The plans a pass must look at, by index ranges only, in the order of its pages. */
   listDuePlans(due: DueRanges): Promise<number[]>
@@ -332,9 +332,9 @@ export interface PassStore {
   /** Whether an error of a page concerns the whole database, and not one of its rows. */
   isOutage(error: unknown): boolean
 
-  /** What a pass would know now, without recording one. */
+  /** The facts for a pass now, without recording one. */
   peekPass(): Promise<Omit<PassStart, 'passId'>>
-  /** What one page of a pass would fire, storing nothing. */
+  /** The tranches that one page of a pass would fire, without storing them. */
   previewDuePlans(planIds: readonly number[], decide: PlanDecisions): Promise<Preview[]>
 }
 
@@ -360,12 +360,12 @@ export interface PlanStore {
 
 /** A price and where it came from. */
 export type ObservedPrice = { price: Price; source: string }
-/** A feed that was asked for a price, and why it gave none; null when it gave one. */
+/** A feed that was queried for a price, and why it gave none; null when it gave one. */
 export type AskedFeed = { name: string; failure: string | null }
 export type ListedPrice = ObservedPrice & { at: Instant }
 
 export interface PriceStore {
-  /** Removes the price of an instant, and works the volatility out anew. Throws price_not_found. */
+  /** Removes the price of an instant, and recomputes the volatility. Throws price_not_found. */
   removePrice(at: Instant, audit: (removed: ListedPrice) => AuditEntry): Promise<ListedPrice>
   /** Stores a price for the present instant and updates the volatility. Returns the instant. */
   addPrice(observed: ObservedPrice): Promise<Instant>
@@ -378,12 +378,12 @@ export interface PriceStore {
 }
 
 // The time and the data of test environments. Nothing here can reach a live tenant: the table behind it takes no live
-// row, and everything here begins by writing to that table.
+// row, and every operation here begins by writing to that table.
 
 /** A test environment's clock: `now` is the real time plus the offset. */
 export type Sandbox = { tenant: Tenant; offsetMs: number; now: Instant }
 
-/** What a reset removed. */
+/** The number of removed rows. */
 export type Wiped = { users: number; plans: number; windows: number; executions: number; trades: number }
 
 export const wipedOf = (count: (table: keyof Wiped) => number): Wiped => ({
@@ -416,11 +416,11 @@ export interface SandboxStore {
     byMs: number,
     audit: AuditEntry,
   ): Promise<{ sandbox: Sandbox; plans: number; room: number; wakeUpId: number; end: () => Promise<void> }>
-  /** The next instant, in the tenant's time, at which one of its plans is to be looked at; null when none waits. */
+  /** The next instant, in the tenant's time, at which one of its plans must be looked at; null when none waits. */
   findNextStop(tenant: Tenant, search: StopSearch): Promise<Instant | null>
   /** The tenant's plans that are due at an instant of its own time. */
   listSandboxDue(tenant: Tenant, due: DueRanges): Promise<number[]>
-  /** Moves the clock on and runs a page of a pass at the new time, in one transaction. */
+  /** Moves the clock forward and runs a page of a pass at the new time, in one transaction. */
   moveSandbox(tenant: Tenant, byMs: number, page: SandboxPage): Promise<PassCounts>
   /** Leases of unconfirmed executions that ended after `from` and by `to`. */
   countExpiredLeases(tenant: Tenant, from: Instant, to: Instant): Promise<number>
@@ -435,8 +435,8 @@ export interface SandboxStore {
     audit: AuditEntry,
   ): Promise<{ fired: Fired; wakeUpId: number }>
   /**
-   * Removes everything a test tenant has except its keys, its webhook and its clock, in one transaction. Throws
-   * sandbox_refused, for a caller with a key also where there is more than WIPE_ROWS_MAX.
+   * Removes all data of a test tenant except its keys, its webhook and its clock, in one transaction. Throws
+   * sandbox_refused; for a caller with a key also if there are more than WIPE_ROWS_MAX rows.
    */
   resetSandbox(tenant: Caller, audit: AuditEntry): Promise<Wiped>
 }
@@ -449,12 +449,12 @@ type TierOverride = { partnerSlug: string; fromMonth: string | null; tierName: s
 /** An override, or the end of one, and the month it begins in. */
 export type OverrideStart = { fromMonth: string; tierName: string | null }
 
-/** The last month with a monthly minimum, null for no end, and the month from which on this holds. */
+/** The last month with a monthly minimum, null for no end, and the month from which this applies. */
 export type MinimumEnd = { fromMonth: string; lastMonth: string | null }
 
 /**
  * The terms of a partner's month: every version of every tier, the partner's override in that month, the last month
- * with a minimum as that month knows it, and when the partner was added.
+ * with a minimum as set by then, and when the partner was added.
  */
 type Terms = {
   tiers: Tier[]
@@ -466,42 +466,42 @@ type Terms = {
 export interface TierStore {
   readTerms(tenant: Tenant, month: string): Promise<Terms>
   listTiers(): Promise<Tier[]>
-  /** Adds a version of a tier, or replaces the one of its month; `decide` sees every version there is. */
+  /** Adds a version of a tier, or replaces the one of its month; `decide` gets every existing version. */
   putTier(decide: (versions: Tier[], now: Instant) => Tier, audit: (tier: Tier) => AuditEntry): Promise<Tier>
   /**
-   * Returns the month that it begins in. Throws partner_not_found, tier_not_found, and month_closed when `fromMonth` is
-   * over.
+   * Returns the month in which it begins. Throws partner_not_found, tier_not_found, and month_closed when `fromMonth`
+   * is over.
    */
   putTierOverride(override: TierOverride, audit: AuditEntry): Promise<string>
   /** The override in force in a month, null when there is none. */
   findTierOverride(slug: string, month: string): Promise<string | null>
   /** The overrides that begin after a month, in the order they begin. */
   listTierOverridesAfter(slug: string, month: string): Promise<OverrideStart[]>
-  /** The last month with a monthly minimum, as it holds in a month; null while it has no end. */
+  /** The last month with a monthly minimum, as set for a month; null while it has no end. */
   findLastMinimum(slug: string, month: string): Promise<string | null>
-  /** What was ever said about the end of a partner's minimum, in the order of the months. */
+  /** All ends of a partner's minimum that were ever set, by month. */
   listMinimumEnds(slug: string): Promise<MinimumEnd[]>
 }
 
-// Invoices and credit notes that were issued, each with a number that is given once.
+// Issued invoices and credit notes, each with a number that is assigned once.
 
-/** What an invoice or a credit note comes to, and what is printed of the settings. */
+/** The amounts of an invoice or a credit note, and the printed part of the settings. */
 export type Drawn = Pick<Issued, 'net' | 'tax' | 'details'>
 
-/** Those that were issued within a span, of one partner or of all. */
+/** Selects those issued within a span, of one partner or of all. */
 type IssuedFilter = { slug: string | null; from: Instant; before: Instant }
 
 export interface InvoiceStore {
   /**
-   * Gives the invoice of a partner's month the next number of a series; one that has been issued stays as it is.
-   * Throws partner_not_found, and invoice_conflict while the month can change.
+   * Gives the invoice of a partner's month the next number of a series; an issued one stays as it is. Throws
+   * partner_not_found, and invoice_conflict while the month can change.
    */
   issueInvoice(
     of: { slug: string; month: string } & Drawn,
     series: Series,
     audit: (issued: Issued) => AuditEntry,
   ): Promise<{ issued: Issued; isNew: boolean }>
-  /** Issues a credit note for an invoice, as `decide` draws it up. Throws invoice_not_found. */
+  /** Issues a credit note for an invoice, as computed by `decide`. Throws invoice_not_found. */
   creditInvoice(
     number: string,
     series: Series,
@@ -509,8 +509,8 @@ export interface InvoiceStore {
     audit: (issued: Issued) => AuditEntry,
   ): Promise<Issued>
   /**
-   * Adds what was issued before a restore, as it was. False if its partner is not there, or its number or its month
-   * has been given to another.
+   * Adds an invoice or a credit note that was issued before a restore, unchanged. False if its partner is missing, or
+   * its number or its month has been given to another.
    */
   keepIssued(of: Issued & { series: string; position: number }): Promise<boolean>
   /** An invoice or a credit note by its number. */
@@ -520,11 +520,11 @@ export interface InvoiceStore {
   listInvoices(filter: IssuedFilter, page: { after: Issued | null; limit: number }): Promise<Issued[]>
 }
 
-// Trades after the fact: an operator adjusts one, or decides on a late fill.
+// Operators' corrections: an adjustment of a trade, or a decision on a late fill.
 
 /**
- * `unkept` is the number of further late fills of its execution, which were counted but not kept; of its tenant, where
- * the execution is null, because the ledger does not know it.
+ * `unkept` is the number of further late fills of its execution, or of its tenant where the execution is null because
+ * the ledger lacks it, which were counted but not kept.
  */
 export type ListedLateFill = LateFill & {
   executionId: string
@@ -547,26 +547,29 @@ export interface TradeStore {
     audit: (made: Correction) => AuditEntry,
   ): Promise<Correction>
   /**
-   * Records a late fill, which also decides those with the same order, amounts and fee. Returns the numbers of the
-   * execution's late fills that still wait as well. Throws late_fill_not_found, and late_fill_conflict when none is
-   * named and not exactly one is undecided.
+   * Records a late fill, which also decides those with the same order, amounts and fee. Also returns the numbers of the
+   * execution's late fills that still wait. Throws late_fill_not_found, and late_fill_conflict when no number is given
+   * and not exactly one is undecided.
    */
   acceptLateFill(
     ids: LateFillDecision,
     decide: (facts: LateFillFacts, late: LateFill, now: Instant) => Acceptance,
     audit: (made: Acceptance, late: LateFill) => AuditEntry,
   ): Promise<Acceptance & { waiting: number[] }>
-  /** Decides late fills without recording them: the named one, or all of an execution. Throws late_fill_not_found. */
+  /**
+   * Decides late fills without recording them: the one with the number, or all of an execution. Throws
+   * late_fill_not_found.
+   */
   dismissLateFills(ids: LateFillDecision, audit: (dismissed: LateFill[]) => AuditEntry): Promise<LateFill[]>
   listLateFills(page: PageRequest, filter?: TenantFilter): Promise<ListedLateFill[]>
 }
 
-// Purchases that the ledger does not know, booked by an operator.
+// Purchases that the ledger lacks, booked by an operator.
 
 export interface PurchaseStore {
   /**
-   * Books a purchase of a plan, as a trade of an execution of its own, unless it is on record already. `audit` is told
-   * what was booked. Throws plan_not_found, and what `decide` throws.
+   * Books a purchase of a plan, as a trade of an execution of its own, unless it is on record already. `audit` gets the
+   * booking. Throws plan_not_found, and whatever `decide` throws.
    */
   recordPurchase(
     tenant: Tenant,
@@ -578,13 +581,13 @@ export interface PurchaseStore {
     audit: (made: Booked) => AuditEntry,
   ): Promise<Booking>
   /**
-   * Keeps the report of a fill whose execution is unknown, once; counts it where there is no room. One that is on
-   * record under its order is not kept, nor one of an execution of somebody else.
+   * Keeps the report of a fill whose execution is unknown, once; counts it where there is no room. A report whose order
+   * is on record is not kept, nor one of another tenant's execution.
    */
   keepUnknownFill(tenant: Caller, executionId: ExecutionId, report: Fill): Promise<void>
-  /** The tenants that have reported of an execution which is unknown; none for one that is known. */
+  /** The tenants that have reported on an unknown execution; none for a known one. */
   findUnknown(executionId: string): Promise<Tenant[]>
-  /** The reports of an order whose executions are unknown, and which nobody has decided on. */
+  /** The undecided reports of an order whose executions are unknown. */
   findUnknownFills(tenant: Tenant, partnerOrderId: string): Promise<{ executionId: string; late: LateFill }[]>
   /** Books such a report for a plan. Throws as acceptLateFill and recordPurchase do. */
   acceptUnknownFill(
@@ -594,8 +597,8 @@ export interface PurchaseStore {
     audit: (made: Booked, late: LateFill) => AuditEntry,
   ): Promise<Booked>
   /**
-   * Ends the count of a tenant's reports that could not be kept, because their executions are unknown. Returns how many
-   * there were. Throws late_fill_not_found.
+   * Resets the count of a tenant's unkept reports of unknown executions. Returns how many there were. Throws
+   * late_fill_not_found.
    */
   dismissUnkept(tenant: Tenant, audit: (unkept: number) => AuditEntry): Promise<number>
 }
@@ -604,7 +607,7 @@ export interface PurchaseStore {
 
 export type ListedUser = User & { tenant: Tenant; erasedAt: Instant | null }
 
-/** A consent as the partner stated it, and when it arrived. None is ever changed or removed. */
+/** A consent as the partner stated it, and when it arrived. Consents are never changed or removed. */
 export type Consent = { version: string; timestamp: Instant; receivedAt: Instant }
 
 export type UserRecord = ListedUser & { consents: Consent[]; plans: Plan[] }
@@ -632,12 +635,12 @@ export interface UserStore {
   listUsers(tenant: Tenant, page: PageRequest): Promise<(ListedUser & { cursor: number })[]>
   /** The users of a tenant after one of them, by partner_user_id. */
   readUsers(tenant: Tenant, page: { after: string | null; limit: number }): Promise<User[]>
-  /** One of them with its newest consents, oldest first. */
+  /** A user with its newest consents, oldest first. */
   readUser(tenant: Tenant, partnerUserId: string): Promise<(User & { consents: Consent[] }) | null>
   /** A user with every consent, oldest first, and every plan. */
   findUser(tenant: Tenant, partnerUserId: string): Promise<UserRecord | null>
   /**
-   * Removes a user's e-mail and provider, also from the bytes on the disk where the store controls them. It may be
+   * Removes a user's e-mail and provider, also from the bytes on the disk where the store controls them. May be
    * repeated. Throws user_not_found.
    */
   eraseUser(
@@ -655,14 +658,14 @@ export interface UserStore {
   ): Promise<number>
 }
 
-// Wake-ups: which ones follow from a page of fired tranches, and how they are handed out to be sent.
+// Wake-ups: which ones follow from a page of fired tranches, and how they are claimed for sending.
 
 export interface WakeUpStore {
-  /** Hands out the wake-ups that a pass wrote, each exactly once, with the registrations to send them to. */
+  /** Claims the wake-ups that a pass wrote, each exactly once, with the webhooks to send them to. */
   claimWakeUps(passId: number): Promise<(WakeUp & { webhook: Webhook })[]>
 }
 
-/** One for each tenant, in the order of their numbers. */
+/** One wake-up for each tenant, in the order of their numbers. */
 export function wakeUpsOf(fired: readonly Fired[]): WakeUp[] {
   const wakeUps = new Map<number, WakeUp>()
   for (const { tenant, executionId } of fired) {
@@ -686,7 +689,7 @@ export interface WebhookStore {
   /** Returns whether there was one to delete. */
   deleteWebhook(tenant: Caller): Promise<boolean>
   /**
-   * Records what was sent and how it ended; of the webhook as well, unless it was replaced meanwhile. Returns the
+   * Records what was sent and how it ended, also in the webhook, unless that was replaced meanwhile. Returns the
    * webhook as it is now.
    */
   noteAttempt(
@@ -695,31 +698,31 @@ export interface WebhookStore {
     decide: (current: Webhook, now: Instant) => Webhook,
   ): Promise<Webhook | null>
   /**
-   * The webhook that a test would be sent to, and when the newest tests ended, the newest first. It is asked as a write
-   * is: refused where a write of the call would be, before anything is sent.
+   * The webhook for a test, and when the newest tests ended, the newest first. It is checked like a write: refused
+   * where a write of the call would be, before anything is sent.
    */
   readyToTest(tenant: Caller): Promise<{ webhook: Webhook | null; tests: Instant[]; now: Instant }>
-  /** Records a test, which changes nothing of the webhook. */
+  /** Records a test, which does not change the webhook. */
   noteTest(tenant: Tenant, sent: WakeUp & { webhook: Webhook }, attempt: Attempt): Promise<Delivered>
-  /** What was sent to the tenant's webhooks, the newest first: all that is kept of it. */
+  /** The record of what was sent to the tenant's webhooks, the newest first. */
   listDeliveries(tenant: Tenant): Promise<Delivered[]>
 }
 
-// How a long listing is read: page by page.
+// Long listings, page by page.
 
 /** A page of a listing: at most `limit` rows after `after`, the cursor of the previous page's last row. */
 export type PageRequest = { after: number | string | null; limit: number }
 
-// What the jobs beside the scheduler came to when they ended last.
+// The latest results of the jobs beside the scheduler.
 
 export interface ResultStore {
-  /** Replaces what the job came to before on that host. It is dated by the store's clock. */
+  /** Replaces the job's earlier result on that host. It is dated by the store's clock. */
   noteResult(
     result: Omit<JobResult, 'at' | 'wellAt' | 'beginsAt'> & Partial<Pick<JobResult, 'beginsAt'>>,
   ): Promise<void>
   /** Null before the first one. */
   findResult(job: JobResult['job'], host: string): Promise<JobResult | null>
-  /** Of every port of the machine. */
+  /** Forgets those of every port of the machine. */
   forgetCertificates(machine: string): Promise<void>
 }
 
@@ -727,15 +730,15 @@ export interface ResultStore {
 
 export interface FreezeStore {
   /**
-   * Null for a database that is not frozen. A server that goes on under another timeline than the last write's counts
-   * as frozen already; the next write freezes it.
+   * Null for a database that is not frozen. A server on another timeline than that of the last write counts as frozen
+   * already; the next write freezes it.
    */
   readFrozen(): Promise<Frozen | null>
   /**
-   * Stops everything that fires or delivers: what began earlier has ended when it resolves. One that is frozen already
-   * stays as it is.
+   * Stops everything that fires or delivers; when it resolves, earlier work has ended. An already frozen database stays
+   * as it is.
    */
   freeze(why: Pick<Frozen, 'by' | 'reason'>, audit: AuditEntry): Promise<{ frozen: Frozen; isNew: boolean }>
-  /** Ends it, and returns what it was; null when nothing was frozen. Throws database_moved. */
+  /** Ends the frozen state, and returns it; null when nothing was frozen. Throws database_moved. */
   resume(audit: AuditEntry): Promise<Frozen | null>
 }

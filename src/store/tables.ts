@@ -1,6 +1,6 @@
-// What the tables hold: each column is described here once, and nowhere else but in the migrations. From the
-// description follow the type of a row, the columns of an insert and of a copy, what a digest covers, and the arrays in
-// which a server takes many rows. test/copy/tables.server.test.ts compares it with both schemas.
+// The tables: each column is described here once, and nowhere else but in the migrations. The description gives the
+// type of a row, the columns of an insert and of a copy, the content of a digest, and the arrays in which a server
+// takes many rows. test/copy/tables.server.test.ts compares it with both schemas.
 
 import type { Report, ReportColumn } from '../core/confirmation.ts'
 import type { ExecutionId, ExecutionStatus, RECORDED, Trigger } from '../core/execution.ts'
@@ -22,9 +22,11 @@ export type ColumnKind = Kinds[string]
 export type Column<Row = unknown, Value = unknown, IsMade extends boolean = boolean> = {
   readonly kind: ColumnKind
   readonly isNullable: boolean
-  /** Whether an insert leaves it to the database: it has a default, may be null, or is numbered by the database. */
+  /**
+   * Whether an insert leaves the column to the database: it has a default, may be null, or is numbered by the database.
+   */
   readonly isMade: IsMade
-  /** Whether it holds what is known of a person, and goes when that user is erased. */
+  /** Whether it contains personal data, which is erased with its user. */
   readonly isPersonal: boolean
   readonly row?: Row
   readonly value?: Value
@@ -56,7 +58,7 @@ const made = <R, V>(of: Given<R, V>) => ({ ...of, isMade: true }) as Column<R, V
 const numbered = () => made(id())
 /** The digest of a row that never changes, made from its parts (rows/ledger.ts). */
 const digest = () => column<string, string>('text')
-/** What is known of a user as a person. Erasing the user sets it to null, in every row that is the user's. */
+/** Personal data of a user. Erasing the user sets it to null, in every row of that user. */
 const personal = <R, V>(of: Column<R | null, V | null, false>): Column<R | null, V | null, false> => ({
   ...of,
   isPersonal: true,
@@ -64,13 +66,13 @@ const personal = <R, V>(of: Column<R | null, V | null, false>): Column<R | null,
 
 type Described<C extends Columns> = {
   readonly key: readonly string[]
-  /** In the order in which a copy carries them. */
+  /** In the order of a copy. */
   readonly shape: C
 }
 
 const table = <C extends Columns>(key: string, shape: C): Described<C> => ({ key: key.split(' '), shape })
 
-/** What a partner reported for an execution, in time or late. */
+/** A partner's report of an execution, in time or late. */
 const REPORTED = {
   partner_order_id: text(),
   status: text<Report['status']>(),
@@ -84,8 +86,8 @@ const REPORTED = {
 export const REPORTED_COLUMNS = Object.keys(REPORTED) as (keyof typeof REPORTED)[]
 
 /**
- * All tables that a copy of a database consists of, the same in both stores: what a row refers to comes before it. What
- * a store counts or derives from them is made anew in the copy.
+ * All tables of a database copy, the same in both stores: a row comes after those it refers to. Rows that a store
+ * derives from them are computed again in the copy.
  */
 const tables = {
   partners: table('partner_slug', {
@@ -169,7 +171,7 @@ const tables = {
     close_reason: made(orNull(text<CloseReason>())),
   }),
 
-  /** One narrow row for each current window: all that a pass reads and writes for a plan that waits. */
+  /** One narrow row for each current window: all columns that a pass reads and writes for a waiting plan. */
   schedules: table('plan_id', {
     plan_id: id(),
     window_id: id(),
@@ -233,7 +235,7 @@ const tables = {
     report_id: numbered(),
     execution_id: text<ExecutionId>(),
     tenant_id: id(),
-    /** Of the whole report: the same one again is kept once. */
+    /** Of the whole report: a repeated one is kept once. */
     fingerprint: text(),
     ...REPORTED,
     /** Always null: only fills are kept. */
@@ -379,7 +381,7 @@ const tables = {
     last_month: orNull(text()),
   }),
 
-  /** What was issued: rows are added, never changed. */
+  /** Issued invoices and credit notes: rows are added, never changed. */
   invoices: table('number', {
     number: text(),
     series: text(),
@@ -431,7 +433,7 @@ const tables = {
 
   polls: table('tenant_id', { tenant_id: id(), polled_at: instant() }),
 
-  /** What operators changed: rows are added, never changed. */
+  /** Operators' changes: rows are added, never changed. */
   audit: table('audit_id', {
     audit_id: numbered(),
     at: instant(),
@@ -457,12 +459,12 @@ type AddedName<T extends TableName> = Exclude<ColumnName<T>, MadeIn<ShapeOf<T>>>
 
 /** A row as a store reads it, without its digest. */
 export type RowOf<T extends TableName> = Omit<RowIn<ShapeOf<T>>, 'digest'>
-/** What is written into a new row, without its digest: a column that is left out does not compile. */
+/** The values of a new row, without its digest: a column that is left out does not compile. */
 export type NewRow<T extends TableName> = Omit<ValuesIn<ShapeOf<T>>, MadeIn<ShapeOf<T>> | 'digest'>
 export type ReportRow = RowIn<typeof REPORTED>
 export type ReportValues = ValuesIn<typeof REPORTED>
 
-/** A table as a copy and the check go through it. */
+/** A table, for a copy and the check. */
 export type Table = {
   readonly name: TableName
   readonly key: readonly string[]
@@ -484,7 +486,7 @@ export const PERSONAL = TABLES.map(({ name, columns }) => ({
   columns: columns.flatMap((column) => (column.isPersonal ? [column.name] : [])),
 })).filter(({ columns }) => columns.length > 0)
 
-/** Whether there is anything personal of a user, in a statement that calls its row `as`. */
+/** Whether there is personal data of a user, in a statement that calls its row `as`. */
 export const hasPersonal = (as: string): string =>
   `(${PERSONAL.map(
     ({ name, columns }) =>
@@ -502,7 +504,7 @@ export const kindsOf = <T extends TableName>(of: T, ...names: readonly ColumnNam
 export const columnsOf = <T extends TableName>(of: T): ColumnName<T>[] =>
   Object.keys(tables[of].shape) as ColumnName<T>[]
 
-/** The columns that an insert names: those that the database does not fill by itself, but for `without`. */
+/** The columns that an insert names: those that the database does not fill by itself, except `without`. */
 export const columnsToAdd = <T extends TableName, W extends ColumnName<T> = never>(
   of: T,
   ...without: readonly W[]
@@ -523,7 +525,7 @@ export function insertInto<T extends TableName>(
   values (${names.map((name) => given[name] ?? `:${name}`).join(', ')})`
 }
 
-/** Columns of a table that a statement calls `as`, for a select; `prefix` begins the names that they get there. */
+/** Columns of a table that a statement calls `as`, for a select; `prefix` begins the names in its result. */
 export const selected = (names: readonly string[], as: string, prefix = ''): string =>
   names.map((name) => `${as}.${name}${prefix && ` as ${prefix}${name}`}`).join(', ')
 

@@ -11,15 +11,15 @@ import type { Caller, Tenant } from '../core/partner.ts'
 import type { Instant } from '../core/time.ts'
 import type { Params, Query } from './statement.ts'
 
-/** What a step waits for on a server. */
+/** A step's wait on a server. */
 export type Wait = Promise<unknown>
 /** An action and its result. It must be reached once: by `yield*`, or in a `together` that is reached. */
 export type Step<T> = { [Symbol.iterator](): Iterator<Wait, T, unknown> }
-/** What a helper returns if it is a generator function. */
+/** The return type of a helper that is a generator function. */
 export type Steps<T> = Generator<Wait, T, unknown>
 type Answer<S> = S extends Step<infer T> ? T : never
 
-/** What may be asked inside a transaction. */
+/** Operations inside a transaction. */
 export interface Tx {
   all<Row>(query: Query<Row>, params?: Params): Step<Row[]>
   /** The first row, undefined when there is none. */
@@ -28,11 +28,11 @@ export interface Tx {
   run(query: Query<unknown>, params?: Params): Step<number>
   /** Asks for locks. A file needs none: its only writer runs to its end. */
   lock(query: Query<unknown>, params?: Params): Step<void>
-  /** The number of a new row. Asked for together with other steps, it costs no extra wait. */
+  /** The number of a new row. In one `together` with other steps, it costs no extra wait. */
   nextId(table: Numbered): Step<number>
   /** Waits until the transactions that took the same turn earlier have ended. A file needs none. */
   turn(of: Turn, tenantId?: number): Step<void>
-  /** All their answers. */
+  /** The results of all steps. */
   together<const S extends readonly Step<unknown>[]>(
     ...steps: S
   ): Step<{ -readonly [K in keyof S]: Answer<S[K]> }>
@@ -44,7 +44,7 @@ export type Numbered = 'windows'
 export interface ReadTx extends Tx {
   /** The clock's time. */
   readonly clock: Step<Instant>
-  /** The same, never before what has been reported: the time that a write would have. */
+  /** The time of a write now: the clock, never before what has been reported. */
   readonly present: Step<Instant>
   /** Why nothing may fire or be delivered; null in a database that is not frozen. */
   readonly frozen: Step<Frozen | null>
@@ -63,7 +63,7 @@ export type Times = {
   of: (tenantId: number) => Instant
 }
 
-/** For whom a transaction runs, and what it touches. */
+/** For whom a transaction runs, and the data that it touches. */
 export type Scope = {
   /** The tenants whose data is written. */
   tenants?: readonly number[]
@@ -72,26 +72,26 @@ export type Scope = {
   /** The key of a call: nothing is written once it has ended. */
   key?: string | undefined
   /**
-   * The tenant whose call waits for the answer: it takes turns with other tenants. Left out for an operator's work and
+   * The tenant whose call waits for the result: it takes turns with other tenants. Left out for an operator's work and
    * for background work.
    */
   caller?: number | 'unknown'
-  /** Whether it fires, delivers or issues: refused while frozen. One that has moved refuses every write. */
+  /** Whether it fires, delivers or issues, which is refused while frozen. A moved database refuses every write. */
   acts?: boolean
   /**
-   * How much a statement reads, where that is much: `large` grows with a month or with the due plans, and may take
+   * How much a statement reads, if that is much: `large` grows with a month or with the due plans, and may take
    * minutes; `whole` is whole tables, however long they take.
    */
   reads?: 'large' | 'whole'
   /** How long a write waits for each lock of a server; by default, as long as any write does. */
   waitsMs?: number
-  /** Done again, once, when somebody else has just added the row that it would add: it then sees that row. */
+  /** Repeated once when another transaction has just added the same row, which it then sees. */
   onceMore?: boolean
 }
 
 export const ofTenant = ({ tenantId }: Pick<Tenant, 'tenantId'>): Scope => ({ tenants: [tenantId] })
 
-/** The same for a call of the tenant, whose write is refused once its key has ended. */
+/** The scope of a call of the tenant, whose write is refused once its key has ended. */
 export const callOf = ({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>): Scope => ({
   tenants: [tenantId],
   caller: tenantId,
@@ -111,19 +111,19 @@ export type Base = {
   write<T>(work: (tx: WriteTx) => Step<T>, scope?: Scope): Promise<T>
 }
 
-/** A step that is read each time it is reached, any number of times. */
+/** A step that can be reached any number of times, and runs each time. */
 export const always = <T>(begin: () => Iterator<Wait, T, unknown>): Step<T> => ({ [Symbol.iterator]: begin })
-/** What is known already, as a step. */
+/** A known value, as a step. */
 export const given = <T>(value: T): Step<T> => always(() => ({ next: () => ({ done: true, value }) }))
 export const NOTHING: Step<undefined> = given(undefined)
 
 /**
- * The steps of one transaction: one that is made and forgotten compiles and does nothing, so a transaction must not be
- * committed with it. A helper that is a generator function is not counted here; the house rules find a forgotten one
- * (test/tidy.test.ts).
+ * Counts the steps of a transaction: a step that is made and forgotten compiles and does nothing, so such a transaction
+ * must not be committed. A helper that is a generator function is not counted here; the house rules find a forgotten
+ * one (test/tidy.test.ts).
  */
 export class Tally {
-  /** How many were made and not reached yet. */
+  /** The number of steps made and not reached yet. */
   waiting = 0
 
   complete(): void {
@@ -147,6 +147,6 @@ export abstract class Once<T> implements Step<T> {
     return this.begin()
   }
 
-  /** Called once, when it is reached. */
+  /** Called once, when the step is reached. */
   protected abstract begin(): Iterator<Wait, T, unknown>
 }

@@ -1,5 +1,5 @@
-// Shared machinery of writes: gathering writes for one commit, refusing when the disk is full, noting polls beside
-// them, and waiting for writes at a close.
+// Shared machinery of writes: gathering writes for one commit, refusing when the disk is full, recording polls, and
+// waiting for writes at a close.
 
 import type { Tenant } from '../core/partner.ts'
 import { type Instant, MINUTE_MS } from '../core/time.ts'
@@ -33,7 +33,7 @@ export async function gather(queue: { readonly size: number }): Promise<void> {
 const REMEMBERED_MS = 60_000
 
 type RefusedWrites = {
-  /** Throws the refusal of a recent write, unless another one has succeeded since. */
+  /** Throws the refusal of a recent write, unless another write has succeeded since. */
   throwRecent: () => void
   /** Follows a write to its end, and remembers its error if it `isFull`. */
   follow<T>(writing: Promise<T>): Promise<T>
@@ -72,13 +72,12 @@ export function createRefusedWrites({
   }
 }
 
-// Questions that arrive in one turn of the event loop are answered together: one look-up costs as much for one as for
-// many.
+// Look-ups that arrive in one turn of the event loop are made together: one costs as much as many.
 
 type Asked<Q, A> = { question: Q; resolve: (answer: A) => void; reject: (error: unknown) => void }
 
 /**
- * Each question is answered by what `answer` finds after it was asked, never before. `answer` returns one answer for
+ * Each question is answered by what `answer` finds after it was asked, never before. `answer` returns one result for
  * each question, in their order; if it throws, all of them throw.
  */
 export function askTogether<Q, A>(
@@ -104,7 +103,7 @@ export function askTogether<Q, A>(
     })
 }
 
-// What a store still has to write when it is closed: it waits for this, but not for long.
+// Writes left when a store is closed: it waits for them, but not for long.
 
 /** Neither another process's lock nor a silent server may keep a process that was told to stop. */
 const WAIT_MAX_MS = 3_000
@@ -121,16 +120,16 @@ export async function waitAtClose(written: Promise<unknown>): Promise<void> {
 // When each tenant last polled. Most polls find nothing and write nothing, so their marks are gathered in memory and
 // written once a minute, for all tenants in one commit, and when the database is closed.
 
-/** The marks in the database are as old as this at most. */
+/** The largest age of the marks in the database. */
 const WRITTEN_EVERY_MS = MINUTE_MS
 
-/** A tenant, and when it polled last. */
+/** A tenant, and the time of its last poll. */
 type Polled = [tenantId: number, at: Instant]
 
 export type PollNotes = {
-  /** Notes a poll beside it: no poll waits for its mark, or fails because of it. */
+  /** Records a poll in the background: no poll waits for its mark, or fails because of it. */
   note: (tenant: Tenant, now: Instant) => void
-  /** Writes what is noted, and resolves when that is done or has failed; null when nothing is noted. */
+  /** Writes the recorded marks, and resolves when that is done or has failed; null when there are none. */
   flush: () => Promise<unknown> | null
 }
 
@@ -146,9 +145,9 @@ export function createPollNotes(write: (polls: readonly Polled[]) => Promise<unk
     if (unwritten.size === 0) return
     const polls = [...unwritten]
     unwritten.clear()
-    // The next polls note lost marks again, and a full disk has alarms of its own.
+    // The next polls record lost marks again, and a full disk has alarms of its own.
     const written = Promise.try(write, polls).catch(() => {})
-    // Without the values, which would otherwise keep those of every earlier write alive.
+    // Without the values, which would otherwise keep those of every earlier write in memory.
     underWay = Promise.all([underWay, written]).then(() => {})
   }
 
@@ -156,7 +155,7 @@ export function createPollNotes(write: (polls: readonly Polled[]) => Promise<unk
     note({ tenantId }, now) {
       unwritten.set(tenantId, now)
       if (writtenAt !== null && Math.abs(now - writtenAt) < WRITTEN_EVERY_MS) {
-        // No other poll may follow, and a partner that has polled would be shown as one that never did.
+        // If no other poll follows, a partner that has polled would otherwise be shown as one that never did.
         later ??= setTimeout(put, WRITTEN_EVERY_MS).unref()
         return
       }

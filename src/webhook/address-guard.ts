@@ -9,27 +9,27 @@ import { Problem } from '../core/problem.ts'
 
 type Cidr = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
-/** Azure's wire server: public by the registries, but answered by the cloud's own host. */
+/** Azure's wire server: a public address by the registries, but answered by the cloud's own host. */
 const METADATA_ADDRESSES = ['168.63.129.16']
 const GLOBAL_UNICAST_V6: Cidr = [ipaddr.IPv6.parse('2000::'), 3]
 
 type GuardOptions = {
   allow: Cidr[]
   resolve?: Resolve
-  /** A refusal names the address it is about, even an internal one: for operators only. */
+  /** Whether a refusal names the address, even an internal one: for operators only. */
   namesAddresses?: boolean
 }
 
 export type Guard = {
   /** Throws webhook_refused when the URL's host does not resolve, or has an address that is not allowed. */
   checkUrl: (url: string) => Promise<void>
-  /** The look-up of a socket: it answers only when every address of the name is allowed. */
+  /** The look-up for a socket: it answers only when every address of the name is allowed. */
   lookup: LookupFunction
-  /** Why a host that is itself an address is refused; null when it is allowed, or is a name. */
+  /** The refusal of a host that is itself an address; null when it is allowed, or is a name. */
   refuseLiteral: (hostname: string) => Problem | null
 }
 
-/** No guard: for an address that the person who runs the command chose for their own machine. */
+/** No guard, for an address that the operator chose for their own machine. */
 export const UNGUARDED: Guard = { checkUrl: async () => {}, lookup, refuseLiteral: () => null }
 
 export function createGuard(options: GuardOptions): Guard {
@@ -72,8 +72,8 @@ export function createGuard(options: GuardOptions): Guard {
 const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '')
 
 /**
- * Names the refused address, because a name may have several, and the flag that allows it. A partner may read this too,
- * and must not learn the address of an internal name. Loopback addresses are no secret.
+ * Names the refused address, because a name may have several, and the option that allows it. For a partner, who must
+ * not learn the address of an internal name, only a loopback address is named.
  */
 function refused(
   host: string,
@@ -133,15 +133,15 @@ export const RESOLVE_TIMEOUT_MS = 5_000
 /** Two tries, the second twice as long; both fit within the limit above. */
 const QUERY_TIMEOUT_MS = 1_500
 const QUERY_TRIES = 2
-/** How many of the threads that all look-ups share may wait for names outside the DNS. */
+/** How many of the shared look-up threads may wait for names outside the DNS. */
 const SYSTEM_LOOKUPS_MAX = 2
 /** The DNS has no such name, or there is no DNS here. */
 const ABSENT = new Set(['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'])
 
-/** `servers` are name servers to ask in place of the system's. */
+/** `servers` are name servers used instead of the system's. */
 export function createResolve(servers: readonly string[] | null = null): Resolve {
   return async (host) => {
-    // RFC 6761, section 6.3: this name means loopback, and no name server is asked.
+    // RFC 6761, section 6.3: this name means loopback, and no name server is queried.
     if (/(^|\.)localhost\.?$/i.test(host)) return ['127.0.0.1', '::1']
     const resolver = new Resolver({ timeout: QUERY_TIMEOUT_MS, tries: QUERY_TRIES })
     if (servers) resolver.setServers(servers)
@@ -169,7 +169,7 @@ async function query(resolver: Resolver, host: string): Promise<string[]> {
 
 let systemLookups = 0
 
-/** For a name in the hosts file, or one that only the system's look-up finds. */
+/** Looks up a name in the hosts file, or one that only the system's look-up finds. */
 async function bySystem(host: string): Promise<string[]> {
   if (systemLookups >= SYSTEM_LOOKUPS_MAX) throw new Error('too many names unknown to the DNS at once')
   systemLookups += 1

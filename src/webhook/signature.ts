@@ -1,11 +1,11 @@
-// Signatures of webhook bodies, the headers that carry them, and the mistakes that explain one that does not match.
+// Signatures of webhook bodies, the headers that carry them, and the mistakes that explain a mismatch.
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { EVENT_NAME, PAYLOAD_FIELDS, SECRET_PREFIX } from '../core/webhook.ts'
 
 const SIGNATURE_PREFIX = 'sha256='
 
-/** `sha256=` and the lower-case hex HMAC-SHA256 of the raw body, keyed with the whole secret, its prefix included. */
+/** `sha256=` and the lower-case hex HMAC-SHA256 of the raw body, keyed with the whole secret, prefix included. */
 export const signatureOf = (secret: string, body: string | Uint8Array): string =>
   SIGNATURE_PREFIX + hmac(secret, body).toString('hex')
 
@@ -65,7 +65,7 @@ function mistakes(given: string, secret: string, body: Uint8Array): [string, () 
 
 /**
  * The usual ways to write the same JSON: compact, with spaces as Python does, or indented; with the fields in the given
- * order, or in the order in which they are sent, which a map with sorted keys has lost.
+ * order, or in the order in which they are sent, which a map with sorted keys loses.
  */
 function reserialised(text: string): string[] {
   let value: unknown

@@ -1,5 +1,5 @@
-// Sends the wake-ups of a pass, each once, and records the outcome. The sending itself loads Node's TLS, so it is in a
-// file of its own (deliver.ts): every cron tick loads this one, and few have anything to send.
+// Sends the wake-ups of a pass, each once, and records the outcome. The sending itself loads Node's TLS, so it is in
+// send.ts: every cron tick loads this file, and few ticks have anything to send.
 
 import { FAILURES_TO_WARN } from '../core/findings.ts'
 import {
@@ -13,15 +13,15 @@ import {
 import type { WakeUpStore, WebhookStore } from '../store/store.ts'
 
 export type Delivery = WakeUp & { webhook: Webhook }
-export type Deliver = (delivery: Delivery) => Promise<Attempt>
+export type SendWakeUp = (delivery: Delivery) => Promise<Attempt>
 /** Sends a wake-up, also to an address that is not registered as a webhook. */
 export type Send = (delivery: Announcement & { webhook: Pick<Webhook, 'url' | 'secret'> }) => Promise<Attempt>
 
 type WakeOptions = {
   store: WakeUpStore & Pick<WebhookStore, 'noteAttempt'>
   /** Called only when there is something to send, so that other passes do not load it. */
-  deliver: () => Promise<Deliver>
-  /** Called when a webhook fails often enough to be worth a line, when it is paused, and when the store fails. */
+  send: () => Promise<SendWakeUp>
+  /** Called when a webhook has failed often enough to report, when it is paused, and when the store fails. */
   warn: (message: string, fields: object) => void
 }
 
@@ -30,19 +30,19 @@ export type Woken = { sent: number; failed: number }
 export const IN_PARALLEL_MAX = 50
 
 /**
- * Sends the wake-ups of a pass, and returns how many were delivered and how many failed. Never throws: the executions
+ * Sends the wake-ups of a pass, and returns how many were accepted and how many failed. Never throws: the executions
  * are stored and a poll finds them, so a lost wake-up does not undo the pass.
  */
 export async function wakePartners(
   pass: { passId: number; executionsCreated: number },
-  { store, deliver: load, warn }: WakeOptions,
+  { store, send: load, warn }: WakeOptions,
 ): Promise<Woken> {
   const woken: Woken = { sent: 0, failed: 0 }
   try {
     if (pass.executionsCreated === 0) return woken
-    const deliver = await load()
+    const send = await load()
     await inParallel(await store.claimWakeUps(pass.passId), async (delivery) => {
-      const attempt = await deliver(delivery)
+      const attempt = await send(delivery)
       if (attempt.reason === null) woken.sent += 1
       else woken.failed += 1
       const now = await store.noteAttempt(delivery, attempt, (current, at) =>
@@ -60,7 +60,7 @@ export async function wakePartners(
     const who = `webhook of ${tenant.partnerSlug} ${tenant.environment}`
     const fields = { partner_slug: tenant.partnerSlug, environment: tenant.environment, reason }
     const failures = now.consecutiveFailures
-    // Attempts that were under way at the pause fail after it; they are not reported.
+    // Attempts that were under way at the pause fail after it, and are not logged.
     if (failures === FAILURES_TO_PAUSE)
       warn(`${who} is paused after ${failures} failures (${reason})`, fields)
     else if (failures === FAILURES_TO_WARN)

@@ -281,7 +281,7 @@ test('of the calls sent ahead on one connection so many are answered at a time, 
     store,
     machine,
     guard: { checkUrl: async () => {} },
-    deliver: notDelivered,
+    send: notDelivered,
     log: silentLog,
     rateLimit: null,
   })

@@ -190,7 +190,7 @@ test('a read-only disk and a full one get one sentence, and a copy elsewhere wor
   assert.equal(status, 1, stderr)
   assert.match(
     stderr,
-    /The disk of \S+\/small\/db is full or has failed \(0 KiB are free\), so what was under way is not recorded: make room/,
+    /The disk of \S+\/small\/db is full or has failed \(0 KiB are free\), so the work in progress is not recorded: make room/,
   )
   // Where the copy has just room, SQLite has none for its own files, and says only that the disk has failed.
   const tight = `mkdir "$FOLDER"/tight && mount -t tmpfs -o size=$(du -k ${file} | cut -f1)k none "$FOLDER"/tight &&
@@ -252,7 +252,7 @@ function programForAll(): string {
 if (canBeOthers()) {
   test('a folder that may not be entered is not taken for an empty one', async (t) => {
     const file = await filled(t)
-    const closed = `the folder ${dirname(file)} belongs to root (mode 700) and may not be entered; run the command as root, with \`sudo\` before it`
+    const closed = `the folder ${dirname(file)} belongs to root (mode 700) and is closed to this user; run the command as root, with \`sudo\` before it`
     for (const argv of [['status'], ['serve', '--port', '0'], ['partner', 'create', 'beta', '--name', 'B']]) {
       const { status, stderr } = asNobody(file, ...argv)
       assert.deepEqual(
@@ -297,7 +297,7 @@ if (canBeOthers()) {
       assert.equal(status, 1, stderr)
       assert.match(
         stderr,
-        /^error: \S+made\.db cannot be written: the folder \S+ belongs to root \(mode 755\), and this user may not write in it; name another file, or run .*\n$/,
+        /^error: \S+made\.db cannot be written: the folder \S+ belongs to root \(mode 755\), and this user has no permission to write in it; name another file, or run .*\n$/,
       )
     }
   })

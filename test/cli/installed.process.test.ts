@@ -137,8 +137,8 @@ test('a file that root names is read as root: in a folder that the user of the s
     '"frozen":true',
     '"from":"/home/found/copy.db"',
     ...['copy.db', 'orders.csv', 'prices.csv', 'restored', 'settings.json'],
-    'error: x.csv cannot be used: permission denied: give this user the right to it, or name another place (EACCES).',
-    'error: /home/found/y.db cannot be written: the folder /home/found belongs to root (mode 700), and this user may not write in it; name another file, or give the user tranche the right to it, as whom commands work on the database of the service.',
+    'error: x.csv cannot be used: permission denied: give this user permission, or name another place (EACCES).',
+    'error: /home/found/y.db cannot be written: the folder /home/found belongs to root (mode 700), and this user has no permission to write in it; name another file, or give the user tranche permission to read it: commands work on the database of the service as that user.',
     'error: There is no file /home/found/none.db.',
     '',
   ])

@@ -158,7 +158,7 @@ for (const [state, code, says] of [
   [
     '53400',
     'storage_failed',
-    /^db allows this user too little \(x\), so what was under way is not recorded: raise/,
+    /^db allows this user too little \(x\), so the work in progress is not recorded: raise/,
   ],
   ['26000', 'storage_failed', /^db is behind a pool that gives one session to several connections \(x\)/],
   ['42703', 'database_damaged', /^The schema of db is not what the migrations of this program make \(x\)/],

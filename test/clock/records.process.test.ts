@@ -95,9 +95,9 @@ test('a trade since its end confirms a month as well; one of a clock in doubt do
   setClock(plus(JANUARY.end, MINUTE_MS))
   await service.call('POST', confirmPath(String(due?.execution_id)), fill('o1', '5.00'))
   const doubt = { clockAt: JANUARY.end, witness: { source: 'x', at: T0 } }
-  await store.judgeClock(() => doubt)
+  await store.decideDispute(() => doubt)
   assert.equal((await store.fixPeriod(JANUARY)).final, false)
-  await store.judgeClock(() => null)
+  await store.decideDispute(() => null)
   assert.equal((await store.fixPeriod(JANUARY)).final, true)
 })
 

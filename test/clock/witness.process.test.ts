@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type Dispute, judgeClock, type Testimony } from '../../src/core/clock.ts'
+import { type Dispute, decideDispute, type Testimony } from '../../src/core/clock.ts'
 import { DAY_MS, HOUR_MS, type Instant, MINUTE_MS, plus } from '../../src/core/time.ts'
 import type { Exchange } from '../../src/price/feed.ts'
 import { majority, servedAt, tell } from '../../src/price/fetch.ts'
@@ -101,16 +101,16 @@ test('a dispute begins beyond ten minutes and lasts until a witness agrees or th
     clockAt: plus(dispute.clockAt, ms),
     witness: { source: 'x', at: plus(dispute.witness.at, ms) },
   })
-  const minutes = (n: number) => judgeClock(plus(T0, n * MINUTE_MS), testimony(T0), null)
+  const minutes = (n: number) => decideDispute(plus(T0, n * MINUTE_MS), testimony(T0), null)
   assert.deepEqual([minutes(10), minutes(-10)], [null, null])
   assert.ok(minutes(11) && minutes(-11))
-  assert.equal(judgeClock(T0, 'silent', null), null)
-  assert.deepEqual(judgeClock(plus(ahead.clockAt, HOUR_MS), 'silent', ahead), later(ahead, HOUR_MS))
-  assert.deepEqual(judgeClock(plus(T0, HOUR_MS), 'silent', behind), later(behind, HOUR_MS))
-  assert.equal(judgeClock(plus(T0, HOUR_MS), 'silent', ahead), null, 'the clock was set back')
-  assert.equal(judgeClock(plus(T0, YEAR_MS), 'silent', behind), null, 'the clock was set forward')
-  assert.equal(judgeClock(ahead.clockAt, 'none', ahead), null, 'nobody is asked any more')
-  assert.equal(judgeClock(T0, testimony(T0), ahead), null)
+  assert.equal(decideDispute(T0, 'silent', null), null)
+  assert.deepEqual(decideDispute(plus(ahead.clockAt, HOUR_MS), 'silent', ahead), later(ahead, HOUR_MS))
+  assert.deepEqual(decideDispute(plus(T0, HOUR_MS), 'silent', behind), later(behind, HOUR_MS))
+  assert.equal(decideDispute(plus(T0, HOUR_MS), 'silent', ahead), null, 'the clock was set back')
+  assert.equal(decideDispute(plus(T0, YEAR_MS), 'silent', behind), null, 'the clock was set forward')
+  assert.equal(decideDispute(ahead.clockAt, 'none', ahead), null, 'nobody is asked any more')
+  assert.equal(decideDispute(T0, testimony(T0), ahead), null)
 })
 
 /** All that a pass could have changed. */

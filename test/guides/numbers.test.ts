@@ -49,7 +49,7 @@ import { BODY_BYTES_MAX } from '../../src/http/request.ts'
 import { OUTLIER_SHARE, SOURCES_MIN } from '../../src/price/feed.ts'
 import { FETCH_TIMEOUT_MS } from '../../src/price/fetch.ts'
 import { RESOLVE_TIMEOUT_MS } from '../../src/webhook/address-guard.ts'
-import { CONNECT_TIMEOUT_MS, TOTAL_TIMEOUT_MS } from '../../src/webhook/deliver.ts'
+import { CONNECT_TIMEOUT_MS, TOTAL_TIMEOUT_MS } from '../../src/webhook/send.ts'
 import { IN_PARALLEL_MAX } from '../../src/webhook/wake-partners.ts'
 import { blocksOf } from '../support/samples.ts'
 

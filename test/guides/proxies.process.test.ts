@@ -58,7 +58,7 @@ async function startListened(t: TestContext): Promise<Service> {
     store,
     machine,
     guard,
-    deliver: notDelivered,
+    send: notDelivered,
     log: silentLog,
     rateLimit: null,
     ops,

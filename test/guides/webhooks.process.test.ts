@@ -117,10 +117,10 @@ suite('the receivers of the guide', { concurrency: true }, () => {
       const cuts = receiver.receiver.startsWith('python/')
       const { port, polls, polled } = await startReceiver(t, receiver)
       const { url, caFile } = await startFront(t, port)
-      const deliver = deliverer({ caFile })
+      const send = deliverer({ caFile })
       const delivery = deliveryTo(url)
       const forged = { ...delivery, webhook: { ...delivery.webhook, secret: 'sse_whsec_another' } }
-      assert.partialDeepStrictEqual(await deliver(forged), { statusCode: 401, reason: 'HTTP 401' })
+      assert.partialDeepStrictEqual(await send(forged), { statusCode: 401, reason: 'HTTP 401' })
 
       const body = '{"event":"executions.available"}'
       const signature = signatureOf(SECRET, body)
@@ -143,7 +143,7 @@ suite('the receivers of the guide', { concurrency: true }, () => {
       }
       assert.equal(polls(), 0)
 
-      assert.partialDeepStrictEqual(await deliver(delivery), { statusCode: 204, reason: null })
+      assert.partialDeepStrictEqual(await send(delivery), { statusCode: 204, reason: null })
       await polled()
       assert.equal(polls(), 1)
     })

@@ -31,7 +31,7 @@ async function withDoor(t: TestContext): Promise<{ service: Service; door: Liste
     host: () => 'h',
   }
   const guard = { checkUrl: async () => {} }
-  const app = createApp({ store, machine, guard, deliver: notDelivered, log: silentLog, rateLimit: null })
+  const app = createApp({ store, machine, guard, send: notDelivered, log: silentLog, rateLimit: null })
   const door = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: () => 'u' })
   t.after(() => door.end())
   return { service, door }

@@ -84,7 +84,7 @@ test('TLS: clients that never finish their handshake, or speak none, harm nobody
   const { log, failures } = recordingLog()
 
   const guard = { checkUrl: async () => {} }
-  const app = createApp({ store, machine, guard, deliver: notDelivered, log, rateLimit: null })
+  const app = createApp({ store, machine, guard, send: notDelivered, log, rateLimit: null })
   const listener = await listenOn(app, {
     host: '127.0.0.1',
     port: 0,

@@ -163,7 +163,7 @@ suite('the contract', () => {
       await promise
       return { statusCode: 204, reason: null, durationMs: 5 }
     }
-    const service = await startService(t, { more: () => ({ deliver: held }) })
+    const service = await startService(t, { more: () => ({ send: held }) })
     const at = `${WEBHOOKS}/test`
     await refuse(service, 404, 'POST', at, {})
     await service.call('POST', WEBHOOKS, { url: 'https://127.0.0.1/' })

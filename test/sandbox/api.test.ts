@@ -145,7 +145,7 @@ const deskOf = (
   createSandboxDesk({
     store,
     machine,
-    deliver: async () => ACCEPTED,
+    send: async () => ACCEPTED,
     log: silentLog,
     ...limits,
   })
@@ -263,7 +263,7 @@ test('an advance that ends early wakes its partner for what it has fired', async
   const { machine } = machineAt(T0)
   const desk = deskOf(service.store, machine, {
     advanceMaxMs: 0,
-    deliver: async ({ count }) => {
+    send: async ({ count }) => {
       sent.push(count)
       return ACCEPTED
     },

@@ -146,10 +146,10 @@ test('an advance wakes the partner once, with the count of all it fired', async 
     audit: AUDIT,
   }
   const advanced = await advanceSandbox({ ...options, onProgress: () => {} })
-  const deliver = deliverer({ caFile: stage.authority.caFile })
+  const send = deliverer({ caFile: stage.authority.caFile })
   const { wakeUpId: passId, executionsCreated } = advanced
   const wake = () =>
-    wakePartners({ passId, executionsCreated }, { store, deliver: async () => deliver, warn: () => {} })
+    wakePartners({ passId, executionsCreated }, { store, send: async () => send, warn: () => {} })
   assert.deepEqual(await wake(), { sent: 1, failed: 0 })
   assert.deepEqual(await wake(), { sent: 0, failed: 0 })
   const [received] = receiver.received

@@ -25,7 +25,7 @@ import { type Machine, machineAt, machine as thisMachine } from '../../src/machi
 import { run } from '../../src/main.ts'
 import type { Store } from '../../src/store/store.ts'
 import { createGuard, parseCidr } from '../../src/webhook/address-guard.ts'
-import type { Deliver } from '../../src/webhook/wake-partners.ts'
+import type { SendWakeUp } from '../../src/webhook/wake-partners.ts'
 import { addressIn, openAgain, openNew, temporaryFolder } from './database.ts'
 
 // Command lines run in this process, where a test sets the clock, the environment, the input and what is a terminal.
@@ -119,7 +119,7 @@ export type ServiceOptions = {
   more?: (store: Store, machine: Machine) => Partial<AppOptions>
 }
 
-export const notDelivered: Deliver = async () => ({
+export const notDelivered: SendWakeUp = async () => ({
   statusCode: null,
   reason: 'this service sends nothing',
   durationMs: 0,
@@ -146,10 +146,10 @@ export async function startService(
     store: wrap(store),
     machine,
     guard,
-    deliver: notDelivered,
+    send: notDelivered,
     log,
     rateLimit,
-    sandbox: createSandboxDesk({ store, machine, deliver: notDelivered, log }),
+    sandbox: createSandboxDesk({ store, machine, send: notDelivered, log }),
     ...more?.(store, machine),
   }
   const where = { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid }
@@ -266,7 +266,7 @@ export function openShell(t: Pick<TestContext, 'after'>): Shell {
   async function serve(): Promise<Listener> {
     const store = await openAgain(file, machine.clock)
     const guard = { checkUrl: async () => {} }
-    const options = { store, machine, guard, deliver: notDelivered, log: silentLog, rateLimit: null }
+    const options = { store, machine, guard, send: notDelivered, log: silentLog, rateLimit: null }
     const app = createApp(options)
     const listener = await listenOn(app, { host: '127.0.0.1', port: 0, tls: null, uuid: machine.uuid })
     t.after(async () => {

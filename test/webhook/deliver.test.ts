@@ -32,8 +32,8 @@ const toPort = (port: number, path = '/hook') => deliveryTo(`https://127.0.0.1:$
 test('the request is a signed POST of the payload, to the path and query registered', async (t) => {
   const authority = makeAuthority(t)
   const receiver = await startReceiver(t, authority.issue('IP:127.0.0.1'))
-  const deliver = deliverer({ caFile: authority.caFile })
-  assert.partialDeepStrictEqual(await deliver(toPort(receiver.port, '/hook/%C3%A9?a=1&b=%20')), {
+  const send = deliverer({ caFile: authority.caFile })
+  assert.partialDeepStrictEqual(await send(toPort(receiver.port, '/hook/%C3%A9?a=1&b=%20')), {
     statusCode: 204,
     reason: null,
   })
@@ -87,9 +87,9 @@ test('a 2xx counts as delivered and nothing else does; a redirect is not followe
   const receiver = await startReceiver(t, authority.issue('IP:127.0.0.1'), (response, _, { path }) =>
     response.writeHead(Number(path.slice(1)), { location, 'retry-after': '0' }).end(),
   )
-  const deliver = deliverer({ caFile: authority.caFile })
+  const send = deliverer({ caFile: authority.caFile })
   for (const [status, reason] of Object.entries(STATUSES))
-    assert.partialDeepStrictEqual(await deliver(toPort(receiver.port, `/${status}`)), {
+    assert.partialDeepStrictEqual(await send(toPort(receiver.port, `/${status}`)), {
       statusCode: Number(status),
       reason,
     })
@@ -125,19 +125,19 @@ test('a certificate that is not trusted or names somebody else sends nothing', a
   const trusting = deliverer({ caFile: authority.caFile, resolve })
   const cases = {
     'an authority nobody knows': {
-      deliver: deliverer({}),
+      send: deliverer({}),
       port: own.port,
       says: /authority that is not trusted .*--webhook-ca/,
     },
     'another private authority': {
-      deliver: deliverer({ caFile: stranger.caFile }),
+      send: deliverer({ caFile: stranger.caFile }),
       port: own.port,
       says: /authority that is not trusted/,
     },
-    'another name': { deliver: trusting, port: other.port, says: /for another name/ },
+    'another name': { send: trusting, port: other.port, says: /for another name/ },
   }
-  for (const [name, { deliver, port, says }] of Object.entries(cases)) {
-    const attempt = await deliver(toPort(port))
+  for (const [name, { send, port, says }] of Object.entries(cases)) {
+    const attempt = await send(toPort(port))
     assert.equal(attempt.statusCode, null, name)
     assert.match(attempt.reason ?? 'delivered', says, name)
     assert.doesNotMatch(attempt.reason ?? '', /Node|--use-system-ca/, name)
@@ -165,12 +165,12 @@ const brokenCertificate = (): string =>
 
 test('a refused connection and a receiver that hangs up have no status', async (t) => {
   const authority = makeAuthority(t)
-  const deliver = deliverer({ caFile: authority.caFile })
-  const refused = await deliver(toPort(await freePort()))
+  const send = deliverer({ caFile: authority.caFile })
+  const refused = await send(toPort(await freePort()))
   assert.equal(refused.statusCode, null)
   assert.match(refused.reason ?? 'delivered', /ECONNREFUSED/)
   const rude = await startReceiver(t, authority.issue('IP:127.0.0.1'), (response) => response.destroy())
-  const cut = await deliver(toPort(rude.port))
+  const cut = await send(toPort(rude.port))
   assert.equal(cut.statusCode, null)
   assert.equal(typeof cut.reason, 'string')
   assert.equal(rude.received.length, 1, 'not tried again')

@@ -169,7 +169,7 @@ const SPELLINGS = [
 test('no spelling of loopback opens a connection, at registration or at delivery', async (t) => {
   const listener = await startMute(t)
   const guard = createGuard({ allow: [] })
-  const deliver = deliverer({ allow: [] })
+  const send = deliverer({ allow: [] })
   for (const host of SPELLINGS) {
     const url = `https://${host}:${listener.port}/hook`
     await assert.rejects(guard.checkUrl(url), (error) => {
@@ -177,7 +177,7 @@ test('no spelling of loopback opens a connection, at registration or at delivery
       assert.equal(error.code, 'webhook_refused', host)
       return true
     })
-    const attempt = await deliver(deliveryTo(url))
+    const attempt = await send(deliveryTo(url))
     assert.equal(attempt.statusCode, null, host)
     assert.match(attempt.reason ?? 'delivered', /^Webhook URL is refused: /, host)
   }
@@ -228,8 +228,8 @@ test('the address checked is the address connected to: a name is asked once for 
   let asked = 0
   // A second question would be answered with an address on which nothing listens.
   const resolve = async () => [asked++ === 0 ? '127.0.0.1' : '127.9.9.9']
-  const deliver = deliverer({ resolve, caFile: authority.caFile })
-  assert.partialDeepStrictEqual(await deliver(deliveryTo(`https://${HOST_NAME}:${receiver.port}/hook`)), {
+  const send = deliverer({ resolve, caFile: authority.caFile })
+  assert.partialDeepStrictEqual(await send(deliveryTo(`https://${HOST_NAME}:${receiver.port}/hook`)), {
     statusCode: 204,
     reason: null,
   })
@@ -241,10 +241,10 @@ test('the other addresses of a name are tried when one refuses', async (t) => {
   const authority = makeAuthority(t)
   const receiver = await startReceiver(t, authority.issue(`DNS:${HOST_NAME}`))
   const resolve = async () => ['127.9.9.9', '127.0.0.1']
-  const deliver = deliverer({ resolve, caFile: authority.caFile })
-  const attempt = await deliver(deliveryTo(`https://${HOST_NAME}:${receiver.port}/hook`))
+  const send = deliverer({ resolve, caFile: authority.caFile })
+  const attempt = await send(deliveryTo(`https://${HOST_NAME}:${receiver.port}/hook`))
   assert.partialDeepStrictEqual(attempt, { statusCode: 204, reason: null })
-  const nobody = await deliver(deliveryTo(`https://${HOST_NAME}:${await freePort()}/hook`))
+  const nobody = await send(deliveryTo(`https://${HOST_NAME}:${await freePort()}/hook`))
   assert.equal(nobody.statusCode, null)
   assert.match(nobody.reason ?? '', /ECONNREFUSED/)
 })

@@ -92,10 +92,10 @@ const HANGING: Record<string, (t: TestContext) => Promise<void>> = {
       pour()
     })
     const mute = await startMute(t)
-    const deliver = deliverer({ caFile: authority.caFile })
+    const send = deliverer({ caFile: authority.caFile })
     // It ends long before the time limits do: ahead of a receiver that hangs at the handshake for the shorter of them.
-    const hanging = deliver(toPort(mute.port)).then(() => 'hanging')
-    const streaming = deliver(toPort(receiver.port))
+    const hanging = send(toPort(mute.port)).then(() => 'hanging')
+    const streaming = send(toPort(receiver.port))
     assert.equal(await Promise.race([hanging, streaming.then(() => 'streaming')]), 'streaming')
     assert.partialDeepStrictEqual(await streaming, { statusCode: 200, reason: null })
     await closed.promise

@@ -12,8 +12,8 @@ import type { Environment, Tenant } from '../../src/core/partner.ts'
 import { formatInstant } from '../../src/core/time.ts'
 import type { Webhook } from '../../src/core/webhook.ts'
 import { createGuard, parseCidr, type Resolve } from '../../src/webhook/address-guard.ts'
-import { createDeliver } from '../../src/webhook/deliver.ts'
-import { type Deliver, wakePartners } from '../../src/webhook/wake-partners.ts'
+import { createSend } from '../../src/webhook/send.ts'
+import { type SendWakeUp, wakePartners } from '../../src/webhook/wake-partners.ts'
 import { PRICE, WEBHOOKS } from '../http/steps.ts'
 import { type Authority, type Certificate, makeAuthority } from '../support/certificate.ts'
 import { type Listening, listen, PLAN, type Service, startService, T0, USER } from '../support/service.ts'
@@ -32,7 +32,7 @@ export function deliverer({
   caFile = null,
 }: DeliverParts) {
   const guard = createGuard({ allow: allow.map(parseCidr), ...(resolve && { resolve }) })
-  return createDeliver({ guard, headerPrefix, caFile })
+  return createSend({ guard, headerPrefix, caFile })
 }
 
 export type Warning = { message: string; fields: object }
@@ -45,7 +45,7 @@ export type Stage = Service & {
   /** Links a user and gives it a plan whose first unit fires at the next pass. */
   addPlan: (id: string, key?: string) => Promise<void>
   /** One pass, and the wake-ups it wrote. */
-  pass: (priceUsd?: string, deliver?: Deliver) => Promise<{ sent: number; failed: number }>
+  pass: (priceUsd?: string, send?: SendWakeUp) => Promise<{ sent: number; failed: number }>
   webhook: (slug?: string, environment?: Environment) => Promise<Webhook>
   tenant: (slug?: string, environment?: Environment) => Promise<Tenant>
 }
@@ -53,7 +53,7 @@ export type Stage = Service & {
 export async function startStage(t: Pick<TestContext, 'after'>): Promise<Stage> {
   const authority = makeAuthority(t)
   const trusting = deliverer({ caFile: authority.caFile })
-  const service = await startService(t, { more: () => ({ deliver: trusting }) })
+  const service = await startService(t, { more: () => ({ send: trusting }) })
   const warnings: Warning[] = []
   const succeed = async (method: string, path: string, body: unknown, key = service.key) => {
     const answer = await service.call(method, path, body, { key })
@@ -76,12 +76,12 @@ export async function startStage(t: Pick<TestContext, 'after'>): Promise<Stage> 
       await succeed('POST', '/partner/v1/users', { ...USER, partner_user_id: id }, key)
       await succeed('POST', '/partner/v1/plans', { ...PLAN, partner_user_id: id, partner_plan_id: id }, key)
     },
-    pass: async (priceUsd = PRICE, deliver = trusting) => {
+    pass: async (priceUsd = PRICE, send = trusting) => {
       const report = await service.tick(priceUsd)
       const warn = (message: string, fields: object): void => void warnings.push({ message, fields })
       return wakePartners(report, {
         store: service.store,
-        deliver: async () => deliver,
+        send: async () => send,
         warn,
       })
     },

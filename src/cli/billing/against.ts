@@ -1,5 +1,5 @@
-// billing reconcile --against: a partner's own list of orders beside the ledger, and what to do about each order that
-// is not the same in both.
+// /billing reconcile --against: a partner's own list of orders compared with the ledger, and what to do about each
+// order that differs.
 
 import { createReadStream, openSync } from 'node:fs'
 import {
@@ -40,7 +40,7 @@ export type AgainstOptions = {
 
 type Asked = { slug: string; environment: Tenant['environment']; months: readonly string[] }
 
-/** So many orders are looked up in the whole ledger, to say where they are. */
+/** The most orders that are looked up in the whole ledger, to say where they are. */
 const LOOKED_UP_MAX = 10_000
 const ROWS_PER_PAGE = 500
 
@@ -146,7 +146,7 @@ async function showComparison(cli: Cli, store: Store, shown: Shown): Promise<voi
     )
 }
 
-/** The findings as they are printed. The first of them are looked up in the whole ledger. */
+/** The findings as printed. The first of them are looked up in the whole ledger. */
 async function* pagesOf(
   cli: Cli,
   store: Store,
@@ -169,7 +169,7 @@ async function* pagesOf(
     note(cli, `Only the first ${counted(LOOKED_UP_MAX, 'order')} were looked up in other months.`)
 }
 
-// What is printed of a finding.
+// The text of a finding.
 
 const usdOf = (amount: bigint): string => formatUsd(amount as Usd)
 const btcOf = (amount: bigint): string => formatBtc(amount as Btc)
@@ -189,7 +189,7 @@ const FIELD_NAMES = {
   plan: 'partner_plan_id',
 } as const satisfies Record<FoundOrder['fields'][number], keyof NonNullable<ReturnType<typeof sideJson>>>
 
-/** `mend` is the command that settles it, where there is one. */
+/** `mend` is the command that settles it, if there is one. */
 type Explanation = { remark: string | null; mend: string | null }
 const NOTHING: Explanation = { remark: null, mend: null }
 
@@ -244,7 +244,7 @@ const COLUMNS: Column<FindingJson>[] = [
   },
 ]
 
-// What is printed of all of them.
+// The summary of all findings.
 
 const sumsJson = ({ orders, usd, btc }: OrderSums) => ({
   orders,
@@ -303,7 +303,7 @@ type Asking = { found: FoundOrder; tenant: Tenant; months: readonly string[] }
 
 async function explained(cli: Cli, store: Store, asking: Asking): Promise<Explanation> {
   const { found, tenant } = asking
-  // No command: to record it would book the purchase a second time.
+  // No command: recording it would book the purchase a second time.
   if (found.twin !== null) {
     const where = found.ours ? 'the file' : 'the ledger'
     const remark = `same amounts as order ${found.twin} of ${where}: a spreadsheet may have changed the id`
@@ -329,7 +329,7 @@ async function explained(cli: Cli, store: Store, asking: Asking): Promise<Explan
   }
 }
 
-/** Known on neither side: what the operator still has to say is in capitals. */
+/** An order unknown on both sides. Values that the operator must fill in are in capitals. */
 function unknownOrder(cli: Cli, { found, tenant }: Asking): Explanation {
   const { theirs, order } = found
   const remark = 'not known here: ask the partner to send its confirmation again, or record it'
@@ -348,7 +348,7 @@ function unknownOrder(cli: Cli, { found, tenant }: Asking): Explanation {
   return { remark, mend: commandLine(cli.self(), argv) }
 }
 
-/** What an execution has of an order: a trade, further purchases, and reports that wait for a decision. */
+/** The places of an order in an execution: a trade, further purchases, and reports that wait for a decision. */
 function placesOf(cli: Cli, record: ExecutionRecord, { found, months }: Asking): Explanation[] {
   const { execution, trade, adjustments, lateFills } = record
   const { executionId } = execution
@@ -390,14 +390,14 @@ function placesOf(cli: Cli, record: ExecutionRecord, { found, months }: Asking):
   return places
 }
 
-/** The other orders in a sum that an operator gave for all of them: which share is whose, nobody knows. */
+/** The other orders in a sum that an operator gave for all of them, whose shares are unknown. */
 function adjustedWith(trade: Trade, adjustments: readonly Adjustment[], order: string): string[] {
   const together = adjustments.map((one, at) => ordersAdjusted(trade, adjustments.slice(0, at), one).orders)
   const orders = together.filter((some) => some.length > 1 && some.includes(order)).flat()
   return [...new Set(orders)].filter((one) => one !== order)
 }
 
-/** The words that an operator still has to give are in capitals. */
+/** Values that the operator must fill in are in capitals. */
 function adjusting(cli: Cli, executionId: string, { theirs }: FoundOrder): string | null {
   if (theirs === null) return null
   const amounts = ['--usd', usdOf(theirs.usd), '--btc', btcOf(theirs.btc)]

@@ -1,4 +1,4 @@
-// audit: what operators changed.
+// /audit: operators' changes.
 
 import { Command, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'

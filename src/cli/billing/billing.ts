@@ -1,4 +1,4 @@
-// billing: what a month costs, shown, exported, invoiced and proved.
+// /billing: the charges of a month, shown, exported, invoiced and proved.
 
 import { Command, Option } from 'commander'
 import { ALL_REPORTS } from '../../billing/columns.ts'
@@ -148,7 +148,7 @@ const delimiterOption = () =>
 const DECIMAL_COMMA = ['--decimal-comma', 'amounts have a comma, as 1234,50; with another delimiter'] as const
 const timesOption = (what: string) => new Option('--times <form>', what).choices(['iso', 'spreadsheet'])
 
-/** How a CSV file is written; STANDARD itself where nothing else is asked. Throws usage. */
+/** How a CSV file is written; STANDARD itself without any of these options. Throws usage. */
 function csvFormOf({ delimiter = ',', decimalComma = false, times = 'iso' }: CsvOptions): CsvForm {
   if (delimiter === ',' && !decimalComma && times === 'iso') return STANDARD
   if (delimiter === ',' && decimalComma)
@@ -238,7 +238,7 @@ const SETTINGS = [
   'JSON with the numbers of the issuer, and all names, addresses and taxes',
 ] as const
 
-/** What gives numbers to invoices and credit notes, and the index of them. */
+/** The commands that number invoices and credit notes, and their index. */
 function addIssue(cli: Cli, billing: Command): void {
   billing
     .command('issue')
@@ -287,7 +287,7 @@ function addIssue(cli: Cli, billing: Command): void {
     )
 }
 
-/** To be called before the database is named: root then becomes another user, who may not read the file. */
+/** Must be called before the database is named: root then switches to another user, who may not read the file. */
 const readAsCaller = async (file: string): Promise<Settings> =>
   (await import('./settings.ts')).readSettings(file)
 

@@ -1,5 +1,5 @@
-// billing invoice, issue, credit and issued. An invoice is a partner's month, those of all partners, or a credit note,
-// as pages that can be sent.
+// /billing invoice, issue, credit and issued. An invoice is a partner's month, the months of all partners, or a credit
+// note, as pages that can be sent.
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -71,7 +71,7 @@ export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptio
   await writeOne(cli, options, await drawOne(cli, store, { slug: partner, month, settings }))
 }
 
-/** One that was issued, by its number: an invoice of its month, or a credit note. */
+/** An invoice or a credit note, by its number. */
 async function writeNumbered(
   cli: Cli,
   store: Store,
@@ -99,7 +99,7 @@ async function writeNumbered(
   else note(cli, `Credit note ${number} of ${done.total_usd} USD in ${options.output}.`)
 }
 
-/** Those of all partners that owe something, each in a file of its own. */
+/** The invoices of all partners that owe something, each in a file of its own. */
 async function writeAll(
   cli: Cli,
   store: Store,
@@ -114,7 +114,7 @@ async function writeAll(
   for (const tenant of await store.listTenants(filter, periodOf(month).end)) {
     const slug = tenant.partnerSlug
     const { statement } = await bill(store, tenant, period)
-    // Who owes nothing needs no settings: no page of theirs is written, and none is issued.
+    // A partner who owes nothing needs no settings: no page is written, and no invoice issued.
     if (statement.fees.total === 0n) unbilled.push(slug)
     else
       drawn.push(
@@ -140,7 +140,7 @@ type Printable = { tenant: Tenant; scope: OrdersScope; invoice: Invoice }
 type Asked = { slug: string; month: string; settings: Settings | null }
 type Drawing = { statement: Statement; settings: Settings | null; parties: Parties | null }
 
-/** The invoice of one partner, with the remarks on it. Throws what says why there is none. */
+/** The invoice of one partner, with the remarks on it. Throws the reason why there is none. */
 async function drawOne(cli: Cli, store: Store, { slug, month, settings }: Asked): Promise<Printable> {
   const parties = partiesIn(settings, slug, month)
   const tenant = await refuseUnknown(store, slug, month)
@@ -151,7 +151,7 @@ async function drawOne(cli: Cli, store: Store, { slug, month, settings }: Asked)
   return drawn
 }
 
-/** An invoice as it is to be printed. */
+/** An invoice ready for printing. */
 async function drawUp(
   store: Store,
   period: Covered,
@@ -167,7 +167,7 @@ async function drawUp(
 const partiesIn = (settings: Settings | null, slug: string, month: string): Parties | null =>
   settings?.parties({ month, slug }) ?? null
 
-/** The live environment of a partner that there was in this month. */
+/** The live environment of a partner that existed in this month. */
 async function refuseUnknown(store: Store, slug: string, month: string): Promise<Tenant> {
   const tenant = await tenantNamed(store, slug, 'live')
   if ((await store.listTenants({ slug, environment: 'live' }, periodOf(month).end)).length > 0) return tenant
@@ -245,7 +245,7 @@ export type IssueOptions = { month: string; partner?: string; settings: Settings
 
 type ToIssue = { slug: string; month: string } & Drawn
 
-/** Gives the invoices of a month their numbers, in the order of the partners; safe to repeat. */
+/** Numbers the invoices of a month, in the order of the partners; safe to repeat. */
 export async function issueInvoices(cli: Cli, store: Store, options: IssueOptions): Promise<void> {
   const { month, partner, settings } = options
   const series = seriesOf(settings, await presentMonth(store))
@@ -291,7 +291,7 @@ function toIssue(settings: Settings, of: { slug: string; month: string }, net: U
   return { ...of, net, tax: taxOf(net, parties.tax), details: detailsOf(parties) }
 }
 
-/** Before any number is given: an invoice that lacks what the law asks for would have to be credited. */
+/** Before any number is assigned: an invoice that lacks a legal requirement would have to be credited. */
 function refuseLacks(settings: Settings, drawn: readonly ToIssue[]): void {
   const lacks = drawn.flatMap(({ slug, month }) => {
     const { issuer, partner, tax } = settings.parties({ slug, month })
@@ -308,7 +308,7 @@ async function issuedAlready(store: Store, drawn: readonly ToIssue[]): Promise<n
   return known
 }
 
-/** Numbers are those of the month in which they are given, so that their order is that of their dates. */
+/** Numbers belong to the month in which they are assigned, so that their order is that of their dates. */
 function seriesOf(settings: Settings, month: string): Series {
   const series = settings.numbers(month)
   if (series === null)
@@ -353,7 +353,7 @@ export async function creditInvoice(cli: Cli, store: Store, options: CreditOptio
   print(cli, { ...row, warnings }, () => table)
 }
 
-/** Corrections of the purchases that an invoice was about have lowered the fee of a later month already. */
+/** Whether later corrections of an invoice's purchases have already lowered the fee of a later month. */
 async function loweredSince(store: Store, number: string): Promise<string[]> {
   const invoice = await store.findInvoice(number)
   if (invoice === null) return []
@@ -374,7 +374,7 @@ async function loweredSince(store: Store, number: string): Promise<string[]> {
   )
 }
 
-// billing issued: an index of what was issued, by the date of the issue.
+// /billing issued: an index of invoices and credit notes, by the date of issue.
 
 export async function listIssued(
   cli: Cli,
@@ -417,7 +417,7 @@ function noteForgotten(cli: Cli, forgotten: readonly Unissued[]): void {
   note(cli, `Not issued: ${words}${rest > 0 ? ` and ${rest} more` : ''}; > ${commandLine(cli.self(), next)}`)
 }
 
-/** Who owes something for a month, and has no invoice. */
+/** The partners that owe something for a month, and have no invoice. */
 async function unissued(store: Store, period: FixedPeriod, filter: TenantFilter): Promise<Unissued[]> {
   const found: Unissued[] = []
   for (const tenant of await store.listTenants(filter, periodOf(period.month).end)) {

@@ -14,7 +14,7 @@ const RANGE_MONTHS_MAX = 120
 
 export type MonthOptions = { month?: string; from?: string; to?: string; year?: string; yearToDate?: boolean }
 
-/** `otherwise` says which month it is when none is given. */
+/** `otherwise` is the month used when none is given. */
 export const monthOption = (otherwise?: string): Option =>
   new Option('--month <month>', 'the month (YYYY-MM)').argParser(month).default(undefined, otherwise)
 
@@ -69,14 +69,14 @@ export async function monthsOf(
   return months
 }
 
-/** When something was, for a sentence: `in 2026-10`, or `from 2026-08 to 2026-10`. */
+/** The months as part of a sentence: `in 2026-10`, or `from 2026-08 to 2026-10`. */
 export function spellMonths(months: readonly string[]): string {
   const [first, last] = [months[0], months.at(-1)]
   return first === last ? `in ${first}` : `from ${first} to ${last}`
 }
 
-// The time of a report: for a single environment, that environment's, which in a sandbox is not the real one; for
-// several, the real time.
+// The time of a report: for a single environment its own, which in a sandbox is not the real one; for several, the real
+// time.
 
 /** The present time for a report, by the clock of the database. */
 export async function timeFor(store: Store, { slug, environment }: TenantFilter): Promise<Instant> {
@@ -91,7 +91,7 @@ export async function timeFor(store: Store, { slug, environment }: TenantFilter)
 const SANDBOXES_NAMED = 5
 
 /**
- * Warns of sandboxes that are ahead in a report of all test environments. The report goes by real time, so of a month
+ * Warns of sandboxes that are ahead in a report of all test environments. The report uses real time, so for a month
  * that is not over by it, later records of a sandbox are missing.
  */
 export async function warnOfSandboxes(
@@ -115,8 +115,7 @@ export async function warnOfSandboxes(
   if (more > 0) warn(cli, `${more} more test environments are ahead: tranche status names them.`)
 }
 
-// The month in which the database would record a change now. Its clock is not that of the machine that asks: on a
-// server it is the server's.
+// The month in which the database would record a change now. On a server, its clock is not that of this machine.
 
 export const presentMonth = async (store: Pick<Store, 'readClock'>): Promise<string> =>
   monthOf((await store.readClock()).now)

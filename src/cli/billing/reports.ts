@@ -31,10 +31,10 @@ import {
 import { timeFor } from './months.ts'
 import type { Settings } from './settings.ts'
 
-// billing show: each partner's month, and what explains its fee.
+// /billing show: each partner's month, and the figures behind its fee.
 
 type StatementJson = ReturnType<typeof statementJson>
-/** A row of the table; the last one has only what can be added up. */
+/** A row of the table; the last one has only columns that can be added up. */
 type Shown = Row<keyof StatementJson | 'per_user_usd'>
 
 export async function showMonths(
@@ -66,7 +66,7 @@ export async function showMonths(
   print(cli, statements, () => `${titleOf(periods)}\n\n${table}${cutNote(shown)}`)
 }
 
-/** A row for each partner: what its months come to, together. */
+/** A row for each partner: the sums of its months. */
 export async function showPartners(
   cli: Cli,
   store: Store,
@@ -80,7 +80,7 @@ export async function showPartners(
   print(cli, rows, () => `${titleOf(periods)}\n\n${table}${cutNote(rows)}`)
 }
 
-/** Says what the cents of a volume leave out, where they leave out anything. */
+/** A note about the fractions of a cent that a table leaves out, if there are any. */
 const cutNote = (rows: readonly Row<'volume_usd'>[]): string =>
   rows.every((row) => volumeOf(row) === row.volume_usd)
     ? ''
@@ -97,7 +97,7 @@ function titleOf(periods: readonly Covered[]): string {
 
 const withTotals = (shown: Shown[]): Shown[] => (shown.length < 2 ? shown : [...shown, rowOfTotals(shown)])
 
-/** Of several months: a total for each partner and, where there are several partners, one of all. */
+/** For several months: a total for each partner and, for several partners, one of all. */
 function withTotalsOfRange(shown: Shown[]): Shown[] {
   const byPartner = Map.groupBy(shown, ({ partner_slug, environment }) => `${partner_slug} ${environment}`)
   const ofPartners = [...byPartner.values()].flatMap((rows) => {
@@ -151,7 +151,7 @@ const STATEMENT_COLUMNS: Column<Shown>[] = [
   { title: 'FEE USD', of: chargeOf, right: true },
 ]
 
-// billing reconcile: whether the figures of one or several months agree, computed in every way.
+// /billing reconcile: whether the figures of one or several months agree, computed in every way.
 
 export async function proveMonths(
   cli: Cli,
@@ -216,13 +216,13 @@ const sumsJson = ({ trades, volume, btc }: Sums) => ({
   volume_btc: formatBtc(btc),
 })
 
-/** A year whose first months were empty begins with the first purchase. */
+/** A year that begins with empty months is shown from the first purchase on. */
 function fromFirstTrade(months: readonly ReconciledMonth[]): readonly ReconciledMonth[] {
   const first = months.findIndex(({ trades }) => trades > 0)
   return months.slice(first === -1 ? -1 : first)
 }
 
-/** A line for each month and, for several, one of all. `who` names the partners. */
+/** A line for each month and, for several, one for all. `who` names the partners. */
 function agreementInWords(months: readonly ReconciledMonth[], who: string): string {
   const lines = months.map(
     ({ month, trades }) => `${month}: users, trades and summary agree (${who}, ${counted(trades, 'trade')}).`,
@@ -242,7 +242,7 @@ const FINDING_COLUMNS: Column<Fault>[] = [
 
 // billing adjustments: the corrections of one or several months, the reasons, and the earlier figures.
 
-/** This many rows share column widths. An operator makes each of them by hand, so there are seldom more. */
+/** This many rows share column widths. An operator makes each of them, so there are seldom more. */
 const ROWS_TOGETHER = 1_000
 
 export async function listAdjustments(
@@ -270,7 +270,7 @@ async function* linesOf(
   }
 }
 
-/** The same rows in larger pages, because a page for each month would make a table for each month. */
+/** The rows in larger pages, because a page for each month would make a table for each month. */
 async function* together<T>(pages: AsyncIterable<T[]>): AsyncGenerator<T[]> {
   let rows: T[] = []
   for await (const page of pages) {
@@ -310,7 +310,7 @@ export type Target = { output: string | null; force?: boolean }
 export type ExportOptions = Target &
   Omit<Form, 'format' | 'texts'> & {
     format: Form['format'] | 'hledger'
-    /** Those of a journal. */
+    /** The settings for a journal. */
     settings: Settings | null
     raw?: boolean
     quoteText?: boolean
@@ -350,7 +350,7 @@ export async function exportMonths(cli: Cli, { store, months, filter, options }:
   else note(cli, `${counted(rows, options.format === 'hledger' ? 'transaction' : 'row')} in ${output}.`)
 }
 
-/** The text of an export, in the form that was asked for. */
+/** The text of an export, in the requested format. */
 async function textsOf(
   reading: Reading,
   options: ExportOptions,
@@ -400,12 +400,12 @@ async function countLines({ store, periods, filter }: Reading): Promise<number> 
   return lines
 }
 
-// What a report of a month covers, and a warning when that month is not final: its figures may still change.
+// The period of a report, and a warning when its month is not final: its figures may still change.
 
-/** What a report of a month covers, and the state of that month: one that is final is over, whatever the clock says. */
+/** The period of a report, and the state of its month. A final month is over, whatever the clock says. */
 export type Covered = FixedPeriod & { stage: Stage }
 
-/** Fixes what a report of a month covers. Warns of a month that is over and not final. */
+/** Fixes the period of a report. Warns of a month that is over and not final. */
 export async function fixPeriodFor(
   cli: Cli,
   store: Store,
@@ -416,13 +416,13 @@ export async function fixPeriodFor(
   const period = await store.fixPeriod(periodOf(month), tenant)
   if (period.final) return { ...period, stage: 'over' }
   const stage = stageOf(periodOf(month), await timeFor(store, filter))
-  // In a database that has moved, no month becomes final any more: it does in the new database.
+  // In a database that has moved, no month becomes final any more; it does in the new database.
   if (stage === 'over')
     warn(cli, (await store.readFrozen())?.kind === 'moved' ? notFinalHere(month) : notFinal(month))
   return { ...period, stage }
 }
 
-/** Remarks on a month whose figures will change, for results that do not say it themselves. */
+/** Remarks on a month whose figures will change, for results that do not say so themselves. */
 export function noteStage(cli: Cli, { month, stage }: Covered): void {
   if (stage === 'ahead') note(cli, `${month} has not begun.`)
   if (stage === 'running') note(cli, `${month} is not over yet: these are its figures so far.`)

@@ -1,5 +1,5 @@
-// The settings file of finance: who sends invoices, their numbers, the names, addresses and taxes of the recipients, by
-// the month from which they hold, and the accounts of journals.
+// The settings file of finance: who sends invoices, their numbers, the names, addresses and taxes of the recipients,
+// each from a month on, and the accounts of journals.
 
 import { z } from 'zod'
 import { DESCRIPTION, PAGES, type Parties, type Party } from '../../billing/invoice.ts'
@@ -71,7 +71,9 @@ const tax = z.union(
 )
 const customer = party.extend({ tax: tax.optional(), reference: line.optional(), note: line.optional() })
 
-/** An account as hledger reads it: two spaces or a semicolon would end it, and a bracket in front make it virtual. */
+/**
+ * An account as hledger reads it: two spaces or a semicolon would end it, and a bracket in front would make it virtual.
+ */
 const account = line.refine(
   (text) => /^[^\s;()[\]{}"*!]([^;{}\t]|\{partner\})*$/.test(text) && !/\s{2}|\s$/.test(text),
   'must be the name of an account, such as assets:receivable:{partner}',
@@ -82,7 +84,7 @@ const accounts = z.strictObject({
   tax: account.default(ACCOUNTS.tax),
 })
 
-/** One entry, or several that take turns: each holds until the month in which the next begins. */
+/** One entry, or several in turn: each holds until the month in which the next begins. */
 const versions = <T extends { from?: string | undefined }>(one: z.ZodType<T>) =>
   z
     .preprocess((given) => (Array.isArray(given) ? given : [given]), z.array(one).min(1))
@@ -97,22 +99,22 @@ const settings = z.strictObject({
   accounts: accounts.optional(),
 })
 
-/** A file that was read and is sound. */
+/** A valid settings file. */
 export type Settings = {
   /** The sender and the recipient of a month's invoice. Throws bad_file where the month has none. */
   parties: (of: { month: string; slug: string }) => Parties
-  /** How the tax of a partner is set for a month; null where the file does not say. */
+  /** A partner's tax in a month; null where the file does not give it. */
   tax: (of: { month: string; slug: string }) => Tax | null
-  /** The numbers that the issuer of a month gives; null where it gives none. */
+  /** The number series of an issuer in a month; null without one. */
   numbers: (month: string) => Series | null
   accounts: Accounts
-  /** A complaint about the file. */
+  /** The problem of a fault in the file. */
   wrong: (what: string) => Problem
 }
 
 const DIGITS = 4
 
-/** Throws file_not_found, and bad_file with the field that is wrong. */
+/** Throws file_not_found, and bad_file with the faulty field. */
 export function readSettings(file: string): Settings {
   const wrong = (what: string) => new Problem('bad_file', `${file}: ${what}.`)
   const given = parsed(file)
@@ -186,7 +188,7 @@ function taxOf(given: z.infer<typeof tax> | undefined): Tax | null {
     : { kind: 'exempt', why: given.exempt }
 }
 
-/** The name of a field as it is written in the file: a single entry has no number there. */
+/** The name of a field as written in the file: a single entry has no number there. */
 function placeOf(given: unknown, path: readonly PropertyKey[]): string {
   let name = ''
   let here: unknown = given
@@ -207,7 +209,7 @@ const KINDS: Record<string, string> = {
   int: 'a whole number',
 }
 
-/** What is wrong with a field, to follow its name; zod's own message where we have none. */
+/** The fault of a field, to follow its name; zod's own message where we have none. */
 function wordsOf(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':

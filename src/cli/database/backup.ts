@@ -1,4 +1,4 @@
-// backup: a copy of the database, made while it is in use, under the name that is given or a dated one in a folder.
+// /backup: a copy of the database, made while it is in use, under the given name or a dated one in a folder.
 
 import { existsSync, lstatSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -47,7 +47,7 @@ export function backupCommand(cli: Cli): Command {
       try {
         await rememberMade(cli, await backUp(cli, place, options), options)
       } catch (error) {
-        // A command line that is wrong has never been a job: nothing has failed that is to be mended.
+        // A wrong command line never became a job, so no failed job needs fixing.
         if (error instanceof Problem && error.code === 'usage') throw error
         const { message } = failureOf(error)
         if (isJob(options)) await rememberFailed(cli, place, message)
@@ -58,10 +58,13 @@ export function backupCommand(cli: Cli): Command {
     })
 }
 
-/** A person who makes a backup by hand has promised no other one. */
+/** Without --keep, a backup is made by a person, who has promised no further ones. */
 const isJob = ({ keep }: Options): boolean => keep !== undefined
 
-/** A backup that is made by hand in the folder of the job counts as its newest: it is what a finding had asked for. */
+/**
+ * Records a backup made without --keep, if it is in the job's folder: it then counts as the job's newest, which a
+ * finding had asked for.
+ */
 async function rememberMade(cli: Cli, file: string, options: Options): Promise<void> {
   const made = resolve(file)
   const folder = dirname(made)
@@ -82,7 +85,10 @@ function rememberFailed(cli: Cli, place: string, reason: string): Promise<void> 
   return remember(cli, async () => true, { ok: false, message, backups: { folder, newest: null } })
 }
 
-/** Lets `status` and the metrics know, as a daily check does. What cannot is still a backup. */
+/**
+ * Records the result for `status` and the metrics, as a daily check does. A backup whose result cannot be recorded is
+ * still valid.
+ */
 async function remember(
   cli: Cli,
   isOfJob: (store: ResultStore) => Promise<boolean>,
@@ -96,7 +102,7 @@ async function remember(
   await unlessMoved(cli, 'backup', noted)
 }
 
-/** The file that it made. */
+/** Returns the name of the new backup. */
 async function backUp(cli: Cli, place: string, { force = false, keep }: Options): Promise<string> {
   const folder = folderIn(place, keep !== undefined)
   const { file, bytes } =
@@ -120,8 +126,8 @@ async function makeCopy(cli: Cli, copy: string, replace: boolean): Promise<{ byt
 }
 
 /**
- * The place if it is a folder, or null for a file, where that will do. Throws file_not_found for a folder that is not
- * there: with --keep everything is meant as one that has not the name of a database. Throws usage for another file.
+ * The place if it is a folder; null for a file, unless a folder is needed. Throws file_not_found for a missing folder:
+ * with --keep every name is meant as a folder unless it looks like a database. Throws usage for another file.
  */
 function folderIn(place: string, isNeeded: boolean): string | null {
   try {
@@ -148,7 +154,7 @@ const OWN_NAME = /^tranche-\d{8}T\d{6}Z\.db$/
 /** A folder can be given twice within a second, and a clock can be set back to a second that has a backup. */
 const NAMES_TRIED = 10
 
-/** Makes a backup under the first name that is free, from that of the present second on. Throws file_exists. */
+/** Makes a backup under the first free name, from that of the present second on. Throws file_exists. */
 async function makeDated<T>(
   folder: string,
   now: Instant,
@@ -168,7 +174,7 @@ async function makeDated<T>(
   )
 }
 
-/** Whatever else is in the folder stays, and so does the backup that was just made, even if the clock has gone back. */
+/** Other files in the folder stay, and so does the backup that was just made, even if the clock has gone back. */
 function removeOlder(
   cli: Cli,
   { folder, keep, file }: { folder: string; keep: number; file: string },

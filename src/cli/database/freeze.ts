@@ -1,4 +1,4 @@
-// freeze and resume: an operator's stop of everything that fires or delivers, and the end of any freeze.
+// /freeze and resume: an operator's stop of all firing and delivery, and the end of any freeze.
 
 import { Command } from 'commander'
 import { frozenFields, frozenInWords, frozenProblem } from '../../core/frozen.ts'
@@ -18,7 +18,7 @@ export function freezeCommand(cli: Cli): Command {
 
 async function freeze(cli: Cli, store: Store, reason: string): Promise<void> {
   const { shown } = await cli.database()
-  // One that has moved takes no write, and is frozen already.
+  // A moved database takes no write, and is frozen already.
   const known = await store.readFrozen()
   const audit = auditEntry(cli, 'database.freeze', shown, { kind: 'operator', reason })
   const { frozen, isNew } = known
@@ -60,7 +60,7 @@ async function resume(cli: Cli, store: Store, yes: boolean): Promise<void> {
   print(cli, json, () => visible(`${shown} is not frozen any more; ${due}`))
 }
 
-/** What begins at once when a database is resumed. */
+/** The work that begins at once when a database is resumed. */
 async function whatWaits(store: Store): Promise<{ plans: number; orders: number }> {
   const { countDuePlans } = await import('../../engine/pass.ts')
   const plans = await countDuePlans(store)

@@ -24,10 +24,10 @@ export function restoreCommand(cli: Cli): Command {
     .action((copy: string, { force = false }: { force?: boolean }) => putBack(cli, copy, force))
 }
 
-/** What became of the copy before it had its name. */
+/** The data found while restoring, and the changes made to the copy before it had its name. */
 type Outcome = { sinceCopy: SinceCopy | null; mended: Mended }
 
-/** The copy is opened before the database is named: root then becomes another user, who may not read it. */
+/** Opens the copy before the database is named: root then switches to another user, who may not read it. */
 async function putBack(cli: Cli, copy: string, force: boolean): Promise<void> {
   const open = (await (await databaseOf(copy, cli.machine)).asFile?.openCopy()) ?? null
   try {
@@ -78,7 +78,7 @@ async function putOpenBack(
   showRestored(cli, database, old, outcome)
 }
 
-/** Runs `work` on the copy, or where this user has no right to it on one in the folder of temporary files. */
+/** Runs `work` on the copy or, if this user lacks permission, on a temporary copy of it. */
 async function readable<T>(
   cli: Cli,
   { copy, open }: Restoring,
@@ -116,9 +116,9 @@ async function restoreToServer(
   return { database: replaced, log: null, playedIn, additions: [] }
 }
 
-// What a restore has done, and what is to be done next.
+// The result of a restore, and the next steps.
 
-/** More of them are in --json. */
+/** --json has all of them. */
 const SHOWN_MAX = 20
 
 function showRestored(cli: Cli, database: Database, old: Replaced, { sinceCopy, mended }: Outcome): void {
@@ -168,7 +168,7 @@ function showRestored(cli: Cli, database: Database, old: Replaced, { sinceCopy, 
   )
 }
 
-/** Invoices are with their readers: a copy that lacks them would give their numbers again. */
+/** Invoices are with their readers: a copy that lacks them would assign their numbers again. */
 function issuedInWords(issued: readonly UnknownInvoice[], kept: ReadonlySet<string>): string[] {
   const [has, lacks] = [true, false].map((is) => issued.filter(({ number }) => kept.has(number) === is))
   return [
@@ -196,7 +196,7 @@ function titled<T>(title: string, all: readonly T[], words: (one: T) => string):
 
 type NextStep = { command: string; why: string }
 
-/** In the order in which they are to be done. */
+/** The steps in their order. */
 function stepsFrom(cli: Cli, database: Database, old: Replaced): NextStep[] {
   const step = (why: string, ...words: string[]) => ({
     command: commandLine(cli.self(), ['tranche', ...words]),
@@ -215,7 +215,7 @@ function stepsFrom(cli: Cli, database: Database, old: Replaced): NextStep[] {
   ]
 }
 
-/** What the replaced database knows. On a server it is a schema, which no command of ours opens. */
+/** The data in the replaced database. On a server it is a schema, which no command of ours opens. */
 function stepsWithOld({ asFile }: Database, old: string, month: string): NextStep[] {
   const [audit, bought] = [
     'what operators did since the copy, to be done again where it matters',

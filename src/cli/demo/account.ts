@@ -92,7 +92,7 @@ async function ledgerAccount(store: Store, windows: readonly ReadWindow[], { tal
   }
 }
 
-/** How many rows each name has, in the order of the names. */
+/** How many rows have each name, in the order of the names. */
 const countBy = <K extends string>(names: readonly K[], rowsOf: (name: K) => readonly unknown[]) =>
   Object.fromEntries(names.map((name) => [name, rowsOf(name).length])) as Record<K, number>
 
@@ -103,7 +103,7 @@ const totalsOf = (windows: readonly ReadWindow[]): [spent: Usd, bought: Btc] => 
   sum(windows.map(({ bought }) => bought)),
 ]
 
-// The windows as they are read back from the store: each with its tranches, its trades and what was left.
+// The windows read back from the store: each with its tranches, its trades and the money left.
 
 type ReadWindow = {
   plan: ListedPlan
@@ -159,20 +159,20 @@ function leftBecauseOf(plan: ListedPlan, window: Window, minTranche: Usd): strin
   return `under the smallest tranche of ${formatUsd(floor)}`
 }
 
-// What was paid, compared with the time-weighted mean of the same windows. Statistics in floats: no amount is derived
+// The prices paid, compared with the time-weighted mean of the same windows. Statistics in floats: no amount is derived
 // from them.
 
 /** One line for each frequency that has a window to show. */
 function comparePrices(all: readonly ReadWindow[], path: Story['path']) {
   return FREQUENCIES.flatMap((frequency) => {
-    // Those that ended in their own time; one that was cut short has no complete mean to compare with.
+    // Windows that ran their course; one that was cut short has no complete mean to compare with.
     const windows = all.filter(
       ({ plan, ranItsCourse, bought }) => plan.frequency === frequency && ranItsCourse && bought > 0n,
     )
     const [spent, bought] = totalsOf(windows)
     const average = averagePrice(spent, bought)
     if (average === null) return []
-    // How many coins the dollars of each window buy when they are spread evenly over it.
+    // The number of coins that the dollars of each window buy when spread evenly over it.
     const coinsOf = ({ window }: ReadWindow) => Number(window.spent) / timeWeightedMean(window, path)
     // 10,000 (1 - paid / mean): above zero is cheaper.
     const savings = windows.map((read) => 10_000 * (1 - coinsOf(read) / Number(read.bought)))

@@ -50,11 +50,11 @@ const PLANS = [
   EVAS,
 ]
 
-/** The first time after `from` that the plan has an open execution, its user is disabled or the plan is cancelled. */
+/** One plan is cancelled and one user disabled, the first time after `from` that the plan has an open execution. */
 const CANCELLED = { plan: EVAS, from: START + 9 * DAY_MS }
 const DISABLED = { user: 'dan', plan: 'dan-week', from: START + 16 * DAY_MS }
 
-/** How often the partner does not simply fill an order, and how often it never sees the answer to its report. */
+/** How often the partner does not simply fill an order, and how often the answer to its report is lost. */
 const MANNERS = { partial: 0.05, failed: 0.03, silent: 0.03, answerLost: 0.05 }
 
 /** Cron does not run: for longer than a daily plan's slot of eight hours. */
@@ -68,7 +68,7 @@ const isWithin = (span: typeof OUTAGE, at: Instant): boolean => span.from <= at 
 
 export type Story = {
   seed: number
-  /** One price a minute; a little longer than the windows, for what is settled after them. */
+  /** One price a minute, for a little longer than the windows, because some orders are settled after them. */
   path: readonly Price[]
   scheduler: { passes: number; passes_missed: number; passes_without_price: number }
   tally: Readonly<Tally>
@@ -90,7 +90,7 @@ export async function playStory<T>(
       store,
       machine,
       guard: createGuard({ allow: [] }),
-      deliver: async () => ({ statusCode: null, reason: 'a demonstration sends nothing', durationMs: 0 }),
+      send: async () => ({ statusCode: null, reason: 'a demonstration sends nothing', durationMs: 0 }),
       log: silentLog,
       rateLimit: null,
     })
@@ -179,7 +179,7 @@ async function playWeeks(stage: Stage, begin: (at: Instant) => void): Promise<St
   return counts
 }
 
-/** After the last pass, the partner goes on polling until it has confirmed everything that it was given. */
+/** After the last pass, the partner polls until it has confirmed all it was given. */
 async function settleRest({ setClock, partner }: Stage): Promise<void> {
   for (let at = END; at < END + TAIL_MS; at = plus(at, PASS_EVERY_MS)) {
     setClock(at)

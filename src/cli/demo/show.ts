@@ -13,7 +13,7 @@ import { type Paint, renderFields, renderTable, wrapped } from '../terminal.ts'
 import type { Account } from './account.ts'
 import { DAYS, PASS_EVERY_MS, START, WEEKS } from './play.ts'
 
-/** As `demo --json` prints it. The database is null when it is gone. */
+/** The output of `demo --json`. The database is null when it is gone. */
 export type Printed = Account & { database: string | null; commands: NextCommand[] }
 
 export async function showAccount(account: Printed, paint: Paint): Promise<string> {
@@ -104,12 +104,12 @@ const triggers = ({ tranches: { by_trigger: fired } }: Account): Promise<string>
 async function partnerActivity({ partner }: Account): Promise<string> {
   const table = await countTable('THE PARTNER', [
     ['polled', partner.polls, `once every ${PASS_EVERY_MS / MINUTE_MS} simulated minutes`],
-    ['was handed', partner.delivered, 'instructions, each with its own lease'],
+    ['received', partner.delivered, 'instructions, each with its own lease'],
     ['filled', partner.filled, 'for the whole amount'],
     ['part-filled', partner.partial, 'the rest went back to the window'],
     ['failed', partner.failed, 'all of it went back'],
     ['kept silent', partner.silent, `past the ${LEASE_MS / MINUTE_MS} minutes of the lease`],
-    ['was handed again', partner.redelivered, 'same execution, same idempotency key, a new lease'],
+    ['received again', partner.redelivered, 'same execution, same idempotency key, a new lease'],
     ['confirmed twice', partner.replayed, 'as if the answer was lost: replayed, no second trade'],
     ['confirmed too late', partner.refused_late, 'the plan had just been cancelled: refused with 409'],
   ])
@@ -176,9 +176,9 @@ const date = (instant: string): string => DATE.format(Date.parse(instant))
 
 const paragraph = (text: string): string => wrapped(text, 79).join('\n')
 
-// The commands that do the demonstration's work for real, named as this very program was started.
+// The commands that do the demonstration's work for real, named as this program was started.
 
-/** As the person would type it again, and for cron, which knows no working directory and little of a PATH. */
+/** As the person would type it, and for cron, which has no working directory and a short PATH. */
 type ProgramName = { typed: string; absolute: string }
 
 export type NextCommand = { what: string; command: string }
@@ -211,7 +211,7 @@ export function programName({
   return { typed: near.includes('/') ? near : `./${near}`, absolute }
 }
 
-/** In the order in which they are typed, in one folder and one shell: later ones rely on what earlier ones set. */
+/** In the order of typing, in one folder and one shell: later ones rely on variables set by earlier ones. */
 export function nextCommands(
   { typed, absolute }: ProgramName,
   { db, cwd }: { db: string; cwd: string },
@@ -236,7 +236,7 @@ export function nextCommands(
         '"partner_user_id": "u1", "partner_plan_id": "p1", "amount_usd": "60.00", "frequency": "daily"',
       ),
     ],
-    'One tick of the scheduler, here with a price given by hand; take what is due': [
+    'One tick of the scheduler, here with a given price; poll for what is due': [
       `${tranche} tick --price 64000`,
       'DUE=$(curl -sS "$TRANCHE_URL/partner/v1/executions/due" -H "$AUTH"); echo "$DUE"',
     ],

@@ -1,5 +1,5 @@
-// The demonstration's partner, which uses the service over HTTP as a real one would: it polls, buys at the price it is
-// quoted, and reports. It knows the service by its URL and its key alone. The prices are made up here too.
+// The demonstration's partner, which uses the service over HTTP as a real one would: it polls, buys at the quoted
+// price, and reports. It knows only the service's URL and its key. The synthetic prices are generated here too.
 
 import {
   type Btc,
@@ -19,16 +19,16 @@ import { seededRandom } from '../../engine/backtest.ts'
 type PartnerOptions = {
   url: string
   key: string
-  /** What the partner's venue asks for one bitcoin right now. */
+  /** The present price of one bitcoin at the partner's venue. */
   quote: () => Price
   chance: Chance
-  /** How often each thing goes wrong, as fractions of one; the rest is filled. */
+  /** How often each irregularity happens, as fractions of one; the rest is filled. */
   manners: Manners
 }
 
 export type Manners = { partial: number; failed: number; silent: number; answerLost: number }
 
-/** An instruction as GET /executions/due hands it out: the fields this partner goes by. */
+/** An instruction from GET /executions/due, with the fields that this partner uses. */
 type Instruction = {
   execution_id: string
   partner_plan_id: string
@@ -38,20 +38,20 @@ type Instruction = {
 
 export type Tally = {
   polls: number
-  /** Instructions handed out for the first time. */
+  /** Instructions delivered for the first time. */
   delivered: number
   redelivered: number
   /** Orders that bought all, some, or nothing. */
   filled: number
   partial: number
   failed: number
-  /** Instructions this partner stayed silent about until they came again. */
+  /** Instructions not answered until they were delivered again. */
   silent: number
   /** Confirmations sent again, as if the answer had been lost, and answered as replays. */
   replayed: number
   /** Confirmations refused because the execution had been cancelled meanwhile. */
   refused_late: number
-  /** What the accepted reports add up to: the partner's own book. */
+  /** The sum of the accepted reports: the partner's own book. */
   spent: Usd
   bought: Btc
 }
@@ -60,7 +60,7 @@ export type Partner = {
   tally: Readonly<Tally>
   /** One authenticated call; throws on any answer but 200. */
   call(method: string, path: string, body?: unknown): Promise<unknown>
-  /** Takes what is due. Instructions already taken and not yet answered come again only when their lease is over. */
+  /** Polls for due instructions. Unanswered ones come again only when their lease has expired. */
   poll(): Promise<Instruction[]>
   /** Buys and reports, all at once as a busy venue does. */
   work(instructions: readonly Instruction[]): Promise<void>
@@ -103,7 +103,7 @@ export function createPartner(options: PartnerOptions): Partner {
   }
 }
 
-/** Decides what becomes of an instruction at the venue. */
+/** Decides the outcome of an instruction at the venue. */
 function place({ chance, manners, quote }: Desk, instruction: Instruction): Order {
   const roll = chance()
   const answerLost = chance() < manners.answerLost
@@ -139,7 +139,7 @@ function partOf(whole: Usd, share: number): Usd {
   return part === ZERO_USD ? whole : part
 }
 
-/** Reports what became of an order; throws on any answer but that it is accepted, or was cancelled meanwhile. */
+/** Reports the outcome of an order; throws on any answer but that it is accepted, or was cancelled meanwhile. */
 async function confirm(desk: Desk, { instruction, report, ...order }: Order): Promise<void> {
   const { tally } = desk
   if (report === null) {
@@ -159,7 +159,7 @@ async function confirm(desk: Desk, { instruction, report, ...order }: Order): Pr
   if (order.answerLost) await repeat(desk, path, report)
 }
 
-/** What a client does when it never saw the answer: it sends the very same confirmation, never a second order. */
+/** Repeats a confirmation whose answer was lost: the same confirmation, never a second order. */
 async function repeat(desk: Desk, path: string, report: Report): Promise<void> {
   const answer = await call(desk, 'POST', path, report)
   if (!(answer as { replayed?: boolean }).replayed)
@@ -199,9 +199,9 @@ const emptyTally = (): Tally => ({
   bought: 0n as Btc,
 })
 
-// A synthetic price path: made up, repeatable, and not a forecast of anything.
+// A synthetic price path: made up, repeatable, and not a forecast.
 
-/** The same numbers for the same seed and stream, each in [0, 1). Never for anything secret. */
+/** Numbers in [0, 1), the same for the same seed and stream. Never for anything secret. */
 type Chance = () => number
 
 /** A generator of its own for each stream, so that drawing from one does not affect the others. */

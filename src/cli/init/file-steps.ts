@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import {
+  chmodSync,
   closeSync,
   existsSync,
   fchmodSync,
@@ -78,6 +79,8 @@ export function fileStep(
       giveAccess(file, access)
       const others = listed().filter((line) => !line.endsWith(`  ${file}`))
       await writeFileWhole(written, [[...others, lineOf(text), ''].join('\n')], { replace: true })
+      // It has no secret, and the user of the jobs copies the whole folder away.
+      chmodSync(written, 0o644)
     },
   }
 }

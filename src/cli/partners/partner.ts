@@ -179,7 +179,7 @@ async function chargedWords(
   return before === tierName ? `${head}.` : `${head}; before ${begins} by ${by(before)}.`
 }
 
-/** Where a month is expected: no end. */
+/** Means no end where a month is expected. */
 const NO_END = 'none'
 const lastMonth = (text: string): string => (text === NO_END ? text : month(text))
 
@@ -206,12 +206,12 @@ const askLastMinimum = (cli: Cli, partnerSlug: string): Promise<string | undefin
     (answer) => (answer === '' ? undefined : lastMonth(answer)),
   )
 
-/** Billing does not end with the calls, which surprises whoever is not told. */
+/** Billing does not end with the calls, which would otherwise be a surprise. */
 async function minimumWords(store: Store, { partnerSlug, status }: Partner): Promise<string | null> {
   if (status === 'active') return null
   const last = await store.findLastMinimum(partnerSlug, await presentMonth(store))
   return last === null
-    ? `${partnerSlug} goes on owing the monthly minimum of its tier; --last-minimum YYYY-MM ends that.`
+    ? `${partnerSlug} still owes the monthly minimum of its tier; --last-minimum YYYY-MM ends that.`
     : `${partnerSlug} owes the monthly minimum of its tier until ${last}, that month included.`
 }
 

@@ -75,7 +75,7 @@ export function tierCommand(cli: Cli): Command {
   return tier
 }
 
-/** The word for no volume. */
+/** Means no volume. */
 const NO_VOLUME = 'none'
 
 /** From when until when a version is in force, and what is in force before it. */

@@ -1,4 +1,4 @@
-// webhook listen: the wake-ups of a partner, produced where its developer works. It reads from the service, signs as
+// /webhook listen: the wake-ups of a partner, produced on its developer's machine. It reads from the service, signs as
 // the service would, and forwards to an address that the service itself could not reach.
 
 import { setTimeout as pause } from 'node:timers/promises'
@@ -9,7 +9,7 @@ import { visible } from '../../core/text.ts'
 import { formatInstant, type Instant, LATEST, MINUTE_MS, parseInstant } from '../../core/time.ts'
 import { SECRET_BYTES, secretOf } from '../../core/webhook.ts'
 import { UNGUARDED } from '../../webhook/address-guard.ts'
-import { createDeliver } from '../../webhook/deliver.ts'
+import { createSend } from '../../webhook/send.ts'
 import type { Send } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -74,7 +74,7 @@ function tellBegin(cli: Cli, me: Me, what: { forward_to: string; secret: string 
   note(cli, 'Waiting for executions; Ctrl-C ends it.')
 }
 
-/** One wake-up for everything that a look has found, and no second attempt: a receiver must cope with lost ones. */
+/** Sends one wake-up for all executions of a look, without a second attempt: a receiver must cope with lost ones. */
 async function attempt(
   send: Send,
   { partner_slug, environment }: Me,
@@ -104,19 +104,19 @@ const inWords = (outcome: Awaited<ReturnType<typeof attempt>>): string => {
   return `${created_at} ${earliest_execution_id} count ${count} ${end}`
 }
 
-/** The same code as the service's own deliveries; only the guard against private addresses is not asked. */
+/** Sends with the code of the service, except the guard against private addresses. */
 function sender({ webhookHeaderPrefix: headerPrefix, webhookCa }: ListenOptions): Send {
   try {
-    return createDeliver({ guard: UNGUARDED, headerPrefix, caFile: webhookCa ?? null })
+    return createSend({ guard: UNGUARDED, headerPrefix, caFile: webhookCa ?? null })
   } catch (error) {
     throw new Problem('usage', `--webhook-ca: ${(error as Error).message}`)
   }
 }
 
-// The executions of a partner as they come, read from the list and never by polling: listing leases nothing, so the
-// partner's own poller gets every instruction.
+// New executions of a partner, read from the list and never by polling: listing leases nothing, so the partner's own
+// poller gets every instruction.
 
-/** What is read of an execution in the list. */
+/** The used fields of an execution in the list. */
 type Listed = { execution_id: ExecutionId; created_at: string }
 type Page = { as_of: string; executions: Listed[]; next_cursor: string | null }
 type Get = (path: string) => Promise<unknown>
@@ -138,7 +138,7 @@ function pageOf(answer: unknown): Page {
 const LATE_MS = 5 * MINUTE_MS
 
 type Follower = {
-  /** The executions that have come since the last time, oldest first. After a failure the next call has them all. */
+  /** The executions since the last call, oldest first. After a failure the next call has them all. */
   fresh: () => Promise<Listed[]>
 }
 
@@ -147,7 +147,7 @@ export async function follow(get: Get): Promise<Follower> {
   // The list is empty from the last possible instant on, and the answer gives the service's time.
   const { as_of } = pageOf(await get(`/executions?limit=1&since=${formatInstant(LATEST)}`))
   const since = formatInstant((Date.parse(as_of) - LATE_MS) as Instant)
-  /** Where the last page begins, and which executions were on it: the next look begins there again. */
+  /** The beginning of the last page, and the executions on it: the next look begins there again. */
   let place = `since=${since}`
   let passed = new Set<string>()
   let found: Listed[] = []
@@ -168,13 +168,12 @@ export async function follow(get: Get): Promise<Follower> {
   return { fresh }
 }
 
-// Reads from a service as its partner, patiently: after a temporary error it tries again, and a permanent one ends the
-// command.
+// Reads from a service as its partner: after a temporary error it tries again, and a permanent one ends the command.
 
 const ANSWER_MS = 30_000
 /** Many times what the longest page takes. */
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024
-/** The longest wait, whatever a service asks for: more than a timer takes would be no wait at all. */
+/** The longest wait, whatever a service asks for: a timer would not wait any longer time at all. */
 const WAIT_MAX_S = 3_600
 
 /** The service has answered, and would answer the same again. */
@@ -202,9 +201,9 @@ type Options = {
   key: string
   /** 0 to 1: shortens a wait by up to half, so that many listeners do not come back at the same instant. */
   chance: () => number
-  /** Ends what is under way. */
+  /** Ends work that is under way. */
   signal: AbortSignal
-  /** Told the reason and the seconds until the next try. */
+  /** Called with the reason and the seconds until the next try. */
   onTrouble: (text: string) => void
   /** Called once it works again. */
   onRecovery: () => void
@@ -248,7 +247,7 @@ export function createReader({ url, key, signal, chance, onTrouble, onRecovery }
   }
 }
 
-/** Throws NotNow for an answer that breaks off, and Refused for one that does not end. */
+/** Throws NotNow for an incomplete answer, and Refused for one that does not end. */
 async function textOf({ body, url }: Response): Promise<string> {
   const { origin } = new URL(url)
   const chunks: Uint8Array[] = []

@@ -104,7 +104,7 @@ export function webhookCommand(cli: Cli): Command {
   return webhook
 }
 
-/** How many are shown to a person; --json has all that are kept. */
+/** The number shown to a person; --json has the whole record. */
 const DELIVERIES_SHOWN = 10
 const DELIVERY_COLUMNS: Column<DeliveryJson>[] = [
   { title: 'ended_at', of: (row) => row.ended_at },
@@ -144,9 +144,9 @@ async function test(
   await cli.withStore(async (store) => {
     const tenant = await tenantNamed(store, partnerSlug, options.env)
     const webhook = existing(tenant, await store.findWebhook(tenant))
-    const { deliver } = await webhooksOf(options, { namesAddresses: true })
-    // It is not put on record: the reason may name an address inside, and a partner reads what is on record.
-    const attempt = await deliver({ ...testOf(tenant), webhook })
+    const { send } = await webhooksOf(options, { namesAddresses: true })
+    // Not recorded: the reason may name an internal address, and partners read the record.
+    const attempt = await send({ ...testOf(tenant), webhook })
     const json = {
       delivered: attempt.reason === null,
       url: webhook.url,

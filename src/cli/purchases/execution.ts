@@ -180,7 +180,7 @@ async function showExecution(cli: Cli, row: ListedExecution, outcome: Outcome): 
   )
 }
 
-/** The executions of an order are few: mostly one, and those for which another report of it was refused. */
+/** An order has few executions: mostly one, and those for which another report of it was refused. */
 async function listOfOrder(cli: Cli, store: Store, filter: TenantFilter, order: string): Promise<void> {
   const found = await store.findByOrder(filter, order)
   await printList(cli, {
@@ -303,7 +303,7 @@ const adjustmentJson = (adjustment: Adjustment) => ({
   ...adjustmentFillJson(adjustment),
 })
 
-/** What else is known of the purchase behind an adjustment. */
+/** The other facts about the purchase behind an adjustment. */
 const adjustmentFillJson = ({ fill }: Adjustment) =>
   ({
     partner_fee_usd: usdOrNull(fill?.partnerFee ?? null),
@@ -368,7 +368,7 @@ const lateFillJson = (row: ListedLateFill) => {
     execution_id: row.executionId,
     partner_slug: row.tenant.partnerSlug,
     environment: row.tenant.environment,
-    // Of an execution that the ledger does not know, nothing else is known.
+    // An execution that the ledger lacks has no other fields.
     partner_user_id: row.execution?.partnerUserId ?? null,
     partner_plan_id: row.execution?.partnerPlanId ?? null,
     status: row.execution?.status ?? null,
@@ -386,7 +386,7 @@ const lateFillJson = (row: ListedLateFill) => {
   }
 }
 
-// execution late-fills, accept-late and dismiss-late: late fills, and an operator's decision on them.
+// /execution late-fills, accept-late and dismiss-late: late fills, and an operator's decision on them.
 
 const REASONS = `
 REASON says why a report was refused:
@@ -481,7 +481,7 @@ async function dismissReports(
   await cli.withStore(async (store) => {
     const ids = { executionId, reportId: report ?? null, reason }
     const dismissed = await store.dismissLateFills(ids, (late) => {
-      // Money may have moved in each of them. Thrown here, in the transaction, it leaves all of them waiting.
+      // Money may have moved in each of them. Thrown inside the transaction, this leaves all of them waiting.
       if (!all && late.length > 1)
         throw severalWait(executionId, late, 'name one with --report, or dismiss them with --all.')
       const detail = { report_ids: late.map(({ reportId }) => reportId), reason }
@@ -496,7 +496,7 @@ async function dismissReports(
   })
 }
 
-/** Of these reports nothing is stored but their number, so there is no id to name one by. */
+/** Only the number of these reports is stored, so none has an id. */
 async function dismissCounted(
   cli: Cli,
   partnerSlug: string,
@@ -522,14 +522,14 @@ async function dismissCounted(
 
 type AcceptOptions = { report?: number; plan?: string; idempotencyKey?: string; reason?: string }
 
-/** Of a purchase that the ledger does not know. */
+/** The key of a purchase that the ledger lacks. */
 export const keyOption = () =>
   new Option(
     '--idempotency-key <key>',
     'the idempotency key it was ordered under, if that is not the order id: its tranche is not delivered again',
   )
 
-/** What a booked purchase means for the tranche that comes next. */
+/** The effect of a booked purchase on the next tranche. */
 export function noteSchedule(cli: Cli, booked: Booked, key: string | null): void {
   const { schedule, stillOpen, execution, window, isNewWindow, trade } = booked
   if (stillOpen !== null) {
@@ -555,7 +555,7 @@ export function noteSchedule(cli: Cli, booked: Booked, key: string | null): void
     )
 }
 
-/** The partner knows the execution, and which of its plans it was for; the ledger has to be told. */
+/** The partner knows the execution and its plan; the ledger has to be told. */
 async function acceptOfUnknown(
   cli: Cli,
   store: Store,
@@ -629,7 +629,7 @@ const LATE_FILL_COLUMNS: Column<ReturnType<typeof lateFillJson>>[] = [
   { title: 'DECIDED', of: (row) => row.decided_at },
 ]
 
-// Why a tranche fired, in words that a person reads.
+// Why a tranche fired, in words for a person.
 
 export const TRIGGER_NAME: Record<Execution['firing']['trigger'], string> = {
   slot_start: 'slot start',

@@ -89,7 +89,7 @@ const listJson = (row: ListedPlan) => ({
   window: row.window && ledgerJson(row.window),
 })
 
-/** Nothing is left of a closed window: what it did not spend is released. */
+/** A closed window has nothing left: the unspent part is released. */
 function ledgerJson(window: Window) {
   const { left_usd, ...amounts } = windowJson(window)
   const { closed, released } = window

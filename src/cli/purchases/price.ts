@@ -1,7 +1,7 @@
 // price: the stored prices: listed, fetched and imported.
 
 import { Command, Option } from 'commander'
-import { clockDisputed, judgeClock } from '../../core/clock.ts'
+import { clockDisputed, decideDispute } from '../../core/clock.ts'
 import { formatPrice } from '../../core/money.ts'
 import { IMPORTED } from '../../core/price.ts'
 import { Problem } from '../../core/problem.ts'
@@ -26,7 +26,7 @@ export function priceCommand(cli: Cli): Command {
         const { clock } = cli.machine
         const feed = createFeed(priceFeed, { clock, warn: (message) => warn(cli, message) })
         const { price: observed, testimony } = await feed()
-        const dispute = judgeClock(clock(), testimony, null)
+        const dispute = decideDispute(clock(), testimony, null)
         if (dispute) throw clockDisputed(dispute)
         if (!observed) throw new Problem('no_price', `The feed ${feedName(priceFeed)} gave no price.`)
         const json = rowJson({ ...observed, at: await store.addPrice(observed) })

@@ -1,4 +1,4 @@
-// trade: corrects by hand what partners confirmed, and books purchases that the ledger does not know.
+// /trade: corrects confirmed purchases, and books purchases that the ledger lacks.
 
 import { Command, Option } from 'commander'
 import { type Fill, isFill, type Trade } from '../../core/confirmation.ts'
@@ -23,7 +23,7 @@ import {
 import { confirmOnTerminal, note, print, renderFields, warn } from '../terminal.ts'
 import { correctionJson, keyOption, noteSchedule, tradeJson } from './execution.ts'
 
-// trade adjust: what a partner confirmed, set right by hand.
+// /trade adjust: an operator's correction of a confirmed purchase.
 
 type AdjustOptions = { usd: string; btc: string; reason: string }
 
@@ -63,7 +63,7 @@ export function tradeCommand(cli: Cli): Command {
   return trade
 }
 
-/** A correction belongs to the month in which it is made, by whose tier it is priced, and changes no other. */
+/** A correction belongs to the month in which it is made, whose tier prices it, and changes no other. */
 function noteMonth(cli: Cli, { adjustment }: Correction, { recordedAt }: Trade): void {
   const [month, ofTrade] = [monthOf(adjustment.recordedAt), monthOf(recordedAt)]
   if (month === ofTrade || adjustment.usd === 0n) return
@@ -84,13 +84,13 @@ const DOUBTS = {
   far_off: 'is as far from the market as the confirmed price of',
 }
 
-/** Without what the audit entry says by itself. */
+/** Without the fields that the audit entry has itself. */
 function auditDetail(made: Correction): Record<string, unknown> {
   const { execution_id: _, recorded_at: __, ...detail } = correctionJson(made)
   return detail
 }
 
-// trade record: a purchase that no confirmation ever brought, as after a backup was put back.
+// /trade record: a purchase without a confirmation, as after the restore of a backup.
 
 type RecordOptions = {
   partner: string

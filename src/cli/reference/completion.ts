@@ -18,14 +18,14 @@ export function completionCommand(cli: Cli, program: Command): Command {
     })
 }
 
-// The command tree as the completion scripts use it.
+// The command tree for the completion scripts.
 
-/** One command as a completion sees it. The path is empty for the program, "/key/create" for a command of a noun. */
+/** One command for completion. The path is empty for the program, "/key/create" for a subcommand. */
 type Place = {
   path: string
   commands: Word[]
   options: Flag[]
-  /** What its first argument may be, where that is a closed list. */
+  /** The possible first arguments, if that is a closed list. */
   choices: readonly string[]
 }
 type Word = { name: string; description: string }
@@ -151,7 +151,7 @@ ${places.flatMap(linesOf).join('\n')}
 
 function linesOf({ path, commands, options, choices }: Place): string[] {
   const at = `complete -c tranche -n ${quote(`__tranche_at '${path}'`)}`
-  // A command of commands takes no file.
+  // A command with subcommands takes no file.
   const files = commands.length + choices.length > 0 ? ' -f' : ''
   return [
     ...commands.map(({ name, description }) => `${at} -f -a ${name} -d ${quote(description)}`),

@@ -1,4 +1,4 @@
-// docs and openapi: the guides and the description of the API, read from the executable itself.
+// /docs and openapi: the guides and the description of the API, read from the program itself.
 
 import {
   closeSync,
@@ -24,7 +24,7 @@ const { O_DIRECTORY = 0, O_NOFOLLOW = 0 } = constants
 
 export function docsCommand(cli: Cli): Command {
   const topic = new Argument('[topic]', 'its name, or the beginning of it; with #SECTION, a part of it')
-  // Only help and completion ask: a start reads no page.
+  // Only help and completion need it: a normal start reads no page.
   Object.defineProperty(topic, 'argChoices', { get: topicNames })
   return new Command('docs')
     .description('show a guide; without a topic, list them')
@@ -60,7 +60,7 @@ function show(cli: Cli, name: string): void {
   print(cli, { topic, title, text }, () => text.trimEnd())
 }
 
-/** They are meant to be changed, so none that exists is replaced. */
+/** They are meant to be changed, so existing ones are not replaced. */
 function writeExamples(cli: Cli, folder: string): void {
   const files = writeAll(folder, sampleFiles(), { replace: false, mend: 'name another folder' })
   const readme = quoted(join(folder, 'README.md'))
@@ -71,7 +71,9 @@ function writeExamples(cli: Cli, folder: string): void {
   )
 }
 
-/** What is in deploy/ of the source. A release is only the executable, and a container or a second host need more. */
+/**
+ * The files of deploy/ in the source. A release is only the executable, and a container or a second host needs more.
+ */
 function writeDeployed(cli: Cli, folder: string, replace: boolean): void {
   const texts = deployedNames().map((name) => ({ name, text: readDeployed(name) }))
   const files = writeAll(folder, texts, { replace, mend: 'name another folder, or add --force' })
@@ -83,7 +85,7 @@ function writeDeployed(cli: Cli, folder: string, replace: boolean): void {
   )
 }
 
-/** Writes all of them or, where something is in the way, none. */
+/** Writes all of them or, if a name is taken, none. */
 function writeAll(
   folder: string,
   texts: readonly { name: string; text: string }[],
@@ -100,7 +102,7 @@ function writeAll(
   return named.map(({ file }) => file)
 }
 
-/** The folder that was named may be a link; below it, a link would lead the files elsewhere. */
+/** The folder in the command may be a link; below it, a link would lead the files elsewhere. */
 function refuseStrangeFolders(named: string, folder: string): void {
   for (let at = folder; relative(named, at) !== ''; at = dirname(at)) {
     const found = lstatSync(at, { throwIfNoEntry: false })
@@ -114,13 +116,13 @@ function refuseStrangeFolders(named: string, folder: string): void {
 
 type New = { file: string; text: string; replace: boolean }
 
-/** What has the name is replaced, not written into: it may be a link. */
+/** An existing file is replaced, not written into: it may be a link. */
 function writeNew(folder: string, { file, text, replace }: New): void {
   const opened: number[] = []
   try {
     mkdirSync(folder, { recursive: true })
     let at = folder
-    // The folders are held open: one that somebody exchanges for a link meanwhile leads nowhere else.
+    // The folders are held open, so that one exchanged for a link meanwhile leads nowhere else.
     for (const name of ['.', ...relative(folder, dirname(file)).split('/').filter(Boolean)]) {
       if (name !== '.' && !existsSync(join(at, name))) mkdirSync(join(at, name))
       const flags = O_DIRECTORY | (name === '.' ? 0 : O_NOFOLLOW)
@@ -140,7 +142,7 @@ function writeNew(folder: string, { file, text, replace }: New): void {
 
 // openapi: the description of the partner API.
 
-/** Prints what `serve` answers at /openapi.json, for a client generator without a service at hand. */
+/** Prints the document at /openapi.json of `serve`, for a client generator without a service at hand. */
 export function openapiCommand(cli: Cli): Command {
   return new Command('openapi')
     .description('the description of the partner API (OpenAPI 3.1), as serve answers it at /openapi.json')

@@ -1,4 +1,4 @@
-// The pages that `docs` shows: their names, their sections, and how one is found.
+// The pages of `docs`: their names, their sections, and how one is found.
 
 import { Problem } from '../../core/problem.ts'
 import { quoted } from '../../core/text.ts'
@@ -30,7 +30,7 @@ export const findExamples = (): Page[] =>
     text,
   }))
 
-/** What belongs together in a folder of one's own: the programs, and the page that says how to start them. */
+/** The files of a sample folder: the programs, and the page that says how to start them. */
 export const sampleFiles = (): { name: string; text: string }[] =>
   filesWhere((path) => path.startsWith(EXAMPLES)).map(([path, text]) => ({
     name: path.slice(EXAMPLES.length),
@@ -44,7 +44,7 @@ const filesWhere = (wanted: (path: string) => boolean): [path: string, text: str
 
 const isMarkdown = (path: string): boolean => path.endsWith('.md')
 
-/** What the list of topics has: all but the pages of decisions, which have a list of their own. */
+/** Whether a page is in the list of topics: decisions have a list of their own. */
 export const isListed = ({ topic }: Page): boolean => !topic.includes('/')
 
 export const topicNames = (): string[] =>
@@ -53,7 +53,7 @@ export const topicNames = (): string[] =>
     .map(({ topic }) => topic)
 
 /**
- * The page, or the section of one, that `name` names: "operations", its beginning, or as a link in a page has it,
+ * The page, or the section of one, called `name`: "operations", its beginning, or as a link in a page has it,
  * "operations.md#backups". Throws usage when there is none, or more than one.
  */
 export function findTopic(pages: readonly Page[], name: string): Page {
@@ -68,7 +68,7 @@ export function findTopic(pages: readonly Page[], name: string): Page {
   throw new Problem('usage', `${page.topic} has no section ${quoted(anchor)}; it has ${names}.`)
 }
 
-/** The page that a name, or the beginning of one, stands for. */
+/** The page with this name, or the only one whose name begins so. */
 function pageNamed(pages: readonly Page[], name: string): Page {
   const exact = pages.find(({ topic, path }) => [topic, `${topic}.md`, inDocs(path)].includes(name))
   if (exact) return exact
@@ -106,10 +106,10 @@ export function anchors(page: string): { anchor: string; title: string; text: st
 }
 
 const LINK = /\[([^\]]*)\]\([^)]*\)/g
-/** Code, bold and italic; an underscore inside a word is a letter of it. */
+/** Code, bold and italic; an underscore inside a word belongs to it. */
 const MARKS = /[`*]|(?<![\p{L}\p{N}])_|_(?![\p{L}\p{N}])/gu
 
-/** A path as the guides see it, which are in docs/. */
+/** A path as seen from the guides, which are in docs/. */
 const inDocs = (path: string): string => path.replace(/^docs\/(?=.)/, '')
 
 const topicOf = (path: string): string =>

@@ -1,5 +1,5 @@
-// Which certificate serve shows, and its renewal: one from files, which SIGHUP reads again, or one that is made at the
-// start for a first try; and who is told until when it is good.
+// The certificate that serve shows, and its renewal: one from files, which SIGHUP reads again, or one generated at the
+// start for a first try; and the recording of its expiry.
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
@@ -32,7 +32,7 @@ export function tlsOf({ host, tlsCert, tlsKey, tlsSelfSigned }: TlsOptions): Tls
 
 const LOCAL_NAMES = ['localhost', '127.0.0.1', '::1']
 
-/** TLS would describe the problem in terms of its parsers, and not say which file it is in. */
+/** TLS would describe the problem in terms of its parsers, without naming the file. */
 function readCertificate(certFile: string, keyFile: string, textOf: (file: string) => string): Certificate {
   const [cert, key] = [textOf(certFile), textOf(keyFile)]
   const read = <T>(parse: () => T, complaint: string): T => {
@@ -66,11 +66,11 @@ function readCertificate(certFile: string, keyFile: string, textOf: (file: strin
   return { cert, key }
 }
 
-// What a certificate says of itself, and what the log says of it.
+// The facts in a certificate, and the log's line about them.
 
 type Shown = { names: string; serial: string; sha256: string; from: Instant; until: Instant }
 
-/** The first of a chain: it is the one for the names. */
+/** The first certificate of a chain: it is the one for the names. */
 function shownOf(cert: string): Shown {
   const { subjectAltName, subject, serialNumber, fingerprint256, validFromDate, validToDate } =
     new X509Certificate(cert)
@@ -99,7 +99,7 @@ function noteShown(log: Log, shown: Shown, now: Instant, what: string, more: obj
   else log.info(fields, what)
 }
 
-/** How often the database is told: well within the time for which findings believe it. */
+/** How often the expiry is recorded: well within the time for which findings trust it. */
 const TOLD_EVERY_MS = 6 * HOUR_MS
 
 type Parts = {
@@ -107,7 +107,7 @@ type Parts = {
   listener: Listener
   options: TlsOptions
   clock: () => Instant
-  /** Of this machine and port, as findings name it. */
+  /** The name of this machine and port in findings. */
   machine: string
   port: string
   onShown: (until: Instant) => void
@@ -116,11 +116,11 @@ type Parts = {
 export type ShownCertificate = {
   /** Reads the files again, for new connections. Files that cannot be used change nothing. */
   renew: () => void
-  /** Tells the database which certificate is shown, now and from then on. */
+  /** Records in the database which certificate is shown, now and from then on. */
   keepIn: (store: ResultStore) => void
 }
 
-/** The certificate that serve shows from now on; it is said in the log. */
+/** The certificate that serve shows from now on, with a line in the log. */
 export function showCertificate({
   log,
   listener,
@@ -134,7 +134,7 @@ export function showCertificate({
   let shown: Shown | null = null
   let store: ResultStore | null = null
 
-  // The database may have moved, be full or away, which others say.
+  // A failure is reported elsewhere: the database may have moved, be full or away.
   const tell = (): void =>
     void (
       shown &&
@@ -163,7 +163,7 @@ export function showCertificate({
 
   return {
     keepIn(opened) {
-      // First, what listeners of this machine told that may be gone. Another that listens tells it again by itself.
+      // First removes records of this machine's listeners that may be gone. A running one records itself again.
       opened
         .forgetCertificates(machine)
         .catch(() => {})

@@ -1,4 +1,4 @@
-// check: what is wrong with the database, and what an operator should look after before it is.
+// check: faults of the database, and findings that an operator should look after before they become faults.
 
 import { Command, Option } from 'commander'
 import { type Finding, guideTo, OF_THE_CHECK } from '../../core/findings.ts'
@@ -45,7 +45,7 @@ export function checkCommand(cli: Cli): Command {
         ...warnings.map((finding) => findingJson(cli, finding, 'warning')),
       ]
       print(cli, { ok, findings }, () => inWords(findings))
-      // For a person only: what cron mails should be worth reading.
+      // For a person only: mail from cron should be worth reading.
       if (cli.streams.err.isTTY) {
         for (const line of sandboxLines(sandboxes)) note(cli, `sandbox ${line}`)
         if (additions.length > 0) note(cli, `not of tranche, and no harm: ${additions.join(', ')}`)
@@ -56,8 +56,8 @@ export function checkCommand(cli: Cli): Command {
 }
 
 /**
- * Without a monitor of its own, the daily check tells that of the ticks what it has found. That monitor goes by the
- * minute, and must not take a check for a tick: so one that went well says nothing there.
+ * Without a monitor of its own, the daily check reports its findings to that of the ticks. That monitor counts minutes,
+ * and must not take a check for a tick: so a successful check reports nothing there.
  */
 function monitorOf(cli: Cli, { ping, daily }: CheckOptions): Ping {
   const say = (message: string): void => warn(cli, message)
@@ -85,7 +85,7 @@ async function look(cli: Cli, options: CheckOptions, isSecond = false): Promise<
         })
         const found = await unlessFound(faults, store.findWarnings(env))
         const warnings = found.filter(({ kind }) => !OF_CHECKS.includes(kind))
-        // A damaged file may have nothing more to say than what was found.
+        // A damaged file may give no more than the faults found.
         const sandboxes = faults.length === 0 ? (await store.listSandboxes()).map(sandboxJson) : []
         if (env === 'live') await remember(cli, store, { faults, warnings, daily })
         return { faults, warnings, sandboxes, additions }
@@ -96,13 +96,13 @@ async function look(cli: Cli, options: CheckOptions, isSecond = false): Promise<
     if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
     // A read that fails once looks like damage.
     if (!isSecond) return look(cli, options, true)
-    // So damaged that it cannot even be opened: that is the finding.
+    // A file too damaged to be opened is a finding.
     const fault = { kind: 'integrity', subject: 'database', message: error.message }
     return { faults: [fault], warnings: [], sandboxes: [], additions: [] }
   }
 }
 
-/** What an earlier check has left for `status` is looked for anew. */
+/** Results that an earlier check has left for `status` are computed anew. */
 const OF_CHECKS = ['check_found', 'check_old']
 
 /** When the next daily check is overdue: a machine may have been off for a night. */
@@ -110,11 +110,13 @@ export const DUE_AGAIN_MS = 2 * DAY_MS + 2 * HOUR_MS
 
 type Found = Pick<Seen, 'faults' | 'warnings'> & { daily: true | undefined }
 
-/** Lets `status` and the metrics know. A check that cannot leave its result behind has still found what it says. */
+/**
+ * Records the result for `status` and the metrics. A check that cannot record its result has still found its findings.
+ */
 async function remember(cli: Cli, store: Store, { faults, warnings, daily }: Found): Promise<void> {
-  // No commit would end, and status says so itself.
+  // No commit would end, and status reports that itself.
   if (warnings.some(({ kind, severity }) => kind === 'standby_away' && severity === 'page')) return
-  // What status finds by itself is there as long as it is true.
+  // Findings that status computes itself last as long as they are true.
   const others = warnings.filter(({ kind }) => OF_THE_CHECK.includes(kind))
   const { now } = await store.readClock()
   const result = {
@@ -128,7 +130,7 @@ async function remember(cli: Cli, store: Store, { faults, warnings, daily }: Fou
   await unlessMoved(cli, 'check', store.noteResult(result))
 }
 
-/** Waits until a job has left its result for `status`. One that cannot be left does not make the job fail. */
+/** Waits until a job has recorded its result for `status`. A failure to record does not fail the job. */
 export const unlessMoved = (cli: Cli, job: 'check' | 'backup', noted: Promise<unknown>): Promise<unknown> =>
   noted.catch((error) => {
     if (!(error instanceof Problem && error.code === 'database_moved'))
@@ -141,7 +143,7 @@ const kindsInWords = (found: readonly { kind: string }[], word: string): string 
     ? ''
     : `${counted(found.length, word)} (${[...new Set(found.map(({ kind }) => kind))].join(', ')})`
 
-/** Once damage has been found, it may well keep warnings from being read, in whatever way. */
+/** Once damage has been found, it may also prevent warnings from being read. */
 async function unlessFound(faults: readonly Fault[], looking: Promise<Finding[]>): Promise<Finding[]> {
   try {
     return await looking

@@ -1,4 +1,4 @@
-// health: whether a service answers. It is asked by the executable itself: a container has no curl to ask with.
+// /health: whether a service answers. The executable asks itself, because a container has no curl.
 
 import { Command, Option } from 'commander'
 import { Problem, reasonInWords } from '../../core/problem.ts'
@@ -43,7 +43,7 @@ function addressOf({ url, port }: HealthOptions): URL {
   throw new Problem('usage', `${url} is not an http or https address.`)
 }
 
-/** What a service answers, or why there is no answer, and whether that is good. Nothing secret is sent. */
+/** The answer of a service, or why there is none, and whether that is good. Nothing secret is sent. */
 export async function ask(
   url: URL,
   isWell: (status: number) => boolean,
@@ -51,7 +51,7 @@ export async function ask(
   const { request } = url.protocol === 'https:' ? await import('node:https') : await import('node:http')
   const options = {
     signal: AbortSignal.timeout(ANSWER_WAIT_MS),
-    // Its certificate has its public name, but on this machine it is called by another.
+    // Its certificate has its public name, but calls from this machine use another.
     rejectUnauthorized: !isLoopback(url.hostname),
   }
   return new Promise((resolve) => {
@@ -72,7 +72,7 @@ export async function ask(
   })
 }
 
-/** A refusal is an answer too: from a process that is up, and wants a token for more. */
+/** A refusal is an answer too, from a running process that wants a token for more. */
 export const isUp = (status: number): boolean => status >= 200 && status < 500
 
 const isReady = (status: number): boolean => status >= 200 && status < 300

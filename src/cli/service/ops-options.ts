@@ -1,4 +1,4 @@
-// What serve tells those who run it, where, and to whom: its listener of operations, and the token that opens them.
+// The information of serve for operators, its listener, and its token.
 
 import { isIPv4, isIPv6 } from 'node:net'
 import { InvalidArgumentError, Option } from 'commander'
@@ -12,7 +12,7 @@ import type { Cli } from '../context.ts'
 import { readInput } from '../input-file.ts'
 import { fromAnyShell } from '../installed.ts'
 
-/** At the listener of operations: for a scraper, a person and other monitors. Partners never connect to it. */
+/** Connections to the listener of operations: a scraper, a person and other monitors. Partners never connect to it. */
 export const OPS_CONNECTIONS_MAX = 32
 
 export type OpsPlace = { host: string; port: number }
@@ -27,7 +27,7 @@ export const opsListenOption = (): Option =>
     .argParser(placeOrOff)
     .default('off')
 
-/** An address and not a name: a name may later lead to another address. */
+/** An address, not a name: a name may later lead to another address. */
 function placeOrOff(text: string): OpsPlace | 'off' {
   if (text === 'off') return text
   const [, bracketed, plain, port] = /^(?:\[([\da-fA-F:.]+)\]|([\d.]+)):(\d{1,5})$/.exec(text) ?? []
@@ -58,13 +58,15 @@ export async function opsOf(
   return { ops, metrics }
 }
 
-/** A page is read elsewhere than where serve was started: its commands name the database, or find it by themselves. */
+/**
+ * A page is read elsewhere than where serve was started, so its commands name the database, or find it by themselves.
+ */
 function pastedFor(cli: Cli): Pasted {
   const self = fromAnyShell(cli.globals().db, onDatabase)
   return (words) => commandLine(self, words)
 }
 
-// The token of those who run serve: what it must be like, and where it must not be missing.
+// The operators' token: its form, and where it is required.
 
 export const opsTokenOption = (): Option =>
   new Option(
@@ -100,16 +102,16 @@ function readToken(file: string, keyStart: string): string {
   return token
 }
 
-/** Different characters that a token has at least. Of 16 random digits, one in 10,000 has fewer. */
+/** The least number of different characters in a token. Of 16 random digits, one in 10,000 has fewer. */
 const DIFFERENT_MIN = 5
-/** Characters that a token has at least before it begins to repeat itself. */
+/** The least number of characters before a token begins to repeat itself. */
 const BEFORE_REPEATING_MIN = 16
-/** As few as this come again by chance. */
+/** So few repetitions happen by chance. */
 const REPEATED_BY_CHANCE = 3
 
 /**
- * Nothing but the token itself stops somebody who guesses: a right one is let in however many wrong ones came before.
- * This finds what people type to reach a length, not every word that they may choose.
+ * Only the token itself stops somebody who guesses: a right one is accepted after any number of wrong ones. This finds
+ * what people type to reach a length, not every word that they may choose.
  */
 function isEasilyGuessed(token: string): boolean {
   const repeats = (after: number): boolean =>

@@ -18,7 +18,10 @@ export function pingUrl(text: string): URL {
   throw new InvalidArgumentError('Give an http or https address.')
 }
 
-/** Tells the monitor how a job went: null if well, else why not. Never throws, and takes at most five seconds. */
+/**
+ * Reports the result of a job to the monitor: null for success, else the reason. Never throws, and takes at most five
+ * seconds.
+ */
 export type Ping = (failure: string | null) => Promise<void>
 
 /** `warn` is called when a call fails, with only the host of the address: the rest would let others call it. */
@@ -34,7 +37,7 @@ export function createPing(url: URL | undefined, warn: (message: string) => void
   }
 }
 
-/** The same address with /fail at the end of its path; what follows a question mark stays. */
+/** The address with /fail at the end of its path; a query stays. */
 function failUrl(url: URL): URL {
   const fail = new URL(url)
   fail.pathname = `${url.pathname.replace(/\/+$/, '')}/fail`

@@ -1,5 +1,5 @@
-// What a partner may do with its test environment over the API: the same as the operator by `tranche sandbox`, under
-// the same bounds, with the same results and in the same audit log.
+// A partner's actions on its test environment over the API: those of the operator's `tranche sandbox`, within the same
+// limits, with the same results and in the same audit log.
 
 import { formatPrice, formatUsd, type Price } from '../../core/money.ts'
 import type { Caller, Tenant } from '../../core/partner.ts'
@@ -19,12 +19,12 @@ import type { SandboxDesk } from '../../http/sandbox.ts'
 import type { Log } from '../../log.ts'
 import type { Machine } from '../../machine.ts'
 import type { AuditEntry, Fired, Store, Wiped } from '../../store/store.ts'
-import { type Deliver, type Woken, wakePartners } from '../../webhook/wake-partners.ts'
+import { type SendWakeUp, type Woken, wakePartners } from '../../webhook/wake-partners.ts'
 
 type DeskOptions = {
   store: Store
   machine: Machine
-  deliver: Deliver
+  send: SendWakeUp
   log: Log
   answerAfterMs?: number
   advanceMaxMs?: number
@@ -32,7 +32,7 @@ type DeskOptions = {
   wakeUpsPerMinute?: number
 }
 
-/** `stop` ends an advance that is under way at its next step: the clock then stands where it has come. */
+/** `stop` ends a running advance at its next step, where the clock then stays. */
 export type OpenDesk = SandboxDesk & { stop: () => Promise<void> }
 
 export function createSandboxDesk(options: DeskOptions): OpenDesk {
@@ -43,7 +43,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
     executionsMax = ADVANCE_EXECUTIONS_MAX,
   } = options
   const startWaking = createWaking(options)
-  /** By tenant, where its advance is going to. */
+  /** For each tenant, the target of its advance. */
   const advancing = new Map<number, { to: string; ended: Promise<unknown> }>()
   let isStopping = false
 
@@ -114,7 +114,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
       const waking = await startWaking(caller)
       const made = await fireInSandbox(partnerPlanId, { store, machine, tenant: caller, price, audit }).catch(
         (error) => {
-          // As every other route says it: what a call sent is not repeated to it.
+          // As on every other route, the caller's values are not repeated to it.
           throw error instanceof Problem && error.code === 'plan_not_found' ? notFound('plan') : error
         },
       )
@@ -131,7 +131,7 @@ export function createSandboxDesk(options: DeskOptions): OpenDesk {
   }
 }
 
-/** An advance ends at a step on its way: the call, if it still waits, is answered as one that takes longer. */
+/** An advance ends before its target: a call that still waits is answered as for one that takes longer. */
 class EndsEarly extends Error {}
 
 function unlessEarly(error: unknown): null {
@@ -149,11 +149,11 @@ type Waking = {
   end: () => void
 }
 
-/** Lets a call wake its partner. Throws a Refusal: 429, when others did so too often. */
-function createWaking({ store, deliver, log, wakeUpsPerMinute = WAKE_UPS_PER_MINUTE }: DeskOptions) {
+/** Admits a call that wakes its partner. Throws a Refusal: 429, when others did so too often. */
+function createWaking({ store, send, log, wakeUpsPerMinute = WAKE_UPS_PER_MINUTE }: DeskOptions) {
   const take = createWakeUpLimit(wakeUpsPerMinute)
   return async (caller: Caller): Promise<Waking> => {
-    // A webhook that is registered from here on is not woken by this call: that would be a way round the limit.
+    // A webhook registered from here on is not woken by this call, which would bypass the limit.
     const isActive = (await store.findWebhook(caller))?.status === 'active'
     const giveBack = isActive ? take(caller.tenantId) : null
     let hasWoken = false
@@ -162,7 +162,7 @@ function createWaking({ store, deliver, log, wakeUpsPerMinute = WAKE_UPS_PER_MIN
         if (giveBack === null || executionsCreated === 0) return { sent: 0, failed: 0 }
         hasWoken = true
         const warn = (message: string, fields: object): void => log.warn(fields, message)
-        return wakePartners({ passId, executionsCreated }, { store, deliver: async () => deliver, warn })
+        return wakePartners({ passId, executionsCreated }, { store, send: async () => send, warn })
       },
       end() {
         if (!hasWoken) giveBack?.()
@@ -171,7 +171,7 @@ function createWaking({ store, deliver, log, wakeUpsPerMinute = WAKE_UPS_PER_MIN
   }
 }
 
-/** Counts the calls of each tenant that wake somebody. What it returns takes one back. Throws a Refusal: 429. */
+/** Counts the calls of each tenant that wake somebody. Its result undoes one. Throws a Refusal: 429. */
 function createWakeUpLimit(perMinute: number): (tenantId: number) => () => void {
   const taken = new Map<number, number[]>()
   return (tenantId) => {
@@ -195,14 +195,14 @@ function createWakeUpLimit(perMinute: number): (tenantId: number) => () => void 
   }
 }
 
-/** In place of a user of the operating system, the log has the key that asked. */
+/** In place of a user of the operating system, the log has the key of the call. */
 const entryOf = (
   { keyId = '', partnerSlug }: Caller,
   action: string,
   detail: Record<string, unknown>,
 ): AuditEntry => ({ osUser: `key ${keyId}`, action, subject: partnerSlug, detail })
 
-// What the commands and the API answer alike.
+// Answers shared by the commands and the API.
 
 export const advancedJson = (tenant: Tenant, advanced: Advanced, woken: Woken): AdvancedJson => ({
   partner_slug: tenant.partnerSlug,

@@ -13,7 +13,7 @@ import { CALLS_PER_KEY_MAX } from '../../http/turns.ts'
 import type { Log, LogLevel } from '../../log.ts'
 import type { Feed } from '../../price/feed.ts'
 import type { Store } from '../../store/store.ts'
-import type { Deliver } from '../../webhook/wake-partners.ts'
+import type { SendWakeUp } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import {
   addWebhookOptions,
@@ -38,14 +38,14 @@ import { createPing, type Ping, pingOption } from './ping.ts'
 import type { OpenDesk } from './sandbox-desk.ts'
 import type { Listeners } from './serving.ts'
 
-/** How long an opening may take before it is worth a line. */
+/** How long an opening may take before it is logged. */
 const OPENING_UNSAID_MS = 2_000
 /**
- * How long a start waits for the database. What ends a service right away has done so by then; a migration may go on
- * for minutes, and every call is answered meanwhile.
+ * How long a start waits for the database. Most failures happen within this time; a migration may take minutes, and
+ * every call is answered meanwhile.
  */
 const START_WAITS_MS = 10_000
-/** What the store may keep of a file: calls touch few pages each, and the system has the others in its own memory. */
+/** The store's cache of a file: calls touch few pages each, and the system caches the others. */
 const CACHE_KIB = 8_192
 
 type ServeOptions = WebhookOptions &
@@ -65,7 +65,7 @@ type ServeOptions = WebhookOptions &
     create: boolean
   }
 
-/** As the parser delivers it, which has no value for "absent". */
+/** As the parser gives it, which has no value for "absent". */
 type Given = Omit<ServeOptions, 'tickEvery' | 'opsListen'> & {
   tickEvery: number | 'off'
   opsListen: OpsPlace | 'off'
@@ -150,7 +150,7 @@ export function serveCommand(cli: Cli): Command {
     })
 }
 
-/** A file that a setting names, and that cannot be used, is a wrong setting: another start would find it as it was. */
+/** A file in a setting that cannot be used is a wrong setting: another start would find the same. */
 function refuseSetting(error: unknown): never {
   throw error instanceof Problem && error.code !== 'bad_file'
     ? error
@@ -159,7 +159,7 @@ function refuseSetting(error: unknown): never {
 
 const orNull = <T>(given: T | 'off'): T | null => (given === 'off' ? null : given)
 
-/** A limit on what callers may do, also from the variable named like its flag. */
+/** A limit for callers, also from the variable named like its option. */
 const limitOption = (flag: string, words: string): Option =>
   new Option(`${flag} <number>`, words)
     .env(`TRANCHE_${flag.slice(2).replaceAll('-', '_').toUpperCase()}`)
@@ -199,13 +199,13 @@ async function partsOf(cli: Cli, options: ServeOptions): Promise<Parts> {
   }
 }
 
-/** Listens first and opens the database then: during a migration, or a wait for its lock, the process answers. */
+/** Listens first and then opens the database: during a migration, or a wait for its lock, the process answers. */
 async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   const { createApp } = await import('../../http/app.ts')
   const serving = await import('./serving.ts')
   const { showCertificate } = await import('./certificate.ts')
   const { log } = options
-  // An address that cannot be one is refused before there is anything to end.
+  // An impossible address is refused before there is anything to end.
   const database = await cli.database()
   serving.keepHeapSmall()
   const renewal = { now: () => {} }
@@ -227,7 +227,7 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   })
   renewal.now = certificate.renew
   const db = database.shownInFull
-  // Usually, the first line says that all is ready. Only if there is a wait does the log say what for.
+  // Usually, the first line says that all is ready. Only a wait is logged, with its cause.
   const waiting = setTimeout(
     () => log.info({ ...addressesOf(listeners), db }, 'opening the database'),
     OPENING_UNSAID_MS,
@@ -251,12 +251,12 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
         clearTimeout(waiting)
         clearTimeout(startEnds)
         const counted = options.metrics.counting(store)
-        const deliver = countedDeliver(options)
-        const desk = options.sandboxApi === 'on' ? await openDesk(cli, counted, { deliver, log }) : null
+        const send = countedSend(options)
+        const desk = options.sandboxApi === 'on' ? await openDesk(cli, counted, { send, log }) : null
         front.app = appOver(counted, desk)
         await options.ops.opened(store)
         supervisor.up(`answers at ${listeners.api.url}`)
-        await run(cli, store, { ...options, deliver, desk, listeners, certificate, stopped, isNew, db })
+        await run(cli, store, { ...options, send, desk, listeners, certificate, stopped, isNew, db })
       },
       { create: options.create, cacheKib: CACHE_KIB, checkpointsAside: true, saysMoved: true, runsOn: true },
     )
@@ -272,11 +272,11 @@ async function serve(cli: Cli, options: ServeOptions & Parts): Promise<void> {
   }
 }
 
-/** Counts what was delivered, for the metrics. */
-const countedDeliver =
-  ({ deliver, metrics }: Parts): Deliver =>
+/** Counts the sent wake-ups, for the metrics. */
+const countedSend =
+  ({ send, metrics }: Parts): SendWakeUp =>
   async (delivery) => {
-    const outcome = await deliver(delivery)
+    const outcome = await send(delivery)
     metrics.noteDelivery(outcome.reason === null)
     return outcome
   }
@@ -284,10 +284,10 @@ const countedDeliver =
 async function openDesk(
   cli: Cli,
   store: Store,
-  { deliver, log }: { deliver: Deliver; log: Log },
+  { send, log }: { send: SendWakeUp; log: Log },
 ): Promise<OpenDesk> {
   const { createSandboxDesk } = await import('./sandbox-desk.ts')
-  return createSandboxDesk({ store, machine: cli.machine, deliver, log })
+  return createSandboxDesk({ store, machine: cli.machine, send, log })
 }
 
 type Running = ServeOptions &
@@ -300,23 +300,23 @@ type Running = ServeOptions &
     db: string
   }
 
-/** Serves from an open database until it is told to stop, and then until what is in flight is done. */
+/** Serves from an open database until it is told to stop, and then until running calls are done. */
 async function run(cli: Cli, store: Store, options: Running): Promise<void> {
   const { startScheduler } = await import('./serving.ts')
-  const { log, observe, heartbeat: ping, deliver, desk, listeners } = options
+  const { log, observe, heartbeat: ping, send, desk, listeners } = options
   const scheduler =
     options.tickEvery === null
       ? null
-      : startScheduler({ store, machine: cli.machine, observe, deliver, log, ping }, options.tickEvery)
+      : startScheduler({ store, machine: cli.machine, observe, send, log, ping }, options.tickEvery)
   const where = { ...addressesOf(listeners), db: options.db }
   log.info({ ...where, tick_every_ms: options.tickEvery }, 'listening')
   options.certificate.keepIn(store)
-  // Only a warning: a database that is away for a moment does not end a service that has started.
+  // Only a warning: a short outage of the database does not end a service that has started.
   const partners = await store.listPartners().catch(() => null)
   if (partners?.length === 0)
     log.warn({ db: where.db }, options.isNew ? `${MADE}; ${NO_PARTNER}` : NO_PARTNER)
   const frozen = await store.readFrozen().catch(() => null)
-  // Its own ticks say it themselves, but for one that has moved: there they fail.
+  // Its own ticks say so themselves, except for a moved database: there they fail.
   if (frozen && (options.tickEvery === null || frozen.kind === 'moved'))
     log.warn({ db: where.db }, frozenProblem(frozen).message)
   const signal = await options.stopped
@@ -332,11 +332,11 @@ const addressesOf = ({ api, ops }: Listeners) => ({ url: api.url, ...(ops && { o
 // How many connections serve accepts: by default, as many as leave room for the files of the database.
 
 /**
- * Descriptors that connections must leave alone: the database and its log, fifty deliveries at once with the sockets of
- * their look-ups, one look-up for each tenant, whatever Node opens.
+ * Descriptors that connections must leave free: for the database and its log, fifty deliveries at once with the sockets
+ * of their look-ups, one look-up for each tenant, and files that Node opens.
  */
 export const DESCRIPTORS_KEPT = 160
-/** More than any partner needs; allowing more would only offer memory to somebody who wants to use it up. */
+/** More than any partner needs; a higher limit would only offer memory to an attacker. */
 export const CONNECTIONS_MAX = 10_000
 const CONNECTIONS_MIN = 16
 /** The share of all connections that one address may have by default. */
@@ -356,16 +356,16 @@ export function connectionLimitsOf(options: ConnectionOptions & Beside): Connect
 /** The soft limit of open files, which Node raises to the hard one; infinite where no limit can be read. */
 function descriptorsMax(): number {
   const { report } = process
-  // The rest of the report asks the network for names, which takes time.
+  // The rest of the report would look up names in the network, which takes time.
   Object.assign(report, { excludeNetwork: true })
   const { userLimits } = report.getReport() as { userLimits?: { open_files?: { soft: number | string } } }
   const soft = Number(userLimits?.open_files?.soft)
   return Number.isFinite(soft) ? soft : Number.POSITIVE_INFINITY
 }
 
-// How serve stops: what is in flight is finished, for a while.
+// How serve stops: running calls are finished, for a while.
 
-/** How long a stop waits for calls in flight before it gives up on them. */
+/** How long a stop waits for running calls. */
 const DRAIN_LIMIT_MS = 30_000
 
 type Stopping = {

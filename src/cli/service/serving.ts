@@ -1,5 +1,5 @@
-// What serve is made of: its listeners, the scheduler beside it, and what it does at a signal. A start
-// of any other command loads none of it.
+// The parts of serve: its listeners, the scheduler beside it, and its reactions to signals. No other command loads
+// them.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,7 +14,7 @@ import type { Tls } from '../../http/tls.ts'
 import type { Log } from '../../log.ts'
 import type { Database } from '../../store/database.ts'
 import { isPending } from '../../store/migrations.ts'
-import { type Deliver, wakePartners } from '../../webhook/wake-partners.ts'
+import { type SendWakeUp, wakePartners } from '../../webhook/wake-partners.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { stopGently } from '../terminal.ts'
@@ -22,20 +22,20 @@ import { OPS_CONNECTIONS_MAX, type OpsPlace } from './ops-options.ts'
 import type { Ping } from './ping.ts'
 import { nameFailures, type Passed, passJson, passUnlessFrozen } from './tick.ts'
 
-// What systemd is told of a service that it started: that it is up, and then, again and again, that it is alive. Node
-// has no datagram sockets of Unix, so systemd's own program says it.
+// Notifications to systemd about a service that it started: that it is up, and then, again and again, that it is alive.
+// Node has no Unix datagram sockets, so systemd's own program sends them.
 
 type Supervisor = {
-  /** Says that the service is up, and in what words `systemctl status` shows it. */
+  /** Reports that the service is up, with the words that `systemctl status` shows. */
   up: (words: string) => void
 }
 
-/** How many times a service says that it is alive in the time after which it would count as hung. */
+/** How often a service reports that it is alive, within the time after which it would count as hung. */
 const SIGNS_OF_LIFE = 6
 
 /**
- * Says nothing where systemd does not listen. A process is alive as long as its timers fire: one that answers many
- * calls is slow to say so, and only one that is stuck does not say it at all.
+ * Sends nothing where systemd does not listen. A process is alive as long as its timers fire: a busy one reports late,
+ * and only one that is stuck does not report at all.
  */
 export function tellSupervisor(log: Log): Supervisor {
   const { NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID } = process.env
@@ -70,7 +70,7 @@ type ListenersOptions = {
   uuid: () => string
 }
 
-/** Opens both or none. That of operations is plain HTTP: it is for this machine, or behind a tunnel. */
+/** Opens both or none. The listener of operations is plain HTTP: it is for this machine, or behind a tunnel. */
 export async function openListeners(answering: Answering, options: ListenersOptions): Promise<Listeners> {
   const { host, port, tls, connections, ops, opsListen, log, uuid } = options
   const common = {
@@ -106,14 +106,14 @@ export async function openListeners(answering: Answering, options: ListenersOpti
 
 // The scheduler inside serve: a pass at once and then at every interval.
 
-type SchedulerOptions = PassOptions & { deliver: Deliver; log: Log; ping: Ping }
+type SchedulerOptions = PassOptions & { send: SendWakeUp; log: Log; ping: Ping }
 
-/** A pass that fails is logged and the next one tries again. `stop` waits for what is under way. */
+/** A pass that fails is logged and the next one tries again. `stop` waits for a running pass. */
 export function startScheduler(options: SchedulerOptions, everyMs: number): { stop: () => Promise<void> } {
-  const { store, machine, deliver, log, ping } = options
+  const { store, machine, send, log, ping } = options
   const underWay = new Set<Promise<void>>()
   let timer: NodeJS.Timeout | undefined
-  /** Since when the last pass found it frozen. That is logged once, not at every interval for days. */
+  /** When the last pass found it frozen. That is logged once, not at every interval for days. */
   let knownFrozen: number | null = null
   let stopping = false
 
@@ -134,7 +134,7 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
       const failures = await nameFailures(store, report?.failed ?? [])
       for (const failure of failures) log.error({}, failure)
       follow(finish(passed, durationMs))
-      // As with a tick from cron: one that another one kept from running says nothing.
+      // As for a tick from cron, a pass prevented by another reports nothing.
       if (frozen || report) follow(ping(stop ?? (failures.join('\n') || null)))
     } catch (error) {
       const why = error instanceof Problem ? { code: error.code, error: error.message } : { err: error }
@@ -145,12 +145,12 @@ export function startScheduler(options: SchedulerOptions, everyMs: number): { st
   }
 
   /**
-   * Wakes the partners and logs the tick. The lock of the pass is free by now, so a slow receiver does not hold up the
-   * next pass.
+   * Wakes the partners and logs the tick. The lock of the pass is released by now, so a slow receiver does not delay
+   * the next pass.
    */
   async function finish({ report, frozen }: Passed, durationMs: number): Promise<void> {
     const warn = (message: string, fields: object): void => log.warn(fields, message)
-    const woken = report && (await wakePartners(report, { store, deliver: async () => deliver, warn }))
+    const woken = report && (await wakePartners(report, { store, send: async () => send, warn }))
     log.info(passJson({ report, frozen, woken, now: machine.clock(), durationMs }), 'tick')
   }
 
@@ -184,7 +184,7 @@ export async function migrateAside(database: Database, db: string, { stopped, no
   await Promise.race([ended, stopped.then(() => child.kill())])
 }
 
-/** What comes before the arguments when this program is started; null when this process is some other program. */
+/** The words before the arguments when this program is started; null when this process is some other program. */
 function ownProgram(): string[] | null {
   if (isSea()) return []
   const script = process.argv[1]
@@ -197,7 +197,7 @@ async function isBehind(database: Database): Promise<boolean> {
   return states.some(isPending) && !states.every(isPending)
 }
 
-// How V8 is to collect what the calls of a service leave behind.
+// Settings for V8's collection of the garbage of calls.
 
 /**
  * Only a service sets these, and while it runs: as options of the executable, they would make every start lose the code
@@ -211,7 +211,7 @@ export function keepHeapSmall(): void {
   setFlagsFromString('--memory-saver-mode')
 }
 
-// What serve does at each signal: stop, read its certificate again, or nothing.
+// The reactions of serve to each signal: stop, read its certificate again, or nothing.
 
 /** Resolves at the first signal to stop; a second one, of either kind, ends the process at once. */
 export function stopSignal(cli: Cli): Promise<NodeJS.Signals> {

@@ -1,4 +1,4 @@
-// The live screen of status: what needs a look first, then the numbers, then what happened last.
+// The live screen of status: urgent findings first, then the numbers, then recent events.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { isOverdue, latenessInWords, schedulerLateness } from '../../core/clock.ts'
@@ -41,7 +41,7 @@ const WIDTH_MIN = 40
 const NAME_WIDTH = 11
 const VALUE_WIDTH = 16
 
-/** `self` is how a command line for this database begins. */
+/** `self` is the beginning of a command line for this database. */
 type Frame = { width: number; paint: Paint; self: string }
 type Mark = 'good' | 'look' | 'none'
 const MARKS: Record<Mark, { glyph: string; style: Style }> = {
@@ -106,7 +106,7 @@ function lights(view: StatusView, findings: readonly Finding[], frame: Frame): s
           light(mark('wal_large'), frame, [
             'log',
             spellBytes(walBytes),
-            'write-ahead log, not yet folded in',
+            'write-ahead log, not yet checkpointed',
           ]),
         ]),
     ...(disk
@@ -160,9 +160,7 @@ function numbers({ stock, backlog, vitals }: StatusView, frame: Frame): string[]
   ]
 }
 
-/**
- * As many findings as there is room for, whole, each with the command to run next; the first of them whatever the room.
- */
+/** Whole findings, as many as there is room for, each with the command to run next; the first one in any case. */
 function findingLines(findings: readonly Finding[], room: number, { self, width, paint }: Frame): string[] {
   const lines: string[] = []
   let shown = 0
@@ -182,7 +180,7 @@ function findingLines(findings: readonly Finding[], room: number, { self, width,
   return more > 0 ? [...lines, `  ${counted(more, 'more warning')}: ${self} check`] : lines
 }
 
-/** A text in lines of so many columns, broken between words where there are any. */
+/** A text in lines of at most `width` columns, broken between words where there are any. */
 function wrapped(text: string, width: number): string[] {
   const lines: string[] = []
   let rest = text
@@ -198,7 +196,7 @@ function wrapped(text: string, width: number): string[] {
   return [...lines, rest]
 }
 
-/** The same of a command, which stays one to the shell that it is pasted into. */
+/** A command in lines that a shell still takes as one command when pasted. */
 const commandLines = (command: string, width: number): string[] => {
   const lines = wrapped(command, width - 2)
   return lines.map((line, at) => `${at === 0 ? '> ' : '  '}${line}${at < lines.length - 1 ? ' \\' : ''}`)
@@ -212,14 +210,14 @@ function light(mark: Mark, { width, paint }: Frame, [name, value, words]: [strin
   return `${start}${mark === 'look' ? paint(style, padded) : padded}  ${clipped(words, room)}`.trimEnd()
 }
 
-/** In short: beside it is how long ago the last one was. */
+/** Short, because the time since the last one is shown beside it. */
 function lateWords(scheduler: Vitals['scheduler'], at: Instant): string {
   const { usualGapMs } = schedulerLateness(scheduler, at)
   const isKnown = usualGapMs !== null && scheduler.lastFinishedAt !== null
   return isKnown ? `${spellSpan(usualGapMs)} is usual` : latenessInWords(scheduler, at, usualGapMs)
 }
 
-/** What the newest ticks did. */
+/** The results of the newest ticks. */
 function tickWords({ passes }: Recent, now: Instant): string {
   const newest = passes.at(-1)
   if (newest === undefined) return 'run tranche tick, or serve --tick-every 60s'
@@ -276,9 +274,9 @@ type Watched<T> = {
   everyMs: number
   /** Looks once. */
   look: () => Promise<T>
-  /** What a script gets, once per interval. */
+  /** The output for a script, once per interval. */
   line: (view: T) => Promise<string>
-  /** What a person gets. `trouble` is why the latest look failed. */
+  /** The output for a person. `trouble` is why the latest look failed. */
   draw: (view: T, screen: Screen) => string[]
 }
 type Screen = {
@@ -292,9 +290,7 @@ const COLUMNS = 80
 const ROWS = 24
 const CTRL_C = '\x03'
 
-/**
- * Ends when it is told to: q is 0; Ctrl-C, from the keyboard or as a signal, is 130. A first look that fails throws.
- */
+/** Ends when told to: q gives 0; Ctrl-C, from the keyboard or as a signal, 130. A first look that fails throws. */
 export async function watch<T>(cli: Cli, watched: Watched<T>): Promise<void> {
   const first = await watched.look()
   const stop = stopOf(cli)
@@ -344,7 +340,8 @@ async function redraw<T>(
       try {
         ;[view, trouble] = [await look(), null]
       } catch (error) {
-        // A lock that was held too long passes; the next look may be luckier, and the person at the screen decides.
+        // A lock that was held too long will be released; the next look may succeed, and the person at the screen
+        // decides.
         if (!(error instanceof Problem)) throw error
         trouble = error.message
       }

@@ -30,7 +30,7 @@ import { commandLine, type FindingJson, findingInWords, findingJson } from '../c
 import type { Cli } from '../context.ts'
 import { type Column, renderFields, renderTable } from '../terminal.ts'
 
-/** One look: what status shows, on a live screen or elsewhere. */
+/** One look: the facts that status shows, on a live screen or elsewhere. */
 export type Health = {
   at: Instant
   vitals: Vitals
@@ -46,13 +46,13 @@ const FINDINGS_SHOWN = 10
 
 const SHOW_TEST = ['tranche', 'status', '--env', 'test']
 
-/** Whether anything is in test environments. */
+/** Whether there is anything in test environments. */
 function hasTest({ stock, backlog, sandboxes }: Health): boolean {
   const { active, paused, cancelled } = stock.plans.test
   return active + paused + cancelled + backlog.test.open + sandboxes.length > 0
 }
 
-/** The numbers are those of the live environments; what is in test environments is kept apart. */
+/** The numbers are those of the live environments; test environments are kept apart. */
 export const statusJson = (cli: Pick<Cli, 'self'>, health: Health) => {
   const { at, vitals, stock, backlog, sandboxes } = health
   const { scheduler, partners, unspent, price, feed, disk } = vitals
@@ -181,7 +181,7 @@ const resultJson = ({ job, host, at, ok, wellAt, endsAt, message }: JobResult) =
   message,
 })
 
-/** When the newest check was, and what it found. */
+/** The time of the newest check, and its findings. */
 function checkFields({ at, jobs }: StatusJson): Record<string, string> {
   const check = jobs.find(({ job }) => job === 'check')
   if (!check) return {}
@@ -189,13 +189,13 @@ function checkFields({ at, jobs }: StatusJson): Record<string, string> {
   return { 'last check': `${check.at} (${ago} ago): ${check.message || 'ok'}` }
 }
 
-/** Whose plans do not fire until somebody releases them. */
+/** The partners whose plans do not fire until they are released. */
 const heldInWords = ({ by_partner }: StatusJson): string => {
   const held = by_partner.filter((one) => one.held).map(({ partner_slug }) => partner_slug)
   return held.length === 0 ? '' : `, ${held.length} held (${held.join(', ')})`
 }
 
-/** What is in test environments, where there is anything. */
+/** The facts about test environments, if there are any. */
 function testFields({ test }: StatusJson): Record<string, string> {
   const { plans, executions_open: open, due_backlog: due, show } = test
   if (show === null) return {}

@@ -194,7 +194,7 @@ export const wake = (
 ): Promise<Woken> =>
   wakePartners(pass, {
     store,
-    deliver: async () => (await webhooks()).deliver,
+    send: async () => (await webhooks()).send,
     warn: (message) => warn(cli, message),
   })
 

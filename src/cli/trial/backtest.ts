@@ -47,7 +47,7 @@ function basisPoints(text: string): number {
   )
 }
 
-/** stdout has the report. */
+/** A chart cannot go to stdout, which has the report. */
 function chartFile(text: string): string {
   if (text !== '-') return text
   throw new InvalidArgumentError('A chart goes into a file.')
@@ -117,7 +117,7 @@ async function readHistory(cli: Cli, file: string): Promise<History> {
   }
 }
 
-/** Two units a slot where the number is even, as in the policy itself. */
+/** Two units a slot if the number is even, as in the policy itself. */
 const layoutOf = (tranches: number): Layout =>
   tranches % 2 === 0
     ? { slots: tranches / 2, unitsPerSlot: 2, unitsFired: 0 }
@@ -139,7 +139,7 @@ function tooShort(
   )
 }
 
-// What a person reads: the figures, the years, and what they come to.
+// The report for a person: the figures, the years, and the conclusions.
 
 const LINE_COLUMNS = 118
 
@@ -169,7 +169,7 @@ function tableOf(reports: BacktestReport[]): Promise<string> {
     const blank = { drift: '', skill: '' }
     const title = `${report.frequency} (${counted(report.windows, 'window')})`
     const [low, high] = report.skill_bp_ci95
-    // The years that it was tuned on prove nothing about others.
+    // The years on which it was tuned prove nothing about others.
     const within = low > 0 || high < 0 ? ', in this sample' : ''
     const skill = `${signed(report.skill_bp)} ${interval(report.skill_bp_ci95)}${within}`
     return [

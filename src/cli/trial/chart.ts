@@ -1,6 +1,7 @@
 // The chart of a backtest: one self-contained SVG, three panels for each frequency, described for ECharts, which places
-// axes, marks and words. Titles say what was found, and a description says it to those who hear a chart. A few greys,
-// two colours that also differ in lightness and a shape for each trigger: it can be read in print, and without colours.
+// axes, marks and words. Titles give the findings, and a description is read to those who listen to a chart. A few
+// greys, two colours that also differ in lightness and a shape for each trigger: it can be read in print, and without
+// colours.
 
 import { type EChartsOption, format, init, setPlatformAPI } from 'echarts'
 import { TRIGGERS, type Trigger } from '../../core/execution.ts'
@@ -14,7 +15,7 @@ import { TRIGGER_NAME } from '../purchases/execution.ts'
 import { wrapped } from '../terminal.ts'
 import { finding, findings, foundByStart, foundOfDca, hasFewBlocks } from './verdict.ts'
 
-/** What a panel adds to a picture: at most one grid, and series on its first axes. */
+/** The part of a picture that a panel adds: at most one grid, and series on its first axes. */
 export type Panel = Pick<EChartsOption, 'title' | 'grid' | 'xAxis' | 'yAxis' | 'legend' | 'series'>
 type Run = { windows: Windows; report: BacktestReport }
 type Place = { left: number; top: number }
@@ -72,7 +73,7 @@ export function drawPanels(panels: readonly Panel[], { width, height, title, des
   return `${svg.replace(/^<svg([^>]*>)/, (_, rest) => `${head}${rest}\n${spoken}`)}\n`
 }
 
-/** What only a page needs that moves a mouse over a chart; its names count the charts of a process. */
+/** Parts needed only by a page that moves a mouse over a chart; their names count the charts of a process. */
 const FOR_PAGES =
   /<style[\s\S]*?<\/style>|<clipPath[\s\S]*?<\/clipPath>| (?:class|clip-path|pointer-events|ecmeta_\w+)="[^"]*"/g
 
@@ -101,7 +102,7 @@ const CAUTION = `\
 Intervals are drawn from whole calendar blocks, because windows overlap. What a fixed schedule with the same average spending would have
 saved is drift of the market, not timing. A win rate says nothing without the mean and the worst cases. Past prices promise no later ones.`
 
-/** The chart for those who hear it. */
+/** The chart in words, for those who listen to it. */
 function inWords(reports: readonly BacktestReport[]): string {
   const said = (way: Way): string => {
     const [mean, wins, p5, worst] = figuresOf(way)
@@ -114,7 +115,10 @@ function inWords(reports: readonly BacktestReport[]): string {
 
 const NAME_MAX = 60
 
-/** Without its folders: a chart is passed on. A character that XML has no way to write becomes one that is missing. */
+/**
+ * The name without its folders, because charts are passed on. A character that XML cannot express becomes a replacement
+ * character.
+ */
 function fileName(file: string): string {
   const name = (file.split(/[\\/]/).at(-1) ?? file).toWellFormed().replace(/[\p{Cc}\ufffe\uffff]/gu, '\uFFFD')
   return name.length > NAME_MAX ? `${name.slice(0, NAME_MAX)}\u2026` : name
@@ -159,19 +163,21 @@ function panelsOf(run: Run, history: History, top: number): Panel[] {
   ]
 }
 
-/** With a minus sign, not a hyphen; and no negative zero. */
+/** With a minus sign, not a hyphen, and no negative zero. */
 function signed(value: number, places: number): string {
   const shown = value.toFixed(places)
   if (Number(shown) === 0) return (0).toFixed(places)
   return value > 0 ? `+${shown}` : shown.replace('-', '\u2212')
 }
 
-// What each way of buying cost against the time-weighted average price, as mean and interval, with the win rate and the
-// tails in words beside it: a win rate alone would promise more than the mean delivers.
+// The cost of each way of buying against the time-weighted average price, as mean and interval, with the win rate and
+// the tails in words beside it: a win rate alone would promise more than the mean delivers.
 
 type Way = { name: string; summary: Summary; isScaled: boolean }
 
-/** A lump moves ten times as far: its mean is on the axis, its interval would press all others into one point. */
+/**
+ * A lump varies ten times as much: its mean is on the axis, but its interval would squeeze all others into one point.
+ */
 function waysOf({ baselines: { clock, dca, lump }, frequency, ...policy }: BacktestReport): Way[] {
   const way = (name: string, summary: Summary, isScaled = true): Way => ({ name, summary, isScaled })
   const ways = [way('with live prices', policy), way('by the clock, no prices', clock)]
@@ -251,7 +257,7 @@ function figuresOf({ summary: { mean_bp, mean_bp_ci95, win_rate, p5_bp, worst_bp
   return [mean, `${(100 * win_rate).toFixed(1)} %`, signed(p5_bp, 0), signed(worst_bp, 0)]
 }
 
-// How the savings of single windows spread. The middle 98 % are drawn, and what lies outside is counted.
+// The distribution of the savings of single windows. The middle 98 % are drawn, and the rest is counted.
 
 const BINS = 44
 const WORST = 'the worst twentieth of the windows'
@@ -370,7 +376,7 @@ function windowOf({ windows, report }: Run, history: History, { left, top }: Pla
 /** To the cent where the price is small enough for cents to matter. */
 const dollars = (value: number): string => grouped(value.toFixed(value < 1_000 ? 2 : 0))
 
-/** What the mark of a tranche says, and how it looks. */
+/** The meaning of a tranche's mark, and its look. */
 const MARKS: Record<Trigger, [why: string, symbol: string, colour: string, size: number]> = {
   slot_start: ['a slot began', 'circle', POLICY, 8],
   limit: ['the price fell to its limit', 'path://M0,0H10L5,9Z', '#2f8f5b', 9],

@@ -1,5 +1,4 @@
-// sandbox: the time and the data of a partner's test environment. Live environments have no place here: every command
-// takes the test tenant of the partner and no other.
+// /sandbox: the time and the data of a partner's test environment. No command here takes a live environment.
 
 import { Command, Option } from 'commander'
 import { price } from '../../core/money.ts'
@@ -112,7 +111,7 @@ async function advance(
       cli,
       `It stopped on the way: this environment holds ${EXECUTIONS_MAX} executions, and that is the most.`,
     )
-  // Reports that were refused wait for an operator, however far the clock goes: `check --env test` has them.
+  // Refused reports wait for an operator, however far the clock goes: `check --env test` has them.
   const findings = (await store.findWarnings('test')).filter(
     (found) => found.tenant?.tenantId === tenant.tenantId && found.kind !== 'late_fills',
   )
@@ -133,7 +132,7 @@ async function advance(
 type Made = Pick<Advanced, 'wakeUpId' | 'executionsCreated'>
 
 const WHERE_IT_STANDS =
-  'Interrupted; the clock stands where it has come: `tranche status` says where, and another advance goes on from there.'
+  'Interrupted; the clock keeps the time that it reached: `tranche status` shows it, and another advance continues from there.'
 
 async function fire(
   cli: Cli,

@@ -1,5 +1,5 @@
-// What a backtest found, in sentences: in basis points for a title, in money for a plan, and by the moment at which a
-// plan begins. A mean never stands without its interval, or without a word that there is too little for one.
+// The results of a backtest, in sentences: in basis points for a title, in money for a plan, and by the moment at which
+// a plan begins. A mean never stands without its interval, or without a remark that the data are too few for one.
 
 import { counted, grouped } from '../../core/text.ts'
 import { DAY_MS } from '../../core/time.ts'
@@ -37,20 +37,20 @@ const intervalOf = (report: BacktestReport, [low, high]: [number, number], unit:
 
 const NAMES: Record<Frequency, string> = { daily: 'Daily', weekly: 'Weekly', 'bi-weekly': 'Bi-weekly' }
 
-/** What a file showed of one frequency. */
+/** The result of a file for one frequency. */
 export function finding(report: BacktestReport): string {
   const { frequency, mean_bp, mean_bp_ci95 } = report
   return `${NAMES[frequency]} windows paid ${inMean(mean_bp, mean_bp)} (${intervalOf(report, mean_bp_ci95, BP)})`
 }
 
-/** What it showed of all that were asked for. */
+/** The results for all requested frequencies. */
 export function findings(reports: readonly BacktestReport[]): string {
   const means = reports.map(({ mean_bp }) => mean_bp)
   const [first] = reports
   return `On average, the timing paid ${inMean(Math.min(...means), Math.max(...means))}${first ? costly(first) : ''}`
 }
 
-/** The comparison that a founder asks for: what the same amount each day came to. */
+/** The comparison that a founder asks for: the saving over the same amount each day. */
 export function foundOfDca(reports: readonly BacktestReport[]): string {
   const means = reports.map(({ baselines }) => baselines.dca.mean_bp)
   return `Plain DCA, the same amount each day, paid ${inMean(Math.min(...means), Math.max(...means))}.`
@@ -63,7 +63,7 @@ const inMean = (low: number, high: number): string =>
 
 const costly = (costs: Costs): string => (markup(costs) === 1 ? '' : ', with fee and spread')
 
-/** How much of a plan's mean is the chance of when it begins. */
+/** How much of a plan's mean is the chance of its beginning. */
 export function foundByStart({ frequency, starts }: BacktestReport): string {
   const { plans, every_minutes, lowest_mean_bp, highest_mean_bp } = starts
   const every = plans === 1 ? '' : `, one every ${every_minutes} minutes`
@@ -77,7 +77,7 @@ export function foundByStart({ frequency, starts }: BacktestReport): string {
 export const PLAN_USD_A_YEAR = 12_000
 const YEAR_DAYS = 365.25
 
-/** What the difference is in a year, for a plan of a stated amount. Both sides pay the same fee and spread. */
+/** The difference in a year, for a plan of a stated amount. Both sides pay the same fee and spread. */
 export function foundInMoney(report: BacktestReport): string {
   const { frequency, mean_bp, mean_bp_ci95, over_dca_bp, over_dca_bp_ci95, years } = report
   const even = (bp: number): number => (PLAN_USD_A_YEAR * timingBp(bp, report)) / 1e4
@@ -98,7 +98,7 @@ export function foundInMoney(report: BacktestReport): string {
   )
 }
 
-/** A saving as it is where the time-weighted average is bought at the same costs. */
+/** A saving as it would be if the time-weighted average were bought at the same costs. */
 const timingBp = (bp: number, costs: Costs): number => 1e4 * (1 - (1 - bp / 1e4) / markup(costs))
 
 function costsInMoney(costs: Costs): string {

@@ -1,5 +1,4 @@
-// Adjustments: an entry of its own corrects a fill that was recorded wrongly. The trade itself never changes, and
-// neither does the month it was recorded in.
+// Adjustments: separate entries that correct a wrongly recorded fill. The trade never changes, nor does its month.
 
 import { FILL_BTC_MAX, FILL_USD_MAX, isFill, recordedAtOf, type Trade } from '../confirmation.ts'
 import type { Execution, ExecutionId } from '../execution.ts'
@@ -18,20 +17,22 @@ export type Adjustment = Amounts & {
   executionId: ExecutionId
   reason: string
   recordedAt: Instant
-  /** The late fill it was made of; null when an operator gave the amounts. */
+  /** The late fill it was made from; null when an operator gave the amounts. */
   reportId: number | null
   /** The order id of a further purchase; null when the adjustment is about the order of the trade. */
   partnerOrderId: string | null
-  /** The rest of that late fill's report; null without one, and for one accepted before these parts were stored. */
+  /**
+   * The other parts of that late fill's report; null without one, and for one accepted before these parts were stored.
+   */
   fill: AdjustmentFill | null
 }
 
-/** What is known of the purchase besides its amounts. */
+/** The parts of a purchase besides its amounts. */
 export type AdjustmentFill = {
   /** The difference from the order's fee so far; null when the report gives no fee. */
   partnerFee: Usd | null
   executionPrice: Price
-  /** As reported, or when the report came. */
+  /** The reported time, else the time the report arrived. */
   executedAt: Instant
 }
 
@@ -40,7 +41,7 @@ export function adjustmentContent(adjustment: Adjustment): unknown[] {
   const { adjustmentId, executionId, usd, btc, reason, recordedAt, reportId, partnerOrderId, fill } =
     adjustment
   const worded = { adjustmentId, executionId, usd: `${usd}`, btc: `${btc}`, reason, recordedAt }
-  // Adjustments with an operator's amounts are hashed as before other kinds existed.
+  // Adjustments with an operator's amounts are hashed as they were before the other kinds existed.
   if (reportId === null) return Object.values(worded)
   const late = { ...worded, reportId, partnerOrderId }
   late satisfies Record<Exclude<keyof Adjustment, 'fill'>, unknown>
@@ -70,11 +71,11 @@ export type Correction = {
   adjustment: Adjustment
   before: Amounts
   after: Amounts
-  /** What is wrong with the price of the fill at the new total; null if nothing is. */
+  /** The fault of the fill's price at the new total; null if there is none. */
   odd: OddPrice | null
 }
 
-/** The total of an execution after its adjustments. A report of failure starts at zero. */
+/** The total of an execution after its adjustments. A report of failure counts as zero. */
 export function amountsOf({ report }: Trade, adjustments: readonly Amounts[]): Amounts {
   const first = isFill(report)
     ? { usd: report.usdAmount, btc: report.btcAmount }
@@ -97,9 +98,9 @@ export function feeOf({ report }: Trade, adjustments: readonly Pick<Adjustment, 
 export type AdjustedOrders = { orders: string[]; isFurther: boolean; before: Amounts; after: Amounts }
 
 /**
- * Which orders of its execution an adjustment is about. A further purchase is an order of its own. Amounts that an
- * operator gave after one are those of all orders together. Everything else is about the order of the trade. `earlier`
- * are the adjustments of the execution before this one.
+ * Finds the orders of its execution that an adjustment is about. A further purchase is an order of its own. Amounts
+ * that an operator gave after one are the total of all orders. Every other adjustment is about the order of the trade.
+ * `earlier` are the adjustments of the execution before this one.
  */
 export function ordersAdjusted(
   trade: Trade,
@@ -138,8 +139,8 @@ export function adjust(facts: TradeFacts, right: Amounts & { reason: string }, n
 }
 
 /**
- * Brings an execution to the amounts `usd` and `btc`, by an adjustment of the difference. What is beyond its
- * reservation, or beyond what the window has left, becomes the window's excess. The adjustment is dated like a trade.
+ * Adjusts an execution to the amounts `usd` and `btc`. Dollars beyond its reservation, or beyond what the window has
+ * left, become the window's excess. The adjustment is dated like a trade.
  */
 export function correct(
   facts: TradeFacts & { execution: Execution; window: Window; trade: Trade },

@@ -1,5 +1,5 @@
-// Late fills: how an operator accepts a fill that was refused, and which one is meant. What a late fill is, and which
-// fills are kept as one, is in ../confirmation.ts, where they are refused.
+// Late fills: how an operator accepts a refused fill, and how the right one is found. What a late fill is, and which
+// fills are kept as one, is in ../confirmation.ts.
 
 import {
   type ExecutionFacts,
@@ -42,8 +42,7 @@ export function acceptLate(facts: LateFillFacts, late: LateFill, now: Instant): 
   const { execution, window, trade } = facts
   const { report, reportId } = late
   if (!execution || !window) throw notFound('execution')
-  // An adjustment never changes, so it shows an acceptance even where the row of the late fill was damaged and does
-  // not.
+  // An adjustment never changes, so it proves an acceptance even where the row of the late fill was damaged.
   const isAdjusted = facts.adjustments.some((one) => one.reportId === reportId)
   if (late.acceptedAt !== null || isAdjusted)
     throw lateFillConflict(`Report ${reportId} has been accepted already.`)
@@ -65,7 +64,7 @@ export function acceptLate(facts: LateFillFacts, late: LateFill, now: Instant): 
   }
 }
 
-/** The window with the whole fill in it, taken from the reservation as far as that is still open. */
+/** The window after the fill, which takes from the reservation while that is open. */
 function entered(
   window: Window,
   { reservation, isReserved }: { reservation: Usd; isReserved: boolean },
@@ -83,9 +82,9 @@ type Recording = LateFillFacts & {
 }
 
 /**
- * A late fill of an execution that already has its trade. With the order id of the trade, it restates that order; with
- * another one, it is a further purchase. An operator who adjusted after it arrived may have included it in the sum, so
- * adding it could bill it twice.
+ * Accepts a late fill of an execution that already has a trade. With the trade's order id it restates that order; with
+ * another one it is a further purchase. If an operator adjusted the execution after the report arrived, the sum may
+ * include it, and adding it could bill it twice.
  */
 function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correction {
   const { trade, adjustments } = facts
@@ -124,14 +123,14 @@ function acceptBeside(facts: Recording, late: LateFill, now: Instant): Correctio
 }
 
 /**
- * Whether an operator who adjusted the execution may have included a report in the sum. An adjustment decides all
- * reports that wait, so one that still waits came after it. Of one that is decided, nothing tells: the clock may have
- * gone back between the two.
+ * Whether an operator's adjustment of the execution may include a report. An adjustment decides all waiting reports, so
+ * a report that still waits came after it. For a decided report the order is unknown: the clock may have gone back in
+ * between.
  */
 const mayBeInSum = ({ decidedAt, receivedAt }: LateFill, adjustments: readonly Adjustment[]): boolean =>
   adjustments.some((one) => one.reportId === null && (decidedAt !== null || one.recordedAt >= receivedAt))
 
-/** The report without its amounts. One without a fee leaves the order's fee so far unchanged. */
+/** A report without its amounts. A report without a fee leaves the order's fee unchanged. */
 const fillOf = ({ report, receivedAt }: LateFill, feeSoFar: Usd | null): AdjustmentFill => ({
   partnerFee: report.partnerFee === null ? null : ((report.partnerFee - (feeSoFar ?? 0n)) as Usd),
   executionPrice: report.executionPrice,
@@ -154,7 +153,7 @@ const undecidable = ({ report, reportId }: LateFill, why: string): Problem =>
 export const waiting = (late: readonly LateFill[]): number[] =>
   late.filter((one) => one.decidedAt === null).map(({ reportId }) => reportId)
 
-/** The named late fill, or the only undecided one. Throws late_fill_not_found, late_fill_conflict. */
+/** The late fill with this number, or the only undecided one. Throws late_fill_not_found, late_fill_conflict. */
 export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {
   const { executionId, reportId } = ids
   if (reportId !== null) {
@@ -172,7 +171,7 @@ export function chosen(ids: LateFillIds, late: readonly LateFill[]): LateFill {
   )
 }
 
-/** Several late fills are undecided and none was named; `remedy` says how to name one. */
+/** The refusal when several late fills are undecided and no number was given; `remedy` says how to give one. */
 export const severalWait = (executionId: string, late: readonly LateFill[], remedy: string): Problem =>
   lateFillConflict(
     `Execution ${executionId} has several late fills to decide on (${numbersOf(late)}): ${remedy}`,
@@ -181,8 +180,8 @@ export const severalWait = (executionId: string, late: readonly LateFill[], reme
 const numbersOf = (late: readonly LateFill[]): string => late.map(({ reportId }) => reportId).join(', ')
 
 /**
- * The named undecided late fill, or all of them; the list may be empty where some were only `counted`. Throws
- * late_fill_not_found.
+ * The undecided late fill with this number, or all undecided ones. The list may be empty when some were only `counted`.
+ * Throws late_fill_not_found.
  */
 export function undecided(ids: LateFillIds, late: readonly LateFill[], counted: boolean): LateFill[] {
   const { reportId } = ids

@@ -1,5 +1,5 @@
-// Purchases that the ledger does not know, booked by an operator: as which execution, into which window, and when one
-// is on record already.
+// Purchases that the ledger lacks, booked by an operator: the execution and the window they go to, and how an earlier
+// record of them is found.
 
 import {
   FILL_PRICE_MAX,
@@ -39,7 +39,7 @@ import {
 } from '../window.ts'
 import { conflict, refuseImpossible } from './adjustment.ts'
 
-/** What an operator says of it. Without a time it was made when it is booked. */
+/** A purchase as the operator enters it. Without a time it counts as made when it is booked. */
 export type Purchase = {
   partnerOrderId: string
   usd: Usd
@@ -48,7 +48,7 @@ export type Purchase = {
   executedAt: Instant | null
 }
 
-/** The purchase as a fill, at the price that its amounts come to. Throws adjustment_conflict for what none can be. */
+/** A purchase as a fill, at the price given by its amounts. Throws adjustment_conflict for impossible amounts. */
 export function purchaseFill({ partnerOrderId, usd, btc, partnerFee, executedAt }: Purchase): Fill {
   refuseImpossible({ usd, btc })
   const executionPrice = averagePrice(usd, btc)
@@ -71,29 +71,29 @@ export function purchaseFill({ partnerOrderId, usd, btc, partnerFee, executedAt 
 
 export type PurchaseFacts = {
   plan: Plan
-  /** What holds its order already: the trade is null where it is a further purchase of the execution. */
+  /** The holder of its order; `trade` is null where the order is a further purchase of the execution. */
   holder: { execution: Execution; trade: Trade | null } | null
-  /** A fill of the plan with the same amounts, under another order, that was made within a day of it. */
+  /** A fill of the plan with the same amounts under another order, made within TWIN_MS of it. */
   twin: { executionId: string; partnerOrderId: string; at: Instant } | null
-  /** Reports of its order that were refused, kept, and not decided on. */
+  /** Undecided late reports of its order. */
   waiting: readonly { executionId: string; reportId: number }[]
   environment: Environment
-  /** Of the plan's current window; null where it has none. */
+  /** The schedule of the plan's current window; null when there is none. */
   schedule: Schedule | null
-  /** The orders that were booked into `window` before. */
+  /** The orders booked into `window` earlier. */
   ordersBooked: readonly string[]
   /** The executions of `window` that wait for a confirmation. */
   openInWindow: readonly { executionId: string; trancheIndex: number }[]
-  /** The plan's window of the time at which it was made; null where the ledger has none. */
+  /** The plan's window at the time of the purchase; null when the ledger has none. */
   window: Window | null
-  /** The cell of the plan's grid that has that time. */
+  /** The cell of the plan's grid that contains that time. */
   cell: Opening
-  /** Numbers that nothing has yet. */
+  /** Ids that are still free. */
   windowId: number
   executionId: ExecutionId
   trancheIndex: number
   latestRecordedAt: Instant | null
-  /** The market's price when it was made; null where it is unknown. */
+  /** The market price at that time; null when it is unknown. */
   market: Price | null
 }
 
@@ -103,30 +103,31 @@ export type Booked = {
   execution: Execution
   window: Window
   isNewWindow: boolean
-  /** Where a pass goes on, when the purchase was that of the tranche that it would deliver next; else null. */
+  /** The plan's schedule past the purchase, when that was the tranche due next; else null. */
   schedule: Schedule | null
-  /** The execution that has the key of the purchase, and waits for a confirmation that would now be refused. */
+  /** The execution with the purchase's key that waits for a confirmation, which would now be refused. */
   stillOpen: string | null
   trade: Trade
-  /** What an operator should look at, who is told: it is booked all the same. */
+  /** Facts that the operator should look at; the purchase is booked all the same. */
   doubts: { odd: OddPrice | null; market: Price | null; planCreatedAt: Instant }
 }
 
 /**
- * Two purchases of a plan with equal amounts this near to each other are rather one, under two spellings of its order.
+ * Two purchases of a plan with equal amounts this close together are probably one purchase whose order id was spelled
+ * in two ways.
  */
 export const TWIN_MS = DAY_MS
 
-/** The most reports kept of executions that the ledger does not know, for one tenant and not decided on. */
+/** The most undecided reports kept for a tenant about executions that the ledger lacks. */
 export const KEPT_UNKNOWN_MAX = 10_000
 
-/** Tranche indexes of booked purchases begin here, so that no instruction of the scheduler has one of them. */
+/** Booked purchases get tranche indexes from here on, which the scheduler never reaches. */
 export const BOOKED_FROM = 1_000_000
 
 /**
- * Books a purchase of a plan. What it spent is taken from what the window of its time has left, which the plan would
- * otherwise spend a second time; the rest is excess. `key` is the idempotency key under which it was ordered, where
- * that is known and not the order id itself. `isTwin`: an operator knows of the twin, and books the purchase beside it.
+ * Books a purchase of a plan. Its dollars come out of what the window of its time has left, so that the plan does not
+ * spend them again; the rest is excess. `key` is the idempotency key it was ordered under, where that is known and
+ * differs from the order id. `isTwin` means that the operator knows the twin and books the purchase all the same.
  * Throws order_id_taken, late_fill_conflict, purchase_twin, usage.
  */
 export function bookPurchase(
@@ -158,8 +159,8 @@ export function bookPurchase(
 }
 
 /**
- * Books what a partner reported of an execution that the ledger does not know, under the id by which the partner knows
- * it. Throws order_id_taken, adjustment_conflict, usage.
+ * Books a partner's report of an execution that the ledger lacks, under the execution id in the report. Throws
+ * order_id_taken, adjustment_conflict, usage.
  */
 export function acceptUnknown(
   facts: PurchaseFacts,
@@ -218,8 +219,8 @@ function booked(
 type Ordered = { key: string | null; fill: Pick<Fill, 'partnerOrderId'> }
 
 /**
- * Which tranche of the window of its time a purchase was, by its key; null where that is not known, or of another
- * window. Throws usage for a key that is none of the plan's.
+ * The index of the tranche that a purchase was, from its key; null when it has no key or the key is of another window.
+ * Throws usage for a key of another plan.
  */
 function trancheOf({ plan, environment, window }: PurchaseFacts, { key, fill }: Ordered): number | null {
   const parts = keyParts(key ?? fill.partnerOrderId, { environment, partnerPlanId: plan.partnerPlanId })
@@ -230,10 +231,10 @@ function trancheOf({ plan, environment, window }: PurchaseFacts, { key, fill }: 
 }
 
 /**
- * Moves the plan's schedule past the tranche of a purchase, so that it is not delivered again under the key that has
- * its order, and past those after it whose orders were booked earlier. Only past the tranche that comes next: a key
- * that is left out is never given again, and for a purchase under it that is not booked yet, that key is all that keeps
- * the partner from buying twice.
+ * Moves the plan's schedule past the tranche of a purchase, so that it is not delivered again under the key of that
+ * order, and past later tranches whose orders were booked before. It moves only if the purchase was the next tranche. A
+ * skipped key is never used again, and a purchase under it that is not booked yet needs that key to keep the partner
+ * from buying twice.
  */
 function movedOn(
   facts: PurchaseFacts,
@@ -250,7 +251,7 @@ function movedOn(
   return pastTranches(schedule, { next, taken }, now)
 }
 
-/** Whether a trade says the same of its order. What the operator leaves open does not matter. */
+/** Whether a trade records the same order. Fields that the operator left out are not compared. */
 const isRecordedAs = ({ report }: Trade, fill: Fill): boolean =>
   isFill(report) &&
   report.usdAmount === fill.usdAmount &&
@@ -258,12 +259,12 @@ const isRecordedAs = ({ report }: Trade, fill: Fill): boolean =>
   (fill.partnerFee === null || fill.partnerFee === report.partnerFee) &&
   (fill.executedAt === null || fill.executedAt === report.executedAt)
 
-/** An instruction is whole cents, and a purchase is at most its instruction. */
+/** Rounds up to cents: an instruction is whole cents, and a purchase is at most its instruction. */
 const upToCents = (amount: Usd): Usd => floorToCents((amount + CENT - 1n) as Usd)
 
 /**
- * The window that the ledger lost, closed as it is opened: the next pass opens another one for what is left of the
- * cell, if that is not over.
+ * A window that the ledger lost, opened and closed at once. If its cell is not over, the next pass opens another one
+ * for what is left of it.
  */
 const closedOf = ({ plan, cell, windowId }: PurchaseFacts, now: Instant): Window =>
   close(opened(cell, { windowId, planId: plan.planId }), now, 'reset')

@@ -57,7 +57,7 @@ const answerOf = (type: string, body: string | Uint8Array, more = {}) => ({
   body,
 })
 
-/** The description that the page shows: made once, as bytes, like the description itself. */
+/** The description on the page: made once, as bytes, like the description itself. */
 let shown: Uint8Array | undefined
 
 export async function readDocs(path: (typeof DOCS_PATHS)[number]) {
@@ -73,7 +73,7 @@ export async function readDocs(path: (typeof DOCS_PATHS)[number]) {
 
 /**
  * Whether a call of the bare address comes from a person with a browser, who is led to the page. A program that follows
- * links would otherwise take the page for an answer: it says nothing of HTML, and gets what any unknown path gets.
+ * links would take the page for an answer; it does not ask for HTML, and is answered as on any unknown path.
  */
 export const wantsPage = (method: string, accept: string | null): boolean =>
   method === 'GET' &&
@@ -81,12 +81,13 @@ export const wantsPage = (method: string, accept: string | null): boolean =>
     .split(',')
     .some((range) => /^\s*text\/html\s*(;|$)/i.test(range) && !/;\s*q=0(\.0*)?\s*(;|$)/i.test(range))
 
-/** Where that person is led. Relative, like the addresses on the page. */
+/** Where the browser is sent. Relative, like the addresses on the page. */
 export const TO_PAGE = { location: 'docs', vary: 'accept' }
-/** The address of the page with a slash too many: the page's own addresses would lead elsewhere from there. */
+/** The page's address with an extra slash, from which the page's relative addresses would be wrong. */
 export const SLASHED = { path: '/docs/', to: { location: '../docs' } }
 
-// The short description, with what all operations share said once. /openapi.json says it everywhere, for generators.
+// The short description, in which the parts common to all operations stand once. /openapi.json repeats them everywhere,
+// for generators.
 
 function describeShown(): object {
   const { security, ...whole } = describeApi(VERSION, { isShort: true })

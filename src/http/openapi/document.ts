@@ -1,4 +1,4 @@
-// The API description, OpenAPI 3.1, made from the route table and the schemas the handlers use.
+// The API description, OpenAPI 3.1, made from the route table and the schemas of the handlers.
 
 import { z } from 'zod'
 import { ID_MAX } from '../../core/text.ts'
@@ -27,7 +27,7 @@ type Json = { [name: string]: unknown }
 
 /**
  * The whole description. `version` is the program's; the version of the API itself is in its paths. The short one is
- * for people: an operation lists the refusals of its own, without what all of them share.
+ * for people: an operation lists only its own refusals, without those common to all.
  */
 export function describeApi(version: string, { isShort = false } = {}): Json {
   const paths: Record<string, Json> = {}
@@ -150,7 +150,7 @@ function byStatus(
   return Object.fromEntries(groups.map(([status, group]) => [String(status), describe(group, status)]))
 }
 
-/** The refusals as a list in Markdown, each with what its body says. */
+/** The refusals as a list in Markdown, each with the text of its body. */
 export const refusalList = (codes: readonly RefusalCode[], operationId = ''): string =>
   codes
     .map((code) => {
@@ -177,7 +177,7 @@ const MEANING: Record<number, string> = {
   503: 'Not ready yet.',
 }
 
-/** What any call may be refused with, whether its route shows an example of it or not. */
+/** The refusals possible for any call, whether or not its route shows an example. */
 export const ANYWHERE = new Set<ErrorCode>([
   'bad_request',
   'key_malformed',
@@ -195,7 +195,7 @@ export const ANYWHERE = new Set<ErrorCode>([
   'service_outdated',
 ])
 
-/** The codes that a route can be refused with under one status. Its example goes with the body's first one. */
+/** The codes with which a route can refuse under one status. The header's example belongs to the body's first one. */
 function errorCodeHeader(status: number, shown: readonly ErrorCode[]): Json {
   const codes = ERROR_CODES.filter(
     (code) => ERROR_STATUS[code] === status && (shown.includes(code) || ANYWHERE.has(code)),
@@ -233,7 +233,7 @@ const refusal = z.object({
   detail: z.string().meta({ maxLength: DETAIL_MAX, description: 'What is wrong, for a person to read.' }),
 })
 
-/** Where a body stops being JSON. */
+/** The offset at which a body stops being JSON. */
 const offset = z.int().min(0).max(BODY_BYTES_MAX)
 /** More fields than any body or query has. */
 const FIELDS_MAX = 20
@@ -280,7 +280,7 @@ function schemas(): Json {
   }
 }
 
-/** Which fields a report needs depends on its status: two shapes, each with its own statuses. */
+/** The required fields of a report depend on its status: two shapes, each with its own statuses. */
 function confirmation(): Json {
   return {
     Confirmation: {
@@ -297,7 +297,7 @@ function confirmation(): Json {
   }
 }
 
-/** Fields that are added later must not break a client, so no schema forbids unknown fields. */
+/** Fields added later must not break a client, so no schema forbids unknown fields. */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   const { $schema, ...made } = z.toJSONSchema(schema, {
     io,
@@ -401,9 +401,9 @@ const HEADERS = {
   },
 }
 
-// The API description, for anyone who asks: it says nothing about any partner.
+// The API description, public because it says nothing about any partner.
 
-/** Made once, and as bytes, so that callers without a key cannot keep the service busy with it. */
+/** Made once, as bytes, so that callers without a key cannot keep the service busy with it. */
 let made: Uint8Array | undefined
 
 function description(): Uint8Array {

@@ -1,5 +1,5 @@
-// Examples of bodies: of requests, each with what it is for, of answers, composed from the examples of their fields,
-// and of every refusal.
+// Examples: of request bodies, each with its purpose; of answers, composed from the examples of their fields; and of
+// every refusal.
 
 import { formatUsd } from '../../core/money.ts'
 import { PLAN_AMOUNT_MIN } from '../../core/plan.ts'
@@ -17,7 +17,7 @@ const USER = 'user-1'
 const PLAN = { partner_user_id: USER, partner_plan_id: 'plan-1', amount_usd: '60.00', frequency: 'daily' }
 const BOUGHT = { btc_amount: '0.00015564', execution_price: '64250.50', partner_fee_usd: '0.05' }
 
-/** Of request bodies, by the name of their schema. The contract test sends each of them. */
+/** The examples of request bodies, by the name of their schema. The contract test sends each of them. */
 export const BODY_EXAMPLES: Record<string, Examples> = {
   UserRequest: {
     link: {
@@ -100,7 +100,10 @@ export const BODY_EXAMPLES: Record<string, Examples> = {
   },
 }
 
-/** Of the answers that depend on what was sent, or whose fields go together: what differs from the fields' examples. */
+/**
+ * The examples of answers that depend on the request, or whose fields belong together: their differences from the
+ * fields' examples.
+ */
 const ANSWERS: Record<string, (usual: Json, whole: Json) => Examples> = {
   UserChanged: (usual, whole) => ({
     disabled: { summary: 'After a disable', value: { ...whole, status: 'disabled' } },
@@ -173,14 +176,14 @@ function withoutWebhook({ partner_slug, environment, ...webhook }: Json): Json {
   return { partner_slug, environment, ...none }
 }
 
-/** Of an answer, by the name of its schema: by default as the examples of its fields make it. */
+/** The examples of an answer, by the name of its schema: by default, composed of the examples of its fields. */
 export function answerExamples(name: string, schema: Json): Examples {
   const usual = composed(schema, false)
   const own = ANSWERS[name]?.(usual as Json, composed(schema, true) as Json)
   return own ?? { usual: { summary: 'As it usually is', value: usual } }
 }
 
-/** `whole` is with its optional fields. */
+/** An example composed of the fields' examples; `whole` includes the optional fields. */
 function composed(schema: Json, whole: boolean): unknown {
   const [given] = (schema.examples ?? []) as unknown[]
   if (given !== undefined) return given
@@ -197,7 +200,7 @@ function composed(schema: Json, whole: boolean): unknown {
 // header follows. The contract test provokes each of them at each operation, so that they match the real answers.
 
 type Detail = string | ValidationDetail[]
-/** `at` has the details of the operations whose own differ, by their ids. */
+/** `at` has the details of the operations that have their own, by their ids. */
 type RefusalExample = { summary: string; detail: Detail; at?: Record<string, Detail> }
 
 const EXECUTION = 'exec_019b8b9a2c007a1b9c2d3e4f5a6b7c8d'
@@ -343,7 +346,7 @@ export const REFUSALS = {
 
 export type RefusalCode = keyof typeof REFUSALS
 
-/** What the operation says when it refuses with this code. */
+/** The operation's refusal with this code. */
 export function refusalExample(
   code: RefusalCode,
   operationId: string,
@@ -352,7 +355,7 @@ export function refusalExample(
   return { summary, value: { detail: at?.[operationId] ?? detail } }
 }
 
-/** What any call may be answered, and what any call with a body. */
+/** The refusals possible for any call, and for any call with a body. */
 export const ANY_REFUSAL: readonly RefusalCode[] = [
   'key_malformed',
   'key_invalid',

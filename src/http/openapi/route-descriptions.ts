@@ -1,4 +1,4 @@
-// What the API description says about each route besides the shapes of its bodies: names, headers, and every refusal.
+// The API description of each route besides the shapes of its bodies: names, headers, and every refusal.
 
 import { DUE_PAGE_MAX, LEASE_MS } from '../../core/execution.ts'
 import { ADVANCE_EXECUTIONS_MAX, EXECUTIONS_MAX } from '../../core/sandbox.ts'
@@ -16,9 +16,9 @@ export type Operation = {
   body?: string
   params?: Record<string, string>
   headers?: Record<string, string>
-  /** Of its own: those of every call, and of every call with a body, go without saying. */
+  /** The route's own refusals. Those of every call, and of every call with a body, are added everywhere. */
   refusals?: readonly RefusalCode[]
-  /** Not in the contract that partners signed: it was added later, and changes nothing in the contract. */
+  /** Not in the contract that partners signed: an addition that changes nothing in the contract. */
   isAddition?: true
 }
 

@@ -7,7 +7,7 @@ import ipaddr from 'ipaddr.js'
 import { type Instant, MINUTE_MS } from '../../core/time.ts'
 import { networkOf } from '../request.ts'
 
-/** The listener that a call came through: that of the partner API, or the one of operations. */
+/** The listener that a call came through: the partner API's, or that of operations. */
 export type Door = 'api' | 'ops'
 
 export type Access = {
@@ -23,7 +23,7 @@ type AccessOptions = {
   onManyWrong?: (() => void) | undefined
 }
 
-/** How the API's own keys begin. No ops token may begin like that. */
+/** The beginning of the API's own keys. No ops token may begin like that. */
 export const KEY_START = 'sse_'
 
 /** A program sends the token as Bearer, a browser as the password of HTTP Basic. */
@@ -73,9 +73,9 @@ const socketOf = (event: H3Event) => event.req.runtime?.node?.req.socket
 /** All digests have the same length, so comparing them always takes the same time. */
 const sha256 = (text: string): Uint8Array => createHash('sha256').update(text).digest()
 
-// How many wrong tokens from a network are too many, and when to warn.
+// When wrong tokens from a network are too many, and when to warn.
 
-/** Wrong tokens in a minute from one network; behind a proxy on this machine, from all of them together. */
+/** Wrong tokens in a minute from one network; behind a proxy on this machine, from all networks together. */
 export const WRONG_TOKENS_MAX = 20
 const NETWORKS_MAX = 10_000
 

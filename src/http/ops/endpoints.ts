@@ -1,5 +1,5 @@
-// /healthz, /readyz, /metrics and /ops, for those who run the service. Anybody may ask whether it is up and ready; to
-// callers who may not see more, the rest does not exist.
+// /healthz, /readyz, /metrics and /ops, for those who run the service. Anybody may ask whether it is up and ready;
+// callers without access are answered as if the rest did not exist.
 
 import { H3, type H3Event } from 'h3'
 import { frozenFields } from '../../core/frozen.ts'
@@ -35,14 +35,14 @@ export type OpsOptions = {
 }
 
 export type Ops = Pick<Metrics, 'noteRequest'> & {
-  /** Null for a caller who may not know that there is such a path. */
+  /** Null for a caller who may not know that the path exists. */
   answer: (event: H3Event, path: OpsPath, door: Door) => Promise<OpsAnswer> | null
-  /** To be called when the database is open. */
+  /** Must be called when the database is open. */
   opened: (store: Store) => Promise<void>
 }
 
 /**
- * How long an answer to strangers is reused: checking readiness writes to the disk, and anybody may ask at any rate.
+ * How long an answer to strangers is reused: checking readiness writes to the disk, and strangers may ask at any rate.
  */
 const TERSE_MS = 1_000
 
@@ -99,7 +99,7 @@ export function createOps(options: OpsOptions): Ops {
       if (door === 'ops' && !access.hasToken && !isPublic && !namesThisMachine(event))
         return Promise.resolve(MISDIRECTED)
       const isAdmitted = access.admits(event, door)
-      // A browser must be asked for the token, so where there is one, strangers learn of the page.
+      // A browser must be asked for the token, so where there is one, strangers learn that the page exists.
       const isAsked = isPublic || (isPage(path) && access.hasToken)
       if (door === 'api' && !isAdmitted && !isAsked) return null
       if (event.req.method !== 'GET') return Promise.resolve(NOT_ALLOWED)

@@ -1,5 +1,5 @@
 // HTML for the operator's page: a template that escapes, tables, times, and the frame of a page with its style sheet
-// and the headers that say what a browser may do with it.
+// and its security headers.
 
 import { createHash } from 'node:crypto'
 import { htmlText } from '../../core/text.ts'

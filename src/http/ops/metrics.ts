@@ -1,5 +1,5 @@
-// Metrics for Prometheus. This process counts what it does itself; what other processes do, such as ticks run by cron,
-// is read from the database when the metrics are asked for.
+// Metrics for Prometheus. This process counts its own work; the work of other processes, such as ticks run by cron, is
+// read from the database at each request for the metrics.
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { GAPS_ALLOWED, GRACE_MS, schedulerLateness } from '../../core/clock.ts'
@@ -26,11 +26,11 @@ type Read = MonitoringStore & Pick<ClockStore, 'readClock'>
 export type Metrics = {
   noteRequest: (outcome: RequestOutcome) => void
   noteDelivery: (delivered: boolean) => void
-  /** Until when the certificate is good that clients are shown from now on. */
+  /** Called with the expiry of the certificate that clients are shown from now on. */
   noteCertificate: (until: Instant) => void
-  /** The store that the service answers from, counting the confirmations it takes. */
+  /** The store that the service uses, counting the accepted confirmations. */
   counting: (store: Store) => Store
-  /** Starts counting what other processes do; otherwise counting starts with the first reading. */
+  /** Starts counting the work of other processes; otherwise counting starts with the first reading. */
   begin: (store: MonitoringStore) => Promise<void>
   /**
    * The exposition text. `store` is null while the database is not open. A failing database does not make it reject.
@@ -56,7 +56,7 @@ export function createMetrics(): Metrics {
     'tls_certificate_not_after_seconds',
     'When the certificate that this process shows ends, as a Unix time; absent without one from files.',
   )
-  // A gauge of no label would be 0 from the start: a certificate of 1970.
+  // A gauge without a label would be 0 from the start: a certificate of 1970.
   certificate.remove()
   const follower = createFollower(counters)
   const database = createGauges()
@@ -167,7 +167,7 @@ function createCounters(registry: Registry) {
 
 type Marks = Awaited<ReturnType<MonitoringStore['readMarks']>>
 
-/** Adds to the counters what other processes have done since the last reading. */
+/** Adds to the counters the work of other processes since the last reading. */
 function createFollower(counters: Counters) {
   let marks: Marks | null = null
 
@@ -200,9 +200,9 @@ function createFollower(counters: Counters) {
   return { begin, follow }
 }
 
-// The gauges that are read anew for each answer: what the database knows, and the findings that follow from it.
+// The gauges that are read anew for each answer: facts from the database, and the findings from them.
 
-/** They have a registry of their own, so that none is shown when they could not be read. */
+/** They have a registry of their own, so that none is shown if they cannot be read. */
 function createGauges() {
   const registry = new Registry()
   const add = gaugesOf(registry)
@@ -389,7 +389,7 @@ function setOrDrop(gauge: Gauge, value: number | null | undefined): void {
 /** Seconds between two instants. */
 const since = (then: Instant, now: Instant): number => Math.max(0, now - then) / SECOND_MS
 
-// Which partners the metrics name: a bounded number, however many there are.
+// The partners that the metrics name: a bounded number, however many there are.
 
 /** Partners with findings come first, then those with the most orders. */
 export const PARTNERS_NAMED = 50

@@ -19,7 +19,7 @@ import {
   readMonth,
 } from './page.ts'
 
-/** The answers throw a Refusal for what does not exist, and for a download too many. */
+/** The answers throw a Refusal for an unknown page, and for one download too many. */
 export function createPages(clock: () => Instant, pasted: Pasted = AS_IT_IS) {
   const readOverview = createOverviewReader(clock)
   const oneAtATime = createOneAtATime()
@@ -54,7 +54,7 @@ const unusable = (why: string): Html =>
 
 const page = (body: Html): OpsAnswer => ({ status: 200, headers: PAGE_HEADERS, body: String(body) })
 
-/** A page that asks again by itself, as a refusal that a program can tell by its code. */
+/** A page that reloads by itself: a refusal that a program recognises by its code. */
 const later = (
   code: ErrorCode,
   title: string,
@@ -68,9 +68,9 @@ const later = (
 
 const NOT_FOUND = new Refusal('route_not_found', 'Not Found')
 
-// A month as CSV, sent as it is read: what `billing export` writes.
+// A month as CSV, sent as it is read, with the content of `billing export`.
 
-/** The most downloads at once: each goes on reading for as long as its client takes. */
+/** The most downloads at once: each continues reading for as long as its client takes. */
 const DOWNLOADS_AT_ONCE = 2
 
 function createDownloads() {

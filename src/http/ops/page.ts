@@ -143,7 +143,7 @@ const failures = (vitals: PartnerVitals | undefined): Part =>
   vitals.orders.failed > 0 &&
   html`<span class="name bad">${vitals.orders.failed}${vitals.orders.commonestReason !== null && `: ${vitals.orders.commonestReason}`}</span>`
 
-/** The months with something to download. */
+/** The months that can be downloaded. */
 function monthSection({ partners, now }: Overview): Html {
   const created = partners.map(({ createdAt }) => createdAt)
   const first = created.length === 0 ? now : created.reduce((a, b) => (b < a ? b : a))
@@ -204,14 +204,14 @@ const monthRow =
     command(pasted, ['billing', 'show', '--month', row.month, '--partner', row.partner_slug]),
   ]
 
-// What several tables show: names, commands, downloads, prices and dollars.
+// Elements of several tables: names, commands, downloads, prices and dollars.
 
 const named = (text: string): Html => html`<span class="name">${text}</span>`
 
 const command = (pasted: Pasted, words: readonly string[]): Html =>
   html`<code>${pasted(['tranche', ...words])}</code>`
 
-/** The rows that a long list leaves out, and the command that has them all. */
+/** The number of rows that a long list leaves out, and the command that shows all. */
 const others = (count: number, pasted: Pasted, all: readonly string[]): Html | false =>
   count > 0 && html`<p class="quiet">${count} more: ${command(pasted, all)}</p>`
 
@@ -232,11 +232,11 @@ const trancheRow =
     command(pasted, ['execution', 'show', executionId]),
   ]
 
-/** A price to the cent, where a cent is little of it. */
+/** A price to the cent, if a cent is little of it. */
 export const shownPrice = (price: Price): string =>
   formatPrice(price < 100n * CENT ? price : ((((price + CENT / 2n) / CENT) * CENT) as Price))
 
-/** Dollars to the cent; the exact amount is beside it for who points at it. */
+/** Dollars to the cent; pointing at them shows the exact amount. */
 export function shownUsd(amount: Usd): Part {
   const [cents, all] = [formatCents(amount), formatUsd(amount)]
   return cents === all ? all : html`<span title="${all}">${cents}</span>`
@@ -286,12 +286,12 @@ ${shown.map(({ tranche, price }) => dot(tranche, `M${x(tranche.createdAt)} ${y(p
 </figure>`
 }
 
-/** A line of no length with round ends: a dot that does not become an ellipse when stretched. */
+/** A dot: a line of no length with round ends, which does not become an ellipse when stretched. */
 const dot = ({ status, createdAt, amount, partnerPlanId, tenant }: FiredTranche, place: string): Html =>
   html`<path class="dot ${status}" d="${place}"><title>${formatInstant(createdAt)} ${tenant.partnerSlug} ${partnerPlanId}: ${formatUsd(amount)} USD, ${status}</title></path>
 `
 
-/** The price that held at an instant. */
+/** The price in force at an instant. */
 const priceAt = (points: readonly Point[], at: Instant): Price =>
   (points.findLast((point) => point.at <= at) ?? points[0])?.price ?? (0n as Price)
 
@@ -299,7 +299,7 @@ const least = (values: readonly bigint[]): bigint => values.reduce((a, b) => (b 
 
 const clock = (at: Instant): string => `${formatInstant(at).slice(0, 16).replace('T', ' ')} UTC`
 
-// Their data, read from the store, as `status`, `check` and `billing show` compute it.
+// The data of the views, read from the store as `status`, `check` and `billing show` do.
 
 const PARTNERS_SHOWN = 50
 const MONTH_ROWS_SHOWN = 200
@@ -308,7 +308,7 @@ const WINDOWS_SHOWN = 10
 const TRANCHES_DRAWN = 200
 const PRICES_SHOWN_MS = 2 * DAY_MS
 const PRICE_STEPS = 400
-/** The data of the page is read at most this often, however often the page is asked for. */
+/** The data of the page is read at most once in this time, however often it is requested. */
 const OVERVIEW_MS = 2_000
 
 type Line = { at: Instant; price: Price }[]
@@ -329,7 +329,7 @@ type Overview = {
 type MonthRow = ReturnType<typeof statementJson>
 type MonthView = { period: FixedPeriod; rows: MonthRow[] }
 
-/** Reads the front page, once for everybody who asks at about the same time. */
+/** Reads the front page, once for all who ask at about the same time. */
 export function createOverviewReader(clock: () => Instant): (store: Store) => Promise<Overview> {
   const addUpDay = createDayCounter()
   const takeStock = createStockTaker()
@@ -358,7 +358,7 @@ export function createOverviewReader(clock: () => Instant): (store: Store) => Pr
   }
 }
 
-/** A month as `billing show` has it. */
+/** A month with the figures of `billing show`. */
 export async function readMonth(store: Store, month: string): Promise<MonthView> {
   const whole = periodOf(month)
   const period = await store.fixPeriod(whole)
@@ -384,9 +384,9 @@ function monthsSince(first: Instant, now: Instant): string[] {
   return months
 }
 
-// What live partners bought today, added up as it comes in: each reading takes only the trades since the last one.
+// Today's purchases of live partners, added up as they come in: each reading takes only the trades since the last one.
 
-/** By UTC. `total` has no partner's name. */
+/** A UTC day. `total` has no partner's name. */
 type Day = { since: Instant; total: TradeSum; partners: ReadonlyMap<string, TradeSum> }
 
 const TRADES_PER_READ = 5_000

@@ -1,5 +1,5 @@
-// Readiness: whether the database takes writes, and passes run while plans wait for them. Also how work that many
-// callers ask for is done once.
+// Readiness: whether the database takes writes, and whether passes run while plans wait for them. Also how work
+// requested by many callers is done once.
 
 import { clockDisputed, latenessInWords, schedulerLateness } from '../../core/clock.ts'
 import { standbyWords } from '../../core/findings.ts'
@@ -12,12 +12,14 @@ import type { ClockStore, FreezeStore } from '../../store/store.ts'
 /** How long a caller waits for the database: for another process's lock, or for a server that hangs. */
 export const PROBE_TIMEOUT_MS = 2_000
 
-/** What readiness reads from the database. */
+/** The reads for readiness. */
 type Probed = Pick<MonitoringStore, 'probeWrite' | 'readScheduler' | 'readStandbyAway'> &
   Pick<ClockStore, 'readClock'> &
   Pick<FreezeStore, 'readFrozen'>
 
-/** Why the service is not ready, in sentences; none when it is. A frozen one is ready for what it still takes. */
+/**
+ * Why the service is not ready, in sentences; none when it is. A frozen service is ready for the calls it still takes.
+ */
 export type Readiness = { reasons: string[]; frozen: Frozen | null }
 
 /** The store is null until it is open. */
@@ -30,7 +32,7 @@ export function createReadiness(): (store: Probed | null) => Promise<Readiness> 
   return async (store) => {
     if (!store) return { reasons: ['The database is not open yet.'], frozen: null }
     const read = within(PROBE_TIMEOUT_MS, state(store), 'it has not answered')
-    // Whatever fails here fails the reads below as well.
+    // A failure here fails the reads below as well.
     read.catch(() => {})
     // In parallel, so that both together take no longer than one may.
     const away = within(PROBE_TIMEOUT_MS, standby(store), '').catch(() => null)
@@ -44,7 +46,7 @@ export function createReadiness(): (store: Probed | null) => Promise<Readiness> 
             : `The server of the database ${standbyWords(names)}.`
         },
       ),
-      // No pass runs in a frozen database, and none judges its clock.
+      // No pass runs in a frozen database, and none checks its clock.
       within(
         PROBE_TIMEOUT_MS,
         read.then((frozen) => (frozen ? null : doubt(store))),
@@ -56,10 +58,7 @@ export function createReadiness(): (store: Probed | null) => Promise<Readiness> 
   }
 }
 
-/**
- * By the store's time, as passes are dated: for a database on a server that is the server's clock, and this host's may
- * be wrong.
- */
+/** By the store's time, which dates passes: on a server that is the server's clock, and this host's may be wrong. */
 async function doubtOrLateness(open: Probed): Promise<string | null> {
   const { now, standing } = await open.readClock()
   if (standing) return clockDisputed(standing).message

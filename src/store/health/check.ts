@@ -62,7 +62,7 @@ function brokenFault({ kind, message }: Rule, row: BrokenRow): Fault {
   return { kind, subject: `${row.place}${start}`, message: message(row) }
 }
 
-/** All rows of a table that never change, in the order of their key, and what is said of one that did. */
+/** All rows of a table that never change, in the order of their key, and the finding for a changed one. */
 type Unchanging<Row> = {
   page: Query<Row>
   first: bigint | string
@@ -110,13 +110,13 @@ const TRADES: Unchanging<TradeRow & Digested> = {
   }),
 }
 
-/** The parts of the check that each store has itself. */
+/** The parts of the check that each store implements itself. */
 export type OwnFaults = {
   schema: { compare: () => Promise<SchemaDifferences>; next?: readonly string[] }
   /** Faults of the database itself, not of its contents. */
   looks: readonly (readonly [kind: string, look: () => Promise<Fault[]>])[]
   rules: readonly CheckedRule[]
-  /** The message when a kind of fault cannot be looked for, because a page cannot be read. */
+  /** The message when a kind of fault cannot be checked, because a page cannot be read. */
   unreadable: (kind: string, error: Problem) => string
 }
 
@@ -128,7 +128,7 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
   const all = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
     base.look((tx) => tx.all(statement, params), { reads: 'whole' })
 
-  /** A page that cannot be read, twice, is a finding like any other, and the other looks go on. */
+  /** A page that cannot be read, twice, is reported as a finding, and the other looks continue. */
   async function readable(kind: string, look: () => Promise<Fault[]>): Promise<Fault[]> {
     try {
       return await look().catch(look)
@@ -169,8 +169,8 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
   }
 }
 
-// Warnings: what is not wrong yet but may become so. To the findings from the vitals (core/findings.ts), the check adds
-// those that take more reading: figures that contradict each other, and traces of a wrong clock.
+// Warnings: facts that are not wrong yet but may become so. To the findings from the vitals (core/findings.ts), the
+// check adds those that take more reading: figures that contradict each other, and traces of a wrong clock.
 
 export function warningsOf(base: Base, own: OwnVitals): CheckStore['findWarnings'] {
   const clock = () => base.look((tx) => tx.clock)
@@ -254,24 +254,24 @@ const MISPRICED_MAX = 20
 
 const TRADES_PER_READ = 1_000
 
-/** A trade, what its execution comes to, and the price of the market, as far as one is known. */
+/** A trade, the total of its execution, and the market price, if one is known. */
 type Row = TradeRow & TenantRow & { usd: bigint; btc: bigint; market: bigint | null }
 
 /** By the index of tenants, because test environments have few trades compared with all. */
 const IS_TEST = `d.tenant_id in (select tenant_id from tenants where environment = 'test')`
 
-/** When it was bought, as far as that is known: an execution that an operator booked was made later. */
+/** The time of purchase, as far as it is known: an operator's booking makes the execution later. */
 const BOUGHT_AT = `case when e.trigger_kind = '${RECORDED}'
   then coalesce(d.executed_at, d.received_at, e.created_at) else e.created_at end`
 /**
- * The price that the execution fired at. One that fired by the clock may have none, and one that was booked has none:
- * then the last price stored before it.
+ * The price at which the execution fired. One that fired by the clock may have none, and a booked one has none: then
+ * the last price stored before it counts.
  */
 const MARKET = `coalesce(e.price, (
   select p.price from prices p where p.at between ${BOUGHT_AT} - ${MARKET_PRICE_MS} and ${BOUGHT_AT}
   order by p.at desc limit 1))`
 
-/** A little less than what is tolerated: the floats only choose what is worth an exact look. */
+/** A little less than the tolerance: the floats only choose the rows that deserve an exact look. */
 const SUSPECT_SHARE = (0.98 * Number(PRICE_TOLERANCE_PERCENT)) / 100
 const SUSPECT_FACTOR = 0.99 * Number(FAR_OFF)
 const { least, most } = PLAUSIBLE_PRICES

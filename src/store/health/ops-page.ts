@@ -30,7 +30,7 @@ type TrancheRow = TenantRow & {
   price: bigint | null
 }
 
-/** What a store asks in SQL of its own. */
+/** The SQL that each store has of its own. */
 export type OpsSql = {
   /** The latest live tranches of all, as `TRANCHE` shows them. */
   latest: Query<TrancheRow>

@@ -1,5 +1,5 @@
-// Looks that cost a few steps along indexes, and are therefore not left to the check: a clock that was set back, and
-// keys that end or have ended while nobody has gone over to another one.
+// Checks that cost a few steps along indexes, and therefore run with every look: a clock that was set back, and keys
+// that end or have ended while their partner has not switched to another.
 
 import { type Finding, finding, KEY_ENDS_WITHIN_DAYS } from '../../core/findings.ts'
 import { tenantName } from '../../core/partner.ts'
@@ -11,15 +11,15 @@ import { IS_LIVE, IS_OPEN, ROTATED } from '../sql/fragments.ts'
 import { instant, instantOrNull, query } from '../statement.ts'
 import type { Base } from '../transaction.ts'
 
-/** What cannot be read is a fault, which the check reports. */
+/** A row that cannot be read is a fault, which the check reports. */
 export function noneIfDamaged(error: unknown): Finding[] {
   if (error instanceof Problem && error.code === 'database_damaged') return []
   throw error
 }
 
 /**
- * Of open executions, and of what a confirmation is never dated before. Only live business counts: a test environment
- * may be advanced faster than the clock. Windows of a clock that was ahead are left to the check.
+ * The latest creation of an open execution, and the date before which no confirmation is dated. Only live business
+ * counts: a test environment may be ahead of the clock. Windows opened by a clock that was ahead are left to the check.
  */
 const LATEST_RECORDS = query<{ created: bigint | null; booked: bigint | null }>(
   `select

@@ -1,17 +1,16 @@
-// A schema held against what the migrations make of an empty database, so that no list has to be maintained. What a
-// write does may not differ; what somebody added for reading does no harm, and is named.
+// Compares a schema with the one that the migrations make of an empty database, so that no list has to be maintained.
+// Parts that change a write must not differ; additions for reading do no harm, and are listed.
 
 import type { Fault } from '../monitoring.ts'
 
 /**
- * A table, column, constraint, index, trigger and so on. One that is `binding` changes what a write does, so an added
- * one counts as well.
+ * A table, column, constraint, index, trigger and so on. A `binding` part changes writes, so an added one counts too.
  */
 export type Part = { kind: string; name: string; definition: string; binding: boolean }
 
 export type SchemaDifferences = {
   differs: { what: 'is missing' | 'was changed' | 'was added'; part: Part }[]
-  /** What somebody added that does no harm, by kind and name. */
+  /** Harmless additions, by kind and name. */
   additions: string[]
 }
 
@@ -21,7 +20,7 @@ export function compareSchemas(expected: readonly Part[], found: readonly Part[]
   const known = new Set(expected.map(nameOf))
   const added = found.filter((part) => !known.has(nameOf(part)))
   const tables = new Set(added.filter(({ kind }) => kind === 'table').map(({ name }) => name))
-  // All of an added table is its owner's: only what hangs on ours counts.
+  // An added table belongs to whoever added it: only parts attached to ours count.
   const isOfAdded = ({ name }: Part) => tables.has(/^[^ .]+/.exec(name)?.[0] ?? '')
   return {
     differs: [

@@ -44,22 +44,22 @@ const DOWN_SINCE = query<{ at: bigint }>(
      select tick_id from ticks where feed is not null and feed_failure is null order by tick_id desc limit 1), 0)
    order by tick_id limit 1`,
 )
-/** The price that a pass would go by. */
+/** The price that a pass would use. */
 const PRICE = query<PriceRow>('select * from prices where at <= :now order by at desc limit 1')
-/** The newest price that a feed gave: usually the newest of all. */
+/** The newest price from a feed: usually the newest of all. */
 const FED = query<{ at: bigint }>(
   `select at from prices where at between :since and :now and source not in ('${BY_HAND}', '${IMPORTED}')
    order by at desc limit 1`,
 )
 
-/** What a store has of its own. */
+/** The parts that each store implements itself. */
 export type OwnVitals = {
   /** When the first awake plan of a range was created. */
   firstAwake: Query<{ created_at: bigint }>
   partners: PartnerSql
-  /** Whether a file of this host, or of the one that is named, was there and is not any more. */
+  /** Whether a file of this host, or of the named one, existed and is gone. */
   isLost: (file: string, host: string | null) => boolean
-  /** Looks at what only this store has. */
+  /** Checks of this store alone. */
   looks: readonly Look[]
   readDisk: (now: Instant) => Promise<DiskVitals | null>
 }
@@ -128,13 +128,13 @@ const of = (table: string, receivedAt: string): string =>
    where x.executed_at < e.created_at - ${EARLY_FILL_MS} and x.${receivedAt} >= :since
      and e.trigger_kind <> '${RECORDED}'`
 
-/** A failure, and a fill adjusted to zero, bought nothing: there is nothing to ask the partner. */
+/** A failure, and a fill adjusted to zero, bought nothing, so there is nothing to ask the partner. */
 const IS_BOUGHT = `exists (
   select 1 from trades b where b.execution_id = x.execution_id and coalesce(b.usd_amount, 0) + (
     select coalesce(sum(a.usd_amount), 0) from adjustments a where a.execution_id = b.execution_id) > 0)`
 
-// Nothing is recorded before its execution is created. So the index trades_executed_before, of the trades that were
-// executed so long before they were recorded, has them all. Of the other two tables, few rows are of these days.
+// Nothing is recorded before its execution is created. So the index trades_executed_before, of the trades executed long
+// before they were recorded, has all such trades. The other two tables have few rows of these days.
 const EARLY = query<Row>(
   `select t.*, y.execution_id, y.executed_at, y.created_at from (
      ${of('trades', 'recorded_at')} and x.executed_at < x.recorded_at - ${EARLY_FILL_MS} and ${IS_BOUGHT}
@@ -190,7 +190,7 @@ type LateRow = TenantRow & {
   first_unkept: string | null
 }
 
-/** What a store asks in SQL of its own. */
+/** The SQL that each store has of its own. */
 export type PartnerSql = {
   page: Query<PartnerRow>
   lateFills: Query<LateRow>
@@ -199,7 +199,8 @@ export type PartnerSql = {
 const STUCK = `from executions e where e.tenant_id = t.tenant_id and ${IS_STUCK}`
 const NEWEST = `select usd_amount from trades d where d.tenant_id = t.tenant_id
   order by d.recorded_at desc, d.execution_id desc limit ${FAILED_ORDERS_MIN}`
-// Backwards along the index, past what an operator recorded or accepted, which is no sign of the partner.
+// Backwards along the index, past reports that an operator recorded or accepted, which are no sign of life of the
+// partner.
 const CONFIRMED = `select d.recorded_at from trades d
   where d.tenant_id = t.tenant_id
     and (select e.trigger_kind from executions e where e.execution_id = d.execution_id) <> '${RECORDED}'
@@ -210,8 +211,8 @@ const CONFIRMED = `select d.recorded_at from trades d
   order by d.recorded_at desc, d.execution_id desc limit 1`
 
 /**
- * A page of partners. `orders` is SQL for the sums `filled` and `failed` of a tenant `t` after `:hour`, and for what
- * they need besides the other tables.
+ * A page of partners. `orders` is SQL for the sums `filled` and `failed` of a tenant `t` after `:hour`, and for the
+ * further tables that they need.
  */
 export const partnersPage = (orders: { filled: string; failed: string; from?: string }): Query<PartnerRow> =>
   query(
@@ -227,8 +228,8 @@ export const partnersPage = (orders: { filled: string; failed: string; from?: st
   )
 
 /**
- * Few by nature: each waits for an operator. In a test environment, which nobody looks after, there may be any number.
- * `executions` is that table, with what a store adds to it.
+ * Few, since each waits for an operator. In a test environment, which nobody looks after, there may be any number.
+ * `executions` is that table, with a store's own additions.
  */
 export const lateFills = (executions: string): Query<LateRow> =>
   query(
@@ -343,7 +344,7 @@ const partnerOf = (
         },
 })
 
-// What takes reading many rows, in pages: how many plans there are, and which windows ended with money left.
+// Figures that take reading many rows, in pages: how many plans there are, and which windows ended with money left.
 
 type PlanRow = {
   tenant_id: bigint
@@ -464,7 +465,7 @@ const LAST_FINISHED = query<At>(
 )
 const NEWEST_SCHEDULE = query<{ newest: bigint | null }>('select max(plan_id) as newest from schedules')
 
-/** When the first awake plan of a range was created. `schedules` is the table `s`, with what a store adds to it. */
+/** When the first awake plan of a range was created. `schedules` is the table `s`, with a store's own additions. */
 export const firstAwake = (schedules: string): Query<{ created_at: bigint }> =>
   query(
     `select p.created_at from ${schedules} join plans p on p.plan_id = s.plan_id
@@ -475,8 +476,8 @@ export const firstAwake = (schedules: string): Query<{ created_at: bigint }> =>
 
 function schedulerReader(base: Base, first: ReturnType<typeof firstAwake>): MonitoringStore['readScheduler'] {
   /**
-   * Plans get their ids in the order they are created, so the first awake one is the earliest. As a rule it is near the
-   * start. Where many before it sleep or are in test environments, they are passed over a page at a time.
+   * Plan ids follow the order of creation, so the first awake plan is the earliest. It is usually near the start. Where
+   * many plans before it sleep or are in test environments, they are skipped page by page.
    */
   async function findWaitingSince(): Promise<Instant | null> {
     const newest = (await base.look((tx) => tx.get(NEWEST_SCHEDULE)))?.newest ?? 0n
@@ -511,7 +512,7 @@ type OpenRow = {
 }
 
 const IS_DUE = unleasedAt(OWN_NOW)
-/** What every tenant has open and due at `:now`: tenant by tenant, along the index of what is open. */
+/** The open and due executions of every tenant at `:now`, along the index of open ones. */
 const OPEN_BY_TENANT = query<OpenRow>(
   `select e.tenant_id, t.environment, count(*) as open, count(*) filter (where ${IS_DUE}) as due,
      min(e.created_at) filter (where ${IS_DUE}) as oldest_at
@@ -542,13 +543,13 @@ const backlogReader =
     return backlog
   }
 
-// Monitoring's reads: all of the above, and what the metrics need besides.
+// Monitoring's reads: all of the above, and the further ones for the metrics.
 
 type PassRow = { tick_id: bigint; at: bigint; finished_at: bigint | null }
 const PASSES_AFTER = query<PassRow>(
   'select tick_id, at, finished_at from ticks where tick_id > :after order by tick_id',
 )
-/** One row a tenant at most: few. */
+/** At most one row a tenant. */
 const WEBHOOKS = query<Omit<WebhookCount, 'count'> & { count: bigint }>(
   `select t.environment, h.status,
      case when h.consecutive_failures > 0 then 'failed' when h.last_delivered_at is not null then 'delivered' end

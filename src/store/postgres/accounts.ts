@@ -1,5 +1,5 @@
-// Partners and users on a server, where a file differs: how a partner's schedules are updated, and what remains of an
-// erased e-mail.
+// Partners and users on a server, where it differs from a file: how a partner's schedules are updated, and where an
+// erased e-mail may remain.
 
 import type { Erasure } from '../erasures.ts'
 import type { Following } from '../shared/accounts.ts'
@@ -9,10 +9,10 @@ import { query } from '../statement.ts'
 import type { Remains } from '../store.ts'
 import type { Base, Step, Steps, Tx } from '../transaction.ts'
 
-// Brings a partner's schedules, of which there may be a million, in line with its status, hold and minimum, page by
-// page. A change is in force at once, because every page of a pass reads the partner itself (../shared/pages.ts); what
-// is done here keeps the indexes of what is due in step. Until the last page, a row says how far this has come, so if
-// the process dies, the next pass goes on (docs/decisions/commits.md#a-hold-of-many-plans).
+// Updates a partner's schedules, of which there may be a million, after its status, hold or minimum has changed, page
+// by page. The change is in force at once, because every page of a pass reads the partner itself (../shared/pages.ts);
+// the updates keep the indexes of due plans in step. Until the last page, a row records the progress, so that the next
+// pass continues if the process dies (docs/decisions/commits.md#a-hold-of-many-plans).
 
 /** Plans in one transaction, which holds their schedules for so long. */
 const PLANS_PER_PAGE = 500
@@ -49,10 +49,7 @@ const NOTE = query(
 )
 const END = query('delete from schedules_behind where partner_slug = :slug')
 
-/**
- * Does one more page. False when there is nothing left, or when another process is at work on it and need not be waited
- * for.
- */
+/** Updates one more page. False when nothing is left, or when another process is working on it. */
 function* goOn(tx: Tx, slug: string, lock: typeof LOCK): Steps<boolean> {
   const [reached, tenants] = yield* tx.together(tx.get(lock, { slug }), tx.all(TENANTS_OF_PARTNER, { slug }))
   if (!reached) return false
@@ -74,7 +71,7 @@ function* goOn(tx: Tx, slug: string, lock: typeof LOCK): Steps<boolean> {
 }
 
 export function createFollowing({ look, write }: Base): Following & {
-  /** Completes what no process is working on any more. */
+  /** Completes the updates that no process is working on any more. */
   finishLeft: () => Promise<void>
 } {
   async function follow(slug: string, lock: typeof LOCK): Promise<void> {
@@ -98,7 +95,7 @@ export function createFollowing({ look, write }: Base): Following & {
  * From the commit on, no query finds an erased e-mail. The bytes stay for a while: in the dead row until autovacuum
  * frees its place and another row takes it, in the log until its segment is reused, on every standby and in every
  * archive. A vacuum here would not help: it frees the place without overwriting it, and the log would keep the text
- * anyway. So nothing says 'nowhere'.
+ * anyway. So the answer is never 'nowhere'.
  */
 export const overwriteNothing = async (): Promise<Remains> => 'server'
 
@@ -106,6 +103,6 @@ const REMEMBER = query(
   'insert into tranche_erasures.erasures (sha256, at) values (:sha256, :at) on conflict do nothing',
 )
 
-/** In a schema of another name, which stays when that of the database gives way to a copy. */
+/** The erasures are in a schema of their own, which stays when the database's schema is replaced by a copy. */
 export const rememberOnServer = (tx: Tx, erasures: readonly Erasure[]): Step<unknown> =>
   tx.together(...erasures.map((erasure) => tx.run(REMEMBER, erasure)))

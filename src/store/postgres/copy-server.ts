@@ -1,5 +1,5 @@
-// A database on a server that holds still while it is copied: one snapshot of it, with all writers kept out where it is
-// to be frozen as moved.
+// A database on a server, locked while it is copied: one snapshot of it, with all writers kept out where it is to be
+// frozen as moved.
 
 import { pipeline } from 'node:stream/promises'
 import type { Client } from 'pg'
@@ -51,7 +51,7 @@ export async function holdServer(
     throw error
   })
   const release = async () => {
-    // The end of its session undoes what was not committed, and gives its locks back.
+    // The end of its session rolls back and releases its locks.
     await client.end().catch(() => {})
     await store.close()
   }
@@ -93,9 +93,8 @@ async function beginSnapshot(client: Client): Promise<void> {
 }
 
 /**
- * First the gate: every writer of ours is then done or waits, so none can hold rows and wait for a table that we hold.
- * Then the tables themselves, which keeps out all other writers. A transaction may lock tables before it takes its
- * snapshot.
+ * First the gate: every writer of ours has then finished or waits, so none can hold rows and wait for a table that we
+ * hold. Then the tables, which keeps out all other writers. A transaction may lock tables before it takes its snapshot.
  */
 async function keepWritersOut(client: Client): Promise<void> {
   await client.query(`select pg_advisory_lock(${LOCK.all}, 0)`)
@@ -150,11 +149,11 @@ const rowsOn = (client: Client, server: string): Rows => ({
 
 // A database under construction on a server: in a schema of another name, which is renamed once it is verified. It is
 // filled in one transaction, so a crash leaves either nothing of it, or all of it under a name that only the next copy
-// looks at.
+// reads.
 
 const MAKING = 'tranche_copying'
 
-/** Throws database_exists where there is something of ours, database_in_use where it is being copied, from or to. */
+/** Throws database_exists where there is one of ours, database_in_use where it is being copied, from or to. */
 export async function newOnServer(
   url: string,
   clock: (() => Instant) | null,
@@ -197,7 +196,7 @@ export async function newOnServer(
     openStore: async () => openMade(url, MAKING, clock),
     readReplaced: () =>
       explaining(server, async () => {
-        // Until it is replaced, nothing may be stopped there that the copy does not learn of.
+        // Until it is replaced, an operator may freeze nothing there without the copy learning of it.
         await client.query('begin')
         return readOthers(client)
       }),
@@ -214,14 +213,14 @@ export async function newOnServer(
 type Where = { server: string; now: Instant; replace: boolean }
 type Naming = Where & { clock: (() => Instant) | null; frozen: FrozenAtBirth | null }
 
-/** Leaves the connection in the transaction that fills the tables. Returns what is then to be done for their rows. */
+/** Begins the transaction that fills the tables. Returns the statements to run once their rows are there. */
 async function begin(client: Client, { server, now, replace }: Where): Promise<string[]> {
   if (!replace && !(await isEmpty(client, SCHEMA))) throw taken(server)
   await takeCopyLock(client, { server, alone: true })
   // Checked again when the name is taken. But a copy takes long, and most sessions that are there now will stay.
   await takeFromUsers(client, server)
-  // Removes what a copy left that was killed after all its rows were there. If this is lost, the next copy does it
-  // again.
+  // Removes the schema of a copy that was killed after all its rows were there. If this is undone, the next copy
+  // repeats it.
   await client.query(`drop schema if exists ${MAKING} cascade`)
   await client.query('begin')
   await bringUp(client, MAKING, now)
@@ -278,10 +277,10 @@ async function takeName(
   client: Client,
   { server, now, replace, clock, frozen }: Naming,
 ): Promise<string | null> {
-  // Of one that is restored, the transaction in which the one that gives way was read.
+  // In a restore, the transaction that read the replaced database is still open.
   if (frozen?.kind !== 'restored') await client.query('begin')
   await client.query(`select pg_advisory_xact_lock(${LOCK.migrate}, 0)`)
-  // A process that is still connected would go on in the new database with what it remembers of the old one.
+  // A process that is still connected would continue in the new database with facts that it remembers of the old one.
   await takeFromUsers(client, server)
   let kept: string | null = null
   if (!(await isEmpty(client, SCHEMA))) {
@@ -290,7 +289,7 @@ async function takeName(
     await client.query(`alter schema ${SCHEMA} rename to ${kept}`)
   }
   if (frozen) {
-    // An instant that lies ahead would confirm months that are not over: it is the server's, like that of every write.
+    // An instant in the future would confirm months that are not over, so it is the server's, like that of every write.
     const at = clock?.() ?? (await serverTime(client))
     await putFrozen(client, frozenAt(at, frozen, kept))
   }
@@ -301,7 +300,9 @@ async function takeName(
   return kept
 }
 
-/** Compared with what the connection uses, with all writers kept out of it. Null where there is nothing to give way. */
+/**
+ * Compared with the schema that the connection uses, with all writers kept out of it. Null where nothing is replaced.
+ */
 async function readOthers(client: Client): Promise<SinceCopy | null> {
   if (await isEmpty(client, SCHEMA)) return null
   const tables = await tablesOf(client, SCHEMA)
@@ -323,7 +324,7 @@ const askerOf =
     }
   }
 
-/** A frozen database may itself have replaced one, of which it does not know everything that has stopped there. */
+/** A frozen database may itself have replaced one, and does not know all changes made there. */
 async function replacedBefore(client: Client, schema: string): Promise<string[]> {
   const names = (await frozenIn(client, schema))?.replaced ?? []
   const there = await client.query('select nspname::text as name from pg_namespace where nspname = any($1)', [
@@ -347,7 +348,7 @@ async function freeName(client: Client, name: string): Promise<string> {
 
 const LINE_BREAK = 10
 
-/** All rows of a table in the order of its key. Nothing else may be asked of the client until they are all read. */
+/** All rows of a table in the order of its key. The client must not be used until all are read. */
 async function* copyOut(client: Client, select: string, table: Table): AsyncGenerator<Block> {
   const lines = client.query(copyTo(`copy (${select}) to stdout`))
   let rest = Buffer.alloc(0)
@@ -360,7 +361,7 @@ async function* copyOut(client: Client, select: string, table: Table): AsyncGene
       if (end > 0) yield { text: withOurNumbers(text, table), rows: text.split('\n').length - 1 }
     }
   } finally {
-    // A server that is still sending hears nothing else, and its connection is good for nothing more.
+    // A server that is still sending hears nothing else, and its connection is useless now.
     if (!lines.readableEnded) await client.end()
   }
 }
@@ -400,7 +401,7 @@ export const unseal = (
     return moved
   })
 
-// What is remembered of erasures, in a schema of its own.
+// The remembered erasures, in a schema of their own.
 
 const ERASURES = 'tranche_erasures.erasures'
 
@@ -451,8 +452,8 @@ async function tablesOf(client: Client, schema: string | null = null): Promise<s
 }
 
 /**
- * A lock that the session holds: many copies from a database may run at once, one to it, and none while it is taken
- * back from where it moved. Throws database_in_use.
+ * A lock of the session: many copies from a database may run at once, one copy to it, and none while it is returned
+ * from where it moved. Throws database_in_use.
  */
 async function takeCopyLock(
   client: Client,

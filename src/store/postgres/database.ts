@@ -1,4 +1,4 @@
-// The PostgreSQL store as a `Database`: what commands may do with a database on a server.
+// The PostgreSQL store as a `Database`: the operations of commands on a database on a server.
 
 import type { Instant } from '../../core/time.ts'
 import { shownAddress } from '../address.ts'
@@ -12,12 +12,12 @@ export function serverDatabase(url: string, clock: (() => Instant) | null): Data
   return {
     shown,
     shownInFull: shown,
-    // What else may be asked of a file means nothing to a server.
+    // The other options concern files only.
     open: ({ create }) => openStore(url, { clock, create }),
     explained: (error) => explained(error, shown),
     isMissing: async () => !(await isBegun(url)),
     migrationStates: () => readMigrationStates(url),
-    // The server works on them, and this process goes on.
+    // The server does the work, and this process's event loop stays free.
     migratesAside: false,
     asFile: null,
     frozen: async () => (await copying()).seenFrozen(url),

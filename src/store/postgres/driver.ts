@@ -1,4 +1,4 @@
-// Runs the transactions that both stores share on a server: what stands together is sent in a pipeline.
+// Runs the shared transactions on a server: steps given together are sent in a pipeline.
 
 import { type Query, query } from '../statement.ts'
 import {
@@ -60,7 +60,7 @@ export function createDriver({ clock, frozen, look, read, write }: Connection): 
   }
 }
 
-/** Runs steps inside a transaction that is under way, also for what this store writes by itself. */
+/** Runs steps inside a transaction that is under way, also for this store's own writes. */
 export async function within<T>(pipe: ServerTx, work: (tx: Tx) => Step<T>): Promise<T> {
   const tally = new Tally()
   const value = await finished(work(transactionOn(pipe, tally)))

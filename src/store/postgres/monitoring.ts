@@ -1,5 +1,6 @@
-// What monitoring and the check ask of a server alone, which keeps no counts as a file does (../sqlite/monitoring.ts);
-// what is made of the answers is in ../health/. Each read of monitoring goes along an index, and none takes a lock.
+// Reads of monitoring and the check that only a server needs, since it keeps no counts as a file does
+// (../sqlite/monitoring.ts); ../health/ interprets the results. Each read of monitoring goes along an index, and none
+// takes a lock.
 
 import type { ClientBase } from 'pg'
 import type { ExecutionId } from '../../core/execution.ts'
@@ -21,20 +22,20 @@ import { explained } from './server/errors.ts'
 import { LOCK } from './server/locks.ts'
 import { bringUp, SCHEMA } from './server/migrate.ts'
 
-// Under a number that no pass has and no other session gives: one of the sequence would be lost to the passes, which
-// are kept by their numbers, and load balancers ask every second.
+// Uses a number that no pass has and no other session uses. A number of the sequence would be missing from the passes,
+// which are kept by their numbers, and load balancers ask every second.
 const PROBE = query('insert into ticks (tick_id, at) values (-pg_backend_pid(), 0)')
 const TAKE_BACK = query('delete from ticks where tick_id = -pg_backend_pid()')
 
 export const ownMonitoring = (connection: Connection, base: Base): OwnMonitoring => ({
-  // Written and deleted in a transaction that commits: it goes to the log and to the disk, so that a full disk shows,
-  // and nobody ever sees it.
+  // Written and deleted in a transaction that commits: it reaches the log and the disk, so that a full disk is noticed,
+  // and nobody ever sees the row.
   probeWrite: () =>
     connection.probe(async (tx) => {
       await Promise.all([tx.run(PROBE), tx.run(TAKE_BACK)])
     }),
   settledExecution: () => settledExecution(connection),
-  // A server looks after its log itself, and keeps more of it than would alarm anybody on a file.
+  // A server manages its log itself, and keeps more of it than would be normal on a file.
   walBytes: async () => null,
   readStandbyAway: () => standbyAway(connection),
   vitals: {
@@ -97,9 +98,9 @@ const OPS_SQL: OpsSql = {
   ),
 }
 
-// Up to which execution none is missing any more. Ids ascend with time, but are not committed in order: a write reads
-// the newest id behind the gate of months (server/month-gate.ts), and assigns higher ones. So once every write that
-// was behind the gate when an id was seen has ended, everything up to that id is there.
+// The newest execution below which none is missing. Ids ascend with time, but are not committed in order: a write reads
+// the newest id behind the gate of months (server/month-gate.ts), and assigns higher ones. So once every write that was
+// behind the gate when an id was seen has ended, all executions up to that id are there.
 
 /** A write takes milliseconds. This is how often to check whether the last one has ended, for half a second in all. */
 const LOOKS_MAX = 20
@@ -127,7 +128,7 @@ async function settledExecution({ look }: Connection): Promise<ExecutionId | nul
   return newest
 }
 
-// A synchronous standby that is away: every write waits for it, and nothing says so but the server.
+// An absent synchronous standby: every write waits for it, and only the server shows that.
 
 /** Only a superuser and members of pg_read_all_stats can see which standby counts. */
 const AWAY = query<{ names: string }>(
@@ -150,7 +151,7 @@ const standbyAwayLook =
     return [finding({ kind: 'standby_away', subject: 'server', message: standbyWords(names), next })]
   }
 
-/** Where writes once waited for one. */
+/** Places where writes once waited for a standby. */
 const UNREPLICATED = query(
   `select 1 from server_line where had_standby = 1 and current_setting('synchronous_standby_names') = ''`,
 )
@@ -165,14 +166,14 @@ const standbyGoneLook =
     return [finding({ kind: 'standby_away', severity: 'ticket', subject: 'server', message, next })]
   }
 
-// The check on a server: damage that it knows of, dangling rows, and what only a server can have.
+// The check on a server: damage known to it, dangling rows, and faults that only a server can have.
 
-/** The schedules of a partner that has just been changed may still be behind it. */
+/** The schedules of a partner that was just changed may still be behind it. */
 const NOT_BEHIND = 'and not exists (select 1 from schedules_behind b where b.partner_slug = r.partner_slug)'
 
 const RULES = checkedRules(followsRule(NOT_BEHIND), issuedRule('a.detail::json'))
 
-// What is wrong with the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
+// Faults of the database itself, as far as a server can tell: pages whose checksums failed, indexes that are
 // incomplete, and rows with a dangling reference where the schema has no foreign key (sql/postgres/0001_start.sql).
 
 type IntegrityRow = { what: 'checksums' | 'index' | 'constraint'; name: string; n: bigint }
@@ -233,8 +234,8 @@ const danglingFault = ({ child, key, parent }: DanglingRow): Fault => ({
 const EXPECTED = `${SCHEMA}_expected`
 
 /**
- * The parts of the schema that the session uses. Those that are `binding` change what a write does, so an added one
- * counts as well. An extra column, index or table does no harm.
+ * The parts of the schema that the session uses. `binding` parts change writes, so an added one counts too. An extra
+ * column, index or table does no harm.
  */
 const PARTS = `
   select 'table' as kind, relname::text as name,
@@ -283,7 +284,7 @@ async function differencesOf({ pool, server }: Connection): Promise<SchemaDiffer
   } catch (error) {
     throw explained(error, server)
   } finally {
-    // Everything that it has set or made is undone when its session ends.
+    // All its settings and objects end with its session.
     client.release(true)
   }
 }

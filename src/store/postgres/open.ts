@@ -20,7 +20,7 @@ import { isEmpty, migrate, migrationStates } from './server/migrate.ts'
 import { openPool, type Pool } from './server/pool.ts'
 import { isFailoverTrusted, type Trust } from './server/timeline.ts'
 
-/** Whether there is something of ours. */
+/** Whether there is a database of ours. */
 export const isBegun = (url: string): Promise<boolean> => inspect(url, async (pool) => !(await isEmpty(pool)))
 
 /** What `migrate --status` shows; changes nothing. */
@@ -82,7 +82,7 @@ async function refuseEmpty(pool: Pool, server: string): Promise<void> {
   )
 }
 
-/** No write takes longer than this: nothing more is added among what was created before. */
+/** No write takes longer than this. After that, no more executions with an earlier creation time appear. */
 const WRITE_MAX_MS = 5 * MINUTE_MS
 
 const LISTINGS: OwnListings = {

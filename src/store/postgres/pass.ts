@@ -1,5 +1,5 @@
-// Passes on a server: how a process takes its turn, also from one that hangs, and which plans are due; and what else
-// keeps one process at a time to a job. The pass itself is shared (../shared/passes.ts, ../shared/pages.ts).
+// Passes on a server: how a process takes its turn, also from one that hangs, and which plans are due; and how other
+// jobs are limited to one process. The pass itself is shared (../shared/passes.ts, ../shared/pages.ts).
 
 import { MINUTE_MS } from '../../core/time.ts'
 import { joined, type OwnPasses, type PlanIds } from '../shared/passes.ts'
@@ -38,7 +38,7 @@ export function ownSandboxes(connection: Connection, { write }: Base): OwnSandbo
 
 export function ownImports(connection: Connection, { look }: Base): OwnImports {
   const take = createSessionLocks(connection, LOCK.import)
-  // Without the gate of months: none waits for the end of an import.
+  // Outside the gate of months: no write waits for the end of an import.
   return { begin: async () => (await take())?.release ?? null, stage: look }
 }
 
@@ -46,9 +46,9 @@ export function ownImports(connection: Connection, { look }: Base): OwnImports {
 // begins with a statement in that session, so the server knows when the last one was; and a process whose session was
 // ended makes no further page.
 
-/** A page takes far less; a statement that lists the plans that are due is cancelled after so long. */
+/** A page takes far less. A statement that lists due plans is cancelled after this time. */
 const HANGS_AFTER_MS = 10 * MINUTE_MS
-/** For how long the end of a session is waited for. */
+/** How long to wait for the end of a session. */
 const ENDING_MAX_MS = 5_000
 
 const END_HANGING = query<{ ended: boolean }>(
@@ -59,7 +59,7 @@ const END_HANGING = query<{ ended: boolean }>(
      and a.state_change < clock_timestamp() - :ms::bigint * interval '1 millisecond'`,
 )
 
-/** Null while another process runs a pass, unless it has been at its page for too long: then it loses its turn. */
+/** Null while another process runs a pass, unless it has been at its page for too long and loses its turn. */
 export async function takeTurn(
   connection: Connection,
   hangsAfterMs = HANGS_AFTER_MS,

@@ -89,7 +89,7 @@ export const userOf = (row: UserRow): User => ({
   createdAt: instant(row.created_at),
   updatedAt: instant(row.updated_at),
 })
-/** Of a tenant's user whose row, if there is one, was read as `row`. */
+/** For a tenant's user; `row` is the stored row, if there is one. */
 export const userParams = (user: User, tenantId: number, row: UserRow | undefined) =>
   ({
     tenant_id: tenantId,
@@ -148,11 +148,11 @@ export const tierParams = (tier: Tier) =>
   }) satisfies NewRow<'tiers'>
 
 export type OverrideRow = RowOf<'tier_overrides'>
-/** The tier of an override; null where there is none, or one that ends another. */
+/** The tier of an override; null without one, or for one that ends another. */
 export const overrideOf = (row: OverrideRow | undefined): string | null => (row ? row.tier_name : null)
 
 export type MinimumEndRow = RowOf<'minimum_ends'>
-/** The last month with a minimum; null where it has no end. */
+/** The last month with a minimum; null if it has no end. */
 export const lastMinimumOf = (row: MinimumEndRow | undefined): string | null => (row ? row.last_month : null)
 
 export type WebhookRow = Omit<RowOf<'webhooks'>, 'tenant_id'>
@@ -221,7 +221,7 @@ export const auditEntryOf = (row: AuditRow): ListedAuditEntry => ({
   detail: detailIn(row.detail),
   partnerSlug: row.partner_slug,
 })
-/** Damage of one entry must not hide the others. */
+/** A damaged entry must not hide the others. */
 function detailIn(text: string): Record<string, unknown> {
   try {
     return JSON.parse(text)

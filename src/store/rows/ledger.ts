@@ -45,7 +45,7 @@ export const planOf = (row: PlanRow): Plan => ({
   createdAt: instant(row.created_at),
   updatedAt: instant(row.updated_at),
 })
-/** Of the plan of a user, by the numbers of both rows. */
+/** For the plan of a user, by the numbers of both rows. */
 export const planParams = (plan: PlanTerms, { tenantId, userId }: { tenantId: number; userId: bigint }) =>
   ({
     tenant_id: tenantId,
@@ -62,7 +62,7 @@ export const planParams = (plan: PlanTerms, { tenantId, userId }: { tenantId: nu
 
 // A plan with its user's status, its current window, and the part of its schedule that its next step depends on.
 
-/** The window's columns are all there or all null, and so are the schedule's. */
+/** The window's columns are all set or all null, and so are the schedule's. */
 export type PlanStateRow = PlanRow & {
   user_status: string
   s_next_run_at: bigint | null
@@ -94,7 +94,7 @@ export const windowOf = (row: WindowRow): Window => ({
   closed:
     row.closed_at === null ? null : { at: instant(row.closed_at), reason: row.close_reason as CloseReason },
 })
-/** Of a window that is opened. */
+/** For a window that is opened. */
 export const openingParams = (planId: number, { start, end, budget }: Opening) =>
   ({
     plan_id: planId,
@@ -166,7 +166,7 @@ export const scheduleParams = (schedule: Schedule) =>
     next_extra_at: schedule.nextExtraAt,
   }) satisfies Omit<NewRow<'schedules'>, 'awake'>
 
-/** With the names that its user and plan have at the partner. */
+/** With the partner's names of its user and plan. */
 export type ExecutionRow = Omit<RowOf<'executions'>, 'tenant_id' | 'unkept_reports'> & {
   partner_user_id: string
   partner_plan_id: string
@@ -200,7 +200,7 @@ export type ListedExecutionRow = ExecutionRow & TenantRow
 
 export type OrderRow = ListedExecutionRow & { order_is: OrderIs }
 
-/** Rows of the same execution, which follow each other, make one. */
+/** Consecutive rows of the same execution make one. */
 export function executionsOfOrder(rows: readonly OrderRow[]): ExecutionOfOrder[] {
   const byId = Map.groupBy(rows, ({ execution_id }) => execution_id)
   return [...byId.values()].flatMap((of) => {
@@ -214,7 +214,7 @@ export const listedExecution = (row: ListedExecutionRow): Execution & { tenant: 
   tenant: tenantOf(row),
 })
 
-// What a pass fires, as the row of its execution.
+// An execution fired by a pass, as its row.
 
 /** `at` is the time of the plan's tenant. */
 export type FiredRow = Fired & { at: Instant }
@@ -238,7 +238,7 @@ export const firedParams = ({ tenant, executionId, planId, tranche, schedule, at
     status: 'pending',
   }) satisfies NewRow<'executions'>
 
-/** Of a purchase that nothing fired. */
+/** For a purchase that nothing fired. */
 export const bookedParams = (execution: Execution, tenantId: number) =>
   ({
     execution_id: execution.executionId,
@@ -258,7 +258,7 @@ export const bookedParams = (execution: Execution, tenantId: number) =>
     status: execution.status,
   }) satisfies NewRow<'executions'>
 
-/** What a trade is made of. */
+/** The columns of a trade. */
 export const TRADE_COLUMNS = [
   'execution_id',
   ...REPORTED_COLUMNS,
@@ -285,7 +285,7 @@ export const tradeParams = ({ tenantId, planId }: { tenantId: number; planId: nu
     digest: tradeDigest(trade),
   }) satisfies Omit<NewRow<'trades'>, 'user_id'> & { digest: string }
 
-// What a partner reported, in time or late: the columns and the value, and back.
+// A partner's report, in time or late: the columns and the value, and back.
 
 export function reportOf(row: ReportRow): Report {
   const common = { partnerOrderId: row.partner_order_id, executedAt: instantOrNull(row.executed_at) }
@@ -334,7 +334,7 @@ export const adjustmentOf = (row: AdjustmentRow): Adjustment => ({
           executedAt: instant(row.executed_at),
         },
 })
-/** For a statement that has its tenant, plan and user from the trade. */
+/** For a statement that takes tenant, plan and user from the trade. */
 export const adjustmentParams = (adjustment: Adjustment) =>
   ({
     adjustment_id: adjustment.adjustmentId,
@@ -366,7 +366,7 @@ export const lateFillOf = (row: LateFillRow): LateFill => ({
 export const lateFillParams = ({ execution, report, reason }: Refused, tenantId: number, now: Instant) =>
   keptParams(tenantId, { executionId: execution.executionId, report, reason }, now)
 
-/** Of a report whose execution the ledger may not know. It is a fill, so it has no failure reason. */
+/** For a report whose execution may be unknown. It is a fill, so it has no failure reason. */
 export function keptParams(
   tenantId: number,
   { executionId, report, reason }: Pick<LateFill, 'report' | 'reason'> & { executionId: ExecutionId },
@@ -384,7 +384,9 @@ export function keptParams(
   } satisfies NewRow<'late_reports'>
 }
 
-/** Whether a late fill is what the partner reported. Rows from before these digests have only their fingerprint. */
+/**
+ * Whether a late fill is still what the partner reported. Rows from before these digests have only their fingerprint.
+ */
 export function isAsReported(row: LateFillRow): boolean {
   const { reason, receivedAt } = lateFillOf(row)
   const report = reportOf(row)
@@ -430,8 +432,8 @@ export const disputeOf = (row: DisputeRow): Dispute => ({
   witness: { source: row.source, at: instant(row.witness_at) },
 })
 
-// Digests of what never changes and is money: trades, adjustments and late reports. Each is stored with its row, and
-// the check compares the two. Rows that change have none (docs/decisions/file.md#digests).
+// Digests of rows that never change and are about money: trades, adjustments and late reports. Each is stored with its
+// row, and the check compares the two. Rows that change have none (docs/decisions/file.md#digests).
 
 export const tradeDigest = ({ executionId, recordedAt, receivedAt, report }: Trade): string => {
   const content = [executionId, recordedAt, reportFingerprint(report)]

@@ -109,8 +109,8 @@ export function createPartnerStore({ look, write }: Base, following: Following):
       }),
 
     /**
-     * Alone in the partner's tenants: every write that is decided by its status, hold or minimum has either committed
-     * by then, or waits.
+     * Alone in the partner's tenants: every write that depends on its status, hold or minimum has either committed by
+     * then, or waits.
      */
     async changePartner(slug, decide, entry) {
       const tenants = (await look((tx) => tx.all(TENANTS_OF, { slug }))).map(tenantOf)
@@ -156,7 +156,7 @@ export function createPartnerStore({ look, write }: Base, following: Following):
   }
 }
 
-/** Says from a month on which is the last one with a minimum. What holds already is not said again. */
+/** Sets the last month with a minimum, from a month on. An end that already holds is not stored again. */
 function* endMinimum(tx: Tx, of: { slug: string; month: string }, lastMonth: string | null): Steps<void> {
   if (lastMinimumOf(yield* tx.get(MINIMUM_END, of)) === lastMonth) return
   yield* tx.run(PUT_MINIMUM_END, {
@@ -187,8 +187,8 @@ const BY_SECRET = query<SeenKeyRow>(
 )
 
 /**
- * How a call finds its key, by the hash of its secret: the secret itself is stored nowhere. Nothing is remembered: when
- * a key is revoked or its partner disabled, by whatever process, the next call is refused.
+ * How a call finds its key, by the hash of its secret: the secret itself is stored nowhere. Nothing is cached: when a
+ * key is revoked or its partner disabled, by whatever process, the next call is refused.
  */
 export function createKeyFinder(
   { look }: Base,
@@ -209,7 +209,7 @@ function* findKeys(tx: ReadTx, hashes: readonly string[]): Steps<(KeyFacts | nul
   })
 }
 
-/** Keys as an operator changes them. */
+/** Operators' changes of keys. */
 export function createKeyStore({ look, write }: Base): Omit<KeyStore, 'findKey'> {
   return {
     markKeyUsed: (tenant, keyId) =>
@@ -297,7 +297,7 @@ const TESTS = query<{ ended_at: bigint }>(
    order by number desc limit :limit`,
 )
 
-/** Adds what was sent, under the number after `last`, and forgets what is then too old. */
+/** Records a wake-up that was sent, under the number after `last`, and removes records that are then too old. */
 function* addDelivery(
   tx: Tx,
   { tenantId: tenant }: Tenant,
@@ -409,7 +409,7 @@ const OVERRIDES_AFTER = query<OverrideStart>(
   `select from_month as "fromMonth", tier_name as "tierName" from tier_overrides
    where partner_slug = :slug and from_month > :month order by from_month`,
 )
-/** Of a month: what was last said in it or before it. */
+/** The latest end set in a month or before it. */
 const MINIMUM_END = query<MinimumEndRow>(
   `select * from minimum_ends where partner_slug = :slug and from_month <= :month
    order by from_month desc limit 1`,

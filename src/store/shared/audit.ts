@@ -1,5 +1,5 @@
-// The append-only record of what operators changed, each entry written in the transaction of its change; and what the
-// jobs beside the scheduler came to when they ended last.
+// The append-only record of operators' changes, each entry written in the transaction of its change; and the latest
+// results of jobs beside the scheduler.
 
 import type { JobResult } from '../../core/findings.ts'
 import type { Instant } from '../../core/time.ts'
@@ -33,7 +33,7 @@ const ALL: AuditFilter = { since: null, until: null, slug: null }
 
 /**
  * Adds an entry in the transaction of the change that it describes, near the end of that transaction. Entries are
- * numbered in the order in which they are committed, so a reader that goes on after the last one it saw misses none.
+ * numbered in the order of their commits, so a reader that continues after the last entry it saw misses none.
  */
 export const addAudit = (tx: Tx, entry: AuditEntry, now: Instant): Step<unknown> =>
   tx.together(tx.turn('audit'), tx.run(ADD_AUDIT, auditParams(entry, now)))
@@ -51,8 +51,8 @@ export const createAuditStore = ({ look, write }: Base): AuditStore => ({
   },
 })
 
-// What the jobs came to: one row for each, written again every time, so that `status` and the metrics can say what a
-// job that nobody watched has found.
+// Results of jobs: one row for each, replaced every time, so that `status` and the metrics can show the findings of a
+// job that nobody watched.
 
 const PUT_RESULT = query(
   `${insertInto('last_results')} on conflict (job, host) do update set
@@ -84,7 +84,7 @@ export const resultOf = ({ job, host, message, ...row }: ResultRow): JobResult =
 const newestOf = ({ file, file_host: host }: Pick<ResultRow, 'file' | 'file_host'>) =>
   file === null ? null : { file, host }
 
-/** A list of what was found may be long, and the job says all of it again when it is run by hand. */
+/** A list of findings may be long, and running the job again shows all of it. */
 const MESSAGE_MAX = 300
 
 export const createResultStore = ({ look, write }: Base): ResultStore => ({
@@ -113,7 +113,7 @@ export const createResultStore = ({ look, write }: Base): ResultStore => ({
   },
 
   async forgetCertificates(machine) {
-    // Usually there is nothing to forget, and that costs no commit.
+    // Usually there is nothing to remove, which then costs no commit.
     if (await look((tx) => tx.get(CERTIFICATES, { machine })))
       await write((tx) => tx.run(FORGET, { machine }))
   },

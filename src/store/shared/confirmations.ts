@@ -1,4 +1,4 @@
-// A confirmation: everything that decides a report of an execution is read, core decides, and the outcome is stored.
+// A confirmation: reads everything that decides a report of an execution, lets core decide, and stores the outcome.
 
 import { type ExecutionFacts, RECORDED_SINCE, type Recorded, type Refused } from '../../core/confirmation.ts'
 import type { ExecutionId } from '../../core/execution.ts'
@@ -39,7 +39,7 @@ export const createConfirmationStore = ({ write }: Base): Pick<ExecutionStore, '
         const { settles } = confirmation
         yield* tx.together(
           recordTrade(tx, tenant, confirmation),
-          // It decides a late fill of the same order.
+          // Decides a late fill of the same order.
           settles === null ? NOTHING : tx.run(DECIDE, { report_id: settles, now, reason: RECORDED_SINCE }),
         )
       }
@@ -53,7 +53,7 @@ const COUNT = query(
   'update executions set unkept_reports = unkept_reports + 1 where execution_id = :execution_id',
 )
 
-/** Keeps a refused fill as a late fill, or counts it; does nothing if the same one is already kept. */
+/** Keeps a refused fill as a late fill, or counts it; does nothing if it is kept already. */
 function keep(tx: Tx, { tenantId }: Tenant, refused: Refused, now: Instant): Step<unknown> {
   const { execution, keeping } = refused
   if (keeping === 'new') return tx.run(KEEP, lateFillParams(refused, tenantId, now))
@@ -160,7 +160,7 @@ const LATEST_RECORDED = query<{ at: bigint | null }>(
 
 /**
  * The latest recorded_at among the tenants that share this one's time; for null, among all in real time. A sandbox is
- * alone: its records lie in the future of all others and must not move them there.
+ * on its own: its records lie in the future of all others and must not move them there.
  */
 export function* latestRecordedAt(tx: Tx, tenantId: number | null): Steps<Instant | null> {
   const row = yield* tx.get(LATEST_RECORDED, { tenant: tenantId })

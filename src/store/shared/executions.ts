@@ -1,5 +1,5 @@
-// Executions after the fact, as an operator acts on them: read with everything on record, cancelled, adjusted, and
-// their late fills decided. They are handed out in polls.ts and confirmed in confirmations.ts.
+// Operators' actions on executions: read with everything on record, cancelled, adjusted, and their late fills decided.
+// polls.ts delivers them and confirmations.ts confirms them.
 
 import type { LateFill } from '../../core/confirmation.ts'
 import type { Adjustment } from '../../core/corrections/adjustment.ts'
@@ -76,7 +76,7 @@ import { timeOf } from './sandboxes.ts'
 
 const IS_OF_ORDER = `partner_order_id = :order
   and tenant_id in (select t.tenant_id from tenants t where ${OF_TENANT})`
-/** The executions of an order, a row for each way in which it is theirs. */
+/** The executions of an order, a row for each way in which they have it. */
 export const OF_ORDER = query<OrderRow>(
   `select ${EXECUTION_COLUMNS}, t.partner_slug, t.environment, o.order_is
    from ${EXECUTION_TABLES} join tenants t on t.tenant_id = e.tenant_id
@@ -205,7 +205,7 @@ export const createTradeStore = (base: Base): TradeStore => ({
 
 // Reports of executions that the ledger does not know: they have no execution to lock.
 
-/** No other execution can have the id: where there is none, its reports are all that is known of it. */
+/** No other execution can have the id. An execution that does not exist is known only by its reports. */
 const UNKNOWN_TO = query<TenantRow>(
   `select t.* from tenants t where t.tenant_id in (
      select l.tenant_id from late_reports l where l.execution_id = :execution_id)
@@ -248,7 +248,7 @@ const OF_TENANT_PAGE = query<ExecutionRow>(
 )
 /** The rule for the backlog's finding, by the time of each tenant. */
 const IS_DUE_LATE = `${IS_OPEN} and e.created_at < ${OWN_NOW} - ${DUE_LATE_MS} and ${unleasedAt(OWN_NOW)}`
-// The plus makes it go by ids, the order of the table: a page is read from where it begins, and nothing is sorted.
+// The plus makes it read by ids, the order of the table: a page is read from where it begins, and nothing is sorted.
 const WHERE_LISTED = `left join sandboxes s on s.tenant_id = e.tenant_id
   where e.execution_id > :after and (cast(:status as text) is null or e.status = :status)
     and (:stuck = 0 or (${IS_STUCK}) or (${IS_DUE_LATE})) and (cast(:since as bigint) is null or e.created_at >= :since)
@@ -271,7 +271,7 @@ const listingParams = ({ stuck, since, ...filter }: ExecutionFilter, now: Instan
 type Page = Awaited<ReturnType<ExecutionStore['readExecutions']>>
 type Listings = Pick<ExecutionStore, 'readExecutions' | 'listExecutions' | 'cursorOfNewest'>
 
-/** What each store has itself. */
+/** The parts that each store implements itself. */
 export type OwnListings = {
   /** The least id of the executions created from `:since` on. */
   earliest: Query<{ first: string | null }>
@@ -329,7 +329,7 @@ export function createListings({ read, write }: Base, { earliest, isSettled }: O
   }
 }
 
-// Everything on record of one execution, found by its id alone as operators do.
+// The whole record of one execution, found by its id alone as operators do.
 
 const LISTED = query<ListedExecutionRow>(
   ({ among }) => `${SELECT_LISTED} where ${among('e.execution_id', 'execution_ids', 'text')}`,
@@ -403,7 +403,7 @@ async function writeRecord<T>(
 const LATEST_ID = query<{ id: bigint | null }>('select max(adjustment_id) as id from adjustments')
 const OF_TRADE: readonly string[] = ['execution_id', 'tenant_id', 'plan_id', 'user_id']
 const ADJUSTMENT = columnsToAdd('adjustments')
-/** Its tenant, plan and user are those of the trade. */
+/** Takes tenant, plan and user from the trade. */
 const INSERT_ADJUSTMENT = query(
   `insert into adjustments (${ADJUSTMENT.join(', ')})
    select ${ADJUSTMENT.map((column) => (OF_TRADE.includes(column) ? column : `:${column}`)).join(', ')}
@@ -429,9 +429,7 @@ const ACCEPT = query(
    where report_id = :report_id`,
 )
 const DECIDE_ALL = query(`${DECIDE_WHERE} execution_id = :execution_id`)
-/**
- * Decides the late fills that are equal to an accepted one of the same order; different ones are left to an operator.
- */
+/** Decides the late fills equal to an accepted one of the same order; different ones are left to an operator. */
 const DECIDE_EQUAL = query(
   `update late_reports set decided_at = :now,
      decision_reason = 'says the same as report ' || cast(:report_id as bigint) || ', which was accepted'
@@ -451,7 +449,7 @@ export function* lateFillsOf(tx: Tx, executionId: string): Steps<LateFill[]> {
   return (yield* tx.all(LATE_FILLS_OF, { execution_id: executionId })).map(lateFillOf)
 }
 
-/** Throws database_damaged if one is not what the partner reported: no operator can accept it. */
+/** Throws database_damaged for a late fill that differs from the partner's report: no operator can accept it. */
 export function* refuseDamaged(tx: Tx, { reportId }: LateFill): Steps<void> {
   if (isAsReported((yield* tx.get(LATE_FILL, { report_id: reportId })) as LateFillRow)) return
   throw new Problem(
@@ -460,7 +458,7 @@ export function* refuseDamaged(tx: Tx, { reportId }: LateFill): Steps<void> {
   )
 }
 
-/** Notes that a late fill was recorded, which also decides equal ones of its order. */
+/** Marks a late fill as recorded, which also decides equal ones of its order. */
 export const accept = (tx: Tx, { reportId }: LateFill, decided: Decided): Step<unknown> =>
   tx.together(
     tx.run(ACCEPT, { report_id: reportId, ...decided }),
@@ -472,7 +470,7 @@ const decideLate = (tx: Tx, reportId: number, decided: Decided): Step<unknown> =
   tx.run(DECIDE, { report_id: reportId, ...decided })
 
 /**
- * Notes that an operator has decided all late fills of an execution, kept or only counted. Returns whether there were
+ * Marks all late fills of an execution, kept or only counted, as decided by an operator. Returns whether there were
  * any.
  */
 function* decideAll(tx: Tx, executionId: string, decided: Decided): Steps<{ counted: boolean }> {

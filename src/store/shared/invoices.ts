@@ -13,7 +13,7 @@ import { IS_CLOSED } from './months.ts'
 
 type Row = RowOf<'invoices'>
 
-/** The number of one follows from all others of its series, so only one write at a time may add any. */
+/** A number follows from all others of its series, so only one write at a time may add any. */
 const ALONE = query('lock table invoices in share row exclusive mode')
 const PARTNER = query('select 1 as is_there from partners where partner_slug = :slug')
 const BY_NUMBER = query<Row>('select * from invoices where number = :number')
@@ -64,7 +64,7 @@ const rowOf = (issued: Issued, place: { series: string; position: number }) =>
 
 const orNull = (row: Row | undefined): Issued | null => (row ? issuedOf(row) : null)
 
-/** A restored database may have forgotten who has the next number. */
+/** A restored database may have lost numbers that were assigned. */
 const SCOPE = { acts: true }
 
 export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
@@ -132,14 +132,14 @@ export const createInvoiceStore = ({ look, write }: Base): InvoiceStore => ({
   },
 })
 
-/** Before every number, whenever it was given. */
+/** Less than every number's time. */
 const BEFORE_ALL = Number.MIN_SAFE_INTEGER
 
 type Adding = { series: Series; real: Instant; entryOf: (issued: Issued) => AuditEntry }
 
 /**
- * Behind the lock: no other number of the series is given meanwhile, and one that is undone was never given. Where the
- * clock has gone back, it is dated like the last one, so that numbers and dates have one order.
+ * Behind the lock, no other number of the series is assigned meanwhile, and a number that is rolled back was never
+ * assigned. If the clock has gone back, it is dated like the last one, so that numbers and dates have one order.
  */
 function* add(tx: Tx, of: Omit<Issued, 'number'>, { series, real, entryOf }: Adding): Steps<Issued> {
   const found = yield* tx.get(LAST, { series: series.prefix })

@@ -79,7 +79,7 @@ export function* freeCell(tx: Tx, planId: number, cell: Opening, floor: Usd): St
   }
 }
 
-/** `windowId` is a number that nobody else has. */
+/** `windowId` is a free number. */
 type NewWindow = { planId: number; windowId: number; opening: Opening; minTranche: Usd }
 
 export function* openWindow(tx: Tx, { planId, windowId, opening, minTranche }: NewWindow): Steps<Schedule> {
@@ -110,7 +110,7 @@ function* closeWindow(tx: Tx, planId: number, { reason, now }: Closing): Steps<v
   if (window) yield* writeWindow(tx, close(window, now, reason))
 }
 
-/** Puts a plan's schedule into the due set or takes it out, by what its plan and partner now are. */
+/** Puts a plan's schedule into the due set or takes it out, by the present state of its plan and partner. */
 export const wake = (tx: Tx, planId: number): Step<unknown> => tx.run(WAKE, { plan_id: planId })
 
 /** Found through the windows, which are few compared with all executions that a plan ever had. */
@@ -128,7 +128,7 @@ const LOCK_EXECUTIONS = query(
 const FIND_OPEN = query<{ execution_id: string }>(
   ({ among }) => `select e.execution_id ${OPEN_EXECUTIONS} and ${among('w.plan_id', 'plan_ids')}`,
 )
-/** Money that comes back covers an excess first, as in core's settle. */
+/** Returned money covers an excess first, as in core's settle. */
 const COVERED = 'case when o.usd < excess then o.usd else excess end'
 const GIVE_BACK = query(
   ({ among }) =>
@@ -151,9 +151,9 @@ const REFUND_ALL = query(
 )
 
 /**
- * Ends every open execution of the plans; each reservation goes back to its own window. Returns how many. What it
- * writes is what core's `cancel` decides for each execution by itself, which a test proves. The caller has locked the
- * plans and their schedules, so nothing more is reserved meanwhile.
+ * Ends every open execution of the plans; each reservation returns to its own window. Returns how many. It writes the
+ * result of core's `cancel` for each execution, which a test proves. The caller has locked the plans and their
+ * schedules, so nothing more is reserved meanwhile.
  */
 export function* cancelOpen(tx: Tx, planIds: readonly number[], now: Instant): Steps<number> {
   const plans = { plan_ids: planIds }
@@ -173,8 +173,8 @@ export function* cancelOpen(tx: Tx, planIds: readonly number[], now: Instant): S
 }
 
 // The rows that a write of the ledger depends on, locked on a server in the order of postgres/server/locks.ts. Each
-// table has a statement of its own, by ascending ids. The reading is done by later statements, which see what was
-// committed meanwhile. A file needs none of it.
+// table has a statement of its own, by ascending ids. Later statements read, and see what was committed meanwhile. A
+// file needs none of it.
 
 const OF_PLANS = 'plan_id = any(:plan_ids::bigint[])'
 const LOCK_PLANS = query(`select from plans where ${OF_PLANS} order by plan_id for no key update`)
@@ -183,7 +183,7 @@ const LOCK_CURRENT_WINDOWS = query(
   `select from windows where ${OF_PLANS} and closed_at is null order by window_id for no key update`,
 )
 
-// An execution keeps its plan and its window forever. The plus keeps the planner to the ids that are asked for.
+// An execution keeps its plan and its window forever. The plus keeps the planner to the given ids.
 const asked = (column: string): string =>
   `(select ${column} from executions where execution_id = any(:execution_ids::text[]) and +tenant_id = :tenant)`
 const LOCK_THEIR_SCHEDULES = query(
@@ -207,7 +207,7 @@ export function lockExecutions(tx: Tx, tenantId: number, executionIds: readonly 
   )
 }
 
-/** Locks the schedules of plans that are locked, or that need not be. */
+/** Locks the schedules of plans that are locked, or need not be. */
 export const lockSchedules = (tx: Tx, planIds: readonly number[]): Step<void> =>
   tx.lock(LOCK_SCHEDULES, { plan_ids: planIds })
 
@@ -230,8 +230,7 @@ const LOCK_PLAN = query(
   'select from plans where tenant_id = :tenant and partner_plan_id = :partner_plan_id for no key update',
 )
 const LOCK_ITS_SCHEDULE = query(`select from schedules where plan_id = ${NAMED_PLAN} for no key update`)
-// Locks every window to which a cancel may give money back, at once: locked later, they would not be in the order of
-// ids.
+// Locks every window to which a cancel may return money, at once: locked later, they would not be in the order of ids.
 const LOCK_ITS_WINDOWS = query(
   `select from windows where plan_id = ${NAMED_PLAN} and (closed_at is null or reserved > 0)
    order by window_id for no key update`,
@@ -249,6 +248,6 @@ const COUNT_NO_UNKNOWN = query(
   'update tenants set unkept_reports = 0 where tenant_id = :tenant and unkept_reports > 0',
 )
 
-/** There is room again for reports of executions that are not known. */
+/** There is room again for reports of unknown executions. */
 export const countNoUnknown = (tx: Tx, { tenantId }: Tenant): Step<unknown> =>
   tx.run(COUNT_NO_UNKNOWN, { tenant: tenantId })

@@ -1,4 +1,4 @@
-// Months: everything that is read about one, and what closes it.
+// Months: the reads of a month, and its closing.
 
 import type { Activity } from '../../core/fees.ts'
 import { type Btc, type Usd, ZERO_USD } from '../../core/money.ts'
@@ -31,10 +31,10 @@ export const createMonthStore = (base: Base): MonthStore => ({
   ...adjustmentLines(base),
 })
 
-/** What an operator's report reads. */
+/** The reads of an operator's report. */
 const LARGE: Scope = { reads: 'large' }
 
-// A tenant's month, user by user: who was active in it, and the volume.
+// A tenant's month, user by user: the active users, and their volume.
 
 const IN_PERIOD = 'd.recorded_at >= :start and d.recorded_at < :end'
 
@@ -142,7 +142,7 @@ const withoutTrades = (row: UserSums): LineSums => ({ ...row, trades: 0n })
 /** The columns of the trade, beside those of the adjustment. */
 type Row = AdjustmentRow & LineNames & { [column in keyof TradeRow as `trade_${column}`]: TradeRow[column] }
 
-/** The adjustments `a` of the tenants `t` that `scope` lets through, with these columns of their trades `d`. */
+/** The adjustments `a` of the tenants `t` that `scope` selects, with these columns of their trades `d`. */
 const adjustmentsOf = (scope: string, ofTrade: string): string =>
   `select a.*, ${ofTrade}, t.partner_slug, t.environment, u.partner_user_id, p.partner_plan_id
    from adjustments a join trades d on d.execution_id = a.execution_id
@@ -187,7 +187,7 @@ const COUNT = query<{ n: bigint }>(
      where ${IN_PERIOD} and ${OF_TENANT}) x`,
 )
 
-/** The lines of the tenants `t` that `scope` lets through. */
+/** The lines of the tenants `t` that `scope` selects. */
 const linesOf = (scope: string) => ({
   trades: query<TradeLineRow>(
     `select ${selected(TRADE_COLUMNS, 'd')},
@@ -205,7 +205,7 @@ const OF_ONE = linesOf('t.tenant_id = :tenant')
 function tradeLines(base: Base): Pick<MonthStore, 'readTradeLines' | 'readTenantLines' | 'countTradeLines'> {
   type Reading = { lines: typeof OF_MANY; whose: Params; scope: Scope }
   async function read({ lines, whose, scope }: Reading, after: LinePlace, limit: number) {
-    // A single lower bound lets a page begin at its own place in the index, and not at the start of the month.
+    // A single lower bound lets a page begin at its own place in the index, not at the start of the month.
     const params = { ...whose, at: after.recordedAt, id: after.executionId, number: after.number, limit }
     // A trade comes before its adjustments, so that one under the last line's key has been read already.
     const [trades, adjustments] = await base.read(
@@ -236,7 +236,7 @@ type LineNames = TenantRow & { partner_user_id: string; partner_plan_id: string 
 type TradeLineRow = TradeRow & LineNames
 type AdjustmentLineRow = AdjustmentRow & LineNames & { trade_order_id: string }
 
-/** Where a line belongs, and the names a base knows it by. */
+/** The place of a line, and the names by which a database knows it. */
 const lineOf = (
   row: LineNames & { execution_id: string; recorded_at: bigint },
 ): Omit<TradeLine, 'entry' | 'number'> => ({
@@ -274,7 +274,7 @@ function merged(trades: TradeLine[], adjustments: TradeLine[]): TradeLine[] {
   )
 }
 
-// A month in slices: each is a short read, so that serve goes on answering and the write-ahead log can be checkpointed.
+// A month in slices: each is a short read, so that serve keeps answering and the write-ahead log can be checkpointed.
 
 /** How many rows a slice holds at most, unless more of them have the same instant: a few milliseconds of reading. */
 const TRADES_PER_SLICE = 2_000
@@ -310,8 +310,8 @@ async function* slicesOf(base: Base, { tenant, start, end }: Slice, call: Scope)
   }
 }
 
-// What closes a month and sets the bound below which nothing is dated any more, behind the gate of months
-// on a server (../postgres/server/month-gate.ts), alone.
+// The closing of a month, and the bound below which nothing is dated any more, behind the gate of months on a server
+// (../postgres/server/month-gate.ts), alone.
 
 /**
  * Closing a later month waited for the last write that could be dated before its end, so earlier months are final as
@@ -331,7 +331,7 @@ const REPORT_UNTIL = query<never>(
   `${insertInto('reported_until', { one: '1' })}
    on conflict (one) do update set at = excluded.at where reported_until.at < excluded.at`,
 )
-/** The same of a sandbox alone. */
+/** The bound of a sandbox alone. */
 const REPORT_SANDBOX_UNTIL = query<never>(
   'update sandboxes set reported_until = :at where tenant_id = :tenant and reported_until < :at',
 )
@@ -345,15 +345,12 @@ const NEWEST_FINISHED_PASS = query<{ at: bigint }>(
 )
 const NEWEST_CHANGE = query<{ at: bigint }>('select at from audit order by audit_id desc limit 1')
 
-/**
- * The longest that a partner's call keeps others from writing when it closes a month while somebody's write is under
- * way.
- */
+/** How long a partner's call that closes a month may keep others from writing while a write is under way. */
 const CALL_WAITS_MS = 250
-/** How long no partner's call tries again after one has waited for nothing. */
+/** How long no partner's call tries again after one has waited in vain. */
 const TRY_AGAIN_MS = 15_000
 
-/** On whose behalf a month is fixed; empty for an operator. */
+/** The caller for whom a month is fixed; empty for an operator. */
 type ForCall = Pick<Scope, 'caller' | 'key'>
 
 function createFixing({ read, write }: Base): Pick<MonthStore, 'fixPeriod' | 'fixTenantPeriod'> {
@@ -381,7 +378,7 @@ function createFixing({ read, write }: Base): Pick<MonthStore, 'fixPeriod' | 'fi
       { alone: 'all', ...scope },
     )
 
-  /** What can be known without a lock: whether it is closed, cannot be closed, or so far concerns its tenant alone. */
+  /** The answer that needs no lock: the month is closed, cannot be closed, or so far concerns its tenant alone. */
   const glance = (
     period: Period,
     tenant: Tenant | null,
@@ -395,7 +392,7 @@ function createFixing({ read, write }: Base): Pick<MonthStore, 'fixPeriod' | 'fi
     }, call)
 
   /**
-   * One at a time, because the first one closes the month for all, and only for a moment: on a server, a call that
+   * One call at a time, because the first one closes the month for all, and only briefly: on a server, a call that
    * waits for the gate of all keeps every other write waiting behind it, on every host, for as long as a hanging host
    * holds the gate.
    */
@@ -422,7 +419,7 @@ function createFixing({ read, write }: Base): Pick<MonthStore, 'fixPeriod' | 'fi
     if (kind === 'closed') return { ...period, final: true }
     if (kind === 'unconfirmed') return { ...period, final: false }
     try {
-      // A partner that asks for its running month, as it may at any time, holds up no other partner's writes.
+      // A partner's request for its running month, possible at any time, holds up no other partner's writes.
       return (kind === 'own' && tenant && (await fixAlone(period, tenant, call))) || (await forAll())
     } catch (error) {
       // A database that has moved can be read, but closes no month.
@@ -442,7 +439,7 @@ function createFixing({ read, write }: Base): Pick<MonthStore, 'fixPeriod' | 'fi
   }
 }
 
-/** Runs one after the other. */
+/** Runs calls one after the other. */
 function createTurn(): <T>(work: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve()
   return (work) => {
@@ -452,7 +449,7 @@ function createTurn(): <T>(work: () => Promise<T>) => Promise<T> {
   }
 }
 
-/** By whose time: a sandbox closes its months only for itself, because it may be ahead of everybody else. */
+/** The clock that applies: a sandbox closes its months only for itself, because it may be ahead of all others. */
 type Clock = { now: Instant; sandbox: number | null }
 
 function* fix(tx: Tx, period: Period, { now, sandbox }: Clock): Steps<FixedPeriod> {
@@ -477,7 +474,7 @@ function report(tx: Tx, at: Instant | null, sandbox: number | null): Step<unknow
   return tx.run(REPORT_UNTIL, { at })
 }
 
-// What confirms that a month is over: how far time has come according to what was recorded, whatever the clock shows. A
+// Confirms that a month is over: how far time has come according to the records, whatever the clock shows. A billing
 // report alone closes no month.
 
 const NEVER = 0 as Instant

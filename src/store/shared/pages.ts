@@ -1,5 +1,5 @@
-// One page of a pass, in the transaction of whoever asks for it, a pass, a preview or a sandbox: its plans are locked,
-// rolled, decided and stored, all of them in a handful of statements.
+// One page of a pass, in the caller's transaction, of a pass, a preview or a sandbox: its plans are locked, rolled,
+// decided and stored in a handful of statements.
 
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Usd } from '../../core/money.ts'
@@ -42,8 +42,8 @@ import { usersStopping } from './users.ts'
 /** `tenants` are those of the plans, which the transaction has in its scope. */
 export type Page = { planIds: readonly number[]; tenants: readonly number[]; decisions: PlanDecisions }
 
-// Every change of a plan that has a schedule, or of its windows or executions, locks the schedule first. The reading is
-// done by later statements, which see what was committed meanwhile.
+// Every change of a plan that has a schedule, or of its windows or executions, locks the schedule first. Later
+// statements read, and see what was committed meanwhile.
 const LOCK_SCHEDULES = query<{ plan_id: bigint }>(
   ({ among, forUpdate }) =>
     `select plan_id from schedules where ${among('plan_id', 'plan_ids')} and awake = 1
@@ -65,7 +65,7 @@ const PLANS = query<PlanRow>(
      where ${among('s.plan_id', 'plan_ids')} and s.awake = 1 and w.window_id = s.window_id and p.plan_id = s.plan_id
      order by s.plan_id`,
 )
-/** A partner is asked itself, because on a server its schedules follow it later. */
+/** The partner is read directly, because on a server its schedules are updated later. */
 const TENANTS = query<TenantRow & { min_tranche: bigint }>(
   ({ among }) =>
     `select t.*, r.min_tranche from tenants t join partners r on r.partner_slug = t.partner_slug
@@ -85,7 +85,7 @@ const updateOf = <T extends 'schedules' | 'windows'>(
        from ${rows('rows', kindsOf(table, key, ...columns), 'n')} where ${table}.${key} = n.${key}`,
   )
 
-/** What stays while a plan waits in one slot. The index of a column that is not named is not written. */
+/** Columns that stay while a plan waits in one slot. The index of a column that is not named is not written. */
 const OF_A_SLOT = ['window_id', 'next_run_at', 'window_start', 'window_end', 'budget'] as const
 const PUT_SCHEDULES = updateOf('schedules', 'plan_id', columnsToAdd('schedules', 'plan_id', 'awake'))
 const PUT_IN_SLOT = updateOf(
@@ -118,7 +118,7 @@ const CELL_USES = query<{ plan_id: bigint; claimed: bigint; used: bigint | null 
 const write = (tx: Tx, statement: Query<never>, rows: readonly Params[]): Step<unknown> =>
   tx.when(rows.length > 0, () => tx.run(statement, { rows }))
 
-/** Runs a page at the times that are read, or given, for its tenants. */
+/** Runs a page at the given times, or at those read for its tenants. */
 export function* runPage(
   tx: Tx,
   { planIds, tenants, decisions }: Page,
@@ -135,7 +135,7 @@ export function* runPage(
     tx.get(LATEST_ID),
   )
   const owners = new Map(active.map((row) => [row.tenant_id, ownerOf(row, timeOf)]))
-  // Plans that woke while the locks were waited for are not locked, and are due again.
+  // Plans that woke while this waited for the locks are not locked, and are due again.
   const ours = new Set(locked.map(({ plan_id }) => plan_id))
   const stopped = new Set(stopping.map(({ user_id }) => user_id))
   const due = rows.flatMap((row) => {
@@ -190,7 +190,7 @@ function duePlanOf(row: PlanRow, owner: Owner): DuePlan {
 /** The window that follows one that is over, and its schedule, which is not written yet. */
 type Rolled = { window: Window; schedule: Schedule }
 
-/** What follows the windows that are over, by their plans. */
+/** The windows that follow those that are over, by their plans. */
 function* rollWindows(
   tx: Tx,
   plans: readonly DuePlan[],
@@ -221,7 +221,7 @@ function* rollWindows(
   )
 }
 
-/** The first cell of each plan that has money left: nearly always the one asked for. */
+/** The first cell of each plan that has money left: nearly always the one given. */
 function* freeCells(tx: Tx, over: readonly (DuePlan & { cell: Opening })[]): Steps<Map<number, Opening>> {
   const found = new Map<number, Opening>()
   let wanted = over.map(({ window, terms, minTranche, cell }) => ({

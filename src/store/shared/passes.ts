@@ -1,5 +1,5 @@
-// Passes of the scheduler: whose turn it is, which plans are due, page by page, and how a pass is noted; the wake-ups
-// that follow; and whether the clock is in doubt.
+// Passes of the scheduler: their turns, their due plans page by page, and their records; the wake-ups that follow; and
+// whether the clock is in doubt.
 
 import type { Dispute } from '../../core/clock.ts'
 import type { ExecutionId } from '../../core/execution.ts'
@@ -43,7 +43,7 @@ const BEGIN = query<TickRow>(
 )
 const FORGET_PASSES = query('delete from ticks where tick_id <= :before')
 const FORGET_EVENTS = query('delete from webhook_events where tick_id between 1 and :before')
-/** Those of sandboxes have numbers below zero. One that nobody has claimed may be of an advance that is under way. */
+/** Wake-ups of sandboxes have numbers below zero. An unclaimed one may belong to an advance that is under way. */
 const FORGET_SANDBOX_EVENTS = query(
   'delete from webhook_events where tick_id < 0 and (claimed_at is not null or created_at < :before)',
 )
@@ -63,14 +63,14 @@ const NAMES = query<{ plan_id: bigint; partner_plan_id: string }>(
   ({ among }) => `select plan_id, partner_plan_id from plans where ${among('plan_id', 'plan_ids')}`,
 )
 
-/** What a store does in a way of its own. */
+/** The parts that each store implements itself. */
 export type OwnPasses = {
   /** Null while another process runs a pass. `keep` is called before each page, and throws once the turn is lost. */
   takeTurn: () => Promise<{ keep: () => Promise<void>; end: () => void | Promise<void> } | null>
-  /** The plans that a pass must look at, found by index ranges only, in the order in which it does. */
+  /** The plans that a pass must look at, found by index ranges only, in the order of their visits. */
   listDue: (due: DueRanges) => Promise<PlanIds>
   pages: PageSizes
-  /** Completes what a change of a partner has left to do. */
+  /** Completes unfinished updates after a change of a partner. */
   followPartners: () => Promise<void>
   isOutage: PassStore['isOutage']
 }
@@ -88,11 +88,11 @@ export function joined(lists: readonly PlanIds[]): PlanIds {
   return ids
 }
 
-/** How many plans the pages of a pass have. */
+/** The sizes of a pass's pages. */
 export type PageSizes = {
-  /** Of the next page, `max` at most; waits as long as others are to have their turn. */
+  /** The size of the next page, `max` at most; waits as long as others should have their turn. */
   next: (max: number, isFirst: boolean) => Promise<number>
-  /** What the last page took, without its commit. */
+  /** Gets the duration of the last page, without its commit. */
   note: (page: { plans: number; ms: number }) => void
 }
 
@@ -165,7 +165,7 @@ export const createPassStore = (
     }),
 
   async previewDuePlans(planIds, decisions) {
-    // Done for real and then undone, so that the preview cannot differ from a pass.
+    // Done for real and then rolled back, so that the preview cannot differ from a pass.
     const undo = new Undo<Preview[]>()
     const tenants = await tenantsOf(base, planIds)
     const work = base.write(
@@ -185,7 +185,7 @@ export const createPassStore = (
   },
 })
 
-/** Notes the pass and its price. */
+/** Records the pass and its price. */
 function* begin(tx: WriteTx, observed: ObservedPrice | null, feed: AskedFeed | null): Steps<PassStart> {
   const { real } = yield* tx.times
   if (observed) yield* addPrice(tx, real, observed)
@@ -215,7 +215,7 @@ function* begin(tx: WriteTx, observed: ObservedPrice | null, feed: AskedFeed | n
   }
 }
 
-/** Whose plans they are. */
+/** The tenants of plans. */
 async function tenantsOf({ look }: Base, planIds: readonly number[]): Promise<number[]> {
   const rows = await look((tx) => tx.all(TENANTS, { plan_ids: planIds }))
   return rows.map(({ tenant_id }) => Number(tenant_id))
@@ -225,7 +225,7 @@ class Undo<T> extends Error {
   value: T | undefined
 }
 
-// Wake-ups: written in the transaction of the executions they announce, and handed out once to be sent.
+// Wake-ups: written in the transaction of the executions they announce, and each claimed once for sending.
 
 /** One for each tenant and pass, however many pages it took; none without an active webhook. */
 const WAKE = query(
@@ -272,7 +272,7 @@ export const createWakeUpStore = ({ write }: Base): WakeUpStore => ({
     }),
 })
 
-// The single row that says the clock is in doubt, so that every process knows what one pass has found out.
+// The single row that says the clock is in doubt, so that every process knows the finding of one pass.
 
 const STANDING = query<DisputeRow>('select * from clock_disputes')
 // The table is locked, because there may be no row to lock, and this hardly ever happens.
@@ -291,7 +291,7 @@ export function createClockStore({ read, write }: Base): ClockStore {
     })
 
   return {
-    async judgeClock(decide) {
+    async decideDispute(decide) {
       // Usually there is nothing to write, and then a pass does not pay for a commit.
       const { now, standing } = await readClock()
       if (standing === null && decide(now, standing) === null) return null

@@ -136,7 +136,7 @@ const SELECT_LISTED = `
 const LIST = query<ListedRow>(
   `${SELECT_LISTED} where p.plan_id > :after and ${OF_TENANT} order by p.plan_id limit :limit`,
 )
-/** Tenant by tenant: a name alone is in no index. */
+/** Tenant by tenant: no index begins with the name. */
 const NAMED = query<ListedRow>(
   `select p.*, u.partner_user_id, t.partner_slug, t.environment
    from tenants t cross join plans p cross join users u
@@ -236,7 +236,7 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
     read(function* (tx) {
       const now = yield* tx.clock
       const rows = yield* tx.all(AHEAD, { ...filter, after: after ?? 0, limit, now })
-      const plans = yield* tx.together(...rows.map((row) => judge(tx, row, now)))
+      const plans = yield* tx.together(...rows.map((row) => aheadOf(tx, row, now)))
       const last = rows.at(-1)
       return {
         plans: plans.filter((plan) => plan !== null),
@@ -254,7 +254,7 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
           tx.get(ONE_AHEAD, { plan_id: planId, now: real }),
           currentWindow(tx, planId),
         )
-        const plan = row ? yield* judge(tx, row, real) : null
+        const plan = row ? yield* aheadOf(tx, row, real) : null
         if (!row || !plan) return null
         const next = {
           planId,
@@ -273,8 +273,8 @@ export const createWindowStore = ({ look, read, write }: Base): WindowStore => (
   },
 })
 
-/** Null for a window that is where it belongs: the cells before it have no money left. */
-function* judge(tx: Tx, row: AheadRow, now: Instant): Steps<PlanAhead | null> {
+/** Null for a window in its place: the cells before it have no money left. */
+function* aheadOf(tx: Tx, row: AheadRow, now: Instant): Steps<PlanAhead | null> {
   const [plan, window] = [planOf(row), windowOf(row)]
   const cell = cellDue({ ...window, ...plan }, plan.startDate, now)
   const floor = leastInstruction(row.min_tranche as Usd, plan.amount)

@@ -1,5 +1,5 @@
 // Executions as partners poll them: a poll looks first, because most find nothing and write nothing, and then leases
-// what is due, in two ranges of one index: leases that are over, and executions that were never delivered.
+// the due ones, in two ranges of one index: expired leases, and executions that were never delivered.
 
 import { type Execution, LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
 import type { Frozen } from '../../core/frozen.ts'
@@ -16,11 +16,11 @@ import { createPollNotes, type PollNotes } from '../writes.ts'
 import { timeOf } from './sandboxes.ts'
 import { finishStops, isAnyStopping } from './users.ts'
 
-/** How many of those that a poll leaves are counted: the next poll gets half as many. */
+/** How many of the executions left by a poll are counted: the next poll gets half as many. */
 const REMAINING_MAX = 1_000
 
 const OPEN = `from executions e where e.tenant_id = :tenant and ${IS_OPEN}`
-/** Conditions along the index executions_open, each with the order in which its executions are handed out. */
+/** Conditions along the index executions_open, each with the order in which its executions are delivered. */
 const RANGES = [
   { is: 'e.lease_expires_at <= cast(:now as bigint)', order: 'e.lease_expires_at, e.execution_id' },
   // The clock has been set back since.
@@ -64,7 +64,7 @@ const LEASE = query(
 )
 
 type Page = Awaited<ReturnType<ExecutionStore['deliverDue']>>
-type Handing = { limit: number; deliver: (execution: Execution, now: Instant) => Execution }
+type DeliveryOf = { limit: number; deliver: (execution: Execution, now: Instant) => Execution }
 
 export const createPollStore = (base: Base, polls: PollNotes): Pick<ExecutionStore, 'deliverDue'> => ({
   async deliverDue(tenant, limit, deliver) {
@@ -72,7 +72,7 @@ export const createPollStore = (base: Base, polls: PollNotes): Pick<ExecutionSto
       const { found, clock, frozen } = await base.look((tx) => look(tx, tenant), callOf(tenant))
       polls.note(tenant, clock)
       refuseFrozen(frozen, true)
-      // Not one execution of a user who is being disabled is handed out: they are all cancelled first.
+      // No execution of a user who is being disabled is delivered: all are cancelled first.
       if (found === 'stopping') await finishStops(base, tenant)
       if (found === 'nothing') return { executions: [], remaining: 0 }
       const scope = { ...callOf(tenant), acts: true }
@@ -98,11 +98,11 @@ function* look(tx: ReadTx, tenant: Tenant): Steps<Looked> {
 }
 
 /** Leases the first `limit` due executions, and counts the rest. Null while a user is being disabled. */
-function* lease(tx: WriteTx, tenant: Tenant, { limit, deliver }: Handing): Steps<Page | null> {
+function* lease(tx: WriteTx, tenant: Tenant, { limit, deliver }: DeliveryOf): Steps<Page | null> {
   const { tenantId } = tenant
   const [times] = yield* tx.together(tx.times, tx.turn('poll', tenantId))
   const now = times.of(tenantId)
-  // Checked once the rows are locked: a disable that comes later finds them delivered, and cancels them.
+  // Checked once the rows are locked: a later disable finds them delivered, and cancels them.
   const [due, isStopping] = yield* tx.together(
     tx.all(DUE, { tenant: tenantId, now, limit }),
     isAnyStopping(tx, tenant),
@@ -114,7 +114,7 @@ function* lease(tx: WriteTx, tenant: Tenant, { limit, deliver }: Handing): Steps
   return { executions, remaining: Math.min(Number(left?.n), REMAINING_MAX) }
 }
 
-/** First the leases that are over, by their end, then those never delivered, by their creation. */
+/** Expired leases first, by their end, then executions never delivered, by their creation. */
 function byTurn(a: ExecutionRow, b: ExecutionRow): number {
   const [first, second] = [a.lease_expires_at ?? a.created_at, b.lease_expires_at ?? b.created_at]
   const isNew = Number(a.lease_expires_at === null) - Number(b.lease_expires_at === null)

@@ -28,9 +28,9 @@ const MERGE = query(
 )
 
 export type OwnImports = {
-  /** Null while another import is running; else what lets the next one begin. */
+  /** Null while another import is running; else the function that lets the next one begin. */
   begin: () => Promise<(() => void | Promise<void>) | null>
-  /** Writes rows that concern nobody before they are merged. */
+  /** Writes rows that nobody reads before they are merged. */
   stage: (work: (tx: Tx) => Step<number>) => Promise<number>
 }
 
@@ -101,7 +101,7 @@ export function* newestPrice(tx: Tx, now: Instant): Steps<{ price: Price; at: In
 const lockVolatility = (tx: Tx): Step<unknown> =>
   tx.together(tx.run(FIRST, volatilityParams(FIRST_VOLATILITY)), tx.lock(LOCK_VOLATILITY))
 
-/** Keeps a price. Answers the volatility after it. */
+/** Stores a price, and returns the volatility after it. */
 export function* addPrice(tx: Tx, at: Instant, { price, source }: ObservedPrice): Steps<Volatility> {
   const [, current] = yield* tx.together(lockVolatility(tx), volatilityNow(tx))
   const volatility = observe(current, price, at)

@@ -1,4 +1,4 @@
-// Test environments: what time it is in one, their clocks moved on, a tranche fired by hand, everything wiped.
+// Test environments: their time, their advances, tranches fired on request, and resets.
 
 import type { Caller, Tenant } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
@@ -32,7 +32,7 @@ const SHIFT = query<Shift>('select * from sandboxes where tenant_id = :tenant')
 export const shifted = (shift: Shift | Record<keyof Shift, number> | undefined, real: Instant): Instant =>
   shift ? later(plus(real, Number(shift.offset_ms)), Number(shift.reported_until) as Instant) : real
 
-/** What time it is for a tenant, for reads: a write asks for its `times`. */
+/** The tenant's time, for reads: a write uses its `times`. */
 export function* timeOf(tx: ReadTx, tenantId: number): Steps<Instant> {
   const [real, shift] = yield* tx.together(tx.present, tx.get(SHIFT, { tenant: tenantId }))
   return shifted(shift, real)
@@ -62,35 +62,35 @@ const PLAN = query<{ plan_id: bigint }>(
   'select plan_id from plans where tenant_id = :tenant and partner_plan_id = :id',
 )
 const PLANS = query<{ plans: bigint }>('select count(*) as plans from plans where tenant_id = :tenant')
-/** Counted no further than the most there may be. */
+/** Counted only up to the largest number allowed. */
 const EXECUTIONS = query<{ held: bigint }>(
   'select count(*) as held from (select 1 from executions where tenant_id = :tenant limit :most) x',
 )
 /**
- * The number of a wake-up whose work is the last entry of the audit log, so that nobody else ever has it, even if it is
+ * The number of a wake-up whose work is the last entry of the audit log, so that no other ever has it, even if it is
  * written long after that entry. Below zero, because passes of the scheduler count up from one; and below the numbers
- * that earlier versions gave.
+ * that earlier versions used.
  */
 const WAKE_UP_ID = query<{ id: bigint }>(`select ${-(2 ** 40)} - max(audit_id) as id from audit`)
-/** Along the index of what is open: SQLite takes it only where its condition is written out. */
+/** Along the index of open executions, which SQLite uses only where its condition is written out. */
 const EXPIRED = query<{ count: bigint }>(
   `select count(*) as count from executions e where e.tenant_id = :tenant and ${IS_OPEN} and e.status = 'sent'
      and e.lease_expires_at > :from and e.lease_expires_at <= :to`,
 )
 
-/** What a store does in a way of its own. */
+/** The parts that each store implements itself. */
 export type OwnSandboxes = {
-  /** Null while the tenant's sandbox is being advanced; else what lets its next advance begin. */
+  /** Null while the tenant's sandbox is being advanced; else the function that lets its next advance begin. */
   takeAdvance: (tenantId: number) => Promise<(() => void | Promise<void>) | null>
-  /** Writes what takes away rows that others refer to. */
+  /** Writes that delete rows to which others refer. */
   wipe: Base['write']
-  /** What goes in a reset as well. */
+  /** Further rows that a reset deletes. */
   alsoWiped: readonly WipedRows[]
 }
 
-/** Whenever the service fires nothing, a sandbox does not either: it plays what the service does. */
+/** While the service is frozen, a sandbox fires nothing either: it does what the service does. */
 const firing = (tenant: Tenant): Scope => ({ ...ofTenant(tenant), acts: true })
-/** For a key, whose call does nothing more once it has ended, or for an operator. */
+/** For a call, refused once its key has ended, or for an operator. */
 const firingFor = (caller: Caller): Scope => ({ ...firing(caller), key: caller.keyId })
 const wiping = (caller: Caller): Scope => ({ ...ofTenant(caller), key: caller.keyId, alone: 'tenants' })
 
@@ -138,7 +138,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
       return write(
         function* (tx) {
           const { real } = yield* tx.times
-          // What this transaction has been told of the tenant's time is from before.
+          // The times read earlier in this transaction are from before the move.
           const [, now] = yield* tx.together(
             tx.run(MOVE, { tenant: tenant.tenantId, by: byMs }),
             timeAt(tx, tenant.tenantId, real),
@@ -191,7 +191,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
 }
 
 /**
- * Gives the tenant a clock of its own. For a live tenant the table refuses that, and so does this function, with a
+ * Gives the tenant a clock of its own. The table refuses that for a live tenant, and so does this function, with a
  * message.
  */
 function* open(tx: Tx, tenant: Tenant, real: Instant): Steps<Sandbox> {
@@ -227,8 +227,8 @@ function* noteWork(tx: Tx, entry: AuditEntry, real: Instant): Steps<number> {
   return Number(wakeUp?.id)
 }
 
-// Which plans of a sandbox a pass must look at. Their instants are in their tenant's time, so no range along an index
-// finds them all: they are looked at one by one, which takes a third of a microsecond each.
+// The plans of a sandbox that a pass must look at. Their instants are in their tenant's time, so no range along an
+// index finds them all: they are checked one by one, which takes a third of a microsecond each.
 
 /**
  * Whether a pass must look at a schedule `s` at `now` (an SQL expression), when the price is `:price` or unknown and
@@ -245,8 +245,8 @@ const STOPS = ['s.next_run_at', 's.window_end', 's.window_end - :lead', 's.clock
 const after = (at: string): string => `case when ${at} > :after then ${at} else ${NEVER} end`
 
 /**
- * The first instant after `:after` at which a plan of a tenant is to be looked at; of those that come within
- * `:together` of it, the last, where each plan counts with its next one alone. Reads every plan of the tenant once.
+ * The first instant after `:after` at which a plan of a tenant must be looked at; of further such instants within
+ * `:together`, the last, counting only the next one of each plan. Reads every plan of the tenant once.
  */
 const NEXT_STOP = query<{ at: bigint | null }>(
   ({ least }) => `
@@ -271,10 +271,10 @@ export const ALL_SANDBOX_DUE = `
 
 // A reset of a test environment.
 
-/** Tables, and which of their rows. */
+/** Tables, with a condition for their rows. */
 export type Rows = readonly (readonly [table: string, rows: string])[]
 
-/** What goes, those that refer to others first. The tenant's keys, webhook and clock stay. */
+/** The rows to delete, referring ones first. The tenant's keys, webhook and clock stay. */
 export const WIPED: Rows = [
   ['webhook_events', 'tenant_id = :tenant'],
   ['webhook_deliveries', 'tenant_id = :tenant'],
@@ -292,13 +292,13 @@ export const WIPED: Rows = [
 
 type WipedRows = { table: string; all: Query<never> }
 
-/** To be called once, when a module is loaded. */
+/** Must be called once, when a module is loaded. */
 export const wipedRows = (rows: Rows): WipedRows[] =>
   rows.map(([table, which]) => ({ table, all: query(`delete from ${table} where ${which}`) }))
 
-/** Of what grows without end there are the most rows. */
+/** The tables that grow without end, which have the most rows. */
 const MANY = new Set(['users', 'consents', 'plans', 'windows', 'executions', 'trades'])
-/** About how many rows a reset would delete; each table is counted no further than one row too many. */
+/** The approximate number of rows that a reset would delete; each table is counted up to one row too many. */
 const HELD = query<{ held: bigint }>(
   `select ${WIPED.filter(([table]) => MANY.has(table))
     .map(([table, rows]) => `(select count(*) from (select 1 from ${table} where ${rows} limit :most) x)`)
@@ -314,9 +314,9 @@ function* refuseTooMuch(tx: Tx, { tenantId, partnerSlug }: Tenant): Steps<void> 
 const MARK = query('update sandboxes set resetting = :resetting where tenant_id = :tenant')
 const WIPE = wipedRows(WIPED)
 /**
- * What a reset keeps of the executions that it removes, in this order: of each plan's name the latest start of a window
- * that had any. One that is older than every window of today, which the name's next window starts after anyway, is kept
- * as one instant for the whole environment, so that resets do not add up.
+ * The records that a reset keeps of deleted executions, in this order: for each plan's name the latest start of a
+ * window that had any. Starts older than every window of today, after which the name's next window starts anyway, are
+ * kept as one instant for the whole environment, so that resets do not add up.
  */
 const KEEP_USED_STARTS = [
   `insert into used_before_reset (tenant_id, partner_plan_id, window_start)
@@ -336,7 +336,7 @@ const KEEP_USED_STARTS = [
 ].map((statement) => query(statement))
 
 /**
- * In a transaction that has the tenant to itself. Records that are otherwise kept forever can be deleted while the
+ * Runs in a transaction that has the tenant to itself. Records that are otherwise kept forever can be deleted while the
  * tenant is marked. No purchase in it is dated later than `real`.
  */
 function* wipe(
@@ -346,7 +346,7 @@ function* wipe(
 ): Steps<Wiped> {
   const tenant = whose.tenantId
   if ((yield* tx.run(MARK, { tenant, resetting: 1 })) !== 1) throw liveIsNeverWiped()
-  // Of its reports of executions that are not known, none is left to decide on.
+  // No report of an unknown execution is left to decide on.
   yield* countNoUnknown(tx, whose)
   for (const statement of KEEP_USED_STARTS) yield* tx.run(statement, { tenant, real })
   const counts = yield* tx.together(...[...WIPE, ...also].map(({ all }) => tx.run(all, { tenant })))

@@ -168,7 +168,7 @@ function createEraser(
     },
   }
 
-  /** Under each key of the tenant: which of them a copy has, nobody knows beforehand. */
+  /** One for each key of the tenant, since it is unknown which keys a copy has. */
   async function hashesOf(tenant: Tenant): Promise<(partnerUserId: string) => string[]> {
     const keys = await look((tx) => tx.all(KEYS, { tenant: tenant.tenantId }))
     return (user) => keys.map(({ key_sha256 }) => erasureHash(key_sha256, tenant, user))
@@ -199,7 +199,7 @@ function createEraser(
       return { before: userOf(row), now, at }
     }, ofTenant(tenant))
     const text = before.email
-    // A text that another row has as well stays on the disk in any case.
+    // If another row has the same text, it stays on the disk in any case.
     const elsewhere = text !== null && (await look((tx) => tx.get(ELSEWHERE, { text }))) !== undefined
     const remains = await overwrite(elsewhere ? null : text)
     const user = { ...before, email: null, authProvider: null, updatedAt: now }
@@ -207,7 +207,7 @@ function createEraser(
   }
 }
 
-/** What a partner reads of its own users. */
+/** A partner's reads of its own users. */
 const createUserReader = ({ look, read }: Base): Pick<UserStore, 'readUser' | 'readUsers'> => ({
   async readUsers(tenant, { after, limit }) {
     const page = { tenant: tenant.tenantId, after: after ?? '', limit }
@@ -228,7 +228,7 @@ const createUserReader = ({ look, read }: Base): Pick<UserStore, 'readUser' | 'r
 type StopCounts = { plansPaused: number; executionsCancelled: number }
 type Changed = { stopping: bigint | null; changed: ({ user: User } & StopCounts) | null }
 
-/** One transaction of a change. What is left of a disable under way, `stopping`, is finished before the answer. */
+/** One transaction of a change. The rest of a disable under way, `stopping`, is finished before the answer. */
 function* change(tx: WriteTx, whose: { tenant: Caller; named: Named }, decide: Decide): Steps<Changed> {
   const { tenant, named } = whose
   const [, row, times] = yield* tx.together(tx.lock(LOCK_USER, named), tx.get(USER, named), tx.times)
@@ -236,7 +236,7 @@ function* change(tx: WriteTx, whose: { tenant: Caller; named: Named }, decide: D
   const current = row ? userOf(row) : null
   const { user, stopsPlans } = decide(current, now)
   const isUnderWay = row?.status === 'disabled' && (yield* isStopping(tx, row.user_id))
-  // Linked again only when all of the user's plans are stopped.
+  // Linked again only once all of the user's plans are stopped.
   if (isUnderWay && user.status === 'linked') return { stopping: row.user_id, changed: null }
   const userId = user === current ? row?.user_id : yield* put(tx, user, { row, named }, now)
   // Another transaction has just changed the user, so the decision is made again by its new state.
@@ -265,11 +265,11 @@ function* put(
   return userId
 }
 
-// Disables of users. Whatever its user's plans, a disable is in force from its first transaction on: the user is
+// Disables of users. However many plans its user has, a disable is in force from its first transaction on: the user is
 // disabled in it, and so are the first plans. A user with more plans than one transaction should hold has the others
-// stopped page by page, and until then nothing fires for the user and nothing of the user's tenant is handed out
-// (docs/decisions/commits.md#a-disable-of-many-plans). A process that goes on with a stop, on whatever host, holds a
-// lock on its user's row.
+// stopped page by page, and until then nothing fires for the user and nothing of the user's tenant is delivered
+// (docs/decisions/commits.md#a-disable-of-many-plans). A process that continues a stop, on whatever host, holds a lock
+// on its user's row.
 
 type StopRow = { user_id: bigint; plan_id: bigint; plans_paused: bigint; executions_cancelled: bigint }
 
@@ -348,7 +348,7 @@ function* stopPage(
   return { plansPaused, executionsCancelled, last }
 }
 
-/** Does one more page of a user's stop, if the stop is still under way. */
+/** Stops one more page of a user's plans, if the stop is still under way. */
 function* goOn(tx: WriteTx, { tenantId }: Tenant, userId: bigint): Steps<boolean> {
   const user = { user_id: userId }
   const [times, , stop] = yield* tx.together(tx.times, tx.lock(LOCK_STOPPED, user), tx.get(OF_USER, user))
@@ -379,8 +379,8 @@ export function* isAnyStopping(tx: Tx, { tenantId }: Tenant): Steps<boolean> {
 export const usersStopping = (tx: Tx): Step<{ user_id: bigint }[]> => tx.all(USERS)
 
 /**
- * Stops the rest of a user's plans, and returns the counts of the whole stop. The key of the call that asked for it has
- * been checked.
+ * Stops the rest of a user's plans, and returns the counts of the whole stop. The key of the requesting call was
+ * checked before.
  */
 async function finishStop({ look, write }: Base, tenant: Tenant, userId: bigint): Promise<StopCounts> {
   const call = callOf({ tenantId: tenant.tenantId })

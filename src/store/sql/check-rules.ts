@@ -17,11 +17,11 @@ const EXECUTION = `'execution ' || e.execution_id as place, null as start`
 
 /**
  * The executions `e` of a window `w`. The start, which goes with the window (execution_place), leads along the index of
- * idempotency keys to these alone: by the plan it would be all that the plan ever had, once for each of its windows.
+ * idempotency keys to these alone: by the plan it would read all executions of the plan for each of its windows.
  */
 const IN_WINDOW = 'e.plan_id = w.plan_id and e.window_start = w.window_start and e.window_id = w.window_id'
 
-// All of a table in the order of its key: left to itself, SQLite may walk along another index and look each row up.
+// The whole table in the order of its key. Without this, SQLite may walk along another index and look each row up.
 const EACH_EXECUTION = `e.execution_id > ''`
 const EACH_TRADE = `d.execution_id > ''`
 
@@ -29,8 +29,8 @@ const EACH_TRADE = `d.execution_id > ''`
 const ADJUSTED_USD = `coalesce((select sum(a.usd_amount) from adjustments a where a.execution_id = e.execution_id), 0)`
 
 /**
- * What the audit log says was issued is there: without its row, the number of the last one would be given again.
- * `details` is how the detail of an entry `a` is read, null where it is damaged, which others find.
+ * Every invoice in the audit log must have its row: without it, the number of the last one would be assigned again.
+ * `details` is how the detail of an entry `a` is read, null where it is damaged, which other rules find.
  */
 export const issuedRule = (details: string): Rule => ({
   kind: 'invoice_gone',
@@ -41,11 +41,11 @@ export const issuedRule = (details: string): Rule => ({
   message: (row) => `was issued to ${row.subject}, and is not there`,
 })
 
-/** Each selects the rows that break it. */
+/** Each rule selects the rows that break it. */
 export const LEDGER_RULES: Rule[] = [
   {
     kind: 'window_reserved',
-    // A window without a reservation is asked for only where something is open: nearly all windows are over.
+    // Windows without a reservation are checked only where something is open: nearly all windows are over.
     sql: `select ${WINDOW}, w.reserved, x.sum as expected from (
         select w.window_id, cast(coalesce(sum(e.amount_usd), 0) as bigint) as sum from windows w
         left join executions e on ${IN_WINDOW} and ${IS_OPEN}
@@ -211,7 +211,7 @@ export const LEDGER_RULES: Rule[] = [
       'has a late fill that counts as accepted, and no trade or adjustment of it, or one that is of another tenant, or none of its own',
   },
   {
-    // An accepted late fill is an adjustment with the amounts its report leads to, of an order nothing else holds. One
+    // An accepted late fill is an adjustment with the amounts of its report, for an order that nothing else holds. One
     // that is older than the columns of its fee, price and time has none.
     kind: 'adjustment_report',
     sql: `select 'adjustment ' || a.adjustment_id as place, null as start
@@ -230,8 +230,8 @@ export const LEDGER_RULES: Rule[] = [
 ]
 
 /**
- * A schedule is awake, and fires no less at a time, as its plan and its partner say. `unless` is a condition on the
- * partner `r` that lets out those whose schedules are behind.
+ * The state of a schedule, awake or not, and its smallest instruction follow its plan and its partner. `unless` is a
+ * condition on the partner `r` that excludes those whose schedules are behind.
  */
 export const followsRule = (unless: string): Rule => ({
   kind: 'schedule_follows',

@@ -1,4 +1,4 @@
-// SQL that several transactions share: about tenants, keys and users, and about plans, schedules, windows and
+// SQL shared by several transactions: about tenants, keys and users, and about plans, schedules, windows and
 // executions.
 
 import { LEASE_AHEAD_MAX_MS } from '../../core/execution.ts'
@@ -6,11 +6,11 @@ import { STUCK_DELIVERIES } from '../../core/findings.ts'
 
 // Conditions on tenants: those of a filter, those whose business raises alarms, those who live in real time.
 
-/** Whether a tenant `t` is of the partner and environment asked for; a null asks for all of them. */
+/** Whether a tenant `t` is of the given partner and environment; a null selects all. */
 export const OF_TENANT = `(cast(:slug as text) is null or t.partner_slug = :slug)
   and (cast(:environment as text) is null or t.environment = :environment)`
 
-/** How a tenant `t` is named in a finding. */
+/** The name of a tenant `t` in a finding. */
 export const TENANT_NAME = `t.partner_slug || ' ' || t.environment`
 
 /** Whether a tenant `t` does real business. A test environment raises no alarm. */
@@ -19,21 +19,21 @@ export const IS_LIVE = `t.environment = 'live'`
 /** Whether a tenant lives in the time of everybody else, as all but some test environments do. */
 export const IN_REAL_TIME = 'tenant_id not in (select tenant_id from sandboxes)'
 
-/** Whether a key was rotated. Its row does not show it, but the audit log, which never changes, does. */
+/** Whether a key was rotated. Its row does not show it, but the audit log does, which never changes. */
 export const ROTATED = (keyId: string): string =>
   `exists (select 1 from audit where action = 'key.rotate' and subject = ${keyId})`
 
 export const SELECT_USER =
   'select * from users where tenant_id = :tenant and partner_user_id = :partner_user_id'
 
-// The least that an instruction of a window may be, in SQL: the rule of src/core/window.ts.
+// The smallest instruction of a window, in SQL: the rule of src/core/window.ts.
 
-/** Of two SQL expressions. One store calls the function `least`, the other `min`: both know `case`. */
+/** For two SQL expressions. One store calls the function `least`, the other `min`: both know `case`. */
 export const leastInstructionOf = (minTranche: string, budget: string): string =>
   `case when ${minTranche} < ${budget} then ${minTranche} else ${budget} end`
 
-// Which plans the scheduler may fire at all. On PostgreSQL a page of a pass asks the partner itself once more, because
-// its schedules follow it later (../shared/pages.ts).
+// The plans that the scheduler may fire at all. On PostgreSQL a page of a pass also reads the partner itself, because
+// its schedules are updated later (../shared/pages.ts).
 
 /**
  * 1 when the scheduler may fire a plan `p` of a partner `r`: both active, its smart timing on, the partner not held.
@@ -41,7 +41,7 @@ export const leastInstructionOf = (minTranche: string, budget: string): string =
 export const IS_AWAKE = `case when p.status = 'active' and p.smart_timing_enabled = 1 and r.status = 'active'
     and r.held = 0 then 1 else 0 end`
 
-/** The same of the plan of a row of `schedules`. */
+/** The same condition for the plan of a row of `schedules`. */
 export const AWAKE = `(
   select ${IS_AWAKE}
   from plans p join tenants t on t.tenant_id = p.tenant_id join partners r on r.partner_slug = t.partner_slug
@@ -56,8 +56,8 @@ export const IS_OPEN = `e.status in ('pending', 'sent')`
 export const IS_STUCK = `${IS_OPEN} and e.delivered_count >= ${STUCK_DELIVERIES}`
 
 /**
- * Whether an execution `e` may be handed out at `now` (an SQL expression): it was never delivered, or its lease is
- * over, or ends so late that the clock has been set back since. Polls, status and metrics use the same condition.
+ * Whether an execution `e` may be delivered at `now` (an SQL expression): it was never delivered, or its lease is over,
+ * or ends so late that the clock has been set back since. Polls, status and metrics use the same condition.
  */
 export const unleasedAt = (now: string): string =>
   `(e.lease_expires_at is null or e.lease_expires_at <= ${now} or e.lease_expires_at > ${now} + ${LEASE_AHEAD_MAX_MS})`
@@ -68,7 +68,7 @@ export const PLAN_BY_NAME = `
   select p.*, u.partner_user_id from plans p join users u on u.user_id = p.user_id
   where p.tenant_id = :tenant and p.partner_plan_id = :partner_plan_id`
 
-/** What the windows of a plan that start in a cell of its grid have used, and their latest start with executions. */
+/** The amounts used by a plan's windows that start in a cell of its grid, and their latest start with executions. */
 export function cellUse({
   planId,
   start,
@@ -86,7 +86,7 @@ export const EXECUTION_COLUMNS = 'e.*, p.partner_plan_id, u.partner_user_id'
 export const EXECUTION_TABLES = `
   executions e join plans p on p.plan_id = e.plan_id join users u on u.user_id = p.user_id`
 
-/** Everything of an execution, with its plan's and user's ids. */
+/** All columns of an execution, with its plan's and user's ids. */
 export const SELECT_EXECUTION = `select ${EXECUTION_COLUMNS} from ${EXECUTION_TABLES}`
 
 /** With max(execution_id), PostgreSQL would keep the plan that was best without any executions: to read them all. */

@@ -1,5 +1,5 @@
-// Partners and users on a file, where a server differs: how a partner's schedules are updated, and how the bytes of an
-// erased e-mail are removed.
+// Partners and users on a file, where it differs from a server: how a partner's schedules are updated, and how the
+// bytes of an erased e-mail are removed.
 
 import { read } from 'node:fs'
 import { promisify } from 'node:util'
@@ -40,8 +40,8 @@ export const FOLLOWING: Following = {
 type Place = { file: string; held: () => number }
 
 /**
- * Moves the log into the file and empties it. What the update left behind is zeros (secure_delete); if the text is
- * still there, left by a version that did not write zeros, the whole file is rewritten.
+ * Moves the log into the file and empties it. The update left zeros behind (secure_delete); if the text is still there,
+ * left by a version that did not write zeros, the whole file is rewritten.
  */
 export const createOverwriter =
   ({ db }: Connection, { file, held }: Place) =>
@@ -54,7 +54,7 @@ export const createOverwriter =
       await emptyLog(db, file)
       return (await holds(held(), text)) ? 'log' : 'nowhere'
     } catch (error) {
-      // The row is erased all the same; a later checkpoint, or the command again, empties the log.
+      // The row is erased all the same; a later checkpoint, or the command run again, empties the log.
       if (error instanceof Problem && error.code === 'database_locked') return 'log'
       throw error
     }
@@ -66,7 +66,7 @@ async function emptyLog(db: Database, file: string): Promise<void> {
     // A reader still needs the log: the checkpoint is tried again, as with any other lock.
     if (row?.busy !== 0n) throw busy()
   })
-  // SQLite does not wait for it, and a power cut would bring back what was in it.
+  // SQLite does not wait for this, and a power cut would bring the log back.
   syncLog(file)
 }
 

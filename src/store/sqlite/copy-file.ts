@@ -1,4 +1,4 @@
-// Copies of a file: one that holds still meanwhile, one in the making, and a backup of one in use.
+// Copies of a file: a locked source, a copy under construction, and a backup of a file in use.
 
 import { existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -132,9 +132,9 @@ async function* blocksOf(db: Database, table: Table): AsyncGenerator<Block> {
 }
 
 // A file under construction: filled under a temporary name, packed into another file, and given its name when it is
-// verified. Its bytes depend on its rows alone, so the same rows give the same bytes, whichever way they came.
+// verified. Its bytes depend on its rows alone, so the same rows always give the same bytes.
 
-/** What is derived from the rows (sql/0011_findings.sql), as in a database without a past. */
+/** The derived rows (sql/0011_findings.sql), as in a database without a past. */
 const MAKE_COUNTS = `
   delete from outcomes;
   insert into outcomes
@@ -166,10 +166,10 @@ export async function newFile(
     removeUnfinished(loading, packed)
   }
   try {
-    // No other process uses it, and what a crash leaves of it is thrown away.
+    // No other process uses it, and its remains after a crash are thrown away.
     for (const setting of ['journal_mode = memory', 'synchronous = off', 'cache_size = -65536'])
       db.pragma(setting)
-    // Under its temporary name, there are no locks to take and there is nothing to back up.
+    // Under its temporary name, it needs no locks and no backup.
     await migrate(db, ':memory:', () => now)
     db.pragma('foreign_keys = off')
     db.exec('begin; delete from tiers')
@@ -193,7 +193,7 @@ export async function newFile(
     blocks: (table) => reading().blocks(table),
     // Never the packed file: opening a file through a store changes it.
     openStore: () => openStore(loading, { clock, create: false }),
-    // What takes the place of a file is restored as a file (file/restore.ts): a copy takes a free name.
+    // A file is replaced by a restore (file/restore.ts): a copy takes a free name.
     readReplaced: async () => null,
     async publish(frozen) {
       if (result && frozen) putFrozen(result, frozenAt(now, frozen, null))
@@ -207,7 +207,7 @@ export async function newFile(
   }
 }
 
-/** Whole rows, with what an insert leaves to the database. */
+/** Whole rows, including the columns that an insert leaves to the database. */
 const LOAD = Object.fromEntries(
   TABLES.map(({ name }) => {
     const columns = columnsOf(name)
@@ -245,12 +245,12 @@ function refuseTaken(file: string): void {
 
 // Reads and changes from outside whether a file is frozen.
 
-/** To be called where nobody else writes. */
+/** Must be called where nobody else writes. */
 export function putFrozen(db: Database, frozen: Frozen, audit: AuditEntry | null = null): void {
   stepsOn(db)((tx) => putFrozenIn(tx, frozen, audit))
 }
 
-/** Of whatever is there; also null for a file that cannot be read, or not with the log beside it. */
+/** Null also for a file that cannot be read, or not with the log beside it. */
 export function seenFrozen(file: string): Frozen | null {
   refuseUnreachable(file)
   if (isMissing(file)) return null

@@ -1,4 +1,4 @@
-// The SQLite store as a `Database`: what commands may do with a database that is a file.
+// The SQLite store as a `Database`: the operations of commands on a database file.
 
 import { statSync } from 'node:fs'
 import { resolve } from 'node:path'

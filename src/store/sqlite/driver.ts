@@ -1,4 +1,4 @@
-// Runs the transactions that both stores share on a file: from begin to commit without ever waiting.
+// Runs the shared transactions on a file: from begin to commit without ever waiting.
 
 import type { Statement } from 'better-sqlite3'
 import type { Instant } from '../../core/time.ts'
@@ -46,7 +46,7 @@ export function createDriver(connection: Connection): Driver {
 
   function run<T>(work: (tx: WriteTx) => Step<T>, now = real): T {
     real = now
-    // A transaction that threw may have left some.
+    // A transaction that threw may have left some steps.
     tally.waiting = 0
     const value = finished(work(transaction))
     tally.complete()
@@ -74,12 +74,12 @@ export function stepsOn(db: Database): <T>(work: (tx: Tx) => Step<T>) => T {
   return (work) => finished(work(steps))
 }
 
-/** A write that this store does by hand, as a step of a shared transaction. */
+/** A write of this store alone, as a step of a shared transaction. */
 export const byHand = <T>(work: () => T): Step<T> => always(() => answering(work))
 
 /**
- * Without a turn of the event loop in between, so that no other request's statement runs while foreign keys are off: no
- * transaction can turn them off for itself.
+ * Runs without a turn of the event loop in between, so that no other request's statement runs while foreign keys are
+ * off: no transaction can turn them off for itself.
  */
 const aloneWithoutKeys =
   ({ db, lookAtName, mayWrite }: Connection) =>
@@ -149,7 +149,7 @@ function runOf(prepared: Prepared, params: Params): number {
   return changes
 }
 
-/** Enough that more would gain nothing, and few enough that the remainder is quickly done one by one. */
+/** More would gain nothing, and fewer keep the remainder, done one by one, short. */
 const ROWS_AT_ONCE = 100
 
 /** The number that SQLite would give to the next row. */
@@ -157,14 +157,14 @@ const NEXT_IDS: Record<Numbered, Query<{ id: bigint }>> = {
   windows: query('select coalesce(max(window_id), 0) + 1 as id from windows'),
 }
 
-/** Null for text that damage has made no JSON: one row must not fail a whole list. */
+/** Null for text that damage has turned into invalid JSON: one row must not fail a whole list. */
 export const soundJson = (text: string): string => `case when json_valid(${text}) then ${text} end`
 
 /** A statement, its parameters with many values, and its set of rows, if it has one. */
 type Prepared = { statement: Statement; lists: readonly string[]; set: RowSet | null }
 /**
- * The same statement takes `ROWS_AT_ONCE` rows, and a single one: SQLite sets up what a table's checks need, such as
- * the lists of their `in (...)`, once per statement. For executions, that is 40 % of an insert.
+ * The statement for `ROWS_AT_ONCE` rows, and for a single one. SQLite sets up a table's checks, such as the lists of
+ * their `in (...)`, once per statement. For executions, that is 40 % of an insert.
  */
 type RowSet = { parameter: string; columns: readonly string[]; many: Statement }
 
@@ -189,7 +189,7 @@ function prepare(db: Database, { text }: Query<unknown>): Prepared {
       forUpdate: () => '',
       field: (json, name) => `(${soundJson(json)}) ->> '${name}'`,
       least: (...values) => `min(${values.join(', ')})`,
-      // Without its log, as this transaction leaves it.
+      // Without the log, as this transaction leaves the database.
       databaseBytes: '(select page_count * page_size from pragma_page_count(), pragma_page_size())',
       firstWord: (words) => `substr(${words}, 1, instr(${words} || ' ', ' ') - 1)`,
     })
@@ -208,7 +208,7 @@ function jsonOf(value: unknown): string {
   return typeof value === 'bigint' ? `${value}` : JSON.stringify(value ?? null)
 }
 
-/** A statement for each part of its rows, with their values, and its other parameters. */
+/** A statement for each part of its rows, with their values and its other parameters. */
 function partsOf(
   prepared: Prepared,
   { parameter, columns, many }: RowSet,

@@ -1,6 +1,6 @@
-// What monitoring and the check ask of a file alone, where a server plans other SQL well (../postgres/monitoring.ts);
-// ../health/ reads the answers. Each read of monitoring goes along an index or a range of the primary key, in pages:
-// between two pages, other requests get their turn, however many rows there are.
+// Reads of monitoring and the check for a file alone, where a server plans other SQL well (../postgres/monitoring.ts);
+// ../health/ interprets the results. Each read of monitoring goes along an index or a range of the primary key, in
+// pages: between two pages, other requests get their turn, however many rows there are.
 
 import { constants, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -25,8 +25,8 @@ import { schemaDifferences } from './file/migrate.ts'
 export const ownMonitoring = (connection: Connection, base: Base): OwnMonitoring => {
   const { db, probe, read } = connection
   return {
-    // A savepoint that is undone inside a transaction that commits: the page still goes to the log and to the disk, so
-    // a full disk is noticed, but the row was never there.
+    // A savepoint that is rolled back inside a transaction that commits: the page still reaches the log and the disk,
+    // so a full disk is noticed, but the row never existed.
     probeWrite: () =>
       probe(() => {
         db.exec('savepoint probe; insert into ticks (at) values (0); rollback to probe; release probe')
@@ -111,11 +111,11 @@ const diskReader =
     }
   }
 
-// Files and a folder that others can get at.
+// Files, and a folder, that others can access.
 
 type Seen = { file: string; isDatabase: boolean; uid: number; mode: number }
 
-/** The file, its log and the index of that, as far as they are there. */
+/** The existing ones of the file, its log and the log's index. */
 const filesOf = (db: Database): Seen[] =>
   ['', '-wal', '-shm'].flatMap((suffix) => {
     const file = realName(db.name) + suffix
@@ -123,20 +123,23 @@ const filesOf = (db: Database): Seen[] =>
     return stats ? [{ file, isDatabase: suffix === '', uid: stats.uid, mode: stats.mode & 0o777 }] : []
   })
 
-/** What lies beside it takes its mode when it is made, and may be gone soon: named only where the file is closed. */
+/**
+ * The files beside it take its mode when they are made, and may soon be gone: they are named only where the file is
+ * closed.
+ */
 const openFiles =
   (db: Database): Look =>
   async () => {
     const open = filesOf(db).filter(({ mode }) => (mode & 0o077) !== 0)
     return (open[0]?.isDatabase ? open.slice(0, 1) : open).map(({ file, mode }) => {
-      const message = `has mode 0${mode.toString(8)}: others on this machine can get at it, and it holds webhook secrets`
+      const message = `has mode 0${mode.toString(8)}: other users of this machine can access it, and it holds webhook secrets`
       return finding({ kind: 'file_open', subject: file, message, next: ['chmod', '600', file] })
     })
   }
 
 /**
- * A group-writable folder counts unless the group is the owner's alone, as far as its number tells: many systems give
- * each user such a group, and an umask that goes with it.
+ * A group-writable folder counts unless the group is the owner's alone, judging by its number: many systems give each
+ * user such a group, and an umask to match.
  */
 function openFolder(db: Database): Look {
   return async () => {
@@ -149,7 +152,7 @@ function openFolder(db: Database): Look {
   }
 }
 
-/** A process that has them open goes on without noticing. The next one cannot: no tick, and no restart. */
+/** A process that has them open continues without noticing. The next one cannot: no tick, and no restart. */
 const closedFiles =
   (db: Database): Look =>
   async () =>
@@ -163,7 +166,7 @@ const closedFiles =
         return finding({ kind: 'file_closed', subject: file, message, next })
       })
 
-// The check of a file: what SQLite says of it, and what only a file can have.
+// The check of a file: SQLite's own, and faults that only a file can have.
 
 const RULES = checkedRules(followsRule(''), issuedRule(soundJson('a.detail')))
 
@@ -173,14 +176,13 @@ function largeLog(db: Database): Look {
   return async () => {
     const bytes = walBytes(db.name)
     if (bytes <= WAL_LARGE_BYTES) return []
-    const message = `has ${spellBytes(bytes)}: a process that reads without end keeps it from being folded in`
+    const message = `has ${spellBytes(bytes)}: a process that reads without end keeps it from being checkpointed`
     const log = walFile(db.name)
     return [finding({ kind: 'wal_large', subject: log, message, next: ['lsof', log] })]
   }
 }
 
-// What is wrong with the file itself, as SQLite tells: damaged pages, incomplete indexes, and rows with a dangling
-// reference.
+// Faults of the file itself, found by SQLite: damaged pages, incomplete indexes, and rows with a dangling reference.
 
 function integrity(db: Database): Fault[] {
   const look = db.prepare<[], string>(`pragma integrity_check(${FINDINGS_PER_RULE_MAX})`).pluck()

@@ -37,7 +37,7 @@ export async function openStore(
     await migrate(db, file, clock)
     await whenFree(() => forgetStatistics(db))
     watch.besideToo()
-    // The file that is noted here must be the one that was opened.
+    // The recorded file must be the one that was opened.
     watch.look()
     noteLogOwner(file)
     const name = realName(file)
@@ -49,7 +49,7 @@ export async function openStore(
   }
 }
 
-/** `file` is the database's own name: its locks lie beside it. */
+/** `file` is the database's own name: its locks are beside it. */
 function storeOn(
   connection: Connection,
   { file, checkpoints }: { file: string; checkpoints: Checkpoints | null },
@@ -85,7 +85,7 @@ const LISTINGS: OwnListings = {
     `select min(e.execution_id) as first from tenants t cross join executions e on e.tenant_id = t.tenant_id
      where ${OF_TENANT} and e.created_at >= :since`,
   ),
-  // One write after the other is dated and committed.
+  // Writes are dated and committed one after the other.
   isSettled: () => true,
 }
 
@@ -95,11 +95,11 @@ export async function readMigrationStates(file: string): Promise<MigrationState[
   return onFile(file, (db) => whenFree(() => migrationStates(db)))
 }
 
-/** Refuses what cannot be opened, and creates a file that is missing if it may. */
+/** Refuses names that cannot be opened, and creates a missing file if that is allowed. */
 function lookAt(file: string, create: boolean): void {
   refuseNetworkFile(file)
   refuseUnreachable(file)
-  // Before a file is made beside a log whose own is gone.
+  // Before a file is created beside a log whose own file is gone.
   refuseForeignBeside(file)
   if (file === ':memory:' || !isMissing(file)) return
   if (!create) throw notThere(file)

@@ -1,5 +1,5 @@
-// Passes on a file: how a process takes its turn, which plans are due, and how many of them a page has; and what else
-// keeps one process at a time to a job. The pass itself is shared (../shared/passes.ts, ../shared/pages.ts).
+// Passes on a file: how a process takes its turn, the due plans, and the sizes of pages; and how other jobs are limited
+// to one process. The pass itself is shared (../shared/passes.ts, ../shared/pages.ts).
 
 import SQLite from 'better-sqlite3'
 import type { Instant } from '../../core/time.ts'
@@ -23,7 +23,7 @@ export const ownPasses = (connection: Connection, file: string): OwnPasses => ({
   listDue: createDueList(connection),
   pages: createPages(connection.db),
   followPartners: async () => {},
-  // A row that the schema refuses says nothing about the others; a disk that is locked, full or broken concerns them
+  // A row that the schema refuses says nothing about other rows; a disk that is locked, full or broken concerns them
   // all.
   isOutage: (error) => error instanceof SQLite.SqliteError && !error.code.startsWith('SQLITE_CONSTRAINT'),
 })
@@ -59,7 +59,7 @@ function createDueList(connection: Connection): (due: DueRanges) => Promise<Plan
   const ranges = prepareWalks(connection)
   const sandboxDue = connection.db.prepare<object, bigint>(ALL_SANDBOX_DUE).pluck()
 
-  /** Walks one range in short reads, so that serve goes on answering. */
+  /** Walks one range in short reads, so that serve keeps answering. */
   async function collect(name: keyof typeof ranges, walk: Walk, into: PlanIds[]): Promise<void> {
     const { alike, beyond } = ranges[name]
     let place: DueRow = { at: walk.from, plan_id: -1n }
@@ -112,7 +112,7 @@ function prepareWalks({ db }: Connection) {
   }
 }
 
-/** The ids of all lists in ascending order, each of them once. */
+/** The ids of all lists in ascending order, without duplicates. */
 export function eachOnce(lists: readonly PlanIds[]): PlanIds {
   const ids = joined(lists).sort()
   let kept = 0
@@ -120,16 +120,15 @@ export function eachOnce(lists: readonly PlanIds[]): PlanIds {
   return ids.subarray(0, kept)
 }
 
-// How many plans a page of a pass has: as many as keep the write lock no longer than others should wait for it. Over
-// few plans, a thousand take 20 ms with their commit; over a million, whose pages of the file are all new to the
-// cache, 40.
+// The size of a page: as many plans as keep the write lock no longer than others should wait for it. Over few plans, a
+// thousand take 20 ms with their commit; over a million, whose pages of the file are all new to the cache, 40.
 
 /**
- * How long the work on a page should take, without its commit: when nobody else writes, and when some do. What a commit
- * waits for the disk is the same for every page: on a slow disk, smaller ones would only make it wait more often.
+ * How long the work on a page should take, without its commit: when nobody else writes, and when some do. A commit
+ * waits for the disk as long for every page, so on a slow disk smaller pages would only wait more often.
  */
 const PAGE_MS = { alone: 15, shared: 4 }
-/** Fewer plans would cost the pass more in commits than they spare others in waiting. */
+/** With fewer plans, commits would cost the pass more than others gain. */
 const PLANS_MIN = 100
 /** The size of the first page, before any is measured. */
 const PLANS_AT_FIRST = 250

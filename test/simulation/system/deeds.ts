@@ -254,7 +254,7 @@ async function wakeAll(
   deed: PassDeed,
   { report, seen }: { report: PassReport; seen: PassSeen },
 ) {
-  const deliver = async ({ webhook: _, ...wakeUp }: Delivery) => {
+  const send = async ({ webhook: _, ...wakeUp }: Delivery) => {
     const tenant = `${wakeUp.tenant.partnerSlug}/${wakeUp.tenant.environment}`
     seen.payloads.push({ tenant, body: JSON.parse(payloadOf(wakeUp)) })
     const receiver = deed.receivers[tenant] ?? 'takes'
@@ -268,7 +268,7 @@ async function wakeAll(
   }
   return wakePartners(
     { passId: report.passId, executionsCreated: report.executionsCreated },
-    { store, deliver: async () => deliver, warn },
+    { store, send: async () => send, warn },
   )
 }
 

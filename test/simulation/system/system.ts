@@ -56,7 +56,7 @@ async function openSystem(options: SystemOptions): Promise<System> {
   async function open() {
     const store = await access.open(machine.clock)
     const guard = { checkUrl: async () => {} }
-    const app = createApp({ store, machine, guard, deliver: takes, log: silentLog, rateLimit: null })
+    const app = createApp({ store, machine, guard, send: takes, log: silentLog, rateLimit: null })
     const readNews = await createNewsReader(store)
     const parts: Parts = { store, secrets, machine, call }
     return { store, app, readNews, parts }

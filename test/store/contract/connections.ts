@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { TestContext } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { judgeClock } from '../../../src/core/clock.ts'
+import { decideDispute } from '../../../src/core/clock.ts'
 import { CENT } from '../../../src/core/money.ts'
 import { DAY_MS, HOUR_MS, plus } from '../../../src/core/time.ts'
 import { runPass } from '../../../src/engine/pass.ts'
@@ -132,11 +132,11 @@ export const clockContract: Contract = {
     const other = await world.connect()
     const witness = { source: 'feed', at: plus(T0, DAY_MS) }
     const dispute = { clockAt: T0, witness }
-    assert.deepEqual(await store.judgeClock((now) => judgeClock(now, witness, null)), dispute)
+    assert.deepEqual(await store.decideDispute((now) => decideDispute(now, witness, null)), dispute)
     for (const one of [store, other]) assert.deepEqual(await one.readClock(), { now: T0, standing: dispute })
-    const silent = await other.judgeClock((now, standing) => judgeClock(now, 'silent', standing))
+    const silent = await other.decideDispute((now, standing) => decideDispute(now, 'silent', standing))
     assert.deepEqual(silent, dispute, 'a silent witness settles nothing')
-    assert.equal(await store.judgeClock(() => null), null)
+    assert.equal(await store.decideDispute(() => null), null)
     assert.equal((await other.readClock()).standing, null)
   },
 

@@ -1,5 +1,4 @@
-// Commits in such a way that the outcome is known: the server can report success without having done what was asked, or
-// go away in the middle.
+// Commits whose outcome is known: a server can report success without having committed, or fail in the middle.
 
 import type { ClientBase, Pool } from 'pg'
 import { query } from '../../statement.ts'
@@ -8,9 +7,9 @@ import { type Pipeline, pipelineOn } from './pipeline.ts'
 import { PATIENCE, type Patience } from './session.ts'
 
 /**
- * What a server has been through. `timeline` changes when a standby is promoted; from there on, transaction numbers
- * differ. `memory` changes when a server crashes, because its statistics then begin anew: it has forgotten the
- * transaction numbers that were not on its disk, and gives them to other transactions.
+ * The history of a server. `timeline` changes when a standby is promoted; from there on, transaction numbers differ.
+ * `memory` changes when a server crashes, because its statistics then begin anew: it has forgotten the transaction
+ * numbers that were not on its disk, and assigns them to other transactions.
  */
 export type History = { timeline: string; memory: string }
 /** The timeline that a server writes under; it fails on a standby, which writes under none. */
@@ -19,14 +18,14 @@ export const TIMELINE_SQL = 'left(pg_walfile_name(pg_current_wal_insert_lsn()), 
 export const HISTORY_SQL = `${TIMELINE_SQL} as timeline,
   coalesce(extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text, '') as memory`
 
-/** Identifies a transaction when a server is asked what became of it. */
+/** Identifies a transaction when a server is asked about its outcome. */
 export type Mark = { xid: string } & History
 
-/** For how long, and how often, a server is asked what became of a transaction. */
+/** How long, and how often, a server is asked about the outcome of a transaction. */
 const ASKED_MAX_MS = 10_000
 const ASK_AGAIN_MS = 50
 
-/** Commits, and throws whatever has failed before it. */
+/** Commits, and throws any earlier failure. */
 export async function commit(tx: Pipeline<ClientBase>, patience: Patience = PATIENCE.commit): Promise<void> {
   await unwarned(tx, patience, async () => {
     if (tx.hasFailed()) await tx.settled()
@@ -40,8 +39,8 @@ export async function commit(tx: Pipeline<ClientBase>, patience: Patience = PATI
 }
 
 /**
- * Commits on a client that takes one query at a time, however long that takes: a person waits for it, and can end it.
- * Every transaction that is begun by hand ends with this.
+ * Commits on a client that takes one query at a time, without a time limit: an operator waits for it, and can interrupt
+ * it. Every transaction begun outside the driver ends with this.
  */
 export async function commitAlone(client: ClientBase): Promise<void> {
   try {
@@ -53,7 +52,7 @@ export async function commitAlone(client: ClientBase): Promise<void> {
 
 /**
  * Resolves when everything visible in the database is as durable as a commit of ours. The process that committed it may
- * have ended before it was. The client is in no transaction.
+ * have ended before that. The client is in no transaction.
  */
 export async function waitForCommitted(client: ClientBase): Promise<void> {
   const tx = pipelineOn(client, null)
@@ -94,9 +93,9 @@ const FATE = query<Fate>(
 )
 
 /**
- * Whether a write whose connection broke was committed; another connection is asked. The broken one has already been
- * given back: many break at once, and each would otherwise wait for another's place. Throws OutcomeUnknown when nobody
- * can tell.
+ * Whether a write whose connection broke was committed, asked on another connection. The broken one has already been
+ * returned: many break at once, and each would otherwise wait for another's place. Throws OutcomeUnknown when the
+ * answer cannot be found.
  */
 export async function wasCommitted(
   { xid, timeline, memory }: Mark,
@@ -106,14 +105,14 @@ export async function wasCommitted(
   const until = performance.now() + ASKED_MAX_MS
   for (let asked = 1; performance.now() < until; asked++) {
     await pause(ASK_AGAIN_MS * asked)
-    // A server that stays silent is not waited for any longer either.
+    // A server that does not answer is not waited for any longer either.
     const fate = await Promise.race([ask(pool, xid).catch(() => undefined), pause(until - performance.now())])
     // A promoted standby gives the same number to another transaction.
     if (fate && fate.timeline !== timeline) break
     if (fate?.status === 'aborted') return false
     if (fate?.status !== 'committed') continue
-    // The number may be another transaction's. If it was undone, ours was too: had ours been committed, the number
-    // would still be its own.
+    // The number may belong to another transaction. If that was undone, ours was too: had ours been committed, the
+    // number would still be its own.
     if (fate.memory !== memory) break
     return true
   }

@@ -27,8 +27,8 @@ import { CONNECT_MAX_MS, LARGE_STATEMENT_MAX_MS, PATIENCE } from './session.ts'
 import { noteServer, OtherServer, readFrozen, type Trust } from './timeline.ts'
 
 /**
- * Inside a write: `times` and `frozen` are what its gate has read. Statements that do not need them are best sent
- * before they are awaited.
+ * Inside a write: `times` and `frozen` are read at its gate. Statements that do not need them are best sent before they
+ * are awaited.
  */
 export type WriteTx = Tx & { times: Promise<Times>; frozen: Promise<Frozen | null> }
 
@@ -40,21 +40,21 @@ export type Connection = {
   server: string
   pool: Pool
   clock: ServerClock
-  /** What a read reports. */
+  /** The frozen state for a read. */
   frozen(tx: Tx): Promise<Frozen | null>
   schema: SchemaLook
-  /** Asks for one thing only, without a transaction around it. */
+  /** Runs a single statement, without a transaction around it. */
   look<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
   /** Runs `work` on one consistent snapshot. */
   read<T>(work: (tx: Tx) => Promise<T>, scope?: Scope): Promise<T>
   /**
-   * Runs `work` in a transaction behind the gate of months (month-gate.ts) and resolves once it is committed; what
-   * throws undoes it. `work` may run more than once: the last run counts.
+   * Runs `work` in a transaction behind the gate of months (month-gate.ts) and resolves once it is committed; a throw
+   * undoes it. `work` may run more than once: the last run counts.
    */
   write<T>(work: (tx: WriteTx) => Promise<T>, scope?: Scope): Promise<T>
   /**
-   * The same for a probe, whose success says nothing about larger writes. Throws the error of a recent write that
-   * failed on a full disk.
+   * `write` for a probe, whose success says nothing about larger writes. Throws the error of a recent write that failed
+   * on a full disk.
    */
   probe(work: (tx: WriteTx) => Promise<void>): Promise<void>
   /** For locks that a session holds longer than a transaction. */
@@ -92,7 +92,7 @@ export function connect(
     })
   }
 
-  /** A write that meets another server than the last one did runs once that is on record. */
+  /** Runs a write again, once a change of the server since the last write is recorded. */
   async function onceNoted<T>(write: () => Promise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
       try {
@@ -175,24 +175,24 @@ export function connect(
   }
 }
 
-/** How often a write tries when the server is a different one each time. */
+/** How often a write is tried when the server is a different one each time. */
 const NOTED_MAX = 3
 
-// A connection keeps its query plans. A plan made while a table was small, which reads all of it, would go on doing so
-// when the table is large; and everything that a write reads lies along indexes.
+// A connection keeps its query plans. A plan made while a table was small, which reads all of it, would be kept when
+// the table is large; and all reads of a write go along indexes.
 const BEGIN_WRITE = 'begin; set local enable_seqscan = off'
 const BEGIN_READ = 'begin isolation level repeatable read read only'
 
 /** How long the process waits for such a statement, and how long the server lets it run; 0 for no limit. */
 const READS = {
   large: { patience: PATIENCE.large, limitMs: LARGE_STATEMENT_MAX_MS, plans: '' },
-  // What reads whole tables is not to look up row by row, however few rows a server takes them to have.
+  // A read of whole tables must not look up row by row, however few rows a server expects.
   whole: { patience: null, limitMs: 0, plans: '; set local enable_nestloop = off' },
 }
 const limitOf = ({ reads }: Scope): string =>
   reads ? `; set local statement_timeout = ${READS[reads].limitMs}${READS[reads].plans}` : ''
 
-/** Runs it to its end and gives the connection back, or ends the connection if its state is unknown. */
+/** Runs the transaction to its end and returns the connection, or ends the connection if its state is unknown. */
 async function inTransaction<T>(tx: Pipeline, begin: string, run: () => Promise<T>): Promise<T> {
   const { client } = tx
   try {
@@ -231,7 +231,7 @@ async function alone<T>(tx: Pipeline, work: (tx: Tx) => Promise<T>): Promise<T> 
   }
 }
 
-// Locks that a session holds, on a connection of its own: they end with the process, however it ends.
+// Locks of a session, on a connection of its own: they end with the process, however it ends.
 
 const TRY = query<{ taken: boolean }>('select pg_try_advisory_lock(:which::int, :tenant::int) as taken')
 const UNLOCK = query('select pg_advisory_unlock(:which::int, :tenant::int)')
@@ -239,24 +239,24 @@ const UNLOCK = query('select pg_advisory_unlock(:which::int, :tenant::int)')
 const TOUCH = query('select 1 as one')
 
 export type SessionLock = {
-  /** Says something in its session. Throws once that has ended, and the lock with it. */
+  /** Sends something in its session. Throws once that has ended, and the lock with it. */
   touch: () => Promise<void>
   release: () => Promise<void>
 }
 
 /**
- * Takes exclusive locks of one kind, of a tenant or of all (0); null while somebody else holds it. All are held by one
- * session: were each in its own, nine tenants would leave no connection to the others, nor to their own writes.
+ * Takes exclusive locks of one kind, of a tenant or of all (0); null while somebody else holds it. All share one
+ * session: with a session for each, nine tenants would leave no connection to the others, nor to their own writes.
  */
 export function createSessionLocks(
   { session, server }: Connection,
   which: number,
 ): (tenant?: number) => Promise<SessionLock | null> {
-  /** A session may take its own locks again, so those of this process are told here. */
+  /** A session can take its own locks again, so this process keeps a list of them. */
   const held = new Set<number>()
   let shared: Promise<Session> | null = null
 
-  /** Gives the session back after its last lock. The end of a broken one ends its locks as well. */
+  /** Returns the session after its last lock. The end of a broken one ends its locks as well. */
   async function leave(tenant: number, its: Promise<Session>, isBroken: boolean): Promise<void> {
     held.delete(tenant)
     if (shared !== its || (held.size > 0 && !isBroken)) return

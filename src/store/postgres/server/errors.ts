@@ -1,11 +1,11 @@
-// PostgreSQL's errors as Problems that say what to do, and after which of them a transaction is tried again.
+// PostgreSQL's errors as Problems that say what to do, and the errors after which a transaction is tried again.
 
 import { Problem, type ProblemCode, reasonInWords } from '../../../core/problem.ts'
 import { codeOf, isLost, isSilence, isTaken, isTransient, OutcomeUnknown, Silence } from './failures.ts'
 
 /**
- * By SQLSTATE and message, or by the code and the message of the driver or of Node; the first that fits. Where the
- * message decides, the next entry is true too: a server may speak another language.
+ * The problem by SQLSTATE and message, or by the code and the message of the driver or of Node; the first match counts.
+ * Where the message decides, the next entry is true too: a server may speak another language.
  */
 const MEANINGS: [ProblemCode, Record<string, string>][] = [
   [
@@ -44,14 +44,14 @@ const MEANINGS: [ProblemCode, Record<string, string>][] = [
         '{server}: {error}: connect as the user that owns the schema tranche, and give it all rights to everything in it.',
       '^25006':
         '{server} takes no writes ({error}): name the primary, and a user whose default_transaction_read_only is off.',
-      // A statement that this session has not prepared, or has already: it is another session by now.
+      // A statement that this session has not prepared, or already has: the session has changed.
       '^(26000|42P05)':
         '{server} is behind a pool that gives one session to several connections ({error}): tranche needs one in session mode (in PgBouncer, pool_mode = session).',
       '^55000': '{server} cannot be used ({error}): name another one.',
       '^53400':
-        '{server} allows this user too little ({error}), so what was under way is not recorded: raise that limit.',
+        '{server} allows this user too little ({error}), so the work in progress is not recorded: raise that limit.',
       '^5[38]':
-        'The disk or the memory of {server} is full or has failed ({error}), so what was under way is not recorded: make room there.',
+        'The disk or the memory of {server} is full or has failed ({error}), so the work in progress is not recorded: make room there.',
       'SASL: .*password':
         '{server} asks for a password: put it into the address in TRANCHE_DB, or into ~/.pgpass.',
       'does not support SSL':
@@ -70,7 +70,7 @@ const REFUSES =
   '{server} lets nobody in ({error}): check that PostgreSQL answers at this host and port, and the options in its address or in PGOPTIONS.'
 
 /**
- * An error of the server as a Problem that names it; any other as it is. `server` is the address without a password.
+ * An error of the server as a Problem that names it; any other unchanged. `server` is the address without a password.
  */
 export function explained(error: unknown, server: string): unknown {
   if (error instanceof Problem || !(error instanceof Error)) return error
@@ -87,11 +87,11 @@ export function explained(error: unknown, server: string): unknown {
   return words === null ? error : problem('storage_failed', words, { server, message })
 }
 
-/** That all connections of this process were in use for too long. */
+/** The error when all connections of this process were in use for too long. */
 export const noneFree = (server: string): Error =>
   explained(new Error('timeout exceeded when trying to connect'), server) as Error
 
-/** The same of an error with which a connection could not be made. */
+/** An error with which a connection could not be made, naming the server. */
 export function refusedAs(error: Error, server: string): Error {
   const known = explained(error, server) as Error
   return known === error ? problem('storage_failed', REFUSES, { server, message: messageOf(error) }) : known
@@ -108,8 +108,8 @@ const problem = (
   )
 
 /**
- * An address with an IPv4 and an IPv6 side fails with an error that has a code and no message. After a semicolon Node
- * names an option of its own, which the executable does not take.
+ * The message of an error. If an address has an IPv4 and an IPv6 side, the error has a code and no message. After a
+ * semicolon Node names an option of its own, which the executable does not take.
  */
 const messageOf = (error: Error): string =>
   error.message === '' || 'syscall' in error || /^ERR_(OSSL|SSL)_/.test(codeOf(error))
@@ -125,7 +125,7 @@ export async function explaining<T>(server: string, work: () => Promise<T>): Pro
   }
 }
 
-/** How often a transaction is tried in all, when others made it impossible or its server went away. */
+/** How often a transaction is tried in all, when others prevented it or its server went away. */
 const TRIES_MAX = 3
 const PAUSE_MS = 50
 

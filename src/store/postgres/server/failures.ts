@@ -11,20 +11,20 @@ const sqlState = (error: unknown): string => (error instanceof pg.DatabaseError 
 /** Whether a unique index has refused a row: somebody else was first, and the decision has to be made again. */
 export const isTaken = (error: unknown): boolean => sqlState(error) === '23505'
 
-/** Whether a conflict with other transactions is to blame, and nothing was done: trying again may succeed. */
+/** Whether a conflict with other transactions is the cause, and nothing was done: trying again may succeed. */
 export const isTransient = (error: unknown): boolean => ['40P01', '40001'].includes(sqlState(error))
 
 /** Whether there was no room for something. */
 export const isDiskFull = (error: unknown): boolean => sqlState(error) === '53100'
 
-/** Whether the values of a row are to blame: without that row, the transaction would have succeeded. */
+/** Whether the values of a row are the cause: without that row, the transaction would have succeeded. */
 export const isRowsFault = (error: unknown): boolean => /^2[23]/.test(sqlState(error))
 
 /** Whether an error concerns the whole database, and not one of its rows. */
 export const isOutage = (error: unknown): boolean =>
   isLost(error) || (sqlState(error) !== '' && !isRowsFault(error))
 
-/** A server that was waited for in vain, on a connection that was then cut. */
+/** A server that did not answer in time, on a connection that was then cut. */
 export class Silence extends Error {
   constructor(ms: number) {
     super(`no answer in ${ms / 1000} s`)
@@ -36,14 +36,14 @@ export const isSilence = (error: unknown): boolean =>
   error instanceof Silence ||
   (error instanceof Error && /^Query read timeout$|connection timeout$|^timeout expired$/.test(error.message))
 
-/** Whether a transaction was committed is not known, so it must not be tried again. */
+/** The outcome of a commit is not known, so it must not be tried again. */
 export class OutcomeUnknown extends Error {
   constructor(why: unknown) {
     super('an outcome that is not known', { cause: why })
   }
 }
 
-/** A commit that the server has answered with another word. */
+/** A commit that the server answered with a rollback. */
 export class Undone extends Error {}
 
 /**

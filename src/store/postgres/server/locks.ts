@@ -6,7 +6,7 @@
 import type { ClientBase, Pool } from 'pg'
 import { Problem } from '../../../core/problem.ts'
 
-/** The first number of an advisory lock; the second is the tenant's where it is one of a tenant, else 0. */
+/** The first number of an advisory lock; the second is the tenant for a lock of one tenant, else 0. */
 export const LOCK = {
   /** Held shared by every write, and exclusively to close a month for all. */
   all: 1,
@@ -37,16 +37,16 @@ export const LOCK = {
 } as const
 
 // Whether a database is in use. Each session of a process that has it open holds a shared lock, and one session stays
-// open even while nobody calls. Replacing the database takes the lock exclusively.
+// open even without calls. Replacing the database takes the lock exclusively.
 
 type Asking = Pick<ClientBase, 'query'>
 
-/** To be called for each new session, before it looks at anything. Waits while the database is being replaced. */
+/** Must be called for each new session, before it reads anything. Waits while the database is being replaced. */
 export async function holdInUse(client: Asking): Promise<void> {
   await client.query(`select pg_advisory_lock_shared(${LOCK.use}, 0)`)
 }
 
-/** How long after one try there is another. */
+/** The pause between two tries. */
 const RETAKE_MS = 250
 
 /**
@@ -92,7 +92,7 @@ async function isFree(client: Asking): Promise<boolean> {
   return (rows[0] as { free: boolean }).free
 }
 
-/** Who has the database in use, each as the server knows it: more of them say nothing new. */
+/** The most users of a database that a message names. */
 const USERS_NAMED = 5
 
 type User = { name: string; role: string; host: string | null; pid: bigint }

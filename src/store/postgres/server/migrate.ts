@@ -11,7 +11,8 @@ import { LOCK } from './locks.ts'
 import { SERVER_MS_SQL } from './pipeline.ts'
 
 /**
- * The tables are in a schema of their own: the database may be somebody else's too, and a copy takes its place whole.
+ * The tables are in a schema of their own: the database may have other users too, and a copy replaces the schema as a
+ * whole.
  */
 export const SCHEMA = 'tranche'
 /** A connection, or a pool of them. */
@@ -31,7 +32,10 @@ export async function isEmpty(client: Asked, schema?: string): Promise<boolean> 
   return (rows[0] as { none: boolean }).none
 }
 
-/** Of a schema that is not open as a store, also where an earlier version has moved it. Null where it is not ours. */
+/**
+ * The frozen state of a schema that is not open as a store, also where an earlier version has moved it. Null where it
+ * is not ours.
+ */
 export async function frozenIn(client: Asked, schema?: string): Promise<Frozen | null> {
   const inSchema = schema === undefined ? '' : `${schema}.`
   for (const [table, select] of [['frozen', SELECT_FROZEN] as const, ['sealed', SELECT_SEALED] as const]) {
@@ -55,7 +59,7 @@ export async function migrate(pool: Pool, clock: (() => Instant) | null): Promis
     if (movedTo !== null) throw movedBeforeMigration(movedTo)
     return await applyPending(client, clock?.() ?? (await serverTime(client)))
   } finally {
-    // What it has set must not affect later work.
+    // Its settings must not affect later work.
     client.release(true)
   }
 }
@@ -81,7 +85,7 @@ async function applyPending(client: PoolClient, now: Instant): Promise<string[]>
   }
 }
 
-/** Applies what is missing, inside a transaction of a connection that uses only `schema`. */
+/** Applies missing migrations, inside a transaction of a connection that uses only `schema`. */
 export async function bringUp(client: Asked, schema: string, now: Instant): Promise<string[]> {
   const done: string[] = []
   await client.query(`create schema if not exists ${schema}`)

@@ -19,12 +19,12 @@ import { LOCK } from './locks.ts'
 import { type Pipeline, PRESENT_SQL, SCHEMA_SQL, type SchemaState } from './pipeline.ts'
 import { FREEZE_SQL, type FreezeState, frozenForWrite, NOTE_STANDBY } from './timeline.ts'
 
-/** `frozen`: why nothing may fire or be delivered; null where it may. */
+/** `frozen`: why nothing may fire or be delivered; null when the database is not frozen. */
 type Entered = { times: Times; frozen: Frozen | null; mark: Mark }
 
 /**
- * Takes the locks of a scope, then reads the clock. `found` gets what is on record of migrations, and may
- * throw. Throws OtherServer.
+ * Takes the locks of a scope, then reads the clock. `found` gets the recorded migrations, and may throw. Throws
+ * OtherServer.
  */
 export async function enter(
   tx: Pipeline,
@@ -33,7 +33,7 @@ export async function enter(
 ): Promise<Entered> {
   const ids = [...new Set(tenants)].sort((a, b) => a - b)
   if (waitsMs !== undefined) tx.send(`set local lock_timeout = ${waitsMs}`).catch(() => {})
-  // What fails here makes the reading of the clock fail.
+  // A failure here makes the reading of the clock fail.
   tx.run(alone === 'all' ? ALL_ALONE : ALL).catch(() => {})
   for (const tenant of ids) tx.run(alone === 'tenants' ? TENANT_ALONE : TENANT, { tenant }).catch(() => {})
   const row = await tx.get(TIMES, { clock, tenants: ids, key: key ?? null })

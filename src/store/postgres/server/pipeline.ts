@@ -9,10 +9,10 @@ import { createSchemaWatch, isOtherSchema } from '../../migrations.ts'
 import { type Dialect, type Kinds, type Params, type Query, query } from '../../statement.ts'
 import { type Patience, watchOver } from './session.ts'
 
-// A statement as the server is told it: ":tenant" becomes "$1", and "::bigint" stays a cast.
+// A statement in PostgreSQL's form: ":tenant" becomes "$1", and "::bigint" stays a cast.
 
 type Statement = {
-  /** Under which each connection prepares it, on first use. */
+  /** The name under which each connection prepares it, on first use. */
   name: string
   text: string
   params: readonly string[]
@@ -55,7 +55,7 @@ function worded(name: string, written: Query<unknown>['text']): Statement {
 }
 
 /**
- * PostgreSQL's text cannot hold a NUL, but a lookup may contain one, in a path for example. It becomes another control
+ * PostgreSQL's text cannot hold a NUL, but a look-up may contain one, in a path for example. It becomes another control
  * character, which no id has either, so nothing is found.
  */
 const known = (value: unknown): unknown =>
@@ -79,7 +79,7 @@ export function valuesOf({ text, params: names, sets }: Statement, given: Params
   })
 }
 
-/** An array of numbers in PostgreSQL's own words: the client would look into each of them for quotes. */
+/** An array of numbers in PostgreSQL's syntax: the client would search each of them for quotes. */
 const numbers = (values: readonly unknown[]): string =>
   `{${values.map((value) => value ?? 'null').join(',')}}`
 
@@ -96,9 +96,9 @@ export type Tx = {
 
 export type Pipeline<Client extends ClientBase = PoolClient> = Tx & {
   client: Client
-  /** A statement of the transaction's own. */
+  /** A statement about the transaction itself. */
   send(text: string, patience?: Patience): Promise<QueryResult>
-  /** Resolves when everything that was asked is answered. Throws the first error there was. */
+  /** Resolves when every statement is answered. Throws the first error. */
   settled(): Promise<void>
   /** Whether a statement has failed: it is then unknown which ones this connection has prepared. */
   hasFailed(): boolean
@@ -164,10 +164,10 @@ export async function firstError(pipeline: Pipeline, error: unknown): Promise<un
 
 /** Milliseconds since 1970 as SQL. */
 export const SERVER_MS_SQL = 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint'
-/** The same with the parameter `clock`: null, or what a test says. */
+/** The clock with the parameter `clock`: null, or a test's time. */
 const NOW_SQL = `coalesce(:clock::bigint, ${SERVER_MS_SQL})`
 
-/** The same, never below what has been reported: the time that a write would have. */
+/** The time of a write now: the clock, but never below what has been reported. */
 export const PRESENT_SQL = `greatest(${NOW_SQL}, (select at from reported_until))`
 
 const CLOCK: Query<{ at: bigint }> = query(`select ${NOW_SQL} as at`)
@@ -177,7 +177,7 @@ export type ServerClock = {
   /** The value of the parameter `clock`. */
   parameter: () => Instant | null
   now(tx: Tx): Promise<Instant>
-  /** The time that a write would have: never below what has been reported. */
+  /** The time of a write now: never below what has been reported. */
   present(tx: Tx): Promise<Instant>
 }
 
@@ -205,15 +205,15 @@ export const SCHEMA_SQL = `(select max(name) from migrations) as last_applied,
 const SEEN = query<SchemaState>(`select ${SCHEMA_SQL}`)
 
 export type SchemaLook = {
-  /** Throws schema_newer and database_gone; once it has thrown the latter, it always does. */
+  /** Throws schema_newer and database_gone. After database_gone it always throws. */
   found: (state: SchemaState) => void
-  /** Runs some reading, and looks at the same time unless it has just looked. Throws the same. */
+  /** Runs a read, and looks at the schema too unless it has just looked. Throws as `found` does. */
   beside<T>(tx: Tx, reading: () => Promise<T>): Promise<T>
-  /** Throws the same. */
+  /** Looks at the schema. Throws as `found` does. */
   look(tx: Tx): Promise<void>
 }
 
-/** The schema that the first look finds is the one that is watched. */
+/** Watches the schema found by the first look. */
 export function watchSchema(server: string): SchemaLook {
   const watch = createSchemaWatch(readMigrations('postgres'))
   let opened: bigint | undefined
@@ -234,7 +234,7 @@ export function watchSchema(server: string): SchemaLook {
     async beside(tx, reading) {
       if (gone) throw gone
       if (!watch.isDue()) return reading()
-      // Asked first and awaited last: it costs no round trip of its own.
+      // Sent first and awaited last, so that it costs no round trip of its own.
       const looked = look(tx)
       looked.catch(() => {})
       try {

@@ -1,4 +1,4 @@
-// The connections to a server: made as needed, checked once when new, then given back or ended.
+// The connections to a server: made as needed, checked once when new, then returned or ended.
 
 import pg from 'pg'
 import { shownAddress } from '../../address.ts'
@@ -27,7 +27,7 @@ class PooledClient extends Client {
     const { address } = config as pg.ClientConfig & { address: string }
     super({ ...config, address })
     const connect = super.connect.bind(this) as (callback: Connected) => void
-    // Only in the form in which a pool calls it.
+    // Only in the form that a pool calls.
     this.connect = ((callback: Connected) => {
       const answer: Connected = (error) => {
         if (error) this.socket.destroy()
@@ -51,11 +51,11 @@ export function openPool(url: string, { max = CONNECTIONS_MAX, schema = SCHEMA }
     ...CONNECTING,
     address: url,
     max,
-    // One stays open even while nobody calls, and holds the lock that marks the database as in use (locks.ts).
+    // One stays open even without calls, and holds the lock that marks the database as in use (locks.ts).
     min: 1,
     pipeline: true,
     Client: PooledClient,
-    // A process that has nothing left to do ends.
+    // A process with nothing left to do ends.
     allowExitOnIdle: true,
     onConnect: (client: pg.ClientBase) => prepare(client, place),
   } as pg.PoolConfig)
@@ -95,11 +95,11 @@ function plainClient(url: string): Client {
   return client
 }
 
-/** `isOwn` is true once it is known that each of its connections has a session of its own. */
+/** `isOwn` is true once each connection is known to have a session of its own. */
 type Place = { url: string; schema: string; isOwn: boolean }
 
 /**
- * Prepares a new connection, and refuses a server that cannot keep what it is given, or whose schema is newer than this
+ * Prepares a new connection, and refuses a server that cannot store all values, or whose schema is newer than this
  * program.
  */
 async function prepare(client: pg.ClientBase, place: Place): Promise<void> {
@@ -114,9 +114,8 @@ async function prepare(client: pg.ClientBase, place: Place): Promise<void> {
 type Asked = Pick<pg.ClientBase, 'query'>
 
 /**
- * Prepares a session. The first one that comes through a pool is checked from a second connection: if the pool gives
- * out its sessions per transaction, both have the same one, or, while others use it, the first has now this one and now
- * that.
+ * Prepares a session. The first one through a pool is checked from a second connection: if the pool assigns its
+ * sessions per transaction, both have the same one, or, while others use it, the first alternates between sessions.
  */
 async function makeOurs(client: pg.ClientBase, asked: Asked, place: Place): Promise<void> {
   const of = { server: shownAddress(place.url), schema: place.schema }
@@ -134,10 +133,10 @@ async function makeOurs(client: pg.ClientBase, asked: Asked, place: Place): Prom
   place.isOwn = true
 }
 
-// The places at a server: there are few connections, and a tenant whose calls all wait for something would take them
-// all. A tenant takes one only while more are free than it already holds. So the first tenant with a crowd of calls
-// gets about half, the next one half of the rest, and a tenant that has none gets one. Background work never takes the
-// last connection, nor a tenant the last two, so a key can always be looked up at once.
+// Connections to a server are few, and a tenant whose calls all wait for something would take them all. A tenant takes
+// one only while more are free than it already holds. So the first tenant with a crowd of calls gets about half, the
+// next one half of the rest, and a tenant that has none gets one. Background work never takes the last connection, nor
+// a tenant the last two, so a key can always be looked up at once.
 
 /** A tenant, `unknown` while its key is being looked up, or `none` for background work: passes, metrics. */
 export type Whose = number | 'unknown' | 'none'
@@ -147,8 +146,8 @@ const LEAVES = { tenant: 2, none: 1, unknown: 0 }
 
 type Places = {
   /**
-   * Resolves when a connection may be used, with a function that gives its place back. The calls of each tenant wait in
-   * a line of their own, and the lines take turns. Throws what `refusal` makes when nobody in its line was let in for
+   * Resolves when a connection may be used, with a function that returns its place. The calls of each tenant wait in a
+   * line of their own, and the lines take turns. Throws the error of `refusal` when nobody in its line was admitted for
    * `stillMaxMs`.
    */
   take(whose: Whose): Promise<() => void>
@@ -190,7 +189,7 @@ export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places
     }
   }
 
-  /** Lets in everyone who may go on now, one from each line in turn. */
+  /** Admits everyone who may go on now, one from each line in turn. */
   function letIn(): void {
     for (let whose = lines.keys().find(mayTake); whose !== undefined; whose = lines.keys().find(mayTake)) {
       const line = lines.get(whose)
@@ -213,7 +212,7 @@ export function createPlaces({ max, stillMaxMs, refusal }: PlaceOptions): Places
       lines.delete(whose)
       for (const { refuse } of waiting) refuse()
     }, stillMaxMs)
-    // A call that has a place has a connection, and that keeps the process alive.
+    // A call with a place has a connection, which keeps the process alive.
     timer.unref()
     const line = { waiting, timer }
     lines.set(whose, line)
@@ -240,7 +239,7 @@ const HELD_BACK = `select current_setting('synchronous_standby_names') as names 
   where usename = current_user and datname = current_database() and wait_event = 'SyncRep'
     and state_change < clock_timestamp() - interval '3 seconds' limit 1`
 
-/** In words, if it has held up a commit of this user for some seconds; otherwise null. */
+/** In words, if a standby has delayed a commit of this user for some seconds; otherwise null. */
 export async function heldBackFor(url: string, server: string): Promise<string | null> {
   const client = await openAlone(url)
   try {

@@ -1,4 +1,4 @@
-// What a session is set to before anything else, whatever its role, its database, its server or its address say.
+// The settings of a session, made before anything else, whatever its role, its database, its server or its address set.
 
 import { readFileSync } from 'node:fs'
 import { Socket } from 'node:net'
@@ -7,19 +7,19 @@ import { Problem, reasonInWords } from '../../../core/problem.ts'
 import { type AddressValues, addressValues, isPort, PORT_MAX, shownAddress } from '../../address.ts'
 import { Silence } from './failures.ts'
 
-// How long anything may take at a server.
+// Time limits at a server.
 
-/** How long a statement waits for a lock, or for its own end, before the server gives it up: as long as on a file. */
+/** How long a statement waits for a lock, or for its own end, before the server cancels it: as long as on a file. */
 export const LOCK_WAIT_MAX_MS = 15_000
 const STATEMENT_MAX_MS = 60_000
-/** The same for one that reads all of a month or lists every plan that is due: a hundred million rows take minutes. */
+/** The limit for a statement that reads all of a month or lists every due plan: a hundred million rows take minutes. */
 export const LARGE_STATEMENT_MAX_MS = 10 * 60_000
-/** How long a transaction that its process has forgotten holds its locks. */
+/** How long a transaction that its process has abandoned holds its locks. */
 const IDLE_TRANSACTION_MAX_MS = 10_000
-/** How long anybody waits for a connection, new or in use by others. */
+/** The longest wait for a connection, new or in use by others. */
 export const CONNECT_MAX_MS = 10_000
 /**
- * A host that loses power does not close its connections. What its sessions hold is released after half a minute of
+ * A host that loses power does not close its connections. The locks of its sessions are released after half a minute of
  * silence.
  */
 export const SILENCE = { idle: 15, interval: 5, count: 3 }
@@ -30,17 +30,14 @@ const SLACK_MS = 5_000
 /** How long a process waits for an answer; null for as long as it takes. */
 export type Patience = number | null
 export const PATIENCE = {
-  /** For what ends by itself. */
+  /** For work that ends by itself. */
   work: STATEMENT_MAX_MS + SLACK_MS,
   large: LARGE_STATEMENT_MAX_MS + SLACK_MS,
-  /** For what a call waits for: the longest wait is for a lock. */
+  /** For statements that a call waits for: the longest wait is for a lock. */
   call: LOCK_WAIT_MAX_MS + SLACK_MS,
-  /**
-   * For a commit. If it were as long as for a statement, a server that waits for a standby would give up and report
-   * success.
-   */
+  /** For a commit. With the limit of a statement, a server that waits for a standby would cancel and report success. */
   commit: LOCK_WAIT_MAX_MS + SLACK_MS,
-  /** For what is asked on a new connection before anything else. */
+  /** For the first statements on a new connection. */
   first: CONNECT_MAX_MS,
 } as const
 
@@ -54,7 +51,7 @@ const SETTINGS = {
   tcp_keepalives_interval: SILENCE.interval,
   tcp_keepalives_count: SILENCE.count,
   default_transaction_isolation: 'read committed',
-  // A commit that somebody has cancelled says so in a warning, which a higher level would suppress (commit.ts).
+  // A cancelled commit is reported in a warning, which a higher level would suppress (commit.ts).
   client_min_messages: 'warning',
   // With a lower value, some numbers are read back as different ones.
   extra_float_digits: 1,
@@ -67,7 +64,7 @@ const SETTINGS = {
   jit: 'off',
 }
 
-// The driver's client, on a socket of ours: nothing public of the driver leads to its own.
+// The driver's client on a guarded socket, because the driver's own has no public access.
 
 export class Client extends pg.Client {
   readonly socket: Socket
@@ -100,8 +97,8 @@ function guardedSocket(): Socket {
 const socketOf = (client: ClientBase): Socket => (client as Client).socket
 
 /**
- * A mark that we leave in each session: the system identifier of its server. If one is already in a new session, that
- * is shared with somebody.
+ * The mark that we leave in each session: the system identifier of its server. If a new session already has one, it is
+ * shared with another client.
  */
 export const MARK = 'tranche.session'
 
@@ -124,8 +121,8 @@ const settingsFor = (schema: string): string => `set search_path to ${schema};
     set_config('${MARK}', (select system_identifier::text from pg_control_system()), false)`
 
 /**
- * Sets up a session and checks its server. Returns whether there may be something between this process and the server;
- * `staysItself` throws when that gives this connection another session from one statement to the next.
+ * Sets up a session and checks its server. Returns whether a pooler may be in between; `staysItself` throws when that
+ * gives this connection another session from one statement to the next.
  */
 export async function settle(
   client: ClientBase,
@@ -140,7 +137,7 @@ export async function settle(
   if (!found) throw new Error('the server does not describe itself')
   refuseUnfit(found, server)
   return {
-    // Over a socket of the machine nobody can tell, and elsewhere a router may have changed the port.
+    // Over a local socket this cannot be told, and elsewhere a router may have changed the port.
     isPooled: Number(found.port) !== socketOf(client).localPort,
     async staysItself() {
       for (let i = 0; i < ASKS; i++) {
@@ -154,7 +151,7 @@ export async function settle(
 /** How often: while others keep the sessions of a pool busy, a statement may by chance come to the one before. */
 const ASKS = 5
 
-// Servers that are refused, because they would not keep what they are given, or are not what they seem.
+// Refused servers: they would not store values unchanged, or are not PostgreSQL itself.
 
 const POOLED =
   'is behind a pool that gives a session to others as its last client has left it, with its locks and settings: tranche needs one in session mode that resets each (in PgBouncer, pool_mode = session and server_reset_query = DISCARD ALL)'
@@ -199,19 +196,19 @@ const UNFIT: [is: (session: SessionState) => boolean, why: string][] = [
   ],
 ]
 
-// Cuts a connection whose server has been silent for too long. A healthy server ends what takes too long
-// and says so. One that hangs, or whose network is cut, does not, and its client would wait forever.
+// Cuts a connection whose server has been silent for too long. A healthy server ends a slow statement and says so. One
+// that hangs, or whose network is cut, does not, and its client would wait forever.
 
 type Watch = {
-  /** Something was asked, after everything that was asked before. */
+  /** A query was sent, after all earlier ones. */
   asked: (patience: Patience) => void
-  /** The oldest question was answered. */
+  /** The oldest query was answered. */
   answered: () => void
-  /** Why the connection was cut, which TLS keeps from those who wait; null while it was not. */
+  /** Why the connection was cut, since TLS hides that from those who wait; null while it was not. */
   silence: () => Silence | null
 }
 
-/** Cuts a connection whose server has not answered the oldest question in time: all that was asked then fails. */
+/** Cuts a connection whose server has not answered the oldest query in time: all queries then under way fail. */
 export function watchOver(client: ClientBase): Watch {
   const waiting: Patience[] = []
   let timer: NodeJS.Timeout | undefined
@@ -225,7 +222,7 @@ export function watchOver(client: ClientBase): Watch {
         ? undefined
         : setTimeout(() => {
             silence = new Silence(patience)
-            // Closing it properly is what nobody would hear.
+            // A proper close needs a server that answers.
             socketOf(client).destroy(silence)
           }, patience)
   }
@@ -243,13 +240,13 @@ export function watchOver(client: ClientBase): Watch {
   }
 }
 
-/** The same for the questions that are asked one by one, before anything else. */
+/** Time limits for the queries sent one by one, before anything else. */
 export const impatient = (asked: Pick<ClientBase, 'query'>): Pick<ClientBase, 'query'> => ({
   query: ((text: string, values: unknown[] = []) =>
     asked.query({ text, values, query_timeout: PATIENCE.first } as never)) as unknown as ClientBase['query'],
 })
 
-// Turns an address into what the driver is told. What the address leaves out, the driver takes from the variables of
+// Turns an address into the driver's settings. Parts missing from the address are taken from the variables of
 // PostgreSQL's own programs: PGHOST, PGPASSWORD and so on.
 
 /** Throws usage, and storage_failed for a file that the address names and that cannot be read. */
@@ -271,14 +268,13 @@ export function destinationOf(url: string): ClientConfig {
 }
 
 /**
- * Every mode that asks for TLS has the certificate and its name checked: knowing who gets the password is the point of
- * asking.
+ * Every mode that asks for TLS has the certificate and its name checked: its purpose is to know who gets the password.
  */
 function tlsOf(
   { host, sslmode, sslrootcert, sslcert, sslkey }: AddressValues,
   read: (file: string) => string,
 ): Pick<ClientConfig, 'ssl'> {
-  // Nobody else sees what goes over a local socket, and the server offers no TLS there.
+  // A local socket is private, and the server offers no TLS there.
   if (sslmode === 'disable' || host?.startsWith('/')) return { ssl: false }
   if (sslmode === null && sslrootcert === null && sslcert === null && sslkey === null) return {}
   return {

@@ -1,5 +1,5 @@
-// The server that took the last write, by its system identifier and its timeline. One that goes on under others may
-// lack writes that were answered: a promoted standby, a recovery to a point in time. The next write then freezes the
+// The server that took the last write, by its system identifier and its timeline. A server on another timeline may lack
+// writes that were answered: a promoted standby, a recovery to a point in time. The next write then freezes the
 // database; reads report it as frozen already (docs/decisions/server.md#another-timeline).
 
 import type { Pool } from 'pg'
@@ -16,7 +16,7 @@ import { LOCK } from './locks.ts'
 import { PRESENT_SQL, pipelineOn, type Tx } from './pipeline.ts'
 import { MARK, PATIENCE } from './session.ts'
 
-/** What a gate reads of the state of the database. */
+/** The state of the database that a gate reads. */
 export type FreezeState = {
   frozen: FrozenRow | null
   system_id: string
@@ -26,9 +26,9 @@ export type FreezeState = {
   /** Whether writes wait for a standby, and none did before. */
   has_new_standby: boolean | null
 }
-// A server that restarts ends its sessions: asked at each write, it would read a file each time.
+// A server that restarts ends its sessions: read at each write, it would cost a file access each time.
 const SYSTEM_SQL = `current_setting('${MARK}')`
-/** Its columns, but for `timeline`, which whoever asks reads anyway. */
+/** Its columns, except `timeline`, which every caller reads anyway. */
 export const FREEZE_SQL = `(select to_json(f) from (${SELECT_FROZEN}) f) as frozen,
   ${SYSTEM_SQL} as system_id,
   (select l.system_id from server_line l) as known_system, (select l.timeline from server_line l) as known_timeline,
@@ -48,14 +48,14 @@ export class OtherServer extends Error {
 const isOther = ({ system_id, timeline, known_system, known_timeline }: FreezeState): boolean =>
   known_system !== system_id || known_timeline !== timeline
 
-/** What a write goes by. Throws OtherServer, unless the database takes no write anyway. */
+/** The frozen state for a write. Throws OtherServer, unless the database takes no write anyway. */
 export function frozenForWrite(state: FreezeState): Frozen | null {
   const frozen = frozenOf(state.frozen ?? undefined)
   if (frozen?.kind !== 'moved' && isOther(state)) throw new OtherServer()
   return frozen
 }
 
-/** What a read reports. */
+/** The frozen state for a read. */
 export async function readFrozen(tx: Tx, clock: Instant | null): Promise<Frozen | null> {
   const state = await tx.get(STATE, { clock })
   if (!state) return null
@@ -82,7 +82,7 @@ const frozenBy = (state: FreezeState, at: Instant): Frozen => ({
   replaced: [],
 })
 
-/** Within the first write that waits for a standby. Others do not wait for that one. */
+/** Part of the first write that waits for a standby. Other writes do not wait for it. */
 export const NOTE_STANDBY = query(
   `update server_line set had_standby = 1
    where one = (select one from server_line where had_standby = 0 for update skip locked)`,
@@ -93,10 +93,10 @@ const NOTE = query(
    on conflict (one) do update set system_id = excluded.system_id, timeline = excluded.timeline`,
 )
 
-/** How the operator's word for a failover counts: only where a commit waits for the standby that takes over. */
+/** The operator's promise about failovers: it counts only where a commit waits for the standby that takes over. */
 export type Trust = { trustsFailover?: boolean }
 
-/** What the operator has set. Throws usage. */
+/** The operator's setting. Throws usage. */
 export function isFailoverTrusted(): boolean {
   const { TRANCHE_TRUST_FAILOVER: set = 'off' } = process.env
   if (set !== 'on' && set !== 'off') throw new Problem('usage', 'TRANCHE_TRUST_FAILOVER must be on or off.')
@@ -104,8 +104,8 @@ export function isFailoverTrusted(): boolean {
 }
 
 /**
- * Stores which server takes the writes from now on, and freezes the database where that is not the one of the last
- * write. Alone: no write that was made under the other one commits after this.
+ * Records which server takes the writes from now on, and freezes the database where that differs from the one of the
+ * last write. Alone: no write made under the other one commits after this.
  */
 export async function noteServer(
   pool: Pool,

@@ -23,7 +23,7 @@ export const ADDON_ASSET = 'better_sqlite3.node'
 
 let loaded: object | undefined
 
-/** The addon to hand to better-sqlite3, or undefined to let it look for its own. */
+/** The addon for better-sqlite3, or undefined to let it look for its own. */
 export function nativeBinding(): object | undefined {
   if (loaded) return loaded
   const addon = embedded(ADDON_ASSET)
@@ -33,8 +33,8 @@ export function nativeBinding(): object | undefined {
 }
 
 /**
- * Where the addon may be kept: `TRANCHE_CACHE`, the user's cache folder, one of ours in the temporary folder. sudo may
- * leave HOME as it was: then the home is somebody else's, and root's files in it would lock its owner out.
+ * Folders where the addon may be kept: `TRANCHE_CACHE`, the user's cache folder, one of ours in the temporary folder.
+ * sudo may leave HOME unchanged: then the home is somebody else's, and root's files in it would lock its owner out.
  */
 function cacheFolders(): string[] {
   const { TRANCHE_CACHE: own, XDG_CACHE_HOME: cache, HOME: home } = process.env
@@ -47,7 +47,7 @@ function cacheFolders(): string[] {
   return folders.filter((folder) => folder !== undefined && isAbsolute(folder)) as string[]
 }
 
-/** Whether the folder, or the nearest one above it that is there, belongs to this user. */
+/** Whether the folder, or the nearest existing one above it, belongs to this user. */
 function isOwnPlace(folder: string): boolean {
   const uid = process.getuid?.()
   if (uid === undefined || !isAbsolute(folder)) return true
@@ -98,7 +98,7 @@ function dlopen(file: string): object {
 }
 
 function unpackInto(wanted: string, bytes: Uint8Array, hash: string): string {
-  // Two levels and no more: told to create all of them, Node never returns where the system allows none (/proc).
+  // Two levels and no more: asked to create all of them, Node never returns where the system allows none (/proc).
   if (!existsSync(dirname(wanted))) mkdirSync(dirname(wanted), { mode: 0o700 })
   // Links above it are resolved once: somebody may change one after it has been checked.
   const around = realpathSync(dirname(wanted))
@@ -145,8 +145,8 @@ function refuseOpenPlace(folder: string): void {
 }
 
 /**
- * Whether the file is a whole copy, and nobody else's to change between this look and the loading. It is compared
- * byte by byte with the one in the executable at every start: that proves more than its hash, and takes a tenth.
+ * Whether the file is a whole copy that nobody else can change before the loading. It is compared byte by byte with the
+ * one in the executable at every start: that proves more than its hash, and takes a tenth of the time.
  */
 function isIntact(file: string, bytes: Uint8Array): boolean {
   try {

@@ -9,7 +9,7 @@ type State = { busy: bigint; log: bigint; checkpointed: bigint }
 
 /** How long to wait for the write lock, which other processes may hold. */
 const LOCK_WAIT_MS = 100
-/** How much may be left for the moment in which writers have to wait. */
+/** The most pages left for the moment in which writers have to wait. */
 const REST_PAGES = 100n
 const TRIES_MAX = 4
 
@@ -34,7 +34,7 @@ parentPort?.on('message', (order: Order) => {
 })
 
 function open(): Database {
-  // A file that has replaced it must not be touched.
+  // A file that has replaced the opened one must not be touched.
   if (identityOf(file) !== identity) throw new Error(`${file} was replaced`)
   const own = openFile(file, { fileMustExist: true })
   own.pragma(`busy_timeout = ${LOCK_WAIT_MS}`)
@@ -42,7 +42,7 @@ function open(): Database {
   return own
 }
 
-/** Moves what can be moved while others write, until little is left: the rest keeps writers waiting. */
+/** Moves pages while others write, until little is left: the rest keeps writers waiting. */
 function move(): void {
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const { log, checkpointed } = checkpoint('passive')

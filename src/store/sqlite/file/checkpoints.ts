@@ -11,19 +11,19 @@ import { identityOf } from './files.ts'
 export const THREAD_ASSET = 'threads/checkpoint.cjs'
 /** Pages of write-ahead log between checkpoints: fewer, larger ones cost less under load. */
 export const CHECKPOINT_PAGES = 4_000
-/** When the log is this many times too long, the commit that made it so moves it, whatever the thread is doing. */
+/** When the log is this many times too long, the next commit moves it itself, whatever the thread is doing. */
 const TOO_LONG = 4
-/** After somebody else kept the log from being restarted. */
+/** The pause after another process kept the log from being restarted. */
 const PAUSE_MS = 250
 /** How long a close waits for the thread. */
 const CLOSE_MS = 10_000
 
 export type Checkpoints = {
-  /** To be awaited before every write, unless it is null: the thread is moving the last pages. */
+  /** Must be awaited before every write, unless it is null: the thread is moving the last pages. */
   underWay: () => Promise<void> | null
-  /** To be called after every commit. */
+  /** Must be called after every commit. */
   afterCommit: () => void
-  /** To be called before the database is closed. */
+  /** Must be called before the database is closed. */
   close: () => void
 }
 
@@ -70,7 +70,7 @@ export function takeOverCheckpoints(db: Database, file: string): Checkpoints {
       const [, logged] = logState.get() as [bigint, bigint, bigint]
       return logged >= CHECKPOINT_PAGES
     } catch {
-      // The next call will say what is wrong with the file.
+      // The next call will report the problem with the file.
       return false
     }
   }
@@ -96,7 +96,7 @@ export function takeOverCheckpoints(db: Database, file: string): Checkpoints {
       isOver = true
       if (!thread) return
       thread.postMessage('close' satisfies Order)
-      // The last one to close removes the log, and that has to be the owner of its note.
+      // The last to close removes the log, and must be the owner of its note.
       Atomics.wait(closed, 0, 0, CLOSE_MS)
     },
   }
@@ -118,7 +118,7 @@ export type ThreadData = {
   closed: Int32Array
 }
 
-/** To move pages while others write; the rest of them, while nobody in the service does; to close. */
+/** To move pages while others write; to move the rest while nobody in the service writes; to close. */
 export type Order = 'move' | 'finish' | 'close'
-/** That little is left; that the log begins anew; that somebody was in the way. */
+/** Little is left; the log begins anew; another process was in the way. */
 export type Progress = 'nearly' | 'done' | 'hindered'

@@ -22,27 +22,27 @@ export type Database = SQLite.Database
 export type Connection = {
   db: Database
   clock: () => Instant
-  /** The time a write would have now. */
+  /** The time of a write now. */
   present: () => Instant
-  /** Runs `work`, which asks for one thing only, without a transaction around it. */
+  /** Runs `work`, a single statement, without a transaction around it. */
   look<T>(work: () => T): Promise<T>
   /** Runs `work` on one consistent snapshot. */
   read<T>(work: () => T): Promise<T>
   /**
    * Runs `work` in an immediate transaction and resolves once it is on disk; a throw undoes `work` alone. `lane` is the
-   * id of the tenant on whose behalf it is done.
+   * id of the tenant for whom it is done.
    */
   write: Write
   /**
-   * The same for a probe, whose success says nothing about larger writes. Throws the error of a recent write that the
-   * disk had no room for.
+   * `write` for a probe, whose success says nothing about larger writes. Throws the error of a recent write for which
+   * the disk had no room.
    */
   probe(work: () => void): Promise<void>
-  /** Throws database_gone when the file is no longer what its name leads to. */
+  /** Throws database_gone when the file's name leads to another file. */
   lookAtName: () => void
   /**
-   * To be called once a write transaction has begun. Throws schema_newer when another process has brought the file
-   * further than this program knows, and database_moved.
+   * Must be called once a write transaction has begun. Throws database_moved, and schema_newer when another process has
+   * migrated the file beyond what this program knows.
    */
   mayWrite: () => void
   frozen: () => Frozen | null
@@ -58,7 +58,7 @@ class FileDatabase extends SQLite {
 // parameter. A unary plus, which changes no value, hides the parameter from it
 // (docs/decisions/file.md#a-statement-is-planned-once).
 
-/** Matches what may hold a colon or a question mark that is not a parameter, and parameters. */
+/** Matches text that may contain a colon or a question mark that is not a parameter, and parameters. */
 const PARTS = /'[^']*'|"[^"]*"|--.*|[:?]\w*/g
 
 /** The same statement, planned once, whatever its parameters are bound to. */
@@ -66,8 +66,8 @@ export const plannedOnce = (sql: string): string =>
   sql.replace(PARTS, (part) => (part.startsWith(':') || part.startsWith('?') ? `+${part}` : part))
 
 /**
- * Opens a file without waiting inside SQLite: waiting for a lock is done outside, so that the event loop stays free.
- * For reading: a commit would not wait for the disk. Throws bad_file for a log that belongs to another file.
+ * Opens a file for reading, without waiting inside SQLite: waiting for a lock is done outside, so that the event loop
+ * stays free. A commit would not wait for the disk. Throws bad_file for a log that belongs to another file.
  */
 export function openFile(file: string, { fileMustExist = false } = {}): Database {
   // The working folder of a database in memory may be one that its user may not enter.
@@ -82,7 +82,7 @@ export function openFile(file: string, { fileMustExist = false } = {}): Database
   return db
 }
 
-/** The same, for writing: a commit is on disk when it returns. */
+/** Opens a file for writing: a commit is on disk when it returns. */
 export async function openToWrite(file: string): Promise<Database> {
   const db = openFile(file)
   try {
@@ -94,7 +94,7 @@ export async function openToWrite(file: string): Promise<Database> {
   }
 }
 
-/** Runs `work` on a connection of its own, whose end undoes what was not committed. Explains errors. */
+/** Runs `work` on a connection of its own, whose end rolls back anything uncommitted. Explains errors. */
 export async function onFile<T>(file: string, work: (db: Database) => T | Promise<T>): Promise<T> {
   let db: Database | undefined
   try {
@@ -107,7 +107,7 @@ export async function onFile<T>(file: string, work: (db: Database) => T | Promis
   }
 }
 
-/** SQLite's compiled default leaves the last commits of a log to the next checkpoint. It reads the schema first. */
+/** SQLite's compiled default leaves the last commits of a log to the next checkpoint. This reads the schema first. */
 export const commitSafely = (db: Database): void => void db.pragma('synchronous = full')
 
 /** The size of the database without its log; inside a transaction, as that transaction leaves it. */
@@ -178,8 +178,8 @@ export function connect(
   }
 }
 
-// What a SQLite file is set to when it is opened: how safe a commit is, what is erased, how much is kept in memory, and
-// when its log is folded in.
+// Settings of a SQLite file when it is opened: how safe a commit is, how data is erased, how much is kept in memory,
+// and when its log is checkpointed.
 
 /** How much of the file SQLite may keep in memory: plenty for passes over many plans. */
 const CACHE_KIB = 32_768
@@ -189,7 +189,7 @@ export function configure(db: Database, cacheKib = CACHE_KIB): void {
   commitSafely(db)
   db.pragma('foreign_keys = on')
   db.pragma('trusted_schema = off')
-  // What is erased or replaced leaves zeros behind, not its text (docs/decisions/file.md#erasing-a-user).
+  // Erased or replaced text leaves zeros behind (docs/decisions/file.md#erasing-a-user).
   db.pragma('secure_delete = on')
   db.pragma('temp_store = memory')
   db.pragma(`cache_size = -${cacheKib}`)
@@ -197,13 +197,14 @@ export function configure(db: Database, cacheKib = CACHE_KIB): void {
 }
 
 /**
- * Removes what an `analyze` has left behind. Every statement is written for SQLite's plan without statistics
- * (docs/decisions/file.md#no-statistics); with those of a day when the tables were small, it would read whole tables.
+ * Removes the results of an `analyze`. Every statement is written for SQLite's plan without statistics
+ * (docs/decisions/file.md#no-statistics); with statistics from a day when the tables were small, it would read whole
+ * tables.
  */
 export function forgetStatistics(db: Database): void {
   const tables = db.prepare("select name from sqlite_schema where name like 'sqlite_stat%'").pluck().all()
   if (tables.length === 0) return
   for (const table of tables) db.exec(`drop table ${table}`)
-  // A connection goes by what it has read until it reads the schema again; others see that the schema has changed.
+  // A connection uses old statistics until it reads the schema again; others see that the schema has changed.
   db.pragma('writable_schema = reset')
 }

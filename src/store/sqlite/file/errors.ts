@@ -1,4 +1,4 @@
-// What keeps a command from its database, in one sentence each: the path, its owner, and what to do.
+// Why a command cannot use its database, in one sentence each: the path, its owner, and what to do.
 
 import { accessSync, closeSync, constants, openSync, readFileSync, statSync } from 'node:fs'
 import { devNull } from 'node:os'
@@ -10,10 +10,7 @@ import { refuseStrange } from '../../../plain-file.ts'
 import { INSTALLED } from '../../address.ts'
 import { freeOn, realName } from './files.ts'
 
-/**
- * Throws bad_file for a name that cannot be a database: a folder, a pipe, or a path through a folder that may not be
- * entered.
- */
+/** Throws bad_file for a name that cannot be a database: a folder, a pipe, or a path through a closed folder. */
 export function refuseUnreachable(file: string): void {
   if (isReachableFolder(file))
     throw new Problem(
@@ -24,15 +21,15 @@ export function refuseUnreachable(file: string): void {
 }
 
 /**
- * For a name at which there is nothing. It gives the full path: a command may run in another folder than its caller
- * thinks. Where a service is installed, its database is most likely meant, and to begin another would mislead.
+ * The problem of a name without a file. It gives the full path, because a command may run in another folder than its
+ * caller thinks. Where a service is installed, its database is most likely meant, and starting another would mislead.
  */
 export function notThere(file: string): Problem {
   const path = resolve(file)
   const isElsewhere = dirname(path) !== INSTALLED.folder && isInstalled()
   const command = 'sudo tranche status'
   const begin = 'begin one there with `partner create SLUG --name NAME`'
-  // Whoever has set it has chosen, perhaps by loading these very settings: to load them again would lead here again.
+  // A caller who has set it has chosen, perhaps by loading these very settings: the hint would lead back here.
   const isInVariable = path === resolve(process.env.TRANCHE_DB ?? '')
   const settings = isElsewhere ? `; the service installed here has its settings in ${INSTALLED.settings}` : ''
   const hint = isInVariable
@@ -43,7 +40,7 @@ export function notThere(file: string): Problem {
   return new Problem('database_not_found', `There is no database at ${path}: ${hint}.`)
 }
 
-/** Its folder may be closed to this user, which shows that it is there. */
+/** If its folder is closed to this user, it exists. */
 function isInstalled(): boolean {
   try {
     return statSync(INSTALLED.settings).isFile()
@@ -74,7 +71,7 @@ export function refuseClosedFolder(file: string): void {
   if (!isDenied(folder, constants.W_OK | constants.X_OK)) return
   throw new Problem(
     'bad_file',
-    `${file} cannot be written: the folder ${folder} belongs to ${ownerOf(folder)}, and this user may not write in it; name another file, or ${runAs(folder)}${orAsRoot(folder)}.`,
+    `${file} cannot be written: the folder ${folder} belongs to ${ownerOf(folder)}, and this user has no permission to write in it; name another file, or ${runAs(folder)}${orAsRoot(folder)}.`,
   )
 }
 
@@ -86,12 +83,12 @@ function isReachableFolder(name: string): boolean {
     const closed = closedFolder(name)
     throw new Problem(
       'bad_file',
-      `${name} cannot be reached: the folder ${closed} belongs to ${ownerOf(closed)} and may not be entered; ${runAs(closed)}.`,
+      `${name} cannot be reached: the folder ${closed} belongs to ${ownerOf(closed)} and is closed to this user; ${runAs(closed)}.`,
     )
   }
 }
 
-/** Whether the file exists, but this user has no right to it. */
+/** Whether the file exists, but this user lacks permission. */
 export function isDenied(name: string, right: number): boolean {
   try {
     accessSync(name, right)
@@ -117,7 +114,7 @@ function ownerOf(name: string): string {
   }
 }
 
-/** In a folder of ours, somebody else's file is one that a command of root's has left, or put there. */
+/** In a folder of ours, another user's file was left there by one of root's commands, or put there. */
 const isOursGone = (file: string, folder: string): boolean =>
   ownerId(folder) === process.geteuid?.() && ownerId(file) !== ownerId(folder)
 
@@ -127,13 +124,13 @@ export function giveBack(file: string): string[] {
   return ['chown', `${userName(uid) ?? uid}:`, file]
 }
 
-/** What to do about somebody else's file. */
+/** The advice about another user's file. */
 function runAs(name: string): string {
   if (INSTALLED.became !== null)
-    return `give the user ${INSTALLED.became} the right to it, as whom commands work on the database of the service`
+    return `give the user ${INSTALLED.became} permission to read it: commands work on the database of the service as that user`
   const owner = ownerId(name)
   if (owner === null) return 'run the command as that user'
-  // Which database is meant would be forgotten on the way.
+  // The variable that names the database would be lost on the way.
   const inVariable = process.env.TRANCHE_DB && resolve(process.env.TRANCHE_DB)
   const isForgotten = inVariable && `${inVariable}/`.startsWith(`${resolve(name)}/`)
   const named = isForgotten ? ` and \`--db ${quoted(inVariable)}\` after it, for sudo drops TRANCHE_DB` : ''
@@ -162,7 +159,7 @@ export function userName(uid: number): string | null {
   }
 }
 
-/** An error of SQLite about the file as a whole, as database_damaged or storage_failed; any other as it is. */
+/** An error of SQLite about the file as a whole, as database_damaged or storage_failed; any other unchanged. */
 export function explained(error: unknown, file: string): unknown {
   if ((error as { code?: unknown }).code === 'EMFILE') return new Problem('storage_failed', TOO_MANY_FILES)
   if (!(error instanceof SQLite.SqliteError)) return error
@@ -186,8 +183,8 @@ export function explained(error: unknown, file: string): unknown {
 }
 
 /**
- * Whether this process can get the descriptors that a database needs: if one is missing, SQLite only says that it
- * cannot open.
+ * Whether this process can get the descriptors that a database needs: without one, SQLite only says that it cannot
+ * open.
  */
 function canOpenMore(): boolean {
   const opened: number[] = []
@@ -201,13 +198,13 @@ function canOpenMore(): boolean {
   }
 }
 
-/** The file, its log, the index of the log, and the folder while it is brought to disk. */
+/** The file, its log, the index of the log, and the folder while it is synced. */
 const DATABASE_DESCRIPTORS = 4
 
 const TOO_MANY_FILES =
   'This process may open no more files: raise the limit (`ulimit -n`, or LimitNOFILE of systemd), and run the command again.'
 
-/** What to do about an error of a disk that is full, or may be: SQLite calls some of those an error of the disk. */
+/** Advice about an error of a disk that is or may be full: SQLite reports some of those as errors of the disk. */
 export function roomAdvice(code: string, folder: string): string | null {
   if (['ENOSPC', 'EDQUOT', 'EFBIG', 'SQLITE_FULL'].includes(code))
     return `make room in ${folder}${freeOn(folder)}`
@@ -217,12 +214,12 @@ export function roomAdvice(code: string, folder: string): string | null {
 }
 
 const failed = (file: string, { code }: { code: string }): string =>
-  `The disk of ${file} has failed (${code}), so what was under way is not recorded: see the log of the system, and ` +
+  `The disk of ${file} has failed (${code}), so the work in progress is not recorded: see the log of the system, and ` +
   'run the command again; if it fails again, copy the file to another disk.'
 
 function unusable(file: string, folder: string): string {
   return (
-    `The disk of ${file} is full or has failed${freeOn(folder)}, so what was under way is not recorded: ` +
+    `The disk of ${file} is full or has failed${freeOn(folder)}, so the work in progress is not recorded: ` +
     `make room in ${folder}, but never delete a -wal or -shm file.`
   )
 }
@@ -232,20 +229,20 @@ const unwritable = (file: string, folder: string): string =>
   `the file to ${ownerOf(file)}; ${isOursGone(file, folder) ? `as root, give it back: \`${giveBack(file).join(' ')}\`` : runAs(file)}, ` +
   'or on a read-only disk copy the file and its -wal to a folder of yours and name the copy with --db.'
 
-// Which kind of error SQLite has thrown: the file is locked, damaged, or not a database.
+// Kinds of SQLite errors: the file is locked, damaged, or not a database.
 
-/** The error that SQLite would have thrown, where it only reports it in a row. */
+/** The error that SQLite throws elsewhere, for where it only reports it in a row. */
 export const busy = (): Error => new SQLite.SqliteError('database is locked', 'SQLITE_BUSY')
 
 const isOf = (error: unknown, kind: RegExp): boolean =>
   error instanceof SQLite.SqliteError && kind.test(error.code)
 
 export const isBusy = (error: unknown): boolean => isOf(error, /^SQLITE_(BUSY|LOCKED$)/)
-/** Whether the file itself is damaged, rather than what is stored in it. */
+/** Whether the file itself is damaged, rather than its content. */
 export const isCorrupt = (error: unknown): boolean => isOf(error, /^SQLITE_CORRUPT/)
 /** Whether the file is not an SQLite database, or has lost its beginning. */
 export const isNoDatabase = (error: unknown): boolean => isOf(error, /^SQLITE_NOTADB$/)
-/** Whether SQLite cannot make sense of the file at all, or of a part it needed. */
+/** Whether SQLite cannot read the file at all, or a part that it needed. */
 export const isUnreadable = (error: unknown): boolean => isCorrupt(error) || isNoDatabase(error)
 /** Whether there was no room for a write, or for the index of the log. */
 export const isDiskFull = (error: unknown): boolean => isOf(error, /^SQLITE_(FULL|IOERR_SHMSIZE)$/)

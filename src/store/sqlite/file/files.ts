@@ -1,4 +1,4 @@
-// The files of a database and beside it, and the guard against writing anything else over them.
+// The files of a database and beside it, and the guard against overwriting them.
 
 import {
   closeSync,
@@ -23,25 +23,25 @@ import { openPlain, openUnlinked, withPlain } from '../../../plain-file.ts'
 import { LINKS_MAX, sync } from '../../../whole-file.ts'
 import { type Erasure, erasureLine, erasuresIn, unreadErasuresIn } from '../../erasures.ts'
 
-/** What SQLite may lay beside a database under its name. */
+/** Files that SQLite may put beside a database. */
 export const BESIDE = ['-wal', '-shm', '-journal'] as const
 
-/** The locks between processes that lie beside a database, each an empty file. */
+/** The locks between processes beside a database, each an empty file. */
 const LOCK_SUFFIX = { pass: '-tick', import: '-import', advance: '-advance' } as const
 
-/** Where it is noted which file the log belongs to (wal.ts). */
+/** The note of which file the log belongs to (wal.ts). */
 const OWNER_SUFFIX = '-owner'
-/** Where erasures are remembered: a database that gives way leaves it to the next one. */
+/** The remembered erasures: a replaced database leaves them to the next one. */
 const ERASURES_SUFFIX = '.erasures'
 
 /**
- * The name of the file itself, whatever links lead there: SQLite puts its log beside it, as we do our locks, and a link
- * must not be replaced.
+ * The name of the file itself, after all links: SQLite puts its log beside it, as we do our locks, and a link must not
+ * be replaced.
  */
 export function realName(file: string, links = 0): string {
   if (file === ':memory:') return file
   if (existsSync(file)) return realpathSync(file)
-  // A link whose file is gone: what lay beside that file is still there, and a new one would be made there.
+  // A link whose file is gone: the files beside that file are still there, and a new one would be made there.
   const target = links < LINKS_MAX ? readLink(file) : null
   return target === null ? resolve(file) : realName(resolve(dirname(file), target), links + 1)
 }
@@ -68,13 +68,13 @@ const sizeOf = (name: string): number => statSync(name, { throwIfNoEntry: false 
 export const filesReadWith = (database: string): string[] =>
   ['-wal', '-journal'].map((suffix) => database + suffix).filter((name) => sizeOf(name) > 0)
 
-/** Brings to disk that the log was emptied, or commits that a killed process had no time to bring there. */
+/** Syncs an emptied log, or commits that a killed process had no time to sync. */
 export function syncLog(database: string): void {
   const log = walFile(database)
   if (existsSync(log)) sync(log)
 }
 
-/** Removes a database of ours that has no name of its own yet, and whatever lies beside it. */
+/** Removes an unfinished database of ours, and the files beside it. */
 export function removeUnfinished(...names: string[]): void {
   for (const name of names)
     for (const suffix of ['', ...BESIDE, OWNER_SUFFIX, ERASURES_SUFFIX])
@@ -88,7 +88,7 @@ const erasuresFile = (database: string): string => realName(database) + ERASURES
 export const lockFile = (database: string, lock: keyof typeof LOCK_SUFFIX): string =>
   realName(database) + LOCK_SUFFIX[lock]
 
-/** Device and inode; null for a name that leads nowhere, or nowhere that this process may look. */
+/** Device and inode; null for a name that leads nowhere, or to a closed folder. */
 export function identityOf(file: string): string | null {
   try {
     const { dev, ino } = statSync(file, { bigint: true })
@@ -121,8 +121,8 @@ function give(descriptor: number, { uid, gid }: Owner): void {
 }
 
 /**
- * Opens a plain file beside a database, or makes it, private. A file that root makes goes to the owner of the folder,
- * as SQLite's own files do, because the service opens it.
+ * Opens a plain file beside a database, or creates it, private. A file created by root is given to the owner of the
+ * folder, like SQLite's own files, because the service opens it.
  */
 export function openOrCreate(file: string, flags: number): number {
   let descriptor: number
@@ -145,26 +145,26 @@ export function refuseDatabaseFile(output: string, database: string): void {
   }
 }
 
-// Whether the open files are still what their names lead to: a database that was removed or replaced takes every write
-// and loses it.
+// Whether the open files still have their names: a database that was removed or replaced takes every write and loses
+// it.
 
 /** How long a read trusts the last look: a read loses nothing, so it need not look itself. */
 const LOOK_MS = 100
 
 export type NameWatch = {
-  /** Looks. Once it has thrown database_gone, it always does: in between, others may have written elsewhere. */
+  /** Looks. Once it has thrown database_gone, it always throws: in between, others may have written elsewhere. */
   look: () => void
-  /** The same, unless the last look was just now. */
+  /** Looks, unless the last look was just now. */
   lookNowAndThen: () => void
 }
 
 /**
- * Watches the database that was just opened under the name `file`. What lies beside it is watched from the call of
- * `besideToo`: the log and its index are there once the log was read, and stay for as long as the database is open.
+ * Watches the database that was just opened under the name `file`. The files beside it are watched from the call of
+ * `besideToo`: the log and its index exist once the log was read, and stay for as long as the database is open.
  */
 export function watchFileName(file: string): NameWatch & { besideToo: () => void } {
   if (file === ':memory:') return { look: () => {}, lookNowAndThen: () => {}, besideToo: () => {} }
-  /** What each name led to when it was first looked at, and there. */
+  /** The file that each name led to when it was first seen. */
   const watched = new Map<string, string>()
   const watch = (name: string): void => {
     const identity = identityOf(name)
@@ -198,7 +198,7 @@ const goneFrom = (name: string): Problem =>
       'see "When the database is gone" in `tranche docs reference` before you stop this process.',
   )
 
-// Where a database may live: on a disk of this machine.
+// Places for a database: a disk of this machine.
 
 /** File systems whose locks and shared memory do not reach across machines (statfs magic numbers of Linux). */
 const NETWORK = new Map([
@@ -234,7 +234,7 @@ function fileSystemType(folder: string): number {
   try {
     return process.platform === 'linux' ? statfsSync(folder).type : 0
   } catch {
-    // A folder that is not there gets its own message when the file is opened.
+    // A missing folder gets its own message when the file is opened.
     return 0
   }
 }
@@ -282,7 +282,7 @@ export function appendErasures(database: string, erasures: readonly Erasure[]): 
   if (isNew) sync(dirname(file))
 }
 
-/** False for a last line that a crash has cut off. */
+/** False if a crash has cut off the last line. */
 function endsInLine(descriptor: number): boolean {
   const { size } = fstatSync(descriptor)
   if (size === 0) return true

@@ -17,7 +17,7 @@ const heldHere = new Set<string>()
 export function acquireLock(file: string): (() => void) | null {
   if (heldHere.has(file)) return null
   if (file.startsWith(':memory:')) return hold(file, () => {})
-  // It is closed before it is locked, because closing it gives up locks.
+  // Closed before it is locked, because closing it would release locks.
   closeSync(openOrCreate(file, constants.O_RDWR))
   const db = openFile(file, { fileMustExist: true })
   try {
@@ -30,7 +30,7 @@ export function acquireLock(file: string): (() => void) | null {
   return hold(file, () => db.close())
 }
 
-/** A release counts once: by the second one, the lock may be somebody else's. */
+/** Only the first release counts: later, the lock may be somebody else's. */
 function hold(file: string, free: () => void): () => void {
   let isHeld = true
   heldHere.add(file)
@@ -48,7 +48,7 @@ const LOCK_LOOK_MS = 50
 
 /**
  * Waits for a running pass to end, and keeps the next pass and every other migration from starting. Throws
- * database_locked, with what is held up in the caller's words.
+ * database_locked, naming the delayed work in the caller's words.
  */
 export async function haltPasses(file: string, what: string): Promise<() => void> {
   for (let waitedMs = 0; waitedMs < LOCK_WAIT_MAX_MS; waitedMs += LOCK_LOOK_MS) {

@@ -34,7 +34,7 @@ export async function migrate(db: Database, file: string, clock: () => Instant):
   }
 }
 
-/** Of a file that is not open as a store, also where an earlier version has moved it. */
+/** The frozen state of a file that is not open as a store, also where an earlier version has moved it. */
 export function frozenIn(db: Database): Frozen | null {
   const tables = db.prepare("select name from sqlite_schema where type = 'table'").pluck().all()
   const select = tables.includes('frozen') ? SELECT_FROZEN : tables.includes('sealed') ? SELECT_SEALED : null
@@ -53,7 +53,8 @@ function replayed(names: ReadonlySet<string>): Database {
 }
 
 /**
- * How a database differs from what the migrations that it says it has make. None of its tables is read but that one.
+ * The differences between a database's schema and that of its recorded migrations. It reads only the table of
+ * migrations.
  */
 export function schemaDifferences(db: Database): SchemaDifferences {
   const expected = replayed(new Set(readApplied(db).keys()))
@@ -66,11 +67,11 @@ export function schemaDifferences(db: Database): SchemaDifferences {
 
 function applyPending(db: Database, now: Instant, wanted: ReadonlySet<string> | null = null): string[] {
   const done: string[] = []
-  // Released migrations call it, for columns that nobody reads any more.
+  // Released migrations call it, for columns that are no longer read.
   db.function('row_digest', (_text: unknown) => 0n)
   db.exec('begin immediate')
-  // A migration that only allows more edits the text of the schema, as SQLite's manual tells: a table with all that
-  // refers to it stays where it is.
+  // A migration that only relaxes a check edits the text of the schema, as SQLite's manual describes: a table with all
+  // its references stays in place.
   db.unsafeMode(true)
   try {
     // Read again under the lock: another process may have been first.
@@ -109,7 +110,7 @@ function readApplied(db: Database): Map<string, Applied> {
   )
 }
 
-/** Whoever reads a view in place of a table may never come to an end. */
+/** Reading a view in place of a table may never end. */
 function refuseViews(db: Database): void {
   const views = db.prepare<[], string>("select name from sqlite_schema where type = 'view'").pluck().all()
   const taken = views.find((name) => name === 'migrations' || TABLES.some((table) => table.name === name))

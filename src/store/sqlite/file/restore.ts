@@ -74,7 +74,7 @@ export async function restore(
     const playedIn = open.fetchTo(aside)
     const additions = verify(aside, copy)
     const finish = async (replaced: Database | 'unread' | null): Promise<void> => {
-      // Under its temporary name, there are no locks to take and there is nothing to back up.
+      // Under its temporary name, it needs no locks and no backup.
       await inOneFile(aside, (db) => migrate(db, ':memory:', () => now))
       const names = keptNames(replaced, kept)
       const sinceCopy = replaced === null ? null : await sinceCopyOf(aside, names, replaced)
@@ -83,7 +83,7 @@ export async function restore(
       await restoring.mend(store, sinceCopy, { ...audit, detail }).finally(() => store.close())
       appendErasures(file, readErasures(aside))
       const frozen = frozenAt(now, frozenByRestore(restoring, names), null)
-      // Before it has its name: there is no moment at which it could fire.
+      // Before it has its name, so that it can never fire.
       await inOneFile(aside, (db) => putFrozen(db, frozen))
       takeOverRights(aside, file)
       sync(aside)
@@ -106,11 +106,11 @@ export async function restore(
 type Giving = {
   aside: string
   kept: string
-  /** Ends the new database, while nobody can write to the one that it replaces, if there is one. */
+  /** Completes the new database while nobody can write to the one that it replaces, if there is one. */
   finish: (replaced: Database | 'unread' | null) => Promise<void>
 }
 
-/** Lets the new database take the name. */
+/** Gives the new database the name. */
 async function replace(file: string, giving: Giving): Promise<Pick<Replaced, 'database' | 'log'>> {
   const { aside, kept, finish } = giving
   if (existsSync(file)) return { database: kept, log: await giveWay(file, giving) }
@@ -123,7 +123,7 @@ async function replace(file: string, giving: Giving): Promise<Pick<Replaced, 'da
 
 /**
  * Opens the file, and the log beside it if it has one: a database copied as files is complete only with its log.
- * Neither may change while they are fetched, or the two would not belong together.
+ * Neither may change during the copy, or the two would not belong together.
  */
 export function openCopy(name: string): OpenCopy {
   refuseUnreadable(name)
@@ -161,7 +161,7 @@ export function openCopy(name: string): OpenCopy {
   }
 }
 
-/** Opens what has no name yet, and leaves all of it in one file. */
+/** Opens a database that has no name yet, and leaves all of it in one file. */
 async function inOneFile<T>(aside: string, work: (db: Database) => T | Promise<T>): Promise<T> {
   const db = await openToWrite(aside)
   try {
@@ -173,8 +173,8 @@ async function inOneFile<T>(aside: string, work: (db: Database) => T | Promise<T
 }
 
 /**
- * What the replaced databases have and the copy lacks: the one just kept, and those that it had replaced itself, if it
- * was frozen.
+ * The data of replaced databases that the copy lacks: of the one just kept, and of those that it had replaced itself,
+ * if it was frozen.
  */
 const sinceCopyOf = (
   aside: string,
@@ -198,7 +198,8 @@ const isOfThisSchema = (db: Database): boolean => {
 }
 
 /**
- * Never the kept file itself: what cannot be read, or is of an earlier schema, is brought up in a copy if it can be.
+ * Never the kept file itself: a file that cannot be read, or has an earlier schema, is repaired or migrated in a copy
+ * if possible.
  */
 async function readableCopy(kept: string, copy: string): Promise<string> {
   withPlain(kept, (held) => copyAside(held, copy))
@@ -208,13 +209,13 @@ async function readableCopy(kept: string, copy: string): Promise<string> {
     db.pragma('journal_mode = delete')
     await migrate(db, ':memory:', () => 0 as Instant)
   } catch {
-    // What can be read of it is listed.
+    // The readable part is listed.
   }
   db?.close()
   return copy
 }
 
-/** Reads as far as it gets: a damaged page ends a listing, and not all of them. */
+/** Reads as far as possible: a damaged page ends one listing, not all of them. */
 function askerOf(db: Database, file: string): AskBoth {
   return async (sql) => {
     const rows: Record<string, unknown>[] = []
@@ -235,8 +236,8 @@ function askerOf(db: Database, file: string): AskBoth {
 }
 
 /**
- * Under which names what was replaced is kept: a frozen database may itself have replaced one, of which it does not
- * know everything that has stopped there.
+ * The names of kept databases: a frozen database may itself have replaced one, and does not know all changes made
+ * there.
  */
 function keptNames(replaced: Database | 'unread' | null, kept: string): string[] {
   if (replaced === null) return []
@@ -263,7 +264,7 @@ async function giveWay(file: string, { aside, kept, finish }: Giving): Promise<s
     try {
       await finish(db ?? 'unread')
     } catch (error) {
-      // No second copy of a database that stays where it is.
+      // Removes the second copy of a database that stays where it is.
       rmSync(kept, { force: true })
       throw error
     }
@@ -275,9 +276,9 @@ async function giveWay(file: string, { aside, kept, finish }: Giving): Promise<s
 }
 
 /**
- * Renames the file, and moves the log that lies there aside under its new name, if it gets one. The log is moved last:
- * between the two steps, the note of its owner keeps anybody from taking it for the new file's log, and the old file is
- * never there without it. Each step is on disk before the next, so that a power cut leaves no other order.
+ * Renames the file, and moves its log aside under its new name, if it gets one. The log is moved last: between the two
+ * steps, the note of its owner keeps anybody from taking it for the new file's log, and the old file is never without
+ * it. Each step is on disk before the next, so that a power cut leaves no other order.
  */
 function takeName(file: string, { aside, log }: { aside: string; log: string | null }): string | null {
   if (log !== null && !hasForeignLog(file)) {
@@ -292,13 +293,13 @@ function takeName(file: string, { aside, log }: { aside: string; log: string | n
 }
 
 /**
- * Leaves write-ahead logging, which folds the log into the file and takes a lock that no other open connection, however
- * idle, allows. False for a file that SQLite can no longer read: it gives up before it gets to locks, and a process
- * that still has it open finds out when it writes (NameWatch).
+ * Leaves write-ahead logging, which checkpoints the log and takes a lock that no other open connection, however idle,
+ * allows. False for a file that SQLite can no longer read: it fails before it reaches locks, and a process that still
+ * has it open notices when it writes (NameWatch).
  */
 function takeAlone(db: Database, file: string): boolean {
   try {
-    // A change of the mode alone would not tell that the disk failed while the log was folded in.
+    // A change of the mode alone would not show that the disk failed during the checkpoint.
     db.pragma('wal_checkpoint(truncate)')
     if (db.pragma('journal_mode = delete', { simple: true }) === 'delete') {
       db.exec('begin exclusive')
@@ -335,7 +336,7 @@ function copyAside(held: number, aside: string): void {
   }
 }
 
-/** What was written since it moved is elsewhere, and two would take writes. */
+/** Later writes are at its new place, and two databases would take writes. */
 function refuseMoved(file: string): void {
   const frozen = seenFrozen(file)
   if (frozen?.kind !== 'moved') return
@@ -345,7 +346,7 @@ function refuseMoved(file: string): void {
   )
 }
 
-/** Under any other name, the database would stay the one that was replaced, and somebody might still write to it. */
+/** Under another name, the replaced database would stay in use, and somebody might still write to it. */
 function refuseSecondNames(file: string): void {
   const names = statSync(file, { throwIfNoEntry: false })?.nlink ?? 1
   if (names <= 1) return
@@ -357,8 +358,8 @@ function refuseSecondNames(file: string): void {
 }
 
 /**
- * Gives a file the owner and the mode of the one it replaces, or of the owner of the folder when there is none: what
- * root restores has to open for the service. Throws usage when they cannot be given.
+ * Gives a file the owner and the mode of the one it replaces, or of the folder's owner when there is none: the service
+ * must be able to open a file that root restores. Throws usage when they cannot be given.
  */
 function takeOverRights(aside: string, file: string): void {
   const before = statSync(file, { throwIfNoEntry: false })
@@ -386,7 +387,7 @@ function setAside(file: string, kept: string): string | null {
 
 /**
  * Throws bad_file unless the file is a whole tranche database with the schema of its migrations, and schema_newer when
- * this program is too old for it. Answers what somebody added to the schema that does no harm.
+ * this program is too old for it. Returns harmless additions to the schema.
  */
 function verify(file: string, name: string): string[] {
   assertWhole(file, name)

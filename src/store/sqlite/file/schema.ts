@@ -1,5 +1,5 @@
-// The schema of a file, part by part, to be held against what the migrations make: by its structure where SQLite tells
-// it, and otherwise by text without what carries no meaning, because a tool may have written it anew.
+// The schema of a file, part by part, for comparison with that of the migrations: by its structure where SQLite gives
+// it, and otherwise by normalised text, because a tool may have rewritten it.
 
 import type { Part } from '../../health/schema.ts'
 import type { Database } from './connection.ts'
@@ -83,7 +83,7 @@ function keyParts(table: string, rows: readonly KeyRow[]): Part[] {
   })
 }
 
-/** What makes a name of its own counts by its columns: SQLite numbers such indexes. */
+/** An index with a generated name counts by its columns: SQLite numbers such indexes. */
 function indexPart(table: string, index: IndexRow, columns: readonly IndexColumn[]): Part {
   const keys = columns.filter(({ key }) => key === 1n)
   const on = keys.map(({ name, desc, coll }) => `${name} ${desc} ${coll}`).join(', ')

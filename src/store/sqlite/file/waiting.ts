@@ -5,7 +5,7 @@ import { isBusy } from './errors.ts'
 
 /** How long a read or write waits for another process before it gives up. */
 export const LOCK_WAIT_MAX_MS = 15_000
-/** The pause between two tries; a process that holds the lock a lot leaves it free for longer than that. */
+/** The pause between two tries; a process that holds the lock often leaves it free for longer than that. */
 export const LOCK_LOOK_MS = 1
 
 /** Tries `work` again for as long as another process holds the lock. Throws database_locked when it stays held. */

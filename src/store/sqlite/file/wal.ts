@@ -1,6 +1,5 @@
-// Which file a log belongs to. SQLite takes any `-wal` that lies beside a database for its own: left behind by a file
-// that was replaced, it would be mixed into the new one, and both would be damaged
-// (docs/decisions/file.md#the-log-and-its-file).
+// Which file a log belongs to. SQLite takes any `-wal` beside a database for its own: one left behind by a replaced
+// file would be mixed into the new one, and both would be damaged (docs/decisions/file.md#the-log-and-its-file).
 
 import { closeSync, constants, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
 import { Problem } from '../../../core/problem.ts'
@@ -11,9 +10,9 @@ import { BESIDE, isMissing, openOrCreate, ownerNote, realName, walBytes, walFile
 const LOG_HEADER_BYTES = 32
 
 /**
- * Throws bad_file before SQLite opens a database whose log belongs to another file, or beside which there is a link, or
- * anything else that is no plain file, where its log, the index of that or a journal would be. They are looked at, not
- * opened: closing one again would give up the locks of this process on it.
+ * Throws bad_file before SQLite opens a database whose log belongs to another file, or that has a link, or anything
+ * else than a plain file, at the name of its log, the log's index or a journal. They are not opened, because closing
+ * one again would release this process's locks on it.
  */
 export function refuseForeignBeside(database: string): void {
   if (database === ':memory:') return
@@ -41,7 +40,7 @@ export function hasForeignLog(database: string): boolean {
   return noted?.log === log && noted?.file !== file
 }
 
-/** Notes that the log beside a database that was just opened is its own. */
+/** Records that the log beside a database that was just opened is its own. */
 export function noteLogOwner(database: string): void {
   const [file, log] = identities(database)
   if (file === null || log === null) return
@@ -49,7 +48,7 @@ export function noteLogOwner(database: string): void {
   const noted = read(note)
   if (noted?.file === file && noted.log === log) return
   try {
-    // Never into what has the name already: root works in the folders of others, too.
+    // Never writes into an existing file: root works in the folders of others, too.
     rmSync(note, { force: true })
     const descriptor = openOrCreate(note, constants.O_RDWR)
     try {
@@ -58,8 +57,8 @@ export function noteLogOwner(database: string): void {
       closeSync(descriptor)
     }
   } catch {
-    // There may be no room, for example. Without the note, the next process has one check fewer, but that is no reason
-    // to refuse this one.
+    // There may be no room, for example. Without the note, the next process has one check fewer, which is no reason to
+    // refuse this one.
   }
 }
 
@@ -86,8 +85,8 @@ function read(note: string): { file: string; log: string } | null {
 const identities = (database: string) => [identityOf(database), identityOf(walFile(database))] as const
 
 /**
- * What stays the same for as long as a file exists, even when the machine restarts, which may change the device number.
- * An inode alone is soon given to another file. Null for a file that is not there.
+ * An identity that stays for as long as a file exists, even when the machine restarts, which may change the device
+ * number. An inode alone is soon reused. Null for a missing file.
  */
 function identityOf(name: string): string | null {
   const found = statSync(name, { bigint: true, throwIfNoEntry: false })

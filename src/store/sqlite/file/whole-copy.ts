@@ -10,8 +10,8 @@ import { removeUnfinished } from './files.ts'
 
 /**
  * Writes one consistent moment of `db` under the name `copy`, which appears only when the copy is complete, verified
- * and on disk. Throws file_exists when the name is taken and may not be replaced, and storage_failed. Whatever fails
- * leaves nothing behind; a kill leaves at most a `.partial-` file, which the next copy to that name removes.
+ * and on disk. Throws file_exists when the name is taken and may not be replaced, and storage_failed. A failure leaves
+ * nothing behind; a kill leaves at most a `.partial-` file, which the next copy to that name removes.
  */
 export function copyTo(db: Database, copy: string, { replace }: { replace: boolean }): void {
   const aside = nameAside(copy)
@@ -33,7 +33,7 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
     if (hasName)
       throw new Problem(
         'storage_failed',
-        `${copy} is there, and whole, but a power cut may undo that: its folder could not be brought to disk (${message}). See the log of the system, and copy to another disk.`,
+        `${copy} is complete, but a power cut may undo that: its folder could not be synced (${message}). See the log of the system, and copy to another disk.`,
       )
     const room = roomAdvice(code, dirname(resolve(copy)))
     const advice = room ? `${room}, or` : 'run it again, or'
@@ -49,8 +49,8 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
 // Whether a file is a whole database: a backup as it is made, and before it is restored.
 
 /**
- * Throws bad_file when SQLite finds anything wrong with the file, and errors of the disk unchanged. `name` is the name
- * that the user knows it by.
+ * Throws bad_file when SQLite finds a fault in the file, and errors of the disk unchanged. `name` is the user's name
+ * for it.
  */
 export function assertWhole(file: string, name = file): void {
   // To SQLite, a read that fails once looks like damage.
@@ -58,7 +58,7 @@ export function assertWhole(file: string, name = file): void {
   if (fault) throw new Problem('bad_file', `${name} is damaged: ${inOneLine(fault)}`)
 }
 
-/** The first that SQLite finds; null for none. Throws an error of the disk as it is. */
+/** The first fault that SQLite finds; null for none. Throws errors of the disk unchanged. */
 function faultIn(file: string, name: string): string | null {
   let found: unknown
   try {

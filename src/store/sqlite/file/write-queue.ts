@@ -54,7 +54,7 @@ export function createWriter(
       laneOf(lane)({ work, resolve, reject })
       if (draining) return
       draining = true
-      // Not at once, so that the other requests of this turn of the event loop can join the same commit.
+      // Delayed, so that the other requests of this turn of the event loop can join the same commit.
       setImmediate(drain)
     })
 
@@ -85,7 +85,7 @@ export function createWriter(
     draining = false
   }
 
-  /** Begins a transaction: whether it may write cannot change between the look and the commit. */
+  /** Begins a transaction: permission to write cannot change between this check and the commit. */
   function begin(): void {
     sql.begin.run()
     try {
@@ -96,7 +96,7 @@ export function createWriter(
     }
   }
 
-  // From begin to commit without an await: no other request's statement can come between.
+  // From begin to commit without an await, so that no other request's statement comes between.
   function commitTogether(): void {
     const jobs: Job[] = []
     const outcomes: Outcome[] = []
@@ -131,7 +131,7 @@ export function createWriter(
     checkpoints?.afterCommit()
   }
 
-  /** Whether the transaction that ended with a refused first write can have a successor at once. */
+  /** Whether a new transaction can begin at once after one whose first write was refused. */
   function beginsAgain(): boolean {
     try {
       begin()
@@ -143,8 +143,8 @@ export function createWriter(
   }
 
   /**
-   * Does a job, or undoes it alone. A rollback undoes the first of a transaction, so it needs no savepoint, which would
-   * cost a copy of each page that is written: a fifth of a large pass.
+   * Runs a job, or undoes it alone. A rollback undoes the first job of a transaction, so it needs no savepoint, which
+   * would copy each written page: a fifth of the cost of a large pass.
    */
   function attempt(job: Job, isFirst: boolean): Outcome {
     if (!isFirst) sql.save.run()
@@ -176,7 +176,7 @@ export function createWriter(
 const HELD_MAX_MS = { alone: 200, shared: 20 }
 /** How long that chance lasts: longer than another process waits between two tries, including what a timer adds. */
 const REST_MS = 3 * LOCK_LOOK_MS
-/** For how long after a write by others more writes of theirs are expected. */
+/** How long after a write by others more of their writes are expected. */
 const SHARED_MS = 1_000
 
 function createLockShare(db: Database) {
@@ -200,7 +200,7 @@ function createLockShare(db: Database) {
       }
       heldMs = 0
     },
-    /** Counts the time that `work` holds it. */
+    /** Counts the time for which `work` holds the lock. */
     hold(work: () => void): void {
       const from = performance.now()
       work()
@@ -210,7 +210,7 @@ function createLockShare(db: Database) {
   }
 }
 
-/** Tells, each time it is called, whether another connection has committed anything since the last call. */
+/** Returns a function that tells whether another connection has committed anything since its last call. */
 export function watchOthers(db: Database): () => boolean {
   const version = db.prepare<[], bigint>('pragma data_version').pluck()
   let latest: bigint | undefined

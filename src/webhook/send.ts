@@ -1,4 +1,4 @@
-// Delivers a wake-up: a single attempt, every step of it under a time limit.
+// Sends a wake-up: a single attempt, every step of it under a time limit.
 
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -15,9 +15,9 @@ export const TOTAL_TIMEOUT_MS = 10_000
 export const CONNECT_TIMEOUT_MS = 5_000
 const ANSWER_BYTES_MAX = 1_024
 
-type DeliverOptions = {
+type SendOptions = {
   guard: Guard
-  /** The prefix of its own headers, such as `X-Service`. */
+  /** The prefix of our headers, such as `X-Service`. */
   headerPrefix: string
   /** A PEM file of certificate authorities that are trusted besides the usual ones. */
   caFile: string | null
@@ -25,9 +25,9 @@ type DeliverOptions = {
 
 /**
  * Throws when the CA file cannot be read or holds no certificate. Proxy variables are ignored: a proxy would resolve
- * names on its own.
+ * names itself.
  */
-export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): Send {
+export function createSend({ guard, headerPrefix, caFile }: SendOptions): Send {
   const trust = caFile === null ? null : trustAlso(caFile)
   return async ({ webhook, ...wakeUp }) => {
     const started = performance.now()
@@ -37,12 +37,13 @@ export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): 
       reason,
       durationMs: Math.round(performance.now() - started),
     })
-    // The socket looks a name up through the guard, and connects to what was checked. It looks up no literal address.
+    // The socket resolves names through the guard, and connects to the address that was checked. A literal address is
+    // not resolved, so it is checked here.
     const refused = guard.refuseLiteral(url.hostname)
     if (refused) return ended(null, refused.message)
     try {
       const body = payloadOf(wakeUp)
-      // The status decides. The body is read only so that the receiver can finish writing a short answer.
+      // Only the status counts. The body is read so that the receiver can finish writing a short answer.
       const { statusCode } = await call(url, {
         method: 'POST',
         body,
@@ -70,7 +71,7 @@ export function createDeliver({ guard, headerPrefix, caFile }: DeliverOptions): 
 /** The usual authorities and those of the file, read once, because each reading parses all of them. */
 function trustAlso(caFile: string): SecureContext {
   const text = textOf(caFile)
-  // TLS itself accepts any file, and adds no authority from a bad one: it would be noticed only when deliveries fail.
+  // TLS itself accepts any file, and adds no authority from a bad one, which would be noticed only when sending fails.
   const own = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g)
   if (!own) throw new Error(`${caFile} holds no certificate in PEM form`)
   for (const certificate of own) assertCertificate(certificate, caFile)
