@@ -74,9 +74,7 @@ test('every file of src has a room, and imports only what that room may', () => 
 })
 
 test('each decision is a heading of a page, and a row of the table with a number of its own', () => {
-  const pages = list('docs/decisions/*.md').filter(
-    (file) => !/(README|dependencies|rejected)\.md$/.test(file),
-  )
+  const pages = list('docs/decisions/*.md').filter((file) => !/(README|dependencies)\.md$/.test(file))
   const headings = pages.flatMap((file) =>
     anchors(read(file).replace(/^###.*$/gm, ''))
       .slice(1)
