@@ -10,6 +10,7 @@ import { askedHelp, misspelt, unknownVariables } from './cli/help.ts'
 import { type Installed, useInstalled } from './cli/installed.ts'
 import { refuseEmptyVariables } from './cli/options.ts'
 import { createProgram, VERSION_ASKED, versionJson } from './cli/program.ts'
+import { reasonInWords } from './core/problem.ts'
 import { visible } from './core/text.ts'
 import { type Machine, machine as realMachine } from './machine.ts'
 import { withoutSecrets } from './store/address.ts'
@@ -37,7 +38,7 @@ export async function run(
   const shell = () => service?.self ?? 'tranche'
   const { program, cli } = createProgram(
     { streams, machine: here, exitWith, endSoon },
-    { remark, json, shell },
+    { remark, json, shell, become: () => service?.become() },
   )
   try {
     refuseEmptyVariables(env)
@@ -123,10 +124,10 @@ export async function main(): Promise<void> {
 /** How long abandoned work may still take to end by itself. */
 const LINGER_MS = 1_000
 
-const unwrittenBecause = ({ message }: Error, loss: Loss | null): string =>
+const unwrittenBecause = (error: Error, loss: Loss | null): string =>
   loss === null
-    ? `the result could not be written (${message}); what the command has changed stays changed`
-    : `nobody has seen ${loss.what} (${message}): ${loss.remedy}`
+    ? `the result could not be written (${reasonInWords(error)}); what the command has changed stays changed`
+    : `nobody has seen ${loss.what} (${reasonInWords(error)}): ${loss.remedy}`
 
 // Output into a file: all of it, or an error.
 

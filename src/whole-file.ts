@@ -19,7 +19,7 @@ import {
 import { type FileHandle, open } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
-import { Problem } from './core/problem.ts'
+import { Problem, reasonInWords } from './core/problem.ts'
 import { openNamed } from './plain-file.ts'
 
 /**
@@ -61,7 +61,7 @@ export async function writeFileWhole(
       : existsSync(file)
         ? 'what had that name before is unchanged'
         : 'nothing has that name'
-    throw new Problem('storage_failed', `${file} could not be written (${error.message}); ${left}.`)
+    throw new Problem('storage_failed', `${file} could not be written: ${reasonInWords(error)}; ${left}.`)
   } finally {
     listen('off')
     await handle?.close().catch(() => {})
@@ -114,7 +114,7 @@ function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    if (!['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     throw new Problem('bad_file', `There is no folder ${folder}.`)
   }
 }
@@ -156,7 +156,7 @@ export function refuseDevice(name: string, instead = 'name another'): void {
 }
 
 /** More links in a row are a circle to the system. */
-const LINKS_MAX = 40
+export const LINKS_MAX = 40
 
 /** Whether a name leads to a file that a process has open, as /dev/stdout does. */
 function isDescriptor(name: string): boolean {

@@ -222,6 +222,12 @@ export function feeLines({ tier, activity, fees }: Statement): FeeLine[] {
   return [...lines, { item: 'Up to the monthly minimum', arithmetic, amount: (fees.total - sum) as Usd }]
 }
 
+/** As it is printed: of a tier that begins at nothing, it says only that no higher one is reached. */
+const printedReason = (statement: Statement): string =>
+  statement.tierSource === 'volume' && statement.tier.minVolume === 0n && statement.activity.volume >= 0n
+    ? `the volume of ${inCents(statement.activity.volume)} reaches no higher one`
+    : tierReason(statement)
+
 /** Without those that come to nothing, unless all do. */
 function printedLines(statement: Statement): FeeLine[] {
   const lines = feeLines(statement)
@@ -345,7 +351,7 @@ function wordsOf(invoice: Invoice): Words {
       ...(parties?.reference === undefined ? [] : [['Your reference', parties.reference] as const]),
       ['Period', `${firstDayOf(statement)} to ${lastDayOf(statement)} (UTC)`],
       ['Tier', `${tier.name}: ${rates(invoice)}`],
-      ['Why this tier', tierReason(statement)],
+      ['Why this tier', printedReason(statement)],
     ],
     fees: [
       ...printedLines(statement).map(

@@ -27,7 +27,7 @@ export type Cli = {
   streams: Streams
   machine: Machine
   globals: () => Globals
-  /** What --db names, not opened yet. */
+  /** What --db names, not opened yet. Where that is the installed service's, root becomes its user. */
   database(): Promise<Database>
   /**
    * Opens the database, runs, closes. Only commands that start something new create a missing database. A person at a
@@ -51,12 +51,17 @@ export type Cli = {
 type Said = { saysMoved?: boolean; runsOn?: boolean }
 
 type Given = Pick<Cli, 'streams' | 'machine' | 'globals' | 'self' | 'exitWith' | 'endSoon'> & {
+  /** Called before the database of --db is named. */
+  become: () => void
   /** Called when a command has read a database that has moved. */
   onMoved: (cli: Cli, frozen: Frozen) => void
 }
 
-export function createCli({ onMoved, ...options }: Given): Cli {
-  const database = () => databaseOf(options.globals().db, options.machine)
+export function createCli({ onMoved, become, ...options }: Given): Cli {
+  const database = async () => {
+    become()
+    return databaseOf(options.globals().db, options.machine)
+  }
 
   /** Runs, and reports it if the database that was read has moved. A write to it is refused with the same message. */
   async function heeding<T>(store: Store, saysMoved: boolean, run: (store: Store) => Promise<T>): Promise<T> {

@@ -1,6 +1,12 @@
 // Exit codes, and how a failed command reports its error.
 
-import { type CommandProblem, Problem, type ProblemCode, type SharedProblem } from '../core/problem.ts'
+import {
+  type CommandProblem,
+  Problem,
+  type ProblemCode,
+  type SharedProblem,
+  systemSentence,
+} from '../core/problem.ts'
 import { Interrupted } from './terminal.ts'
 
 export const EXIT = {
@@ -69,6 +75,8 @@ export function failureOf(error: unknown): Failure {
     return { exitCode: exitOf(error.code), code: error.code, message: error.message }
   if (error instanceof Interrupted)
     return { exitCode: EXIT.interrupted, code: 'interrupted', message: error.message }
+  const sentence = systemSentence(error)
+  if (sentence !== null) return { exitCode: EXIT.failed, code: 'storage_failed', message: sentence }
   const { code, message } = error as { code?: unknown; message?: unknown }
   const text = typeof message === 'string' ? message : String(error)
   return {

@@ -4,7 +4,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join, resolve } from 'node:path'
-import { Problem } from '../core/problem.ts'
+import { Problem, reasonInWords } from '../core/problem.ts'
 import { withPlain } from '../plain-file.ts'
 import { INSTALLED, isServer, shownAddress } from '../store/address.ts'
 import { DATABASE_DEFAULT } from './options.ts'
@@ -16,6 +16,8 @@ export type Installed = {
   self: string
   /** Who is at work, for the audit log; null for the user of the process. */
   osUser: string | null
+  /** Becomes the user of the service, before its database is opened and after files that the caller names. */
+  become: () => void
 }
 
 /** What init sets up for a service that root installs. */
@@ -40,8 +42,8 @@ const WITHOUT_DATABASE = new Set([
 ])
 
 /**
- * Puts the settings of the installed service into `env`, and becomes its user, if the command line is for no other
- * database. Null where there is none, or where another is meant. Throws usage where it is not clear which.
+ * Puts the settings of the installed service into `env` if the command line is for no other database. Null where there
+ * is none, or where another is meant. Throws usage where it is not clear which.
  */
 export function useInstalled(argv: readonly string[], env: NodeJS.ProcessEnv): Installed | null {
   if (env.TRANCHE_DB !== undefined || !asksForDatabase(argv)) return null
@@ -53,12 +55,12 @@ export function useInstalled(argv: readonly string[], env: NodeJS.ProcessEnv): I
     refuseTwo(database)
     const user = isRoot ? SERVICE.user : null
     const person = env.SUDO_USER ?? 'root'
-    if (user !== null) become(user, env)
     for (const [name, value] of Object.entries(settings)) env[name] ??= value
     return {
       words: `the database is ${shownAddress(database)}, by ${file}${user === null ? '' : `, as the user ${user}`}`,
       self: user !== null && env.SUDO_USER !== undefined ? 'sudo tranche' : 'tranche',
       osUser: user === null ? null : `${person} as ${user}`,
+      become: () => user !== null && become(user, env),
     }
   }
   return null
@@ -163,8 +165,9 @@ function refuseTwo(database: string): void {
   )
 }
 
-/** Becomes the user before any file is opened: what root would leave beside a database, the service could not open. */
+/** What root would leave beside a database, the service could not open. */
 function become(user: string, env: NodeJS.ProcessEnv): void {
+  if (INSTALLED.became !== null) return
   try {
     // @types/node does not declare it.
     ;(process as { initgroups?: (user: string, group: string) => void }).initgroups?.(user, user)
@@ -173,9 +176,10 @@ function become(user: string, env: NodeJS.ProcessEnv): void {
   } catch (error) {
     throw new Problem(
       'usage',
-      `The service installed on this machine runs as ${user}, and this process cannot (${(error as Error).message}): ` +
+      `The service installed on this machine runs as ${user}, and this process cannot (${reasonInWords(error)}): ` +
         'name the database with --db.',
     )
   }
+  INSTALLED.became = user
   env.HOME = userInfo().homedir
 }

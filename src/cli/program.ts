@@ -44,7 +44,7 @@ export const VERSION_ASKED = 'tranche.version'
 
 /**
  * `remark` is added to the parser's complaint; with --json, that complaint is one JSON document and nothing else.
- * `shell` is how a command line begins that needs no --db.
+ * `shell` is how a command line begins that needs no --db, `become` what the process does before it names its database.
  */
 export function createProgram(
   options: Pick<Cli, 'streams' | 'machine' | 'exitWith' | 'endSoon'>,
@@ -52,14 +52,15 @@ export function createProgram(
     remark,
     json,
     shell = () => 'tranche',
-  }: { remark: (complaint: string) => string; json: boolean; shell?: () => string },
+    become = () => {},
+  }: { remark: (complaint: string) => string; json: boolean; shell?: () => string; become?: () => void },
 ): { program: Command; cli: Cli } {
   const program = new Command('tranche')
   const globals = () => program.opts<Globals>()
   const self = () =>
     program.getOptionValueSource('db') === 'cli' ? onDatabase('tranche', globals().db) : shell()
   const onMoved = (context: Cli, frozen: Frozen): void => warn(context, movedInWords(frozen))
-  const cli = createCli({ ...options, globals, self, onMoved })
+  const cli = createCli({ ...options, globals, self, onMoved, become })
   const { out, err } = cli.streams
   program
     .description('Recurring Bitcoin purchases with careful timing, over one SQLite file or PostgreSQL')

@@ -120,6 +120,7 @@ export type Finding = {
   message: string
   /**
    * The command to run next, word by word; `tranche` as the first word stands for the program, however it is called.
+   * Where the way out moves money or data, it is the guide to it: nobody pastes that by the way.
    */
   next: readonly string[]
 }
@@ -196,6 +197,9 @@ export const finding = (found: Found): Finding => ({
   tenant: found.tenant ?? null,
 })
 
+/** The command that shows a section of a guide. */
+export const guideTo = (section: string): readonly string[] => ['tranche', 'docs', section]
+
 // The findings that follow from the vitals.
 
 /** The findings now: the urgent ones first, and among equals those about the whole service, then partner by partner. */
@@ -251,7 +255,7 @@ function databaseFrozen({ frozen }: Vitals, now: Instant): Found | null {
   const message = isMoved
     ? `moved to ${frozen.movedTo} on ${formatInstant(frozen.at)} and takes no more writes: whatever still uses it fires nothing and records nothing`
     : `${frozenInWords(frozen)} (${spellSpan(now - frozen.at)}); nothing fires and nothing is delivered until somebody runs \`tranche resume\``
-  const next = isMoved ? ['tranche', 'docs', 'operations#moving-to-another-database'] : FROZEN_GUIDE
+  const next = isMoved ? guideTo('operations#moving-to-another-database') : FROZEN_GUIDE
   return { kind: 'database_frozen', subject: 'database', message, next }
 }
 
@@ -372,7 +376,7 @@ function executionsStuck({ tenant, due, oldestDueAt, stuck }: PartnerVitals, now
     tenant,
     subject: tenantName(tenant),
     message: parts.filter((part) => part !== null).join('; '),
-    next: ['tranche', 'execution', 'list', '--stuck', ...ofTenant(tenant)],
+    next: guideTo('levers#an-instruction-nobody-confirms'),
   }
 }
 
@@ -402,12 +406,6 @@ export function lateFills({
   const { kept, oldestAt, unkept, firstUnkept } = late
   const dismissed = firstUnkept === null ? ofTenant(tenant) : [firstUnkept]
   const dismiss = ['tranche', 'execution', 'dismiss-late', ...dismissed, '--reason', 'TEXT']
-  const inTest = tenant.environment === 'test' ? ['--env', 'test'] : []
-  const look = [
-    'tranche',
-    'execution',
-    ...(kept === 0 && firstUnkept ? ['show', firstUnkept] : ['late-fills', ...inTest]),
-  ]
   const such = firstUnkept === null ? ' (of executions that are not known)' : `, such as of ${firstUnkept}`
   const more = unkept === 0 ? '' : `; ${unkept} more were counted and not kept${such}`
   return {
@@ -418,7 +416,7 @@ export function lateFills({
       oldestAt === null
         ? `${unkept} reported and refused, counted and not kept${such}: ask the partner, then \`${dismiss.join(' ')}\``
         : `${kept} reported and refused, and not decided on, the oldest since ${formatInstant(oldestAt)}${more}`,
-    next: kept === 0 && firstUnkept === null ? dismiss : look,
+    next: guideTo('levers#a-fill-that-was-refused'),
   }
 }
 
@@ -435,7 +433,7 @@ export function fillEarly({ tenant, executionId, executedAt, createdAt }: EarlyF
       `its fill is reported as made ${formatInstant(executedAt)}, ${spellSpan(createdAt - executedAt)} ` +
       'before this execution was created, so it may be of another order: ask the partner for its order, and adjust ' +
       'the trade if nothing was bought for it',
-    next: ['tranche', 'execution', 'show', executionId],
+    next: guideTo('levers#a-fill-with-wrong-amounts'),
   }
 }
 
@@ -518,7 +516,7 @@ function certificateEnds({ at, host, beginsAt, endsAt, message }: JobResult, now
     severity: isLeft(CERTIFICATE_ENDS_SHARE, life, now) ? 'page' : 'ticket',
     subject: `certificate of ${host}`,
     message: `${words} (${message})`,
-    next: ['tranche', 'docs', 'operations#tls'],
+    next: guideTo('operations#tls'),
   }
 }
 

@@ -100,12 +100,83 @@ export const noFile = (file: string): Problem => new Problem('file_not_found', `
 
 /** The problem to throw for an error that occurred while reading `file`. */
 export function unreadable(file: string, error: unknown): Problem {
-  const { code, message } = error as { code?: unknown; message: string }
+  const { code } = error as { code?: unknown }
   if (MISSING.includes(String(code))) return noFile(file)
   if (code === 'EISDIR') return new Problem('bad_file', `${file} is a folder, not a file.`)
   if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
     return new Problem('bad_file', `${file} is not UTF-8 text: save it as UTF-8.`)
-  return new Problem('bad_file', `Cannot read ${file}: ${message}`)
+  return new Problem('bad_file', `Cannot read ${file}: ${reasonInWords(error)}`)
+}
+
+// Errors of the operating system and of TLS in words: a name, a link, a certificate or a disk can cause each.
+
+/** By the code of the error. */
+const WORDS: Record<string, string> = {
+  ENOENT: 'there is no such file or folder',
+  ENOTDIR: 'a part of its path is a file and not a folder',
+  EISDIR: 'it is a folder',
+  EEXIST: 'it exists already',
+  ENOTEMPTY: 'the folder is not empty',
+  ELOOP: 'it is a link, or its links form a circle',
+  ENAMETOOLONG: 'the name is too long: give a shorter one',
+  EACCES: 'permission denied: give this user the right to it, or name another place',
+  EPERM: 'permission denied: only its owner may do that, or the file system cannot',
+  EROFS: 'the file system is mounted read-only: name a place on another one',
+  ENOSPC: 'the disk is full: make room',
+  EDQUOT: 'the disk space of this user is used up: make room',
+  EFBIG: 'a file may not be that large: raise the limit (`ulimit -f`), or use another file system',
+  EIO: 'the disk has failed: see the log of the system',
+  EMFILE: 'this process may open no more files: raise the limit (`ulimit -n`, or LimitNOFILE of systemd)',
+  ENFILE: 'this machine may open no more files',
+  ENOMEM: 'this machine has no memory left',
+  EBUSY: 'it is in use',
+  ETXTBSY: 'it is a program that is running',
+  EXDEV: 'it is on another file system',
+  ESTALE: 'its file system was mounted anew: open it again',
+  ENXIO: 'it is a socket or a device, which nobody serves',
+  ENODEV: 'it is a device that is not there',
+  EINVAL: 'the system does not accept it',
+  EAGAIN: 'it is busy: try again',
+  EPIPE: 'the reader has gone away',
+  EADDRINUSE: 'it is taken; stop what listens there, or choose another port',
+  EADDRNOTAVAIL: 'this machine does not have that address',
+  ECONNREFUSED: 'the connection was refused',
+  ECONNRESET: 'the connection was closed',
+  ETIMEDOUT: 'the connection could not be made in time',
+  EHOSTUNREACH: 'the address cannot be reached',
+  ENETUNREACH: 'the address cannot be reached',
+  ENOTFOUND: 'there is no such host',
+  EAI_AGAIN: 'there is no such host',
+  EPROTO: 'it does not answer in TLS',
+  ERR_SSL_EE_KEY_TOO_SMALL: 'its key is too short: RSA needs 2048 bits',
+  ERR_SSL_CA_KEY_TOO_SMALL: 'the key of an authority is too short: RSA needs 2048 bits',
+  ERR_OSSL_X509_KEY_VALUES_MISMATCH: 'the key is not that of the certificate',
+}
+
+type SystemError = { code?: unknown; syscall?: unknown; message?: unknown }
+
+/** Why something failed; in words of ours, with the code behind them, where the system or TLS has said so. */
+export function reasonInWords(error: unknown): string {
+  const { code, syscall, message } = error as SystemError
+  if (typeof code !== 'string') return String(message ?? error)
+  if (syscall === 'uv_cwd')
+    return 'the folder that this shell is in was removed: change to another one, with `cd`'
+  if (syscall === 'mkdtemp')
+    return `${WORDS[code] ?? 'no folder can be made there'} (${code}): set TMPDIR to another place`
+  const words = WORDS[code]
+  if (words !== undefined) return `${words} (${code})`
+  if (/^ERR_(OSSL|SSL)_/.test(code)) return `TLS does not accept it (${code})`
+  return syscall === undefined ? String(message) : `the system refused it (${code})`
+}
+
+/** The same as a sentence that names the file; null for an error that the system has not raised. */
+export function systemSentence(error: unknown): string | null {
+  const { path, syscall, code } = error as SystemError & { path?: unknown }
+  if (syscall === undefined && !(typeof code === 'string' && code in WORDS)) return null
+  const words = reasonInWords(error)
+  return typeof path === 'string'
+    ? `${path} cannot be used: ${words}.`
+    : `${words[0]?.toUpperCase()}${words.slice(1)}.`
 }
 
 // Assertions: what holds unless there is a bug, checked where money depends on it.

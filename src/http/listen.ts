@@ -5,6 +5,7 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type H3, toNodeHandler } from 'h3'
+import { reasonInWords } from '../core/problem.ts'
 import { ERROR_STATUS, type ErrorCode, errorBody } from './error-codes.ts'
 import { isFramedInDoubt, networkOf } from './request.ts'
 import { type Certificate, makeServer, secureContextOf, type Tls } from './tls.ts'
@@ -78,8 +79,7 @@ export async function listenOn(app: Answering, options: ListenOptions): Promise<
 function bind(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const reason = REASONS[error.code ?? ''] ?? error.message
-      reject(new Error(`Cannot listen on port ${port} of ${JSON.stringify(host)}: ${reason}.`))
+      reject(new Error(`Cannot listen on port ${port} of ${JSON.stringify(host)}: ${reasonInWords(error)}.`))
     })
     server.listen({ host, port }, () => {
       server.removeAllListeners('error')
@@ -88,14 +88,6 @@ function bind(server: Server, host: string, port: number): Promise<void> {
       resolve()
     })
   })
-}
-
-const REASONS: Record<string, string> = {
-  EADDRINUSE: 'it is taken; stop what listens there, or choose another port',
-  EADDRNOTAVAIL: 'this machine does not have that address',
-  ENOTFOUND: 'there is no such host',
-  EAI_AGAIN: 'there is no such host',
-  EACCES: 'it takes a right that this user does not have',
 }
 
 /**

@@ -17,15 +17,15 @@ type PriceFile = {
   bytes: number
   bytesRead: () => number
   rows: () => number
-  /** The rows in file order. Throws bad_file with the number of the first line that is wrong. */
-  batches: () => AsyncGenerator<PricePoint[]>
+  /**
+   * The rows in file order. Throws bad_file with the number of the first line that is wrong. With `until`, a later row
+   * is wrong: a price of the future would become the live one at its time, whatever the market does then.
+   */
+  batches: (until?: Instant) => AsyncGenerator<PricePoint[]>
 }
 
-/**
- * Opens a price file. Throws file_not_found, and bad_file when it cannot be read. With `until`, a later row is wrong: a
- * price of the future would become the live one at its time, whatever the market does then.
- */
-export async function readPriceFile(file: string, until: Instant | null = null): Promise<PriceFile> {
+/** Opens a price file. Throws file_not_found, and bad_file when it cannot be read. */
+export async function readPriceFile(file: string): Promise<PriceFile> {
   const { fd, bytes } = openRegular(file)
   const stream = createReadStream(file, { fd, encoding: 'utf8', highWaterMark: CHUNK_BYTES })
   let rows = 0
@@ -38,7 +38,7 @@ export async function readPriceFile(file: string, until: Instant | null = null):
     }
   }
 
-  async function* batches(): AsyncGenerator<PricePoint[]> {
+  async function* batches(until: Instant | null = null): AsyncGenerator<PricePoint[]> {
     let line = 0
     for await (const lines of linesOf(chunks())) {
       const batch: PricePoint[] = []

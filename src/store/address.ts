@@ -3,7 +3,12 @@
 import { Problem } from '../core/problem.ts'
 
 /** Where init puts the settings of a service that root installs, and its database. */
-export const INSTALLED = { settings: '/etc/tranche/tranche.env', folder: '/var/lib/tranche' }
+export const INSTALLED = {
+  settings: '/etc/tranche/tranche.env',
+  folder: '/var/lib/tranche',
+  /** The user that root has become, to work on its database; null while it has not. */
+  became: null as string | null,
+}
 
 const SERVER = /^postgres(ql)?:\/\//i
 /** Forms of an address, even inside quotes that a shell would have removed: it may contain a password. */

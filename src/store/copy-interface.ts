@@ -45,10 +45,23 @@ export type HeldSource = Rows & {
   release(): Promise<void>
 }
 
+/** A copy that is a file, opened by who called: the user of the database may have no right to it. */
+export type OpenCopy = {
+  isSame(file: string): boolean
+  /**
+   * Copies it, and the log beside it if it has one, to an unused name and beside that. Returns the names of what SQLite
+   * will play in. Throws bad_file for a copy that is written to meanwhile.
+   */
+  fetchTo(aside: string): string[]
+  close(): void
+}
+
 /** A copy that takes the place of a database. */
 export type Restoring = {
   /** Its name as it may be shown. */
   copy: string
+  /** Null for a copy on a server. */
+  open: OpenCopy | null
   audit: AuditEntry
   /**
    * What is done to it before it has its name, beginning with the entry of the restore; `sinceCopy` is what only the

@@ -3,7 +3,14 @@
 import type { Frozen } from '../core/frozen.ts'
 import { visible } from '../core/text.ts'
 import type { Instant } from '../core/time.ts'
-import type { HeldSource, HoldOptions, NewTarget, Restoring, TargetOptions } from './copy-interface.ts'
+import type {
+  HeldSource,
+  HoldOptions,
+  NewTarget,
+  OpenCopy,
+  Restoring,
+  TargetOptions,
+} from './copy-interface.ts'
 import type { Erasure } from './erasures.ts'
 import type { MigrationState } from './migrations.ts'
 import type { AuditEntry, Store } from './store.ts'
@@ -34,6 +41,8 @@ type AsFile = {
    * Copies it to a file while others go on reading and writing, and returns the size of the file. Throws file_exists.
    */
   backUp(copy: string, options: { replace: boolean }): Promise<{ bytes: number }>
+  /** Opens it as a copy that is to be put in place of a database. Throws file_not_found, bad_file. */
+  openCopy(): Promise<OpenCopy>
   /** Puts a copy in its place, and keeps what it replaces. Throws database_moved unless `force` is given. */
   restore(restoring: Restoring, options: { now: Instant; force: boolean }): Promise<Replaced>
   /** How many lines of its list of erasures are damaged. */

@@ -5,7 +5,7 @@ import { createHmac } from 'node:crypto'
 import type { Tenant } from '../core/partner.ts'
 import { formatInstant, type Instant } from '../core/time.ts'
 
-/** Which user, as a hash, and when: e-mails that were given later stay. */
+/** Which user, as a hash, and which erasure: each of a user is dated after the one before it. */
 export type Erasure = { sha256: string; at: Instant }
 
 /**

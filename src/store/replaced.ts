@@ -11,7 +11,7 @@ import { Problem } from '../core/problem.ts'
 import { earlier, type Instant } from '../core/time.ts'
 import { setUserStatus } from '../core/user.ts'
 import { type Erasure, latestErasures } from './erasures.ts'
-import type { AuditEntry, Store } from './store.ts'
+import type { AuditEntry, ErasedUser, Store } from './store.ts'
 import { hasPersonal } from './tables.ts'
 
 const STOP_KINDS = [
@@ -45,7 +45,7 @@ export type SinceCopy = {
   names: readonly string[]
   stops: Stop[]
   /** Users whose data is gone there and still in the copy. */
-  erased: { partnerSlug: string; environment: Environment; partnerUserId: string }[]
+  erased: ErasedUser[]
   /** In the order of their numbers. */
   issued: UnknownInvoice[]
   /** What was not read, and why. */
@@ -68,8 +68,8 @@ const planStop = (condition: string): string =>
      join plans n on n.tenant_id = t.tenant_id and n.partner_plan_id = o.partner_plan_id
      join users u on u.user_id = n.user_id
    where ${condition} order by o.plan_id`
-const userStop = (condition: string): string =>
-  `select t.partner_slug, t.environment, o.partner_user_id as subject
+const userStop = (condition: string, more = ''): string =>
+  `select t.partner_slug, t.environment, o.partner_user_id as subject${more}
    from old.users o ${IN_COPY} join users n on n.tenant_id = t.tenant_id and n.partner_user_id = o.partner_user_id
    where ${condition} order by o.user_id`
 const partnerStop = (condition: string): string =>
@@ -89,9 +89,10 @@ const STOPS: Record<StopKind, string> = {
   plan_paused: planStop(`o.status = 'paused' and n.status = 'active'`),
 }
 
-// What a copy has of a user whose erasure it knows was given after that.
+// What a copy has of a user whose erasure it knows was given after that. Times are not compared: a clock goes back.
 const ERASED = userStop(
   `o.erased_at is not null and o.email is null and n.erased_at is distinct from o.erased_at and ${hasPersonal('n')}`,
+  ', o.erased_at',
 )
 const ISSUED = `select o.* from old.invoices o where not exists (select 1 from invoices n where n.number = o.number)
   order by o.series, o.position`
@@ -102,7 +103,7 @@ const IS_NO_TABLE = /no such table|does not exist/
 export async function readReplaced(replaced: readonly { name: string; ask: AskBoth }[]): Promise<SinceCopy> {
   // Several may know of the same: each has begun with a part of what the one before it had.
   const stops = new Map<string, Stop>()
-  const erased = new Map<string, SinceCopy['erased'][number]>()
+  const erased = new Map<string, ErasedUser>()
   const issued = new Map<string, UnknownInvoice>()
   const unread: string[] = []
   for (const { name, ask } of replaced) {
@@ -115,11 +116,12 @@ export async function readReplaced(replaced: readonly { name: string; ask: AskBo
     }
     for (const kind of STOP_KINDS)
       for (const row of await rowsOf(kind, STOPS[kind])) addTo(stops, stopOf(kind, row))
-    for (const { partner_slug, environment, subject } of await rowsOf('erased users', ERASED))
+    for (const { partner_slug, environment, subject, erased_at } of await rowsOf('erased users', ERASED))
       addTo(erased, {
         partnerSlug: String(partner_slug),
         environment: String(environment) as Environment,
         partnerUserId: String(subject),
+        erasedAt: Number(erased_at) as Instant,
       })
     for (const row of await rowsOf('invoices', ISSUED)) {
       const one = invoiceOf(row)
@@ -196,7 +198,7 @@ export async function mend(
   sinceCopy: SinceCopy | null,
   { erasures, audit }: Mending,
 ): Promise<Mended> {
-  const { stops = [], erased = [] } = sinceCopy ?? {}
+  const { stops = [], erased: replaced = [] } = sinceCopy ?? {}
   const entryOf = (partnerUserId: string, { partnerSlug, environment }: Tenant): AuditEntry => ({
     ...audit,
     action: 'user.erase',
@@ -204,15 +206,8 @@ export async function mend(
     detail: { partner_slug: partnerSlug, environment, again: true },
   })
   await store.addAuditEntry(audit)
-  let erasedAgain = 0
-  // Before what is remembered of erasures, which then finds nothing of these.
-  for (const { partnerSlug, environment, partnerUserId } of erased) {
-    const tenant = await store.findTenant(partnerSlug, environment)
-    if (!tenant) continue
-    await store.eraseUser(tenant, partnerUserId, entryOf(partnerUserId, tenant))
-    erasedAgain += 1
-  }
-  erasedAgain += await store.eraseAgain(latestErasures(erasures), entryOf)
+  const remembered = latestErasures(erasures)
+  const erasedAgain = await store.eraseAgain({ remembered, replaced }, entryOf)
   for (const stop of stops) {
     const entry = entryFor(stop, sinceCopy, audit)
     await carry(store, stop, entry)

@@ -615,6 +615,14 @@ export type UserRecord = ListedUser & { consents: Consent[]; plans: Plan[] }
  */
 export type Remains = 'nowhere' | 'other_row' | 'log' | 'server'
 
+/** A user who was erased in another database of the same tenants. */
+export type ErasedUser = {
+  partnerSlug: string
+  environment: Environment
+  partnerUserId: string
+  erasedAt: Instant
+}
+
 export interface UserStore {
   changeUser(
     tenant: Caller,
@@ -638,11 +646,11 @@ export interface UserStore {
     audit: AuditEntry,
   ): Promise<{ user: User; erasedAt: Instant; remains: Remains }>
   /**
-   * Erases again what an earlier state has brought back: users whose erasure is remembered, by the hash of each
-   * (erasures.ts), unless they were changed after it. Returns how many.
+   * Erases again what an earlier state has brought back: users with a later erasure than the last in that state, by
+   * what is remembered of each hash (erasures.ts) or found in the databases it replaces. Returns how many.
    */
   eraseAgain(
-    remembered: ReadonlyMap<string, Instant>,
+    known: { remembered: ReadonlyMap<string, Instant>; replaced: readonly ErasedUser[] },
     audit: (partnerUserId: string, tenant: Tenant) => AuditEntry,
   ): Promise<number>
 }

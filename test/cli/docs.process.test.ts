@@ -1,7 +1,7 @@
 // The guides and the files that the executable carries, and the completion scripts, each in its shell.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import {
   existsSync,
   globSync,
@@ -113,6 +113,29 @@ test('the executable alone has all of deploy/: written whole, through no link, o
   assert.match(linked.err, /mine\/postgres is a link, not a folder, and nothing was written/)
   assert.ok(!existsSync(join(cwd, 'haproxy.cfg')))
 })
+
+test('a folder that somebody exchanges for a link while the files are written leads nowhere', async (t) => {
+  const cwd = temporaryFolder(t)
+  const mine = join(cwd, 'mine')
+  const elsewhere = join(cwd, 'elsewhere')
+  mkdirSync(elsewhere)
+  const script = `const fs = require('node:fs'); fs.mkdirSync('mine')
+    const tried = (work) => { try { work() } catch {} }
+    for (;;) {
+      tried(() => fs.rmSync('mine/postgres', { recursive: true }))
+      tried(() => fs.symlinkSync('../elsewhere', 'mine/postgres'))
+      tried(() => fs.unlinkSync('mine/postgres'))
+    }`
+  const racing = spawn(process.execPath, ['-e', script], { cwd, stdio: 'ignore' })
+  t.after(() => racing.kill('SIGKILL'))
+  while (!existsSync(mine)) await new Promise((resolve) => setTimeout(resolve, 20))
+  for (let n = 0; n < RACES && readdirSync(elsewhere).length === 0; n++)
+    await runHere(['docs', '--deploy', mine, '--force'])
+  assert.deepEqual(readdirSync(elsewhere), [])
+})
+
+/** Without the guard, one of the first ten followed the link. */
+const RACES = 100
 
 // The completion scripts, each in the shell it is for.
 

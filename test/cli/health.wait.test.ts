@@ -24,7 +24,7 @@ test('a running service is up, and one that has stopped is not', async (t) => {
   await served.ended
   const gone = await finish(t, ['health'], { cwd, env })
   assert.deepEqual([gone.code, gone.err], [1, ''])
-  assert.match(gone.out, /\/healthz: ECONNREFUSED$/m)
+  assert.match(gone.out, /\/healthz: the connection was refused \(ECONNREFUSED\)$/m)
 })
 
 test('a token that is wanted for it is not a sign of being ready', async (t) => {

@@ -1,7 +1,8 @@
 // tranche init, on a fresh machine: what it makes, that it may be run again, and that --undo takes it back.
 
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileStep } from '../../src/cli/init/file-steps.ts'
@@ -107,7 +108,10 @@ const UNDONE = [
     steps: [],
     left: [
       { what: '/etc/tranche/, the settings', remedy: 'rm -r /etc/tranche' },
-      { what: '/var/lib/tranche/, the database and its backups', remedy: 'rm -r /var/lib/tranche' },
+      {
+        what: '/var/lib/tranche/, the database and its backups, to be kept for your books',
+        remedy: 'rm -r /var/lib/tranche',
+      },
       { what: 'the user tranche, who owns them', remedy: 'userdel tranche' },
     ],
   }),
@@ -115,6 +119,59 @@ const UNDONE = [
   'Nothing of init is on this machine.',
   '',
 ]
+
+test('--no-start makes no database and starts nothing; a repository brings its unit, and --undo names all that stays', async (t) => {
+  if (!hasOwnMachine(t)) return
+  // Where it looks as if systemd ran the machine, systemctl fails whoever calls it.
+  const script = `mkdir -p /run/systemd/system
+    "$TRANCHE" init --yes --no-start --partner acme --name Acme 2>&1 && exit 9
+    units() { ls /etc/systemd/system | grep tranche; grep OnSuccess /etc/systemd/system/tranche-backup.service || true; }
+    "$TRANCHE" init --yes --no-start --ping http://127.0.0.1:1/x 2>&1 | sed -n '/^Nothing was started/,$p'
+    ls /var/lib/tranche; units
+    echo RESTIC_REPOSITORY=/mnt/offsite >> /etc/tranche/tranche.env
+    "$TRANCHE" init --yes --no-start | grep ^done
+    units
+    rmdir /run/systemd/system
+    "$TRANCHE" init --yes --no-start --scheduler cron 2> /dev/null | grep -c ^done || ls /etc/cron.d
+    mkdir -p /etc/letsencrypt/renewal-hooks/deploy; touch /etc/letsencrypt/renewal-hooks/deploy/tranche
+    cp "$TRANCHE" /usr/local/bin/tranche-before
+    sed -i 's#TRANCHE_DB=.*#TRANCHE_DB=postgres://tranche@db.example/tranche#' /etc/tranche/tranche.env
+    touch /var/lib/tranche/tranche.db
+    "$TRANCHE" init --undo --yes | sed -n '/^left/p; $p'
+    ls /etc/systemd/system | grep tranche || true`
+  const { code, out, err } = await onOwnMachine(t, script)
+  assert.deepEqual([code, err], [0, ''], out)
+  const units = ['backup.service', 'backup.timer', 'check.service', 'check.timer']
+  const more = ['tick.service', 'tick.timer']
+  const named = (names: string[]) => [...names.map((name) => `tranche-${name}`), 'tranche.service']
+  assert.deepEqual(out.trim().split('\n'), [
+    'error: --no-start makes no database, so it takes no --partner.',
+    'Nothing was started. Put the database in its place, and go through `tranche docs disaster`; then start it all:',
+    '  /usr/local/bin/tranche init --yes',
+    '',
+    'Every other command finds the settings by itself:',
+    '  sudo /usr/local/bin/tranche status',
+    'In a script, first load them into the shell:',
+    '  set -a; . /etc/tranche/tranche.env; set +a',
+    '  runuser -u tranche -- /usr/local/bin/tranche status',
+    'To see how to remove all of this from the machine: /usr/local/bin/tranche init --undo --dry-run',
+    'backups',
+    ...named([...units, ...more]),
+    'done     /etc/tranche/tranche.env, the settings of all jobs',
+    'done     /etc/systemd/system/tranche-backup.service',
+    'done     /etc/systemd/system/tranche-offsite.service',
+    'tranche-backup.service',
+    ...named([...units.slice(1), 'offsite.service', ...more]),
+    'OnSuccess=tranche-offsite.service',
+    '0',
+    'left     /etc/letsencrypt/renewal-hooks/deploy/tranche, the hook of certbot, which would fail',
+    'left     /usr/local/bin/tranche-before, the program before the last upgrade',
+    'left     /etc/tranche/, the settings',
+    'left     /var/lib/tranche/, the backups, and the file that has moved, to be kept until its month is closed; the database stays on its server, postgres://tranche@db.example/tranche',
+    'left     the user tranche, who owns them',
+    'What `tranche docs` has written, such as the samples, is wherever it was told to write it.',
+  ])
+})
 
 test('what is in the way is told with the way out, before anything is done', async (t) => {
   if (!hasOwnMachine(t)) return
@@ -205,7 +262,7 @@ END
   assert.match(installed, /\n6\n0\n$/)
   assert.match(
     undone,
-    /^done {5}the jobs in your crontab removed; .*\n[\s\S]*\n7 7 7 7 \* true\nbackups\ntranche.db\ntranche.env\ntranche.env.before-init\n$/,
+    /^done {5}the jobs in your crontab removed; .*\n[\s\S]*\n7 7 7 7 \* true\nbackups\ninit.sha256\ntranche.db\ntranche.env\n$/,
   )
 })
 
@@ -243,6 +300,7 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
     # A link in the way of a copy is replaced, and one that comes while root reads the question is found.
     mkdir /mnt/others; echo precious > /mnt/precious
     ln -s /mnt/precious /etc/tranche/tranche.env.before-init
+    echo '# mine' >> /etc/tranche/tranche.env
     "$TRANCHE" init --yes --scheduler none --price-feed static:61000 > /dev/null 2>&1
     cat /mnt/precious
     stat -c '%F %U %a' /etc/tranche/tranche.env.before-init
@@ -274,8 +332,9 @@ test('on a terminal it asks, shows what there will be, and does nothing without 
 test('what another init finds is kept beside the copies that are there: the first is what was there before any', async (t) => {
   const file = join(temporaryFolder(t), 'tranche.env')
   const owner = () => ({ uid: statSync(dirname(file)).uid, gid: statSync(dirname(file)).gid })
+  const written = join(dirname(file), 'init.sha256')
   const init = async (text: string) => {
-    const step = fileStep(file, text, { mode: 0o600, owner })
+    const step = fileStep(file, text, { mode: 0o600, owner, written })
     await step.perform()
     return step.what
   }
@@ -295,6 +354,28 @@ test('what another init finds is kept beside the copies that are there: the firs
     ),
     ['mine', 'edited', false],
   )
+})
+
+test('what init wrote and nobody edited is replaced without a copy, as after an upgrade', async (t) => {
+  const folder = temporaryFolder(t)
+  const [file, other] = [join(folder, 'tranche.service'), join(folder, 'tranche.env')]
+  const owner = () => ({ uid: statSync(folder).uid, gid: statSync(folder).gid })
+  const written = join(folder, 'init.sha256')
+  const step = (name: string, text: string) => fileStep(name, text, { mode: 0o600, owner, written })
+  await step(other, 'settings').perform()
+  await step(file, 'first').perform()
+  assert.equal(step(file, 'first').isDone(), true)
+  assert.equal(step(file, 'second').what, file)
+  await step(file, 'second').perform()
+  assert.deepEqual(readdirSync(folder).sort(), ['init.sha256', 'tranche.env', 'tranche.service'])
+  assert.equal(spawnSync('sha256sum', ['--check', '--strict', written]).status, 0)
+  writeFileSync(file, 'edited')
+  assert.equal(step(file, 'third').what, `${file}; the old one is kept as ${file}.before-init`)
+  // An init before that list has written it, or a person the same text: from now on it counts as init's.
+  writeFileSync(file, 'third')
+  assert.equal(step(file, 'third').isDone(), false)
+  await step(file, 'third').perform()
+  assert.equal(step(file, 'fourth').what, file)
 })
 
 test('a machine whose jobs are of cron keeps them so where systemd runs, and never has both', async (t) => {

@@ -135,6 +135,7 @@ test('init shows how to read the log of every unit, and not of the service alone
     scheduler: 'systemd',
     trial: { feed: 'none', price_usd: null, complaints: [] },
     taken: [],
+    isStarted: true,
     answer: { ok: true, url: 'http://127.0.0.1:8080' },
     partner: null,
     key: null,

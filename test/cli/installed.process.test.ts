@@ -106,3 +106,40 @@ test('what status and check tell one to run, and the page of the operator, works
   assert.match(out, /^600 tranche$/m)
   assert.match(out, /<code>sudo tranche check<\/code>/)
 })
+
+test('a file that root names is read as root: in a folder that the user of the service may not enter', async (t) => {
+  if (!hasOwnMachine(t)) return
+  const { out } = await shellOf(
+    t,
+    `umask 077
+    mkdir /home/found && cd /home/found
+    tranche backup /var/lib/elsewhere/copy.db > /dev/null
+    mv /var/lib/elsewhere/copy.db . && chown root: copy.db
+    printf 'time,price\n2026-01-01T00:00:00Z,90000\n' > prices.csv
+    printf 'partner_order_id,usd_amount,btc_amount\n' > orders.csv
+    printf '{"issuer":{"name":"I","address":["A"]},"partners":{"acme":{"name":"A","address":["B"]}},"accounts":{"receivable":"r","revenue":"v"}}' > settings.json
+    tranche price import prices.csv | grep added
+    tranche billing reconcile --against orders.csv --month 2026-01 --partner acme
+    tranche billing invoice --partner acme --month $(date -u +%Y-%m) --settings settings.json --format md | grep -c '^# '
+    tranche --json restore /home/found/copy.db > restored
+    grep -Fo '"frozen":true' restored
+    tranche --json audit | grep -o '"from": *"[^"]*"'
+    find /var/lib/elsewhere ! -user tranche
+    ls -A /home/found
+    ! tranche billing export --month 2026-01 --output x.csv 2> said; tail -1 said
+    ! tranche backup /home/found/y.db 2> said; tail -1 said
+    ! tranche restore /home/found/none.db 2> said; tail -1 said`,
+  )
+  assert.deepEqual(out.split('\n'), [
+    'added       1',
+    `2026-01: acme live and orders.csv agree (0 orders, 0.00 USD, 0.00000000 BTC).`,
+    '1',
+    '"frozen":true',
+    '"from":"/home/found/copy.db"',
+    ...['copy.db', 'orders.csv', 'prices.csv', 'restored', 'settings.json'],
+    'error: x.csv cannot be used: permission denied: give this user the right to it, or name another place (EACCES).',
+    'error: /home/found/y.db cannot be written: the folder /home/found belongs to root (mode 700), and this user may not write in it; name another file, or give the user tranche the right to it, as whom commands work on the database of the service.',
+    'error: There is no file /home/found/none.db.',
+    '',
+  ])
+})

@@ -354,10 +354,18 @@ test('root has jobs made that find the server by the settings, which hold the pa
     sed -n 's/\\\\%/%/g; s/^17 3 \\* \\* \\* tranche \\({.*}\\) 2>&1.*/\\1/p' /etc/cron.d/tranche > /mnt/backup.sh
     rm /var/lib/tranche/backups/*
     runuser -u tranche -- sh /mnt/backup.sh > /dev/null
-    tranche --json --db /var/lib/tranche/backups/tranche-*.db partner list`
+    tranche --json --db /var/lib/tranche/backups/tranche-*.db partner list
+    echo ---
+    for name in $(compgen -e TRANCHE_); do [ $name = TRANCHE_CACHE ] || unset $name; done
+    mkdir -m 700 /home/found && mv /var/lib/tranche/backups/tranche-*.db /home/found/copy.db
+    chown root: /home/found/copy.db && chmod 600 /home/found/copy.db && cd /home
+    tranche --json restore --force /home/found/copy.db 2> /mnt/said
+    grep -c 'as the user tranche' /mnt/said
+    ls -A /home/found; ls -d /tmp/tranche-restore-* 2> /dev/null || true`
   const { code, out, err } = await onOwnMachine(t, script)
   assert.deepEqual([code, err], [0, ''], out)
-  const [said = '', settings, cron = '', folder, status = '', backedUp = ''] = out.split('---\n')
+  const [said = '', settings, cron = '', folder, status = '', backedUp = '', restored = ''] =
+    out.split('---\n')
   assert.doesNotMatch(said, new RegExp(PASSWORD))
   assert.match(said, /would.*postgres:\/\/app:\*\*\*@localhost/)
   assert.match(said, /done {5}postgres:\/\/app:\*\*\*@localhost.*, the database$/m)
@@ -373,6 +381,7 @@ test('root has jobs made that find the server by the settings, which hold the pa
     /^left .*\/var\/lib\/tranche\/, the backups; the database stays on its server, postgres:/m,
   )
   assert.equal(JSON.parse(backedUp)[0].partner_slug, 'acme', 'the job of the night makes a backup')
+  assert.match(restored, /"frozen":true[^\n]*\n1\ncopy\.db\n$/, 'a copy that only root may read')
   assert.equal(folder, 'backups\n')
   assert.match(JSON.parse(status).last_tick_at, /^20/)
 })

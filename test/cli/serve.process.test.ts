@@ -304,7 +304,7 @@ suite('serve and its operators', { concurrency: 4 }, () => {
     assert.deepEqual([taken.code, taken.out], [1, ''])
     assert.match(
       taken.err,
-      /Cannot listen on port \d+ of "127\.0\.0\.1": it is taken; stop what listens there, or choose another port\./,
+      /Cannot listen on port \d+ of "127\.0\.0\.1": it is taken; stop what listens there, or choose another port \(EADDRINUSE\)\./,
     )
     await send(served.url, key, 'users', USER)
     await send(served.url, key, 'plans', PLAN)

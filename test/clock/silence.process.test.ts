@@ -45,7 +45,11 @@ const messageOf = (findings: Finding[], kind: string): string =>
 
 /** The command that a finding names, in its own words. */
 async function mend(shop: Shop, shiftMs: number, findings: Finding[], kind: string) {
-  const words = findings.find((one) => one.kind === kind)?.mend.split(' ') ?? []
+  const words =
+    findings
+      .find((one) => one.kind === kind)
+      ?.mend.replaceAll("'", '')
+      .split(' ') ?? []
   assert.deepEqual(words.slice(0, 3), ['tranche', '--db', join(shop.cwd, 'tranche.db')])
   return shop.run(shiftMs, ...words.slice(3))
 }
@@ -113,7 +117,9 @@ suite('silence is seen within one status', { concurrency: 2 }, () => {
     assert.deepEqual(kinds(findings).slice(0, 2), ['partner_silent', 'executions_stuck'])
     assert.match(messageOf(findings, 'partner_silent'), /^has not polled for 1 d 2 h.*; 6 instructions wait/)
     assert.equal((await mend(shop, at, findings, 'partner_silent')).code, 0)
-    const stuck = await mend(shop, at, findings, 'executions_stuck')
+    const guide = await mend(shop, at, findings, 'executions_stuck')
+    assert.match(guide.out, /`tranche execution list --stuck`/)
+    const stuck = await shop.run(at, 'execution', 'list', '--stuck')
     assert.equal(stuck.out.match(/^exec_/gm)?.length, 3, 'those that are late: the others fired just now')
     assert.match((await shop.run(at, 'status')).out, /^acme +1 d 2 h .*ago +never +6 /m)
     const { value } = await metrics()

@@ -209,6 +209,37 @@ for (const kind of ['file', 'server'] as const) {
     assert.equal(replaced?.[0], told.replaced)
   })
 
+  test(`on a ${kind} an erasure takes what was given before it, and that alone, wherever the clock went`, async (t) => {
+    const place = await placeOf(t, kind)
+    const later = join(dirname(place.copy), 'later.db')
+    const mail = () => place.within(async (store, live) => (await store.findUser(live, 'u6'))?.email)
+    const give = (email: string) => place.within((store, live) => linkWithMail(store, live, 'u6', email))
+    const erase = () => place.within((store, live) => store.eraseUser(live, 'u6', AUDIT))
+    await copied(place)
+    // From here on, every write is dated before what the copy has.
+    place.shell.advance(-5 * HOUR_MS)
+    await give('second@example.org')
+    await erase()
+    await give('third@example.org')
+    await place.on('backup', later)
+    await place.on('restore', later, '--force')
+    assert.equal(await mail(), 'third@example.org')
+    place.shell.advance(-HOUR_MS)
+    await erase()
+    for (const copy of [place.copy, later]) {
+      place.shell.advance(1_000)
+      // Known by what is remembered alone, as where the replaced database is lost.
+      if (kind === 'file') rmSync(place.db)
+      await place.on('restore', copy, '--force')
+      assert.equal(await mail(), null, copy)
+    }
+    await give('fourth@example.org')
+    await place.on('backup', place.copy, '--force')
+    place.shell.advance(1_000)
+    assert.equal((await place.restore()).erased_again, 0)
+    assert.equal(await mail(), 'fourth@example.org')
+  })
+
   test(`on a ${kind} a key that was given an end since the copy ends then, and is not revoked before`, async (t) => {
     const place = await placeOf(t, kind)
     await copied(place)

@@ -121,7 +121,10 @@ const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/operations.md')
 test('the hook of the guide has a renewed certificate shown, and a pair that does not match is refused', async (t) => {
   const machine = await bootedMachine(t)
   if (!machine) return
-  const [hook = '', ...more] = blocksOf(GUIDE.split('### TLS\n')[1]?.split('\n### ')[0] ?? '', 'text')
+  const [hook = '', settings = '', ...more] = blocksOf(
+    GUIDE.split('### TLS\n')[1]?.split('\n### ')[0] ?? '',
+    'text',
+  )
   assert.deepEqual(more, [])
   const out = await machine.run(`${SHOWN}
     ${INIT} > /dev/null
@@ -136,6 +139,7 @@ test('the hook of the guide has a renewed certificate shown, and a pair that doe
     findings() { runuser -u tranche -- tranche status --json | grep -o 'certificate_[a-z]*' | sort -u; }
     issue 90
     ${hook}
+    ${settings}
     agree 'the first'
     runuser -u nobody -- cat /etc/tranche/tls/key.pem 2> /dev/null || echo 'nobody else can read the key'
     runuser -u tranche -- sh -c 'echo > /etc/tranche/tls/key.pem' 2> /dev/null || echo 'the service cannot write it'
@@ -239,7 +243,7 @@ test('init --undo ends the service and its jobs, leaves nothing to systemd, and 
     'nothing of it is on the machine',
     'nobody answers',
     'left     /etc/tranche/, the settings',
-    'left     /var/lib/tranche/, the database and its backups',
+    'left     /var/lib/tranche/, the database and its backups, to be kept for your books',
     'left     the user tranche, who owns them',
     '/var/lib/tranche/backups/tranche-mine.db',
     '/var/lib/tranche/tranche.db',
@@ -310,7 +314,7 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
   const [stop = '', install = '', init = ''] = pastedFrom('operations', 'Upgrading', 'inline')
   const [lists = '', restoreOld = ''] = pastedFrom('operations', 'Rolling back', 'text')
   const [initOld = ''] = pastedFrom('operations', 'Rolling back', 'inline').slice(-1)
-  const [hook = ''] = pastedFrom('operations', 'TLS', 'text')
+  const hook = pastedFrom('operations', 'TLS', 'text').join('\n')
   const [leaked = ''] = pastedFrom('levers', 'A key has leaked', 'sh')
   const backups = pastedFrom('operations', 'Backups', 'sh')
   const [drill = ''] = pastedFrom('operations', 'The drill', 'sh')
@@ -319,13 +323,14 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
   const [compare = ''] = pastedFrom('disaster', '3\\. Compare with each partner', 'sh')
   const [record = ''] = pastedFrom('disaster', '3\\. Compare with each partner', 'text')
   const goOn = pastedFrom('disaster', '4\\. Go on', 'sh')
-  const [again = ''] = pastedFrom('disaster', '4\\. Go on', 'text')
+  const [startAll = '', again = ''] = pastedFrom('disaster', '4\\. Go on', 'text')
   const uninstall = pastedFrom('operations', 'Uninstalling', 'text')
   const upgrade = [keep, stop, install, migrate, init].join('\n')
   const nextSecond = 'sleep 1.1'
 
   const out = await machine.run(`${SHOWN}${PARTNER}
     say() { echo "== $*"; }
+    settled_offsite() { for ((i = 0; i < 100; i++)); do [ "$(shown tranche-offsite ActiveState)" = inactive ] && [ -n "$(shown tranche-offsite ExecMainExitTimestamp)" ] && break; sleep 0.1; done; shown tranche-offsite Result | grep -v success || true; }
     trap '[ $? = 0 ] || tail -n 30 /var/tmp/noise' EXIT
     MONTH=$(date -u +%Y-%m)
     cd /var/tmp; mkdir new old; ln -s /mnt/before old/tranche; ln -s /mnt/tranche new/tranche
@@ -345,7 +350,7 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
     cd /var/tmp/new
     { ${upgrade}
     } > /var/tmp/upgraded 2>&1
-    grep -q pending /var/tmp/upgraded; grep -x ok /var/tmp/upgraded
+    grep -q '^[1-9][0-9]* migrations applied$' /var/tmp/upgraded; grep -x ok /var/tmp/upgraded
     cmp /usr/local/bin/tranche /mnt/tranche && shown tranche ActiveState
     call /me | grep -o '"partner_slug":"acme"'
     plan second; tick; buy
@@ -399,13 +404,15 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
     { ${backups.join('\n')}
     ${drill}
     } > /var/tmp/backed 2>&1
-    restic ls latest 2> /dev/null | grep -c -e '/tranche.env$' -e "/$(basename "$COPY")$"
+    ${init} >> /var/tmp/noise 2>&1
+    systemctl start tranche-backup.service; settled_offsite
+    runuser -u tranche -- restic snapshots --json | grep -o '"short_id"' | wc -l
+    runuser -u tranche -- restic ls latest 2> /dev/null | grep -c -e '/tranche.env$' -e "/$(basename "$COPY")$"
     sed -i s/static:60000/static:58000/ /etc/tranche/tranche.env; tick; buy
     known; say 'backed up, and went on'
     # The disaster.
     { ${away}
     } >> /var/tmp/noise 2>&1
-    systemctl stop tranche-backup.timer tranche-check.timer
     orders > /var/tmp/orders.csv; ORDERS=/var/tmp/orders.csv
     { ${back.join('\n')}
     } > /var/tmp/restored 2>&1
@@ -424,7 +431,8 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
     ${compare} >> /var/tmp/noise 2>&1 && say 'the books agree'
     { ${goOn.join('\n')}
     } > /var/tmp/gone-on 2>&1
-    systemctl enable --now tranche.service tranche-tick.timer 2> /dev/null
+    { ${startAll}
+    } >> /var/tmp/noise 2>&1
     answers
     tick; buy; grep -o 'order-. is already recorded' /var/tmp/answer
     for ID in $(tranche execution list --status sent --json 2> /dev/null | grep -o 'exec_[0-9a-f]*'); do
@@ -470,6 +478,7 @@ test('a life by the guides: install, upgrade, rollback, certificate, key, tier, 
     '"partner_slug":"acme"',
     'gold (override)   25        0.05      0.00      0.00   100.00   100.00',
     '== another key and tier',
+    '2',
     '2',
     'order-0,filled',
     'order-1,filled',

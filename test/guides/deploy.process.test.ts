@@ -28,10 +28,11 @@ const runs = (file: string, argv: string[]) => {
   return { status, stdout, stderr }
 }
 
-test('every unit of the four jobs is there, and each timer has its service', () => {
+test('every unit of the jobs is there, and each timer has its service', () => {
   assert.deepEqual(services, [
     'tranche-backup.service',
     'tranche-check.service',
+    'tranche-offsite.service',
     'tranche-tick.service',
     'tranche.service',
   ])

@@ -27,7 +27,7 @@ export const FAILURES: Failure[] = [
     'instructions wait',
     'executions_stuck',
     'TrancheTicket',
-    'tranche execution list --stuck --partner SLUG --env live',
+    'tranche docs levers#an-instruction-nobody-confirms',
   ],
   [
     'a partner fails its orders',

@@ -6,7 +6,15 @@ import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { hasOwnMachine, type Machine, onOwnMachine, SYSLOG, twoMachines } from '../support/machines.ts'
+import {
+  hasOwnMachine,
+  IN_HOME,
+  type Machine,
+  onOwnMachine,
+  SERVER,
+  SYSLOG,
+  twoMachines,
+} from '../support/machines.ts'
 import { blocksOf } from '../support/samples.ts'
 import { hasTool } from '../support/tools.ts'
 import { until as untilWithin } from '../support/within.ts'
@@ -22,18 +30,6 @@ const sectionOf = (title: string, page = GUIDE): string => {
   return found
 }
 
-/** As Debian's package does when it is installed. */
-const PACKAGE = `${SYSLOG}
-V=$(ls /usr/lib/postgresql | sort -n | tail -1)
-rm -rf /etc/postgresql/*
-mkdir -p /var/lib/postgresql /var/log/postgresql /run/postgresql
-chown postgres: /var/lib/postgresql /var/log/postgresql /run/postgresql
-ip link set lo up
-pg_createcluster $V main -- --no-sync > /dev/null
-pg_ctlcluster $V main start
-mkdir /mnt/copied && cd /mnt/copied && ln -s "$TRANCHE" tranche
-`
-
 test('the five-minute start works by copy and paste, and so does what a monitor asks', async (t) => {
   if (!hasTool(t, 'ip') || !hasTool(t, 'rsyslogd') || !hasOwnMachine(t)) return
   const start = blocksOf(sectionOf('A five-minute start'), 'sh').join('\n')
@@ -42,8 +38,10 @@ test('the five-minute start works by copy and paste, and so does what a monitor 
   const [reader = ''] = blocksOf(sectionOf('Rights, passwords and TLS', REFERENCE), 'sql')
   const { code, out, err } = await onOwnMachine(
     t,
-    `${PACKAGE}
+    `${SYSLOG}${SERVER}${IN_HOME}
      ${start.replace('--price-feed median', '--price-feed static:60000')}
+     runuser -u tranche -- tranche tick
+     runuser -u tranche -- tranche check --strict
      stat -c '%a %U:%G' /etc/tranche/tranche.env
      ls /var/lib/tranche
      psql -q -v ON_ERROR_STOP=1 "$TRANCHE_DB" > /dev/null <<'END'
@@ -66,7 +64,7 @@ END
   assert.match(out, /^sse_test_\w+$/m)
   assert.match(
     out,
-    /\nok\n640 root:tranche\nbackups\nasked\n(recorded_at\n){2}1\npermission denied for table partners\n$/,
+    /\nok\nok\n640 root:tranche\nbackups\nasked\n(recorded_at\n){2}1\npermission denied for table partners\n$/,
   )
 })
 
@@ -77,7 +75,7 @@ test('a file moves to a server by copy and paste, practised once, and refuses wr
   assert.equal(moving.length, 2)
   const { code, out, err } = await onOwnMachine(
     t,
-    `${PACKAGE}
+    `${SYSLOG}${SERVER}${IN_HOME}
      ./tranche init --yes --price-feed static:60000 --partner acme --name Acme > /dev/null 2>&1
      ${account}
      ${moving.join('\necho ---\n')}

@@ -18,6 +18,7 @@ import { silentLog } from '../../src/log.ts'
 import { machine } from '../../src/machine.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { temporaryFolder } from '../support/database.ts'
+import { hasOwnMachine, onOwnMachine } from '../support/machines.ts'
 import { blocksOf } from '../support/samples.ts'
 import { notDelivered, startService, USER } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
@@ -91,8 +92,9 @@ const nginxFile = ({ port, folder, upstream }: Place): string => {
   const block = placed(NGINX, [
     ['server 127.0.0.1:8080;', `server ${upstream};`],
     ['listen 443 ssl;', `listen 127.0.0.1:${port} ssl;`],
-    ['/etc/ssl/tranche/fullchain.pem', `${folder}/cert.pem`],
-    ['/etc/ssl/tranche/privkey.pem', `${folder}/key.pem`],
+    ['listen 80;', `listen unix:${folder}/80;`],
+    ['/etc/letsencrypt/live/api.example.com/fullchain.pem', `${folder}/cert.pem`],
+    ['/etc/letsencrypt/live/api.example.com/privkey.pem', `${folder}/key.pem`],
     ['client_header_timeout 10s', `client_header_timeout ${SHORT}`],
     ['proxy_read_timeout 60s', `proxy_read_timeout ${SHORT}`],
   ])
@@ -210,6 +212,30 @@ for (const { tool, write, argv, refusals } of PROXIES)
     const [slow] = await Promise.all([ask('/partner/v1/me', { headers: known }), cutOff(port, cert)])
     assert.equal(slow.status, 504)
   })
+
+test('nginx takes the block as it is pasted, beside the site of Debian, and answers the challenge', async (t) => {
+  if (!hasTool(t, 'nginx') || !hasOwnMachine(t)) return
+  const { code, out, err } = await onOwnMachine(
+    t,
+    `mkdir -p /var/log/nginx /var/lib/nginx /etc/letsencrypt/live/api.example.com
+    (cd /etc/letsencrypt/live/api.example.com
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -keyout privkey.pem -out fullchain.pem 2> /dev/null)
+    cat > /etc/nginx/conf.d/tranche.conf <<'END'
+${NGINX}END
+    nginx -t 2>&1
+    ip link set lo up; nginx
+    ask() { curl -s -o /dev/null -w '%{http_code} %{redirect_url}\n' -H 'Host: api.example.com' "http://127.0.0.1$1"; }
+    mount -t tmpfs none /var/www; mkdir -p /var/www/html/.well-known/acme-challenge
+    echo token > /var/www/html/.well-known/acme-challenge/it
+    ask /.well-known/acme-challenge/it; ask /partner/v1/me`,
+  )
+  assert.deepEqual([code, err], [0, ''], out)
+  assert.deepEqual(out.trim().split('\n').slice(1), [
+    'nginx: configuration file /etc/nginx/nginx.conf test is successful',
+    '200 ',
+    '301 https://api.example.com/partner/v1/me',
+  ])
+})
 
 test('nginx with a plain proxy_pass, which adds no header at all, serves no operations to the world', async (t) => {
   if (!hasTool(t, 'nginx')) return

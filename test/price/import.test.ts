@@ -141,7 +141,9 @@ describe('what is not a price file is refused with a reason', () => {
       runHere(['--db', at, '--json', 'price', 'import', file], { machine })
     refused(await of(join(folder, 'no.csv')), /There is no file .*no\.csv/, 4)
     refused(await of(inside), /inside: (EISDIR|it is not a regular file)/)
-    assert.equal((await of(inside, join(folder, 'no.db'))).code, 4)
+    const prices = join(folder, 'prices.csv')
+    writeFileSync(prices, 'time,price\n')
+    assert.equal((await of(prices, join(folder, 'no.db'))).code, 4)
   })
 })
 

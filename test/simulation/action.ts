@@ -4,6 +4,7 @@ import { type ConfirmBody, orderFor, reportOfOrder } from './model/ledger.ts'
 import type { PartnerChange, TierTerms } from './model/levers.ts'
 import type { ReportKind } from './model/months.ts'
 import type { PlanBody, UserBody } from './model/plans.ts'
+import type { PurchaseTerms } from './model/purchases.ts'
 import { idempotencyKey, type Order, type State } from './model/state.ts'
 
 /** An execution, by what its partner knows it by: ids are made anew in every run. */
@@ -43,6 +44,7 @@ export type Lever = { do: 'lever' } & (
   | { lever: 'bringBack'; tenant: string; plan: string }
   | { lever: 'cancel' | 'accept' | 'dismiss'; of: ExecutionRef; number: number | null }
   | { lever: 'adjust'; of: ExecutionRef; usd: string; btc: string }
+  | ({ lever: 'record' } & PurchaseTerms)
 )
 
 export type Receiver = 'takes' | 'fails' | 'hangs'
@@ -86,6 +88,8 @@ export type Action =
   /** A call while another connection holds the write lock and writes. */
   | { do: 'locked'; call: Call }
   | { do: 'export'; month: string; report: ReportKind }
+  /** The invoice of a month is credited, in a copy of the data. */
+  | { do: 'credit'; slug: string; month: string }
   /** A pass that stores nothing. */
   | { do: 'rehearse'; price: string | null }
   /** A backup is made, and takes the place of the one before. */
@@ -120,7 +124,7 @@ export type Deed =
   | { do: 'clock'; by: number }
   | { do: 'together'; calls: ApiRequest[]; order?: readonly number[] }
   | { do: 'locked'; call: ApiRequest }
-  | Extract<Action, { do: 'export' | 'rehearse' | 'backup' | 'restore' | 'freeze' | 'resume' }>
+  | Extract<Action, { do: 'export' | 'credit' | 'rehearse' | 'backup' | 'restore' | 'freeze' | 'resume' }>
 
 /** Thrown when an action is about what is not there: in a trace that was cut down. */
 export class Unresolvable extends Error {}
@@ -145,6 +149,9 @@ export function deedOf(state: State, action: Action): Deed {
       resolveLever(state, action)
       return 'of' in action ? { ...action, id: executionOf(state, action.of).id } : action
     }
+    case 'credit':
+      if (!state.partners.has(action.slug)) throw new Unresolvable(action.slug)
+      return action
     case 'restore':
       if (!state.saved) throw new Unresolvable('a backup')
       return action
@@ -164,6 +171,8 @@ export function executionOf(state: State, { tenant, key }: ExecutionRef) {
 
 function resolveLever(state: State, action: Lever): void {
   if ('key' in action && !state.keys.has(action.key)) throw new Unresolvable(action.key)
+  // What was cut away may have put back an earlier state, in which the label was free.
+  if ('label' in action && state.keys.has(action.label)) throw new Unresolvable(action.label)
   if ('tenant' in action && !state.tenants.has(action.tenant)) throw new Unresolvable(action.tenant)
 }
 
@@ -234,13 +243,14 @@ export async function shrink(
   { replay, budgetMs }: { replay: Replay; budgetMs: number },
 ): Promise<Action[] | null> {
   const until = performance.now() + budgetMs
-  const wanted = kindOf(failure)
+  let kept = [...trace]
+  const again = await replay(kept)
+  // A replay looks at more moments: it may find the first of several faults before the others.
+  if (again === null || whatFailed(again) !== whatFailed(failure)) return null
   const fails = async (candidate: readonly Action[]) => {
     const error = await replay(candidate)
-    return error !== null && kindOf(error) === wanted
+    return error !== null && kindOf(error) === kindOf(again)
   }
-  let kept = [...trace]
-  if (!(await fails(kept))) return null
   for (let size = Math.ceil(kept.length / 2); ; size = Math.ceil(size / 2)) {
     for (let from = 0; from < kept.length && performance.now() < until; ) {
       const candidate = kept.toSpliced(from, size)
@@ -251,5 +261,8 @@ export async function shrink(
   }
 }
 
-/** What went wrong, without what is different in each run. */
+/** Without how. */
+const whatFailed = (error: Error): string => kindOf(error).split(':')[0] ?? ''
+
+/** What went wrong and how, without what is different in each run. */
 const kindOf = ({ message }: Error): string => (message.split('\n')[0] ?? '').replace(/exec_\w+|\d+/g, '#')

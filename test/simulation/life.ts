@@ -9,6 +9,7 @@ import { assertSound } from './model/ledger.ts'
 import { audit, carryStops, eraseAgain, operate } from './model/levers.ts'
 import { csv } from './model/months.ts'
 import { observedBy, pass, sentTo, wake, wakeUpsOf } from './model/pass.ts'
+import { credit } from './model/purchases.ts'
 import { DAY, emptyState, idempotencyKey, type Late, type State } from './model/state.ts'
 import {
   type Answered,
@@ -351,9 +352,20 @@ function judgeOne(state: State, action: One, seen: Seen): void {
     case 'rehearse':
       judgeRehearsal(state, action.price, seen)
       break
-    case 'lever':
+    case 'lever': {
+      const before = state.executions.length
       judgeRefusal(action.lever, operate(state, action), seen)
+      if (seen.do === 'lever') learnIds(state, { before, fired: seen.fired })
       break
+    }
+    case 'credit': {
+      const expected = credit(state, action.slug, action.month)
+      if (seen.do !== 'credit') throw differ('a credit', expected, seen)
+      const { refused } = seen.credited
+      if (!isDeepStrictEqual(expected, seen.credited))
+        throw differ(`a credit: ${expected.refused} and ${refused}`, expected, seen.credited)
+      break
+    }
     case 'export':
       judgeExport(`${action.report} of ${action.month}`, csv(state, action.month, action.report), seen)
   }
@@ -368,7 +380,7 @@ function restore(state: State): void {
   Object.assign(state, deserialize(saved), kept)
   // The command leaves a line of its own, before what it does again.
   audit(state)
-  eraseAgain(state, tenants)
+  eraseAgain(state)
   carryStops(state)
 }
 
@@ -377,7 +389,8 @@ const newsOf = (seen: Seen) => ('news' in seen ? seen.news : NO_NEWS)
 const answersOf = (seen: Seen): readonly Answered[] => (seen.do === 'together' ? seen.answers : [])
 
 function judgeRefusal(lever: string, refusal: string | null, seen: Seen): void {
-  if (seen.do !== 'lever' || seen.refused !== refusal) throw differ(`lever ${lever}`, refusal, seen)
+  const refused = seen.do === 'lever' ? seen.refused : seen.do
+  if (refused !== refusal) throw differ(`lever ${lever}: ${refusal} and ${refused}`, refusal, seen)
 }
 
 function judgeExport(what: string, text: string, seen: Seen): void {
@@ -391,7 +404,8 @@ function judgeCall(state: State, call: Call, pages: readonly Answered[]): void {
   if (expected.length !== pages.length) throw differ(`pages of ${call.route}`, expected, pages)
   expected.forEach((one, i) => {
     const page = pages[i]
-    if (!page || !matches(one, page)) throw differ(`answer to ${call.route}`, one, page)
+    if (!page || !matches(one, page))
+      throw differ(`answer to ${call.route}: ${one.status} and ${page?.status}`, one, page)
   })
 }
 
@@ -546,12 +560,16 @@ function judgeWakeUps(
 /** What is on record in one and not in the other; null when they agree. */
 export function differenceOf(model: Lines, program: Lines): string | null {
   const lines: string[] = []
+  const records: string[] = []
   for (const what of Object.keys(model) as (keyof Lines)[]) {
+    const known = lines.length
     const [mine, its] = [new Set(model[what]), new Set(program[what])]
     for (const line of mine) if (!its.has(line)) lines.push(`  model only:   ${what}: ${line}`)
     for (const line of its) if (!mine.has(line)) lines.push(`  program only: ${what}: ${line}`)
     if (model[what].length !== program[what].length)
       lines.push(`  ${what}: ${model[what].length} and ${program[what].length}`)
+    if (lines.length > known) records.push(what)
   }
-  return lines.length === 0 ? null : `what is on record differs\n${lines.slice(0, 12).join('\n')}`
+  if (records.length === 0) return null
+  return `what is on record differs: ${records.join(', ')}\n${lines.slice(0, 12).join('\n')}`
 }

@@ -41,11 +41,16 @@ export type LateSeen = { number: number; of: string }
 export type News = { planned: readonly { tenant: string; plan: string }[]; late: readonly LateSeen[] }
 export const NO_NEWS: News = { planned: [], late: [] }
 
+/** What is said to who credits an invoice: how much volume its corrections have taken from which later month. */
+export type CreditSeen = { refused: string | null; lowered: [month: string, usd: string][] | null }
+
 export type Seen =
   | { do: 'call'; pages: Answered[]; news: News }
   | { do: 'together'; answers: Answered[]; news: News }
   | { do: 'pass'; pass: PassSeen }
-  | { do: 'lever'; refused: string | null }
+  /** `fired` is what a lever has booked. */
+  | { do: 'lever'; refused: string | null; fired: FiredSeen[] }
+  | { do: 'credit'; credited: CreditSeen }
   | { do: 'export'; text: string }
   | { do: 'clock' | 'backup' | 'restore' | 'freeze' | 'resume' }
   | { do: 'rehearse'; fired: string[] }

@@ -39,7 +39,7 @@ test('what the contract leaves out: the page of the operator, a move to another 
   await store.listTranches(1)
   await store.samplePrices({ since: 0 as Instant, until: 1 as Instant }, 1)
   await populate(store)
-  await store.eraseAgain(new Map([['no user has this hash', T0]]), () => AUDIT)
+  await store.eraseAgain({ remembered: new Map([['no user has this hash', T0]]), replaced: [] }, () => AUDIT)
   const executions = { slug: null, environment: null, status: null, stuck: false }
   await store.listExecutions({ ...executions, since: T0 }, { after: null, limit: 1 })
   await store.cursorOfNewest(executions, 1)

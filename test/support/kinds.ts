@@ -20,40 +20,21 @@ export const isQuick = (file: string): boolean => !/\.(process|server|wait|long|
 /** Whether its time goes by in waiting for the product's time limits, not in work. */
 export const isWaiting = (file: string): boolean => file.endsWith('.wait.test.ts')
 
-/** Those about the service that put rows into the file, or read them there, to make or to see what no command does. */
-const LOOK_INTO_THE_FILE = [
-  'test/billing/export.process.test.ts',
-  'test/billing/export.test.ts',
-  'test/billing/invoice.test.ts',
-  'test/billing/months.long.test.ts',
-  'test/cli/check.test.ts',
-  'test/cli/late-scheduler.test.ts',
-  'test/cli/live-screen.test.ts',
-  'test/cli/transcripts.test.ts',
-  'test/http/billing.test.ts',
-  'test/http/ops-page.long.test.ts',
-  'test/http/ops.test.ts',
-  'test/http/readiness.wait.test.ts',
-  'test/sandbox/time.test.ts',
-  'test/webhook/events.test.ts',
-  'test/webhook/follow.test.ts',
-]
+/** Whether it holds what the service keeps and answers, whatever keeps its data: it runs on each store. */
+export const isOfService = (file: string): boolean => ON_EACH_STORE.some((pattern) => pattern.test(file))
 
-/** Those that are about the file itself: its backups, its bytes, what is beside it, how it fails. */
-const OF_THE_FILE = [
-  'test/cli/file.process.test.ts',
-  'test/cli/demo.process.test.ts',
-  'test/cli/init.process.test.ts',
-  'test/cli/outputs.test.ts',
-  'test/cli/serve-opening.process.test.ts',
-  'test/cli/start.process.test.ts',
-  'test/levers/erase.test.ts',
+/**
+ * Without those about sockets, words and options, which no store changes, and those that put rows into the file or read
+ * them there, to make or to see what no command does.
+ */
+const ON_EACH_STORE = [
+  /^test\/billing\/(against|issue|months|tiers)\.test\.ts$/,
+  /^test\/cli\/(audited|backup|foreign-text\.process|purchases|serve\.process)\.test\.ts$/,
+  /^test\/http\/(auth|every-route|executions|late-fills|ops-page|plans|reading|values)\.test\.ts$/,
+  /^test\/openapi\/contract\.test\.ts$/,
+  /^test\/sandbox\/(api|keys|sandbox\.long|sandbox\.process)\.test\.ts$/,
+  /^test\/webhook\/(cli|deliveries|delivery\.process)\.test\.ts$/,
 ]
-
-/** Whether it is about the service, whatever keeps its data: it runs on each store. */
-export const isOfService = (file: string): boolean =>
-  /^test\/(billing|cli|http|levers|openapi|sandbox|webhook)\//.test(file) &&
-  ![...LOOK_INTO_THE_FILE, ...OF_THE_FILE].includes(file)
 
 const ROOT = resolve(import.meta.dirname, '../..')
 

@@ -43,6 +43,22 @@ rsyslogd
 until [ -S /dev/log ]; do sleep 0.05; done
 `
 
+/** Into a folder with the executable that only root may enter, like root's home. */
+export const IN_HOME = `
+mkdir -m 0700 /mnt/copied && cd /mnt/copied && ln -s "$TRANCHE" tranche
+`
+
+/** A PostgreSQL server as Debian's package leaves it. */
+export const SERVER = `
+V=$(ls /usr/lib/postgresql | sort -n | tail -1)
+rm -rf /etc/postgresql/*
+mkdir -p /var/lib/postgresql /var/log/postgresql /run/postgresql
+chown postgres: /var/lib/postgresql /var/log/postgresql /run/postgresql
+ip link set lo up
+pg_createcluster $V main -- --no-sync > /dev/null
+pg_ctlcluster $V main start
+`
+
 /** Whether the test can go on: as root, where the system lets it. */
 export function hasOwnMachine(t: TestContext): boolean {
   if (spawnSync('unshare', [...UNSHARE, 'true']).status === 0) return true

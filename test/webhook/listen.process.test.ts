@@ -165,7 +165,7 @@ suite('webhook listen', { concurrency: 4 }, () => {
     writeFileSync(empty, '\n')
     const nowhere = `http://127.0.0.1:${await freePort()}`
     const cases: [code: number, said: RegExp, argv: string[]][] = [
-      [1, /cannot be reached: connect ECONNREFUSED/, ['--url', nowhere, '--key-file', keyFile]],
+      [1, /cannot be reached: the connection was refused/, ['--url', nowhere, '--key-file', keyFile]],
       [1, /no-key holds no API key/, ['--url', service.url, '--key-file', join(folder, 'no-key')]],
       [4, /nothing/, ['--url', service.url, '--key-file', join(folder, 'nothing')]],
       [1, /empty holds no secret/, ['--url', service.url, '--key-file', keyFile, '--secret-file', empty]],

@@ -1,7 +1,7 @@
 // billing reconcile --against: a partner's own list of orders beside the ledger, and what to do about each order that
 // is not the same in both.
 
-import { createReadStream } from 'node:fs'
+import { createReadStream, openSync } from 'node:fs'
 import {
   type Comparison,
   compareOrders,
@@ -48,7 +48,7 @@ export async function compareWith(
   cli: Cli,
   store: Store,
   { slug, environment, months }: Asked,
-  options: AgainstOptions,
+  options: AgainstOptions & { text: AsyncIterable<string> },
 ): Promise<void> {
   const tenant = await tenantNamed(store, slug, environment)
   const filter = { slug, environment }
@@ -68,7 +68,7 @@ export async function compareWith(
     delimiter,
     decimalComma,
   }
-  const rows = orderRows(fileText(cli, options.against), reading)
+  const rows = orderRows(options.text, reading)
   const comparison = await compareOrders(store, { tenant, periods }, rows)
   const ok = ORDER_FINDINGS.every((finding) => comparison.found[finding].orders === 0)
   const whose = { tenant, months, file, final: periods.every(({ final }) => final) }
@@ -87,16 +87,24 @@ function columnsOf(given: AgainstOptions): Partial<Record<keyof OrderColumns, st
   return Object.fromEntries(Object.entries(named).filter(([, name]) => name !== undefined))
 }
 
-/** A file or a pipe; `-` is stdin. Throws file_not_found, bad_file. */
-async function* fileText(cli: Cli, file: string): AsyncGenerator<string> {
-  const stream = file === '-' ? cli.streams.in : createReadStream(file, { highWaterMark: 256 * 1024 })
+/** Opens a file or a pipe at once; `-` is stdin. Throws file_not_found, bad_file. */
+export function openOrders(cli: Cli, file: string): AsyncGenerator<string> {
+  if (file === '-') return textOf(cli.streams.in, 'stdin')
+  try {
+    return textOf(createReadStream(file, { fd: openSync(file, 'r'), highWaterMark: 256 * 1024 }), file)
+  } catch (error) {
+    throw unreadable(file, error)
+  }
+}
+
+async function* textOf(stream: NodeJS.ReadableStream, file: string): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   try {
     for await (const chunk of stream)
       yield decoder.decode(typeof chunk === 'string' ? Buffer.from(chunk) : chunk, { stream: true })
     yield decoder.decode()
   } catch (error) {
-    throw unreadable(file === '-' ? 'stdin' : file, error)
+    throw unreadable(file, error)
   }
 }
 

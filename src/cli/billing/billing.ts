@@ -22,6 +22,7 @@ import {
   warnOfSandboxes,
 } from './months.ts'
 import type { ExportOptions } from './reports.ts'
+import type { Settings } from './settings.ts'
 
 type Whose = { partner?: string; env: Environment }
 type Scope = Whose & MonthOptions
@@ -75,7 +76,7 @@ function addReconcile(cli: Cli, billing: Command): void {
     .addOption(delimiterOption())
     .option(...DECIMAL_COMMA)
     .addOption(timesOption('how its times are written: they are not compared'))
-    .action((given: Scope & Partial<AgainstOptions> & CsvOptions) => {
+    .action(async (given: Scope & Partial<AgainstOptions> & CsvOptions) => {
       const { partner, env, against } = given
       const csv = csvFormOf(given)
       const names = Object.keys(given).find((name) => name.startsWith('column'))
@@ -86,12 +87,13 @@ function addReconcile(cli: Cli, billing: Command): void {
         )
       if (against !== undefined && partner === undefined)
         throw new Problem('usage', '--against needs --partner: a list of orders is that of one partner.')
-      return cli.withStore(async (store) => {
+      const text = against === undefined ? null : (await import('./against.ts')).openOrders(cli, against)
+      await cli.withStore(async (store) => {
         const { months, ...rest } = await resolved(cli, store, given)
-        if (against !== undefined && partner !== undefined) {
+        if (text !== null && against !== undefined && partner !== undefined) {
           const { compareWith } = await import('./against.ts')
           const asked = { slug: partner, environment: env, months }
-          await compareWith(cli, store, asked, { ...given, against, csv })
+          await compareWith(cli, store, asked, { ...given, against, text, csv })
           return
         }
         const { proveMonths } = await import('./reports.ts')
@@ -121,12 +123,13 @@ function addExport(cli: Cli, billing: Command): void {
     .option(...DECIMAL_COMMA)
     .addOption(timesOption('write times as 2026-10-05 09:00:00, which spreadsheets take for dates'))
     .option('--raw', 'write texts as they are, without a guard against formulas: for programs alone')
-    .action((given: Scope & Given<ExportOptions> & CsvOptions, command: Command) => {
+    .action(async (given: Scope & Given<ExportOptions> & CsvOptions, command: Command) => {
       requireMonths(given)
-      const asked = { ...given, csv: csvFormOf(given) }
-      const options = outputOptions<ExportOptions['format'], Given<ExportOptions>>(cli, asked, 'csv')
-      refuseForm(options, command)
-      return cli.withStore(async (store) => {
+      const formed = { ...given, csv: csvFormOf(given) }
+      const asked = outputOptions<ExportOptions['format'], Given<ExportOptions>>(cli, formed, 'csv')
+      refuseForm(asked, command)
+      const options = { ...asked, settings: await settingsIn(given.settings) }
+      await cli.withStore(async (store) => {
         const { exportMonths } = await import('./reports.ts')
         await exportMonths(cli, { store, ...(await resolved(cli, store, given)), options })
       }, EXPORT_MEMORY)
@@ -158,7 +161,7 @@ function csvFormOf({ delimiter = ',', decimalComma = false, times = 'iso' }: Csv
 
 /** Options of an export that contradict each other. Throws usage. */
 function refuseForm(
-  options: ExportOptions & { env?: Environment; settings?: string; format: ExportOptions['format'] },
+  options: Given<ExportOptions> & { env?: Environment; format: ExportOptions['format'] },
   command: Command,
 ): void {
   const { format, bom, raw, quoteText, totals, settings, env, csv } = options
@@ -210,11 +213,20 @@ function addInvoice(cli: Cli, billing: Command): void {
       ).conflicts('output'),
     )
     .option('--force', 'replace the file if it exists')
-    .action((given: Given<InvoiceOptions>) => {
-      const output = given.outputDir ?? given.output
+    .action(async (given: Given<InvoiceOptions>) => {
+      const { number, partner, month, settings, outputDir } = given
+      if (number !== undefined && [partner, month, settings, outputDir].some((one) => one !== undefined))
+        throw new Problem(
+          'usage',
+          'A number names one page with its own settings: --number goes without --partner, --month, --settings and --output-dir.',
+        )
+      const output = outputDir ?? given.output
       const asked = { ...given, ...(output !== undefined && { output }) }
-      const options = outputOptions<InvoiceFormat, Given<InvoiceOptions>>(cli, asked, 'html')
-      return cli.withStore(async (store) => {
+      const options = {
+        ...outputOptions<InvoiceFormat, Given<InvoiceOptions>>(cli, asked, 'html'),
+        settings: await settingsIn(settings),
+      }
+      await cli.withStore(async (store) => {
         const { writeInvoice } = await import('./invoice.ts')
         await writeInvoice(cli, store, options)
       }, EXPORT_MEMORY)
@@ -234,13 +246,14 @@ function addIssue(cli: Cli, billing: Command): void {
     .addOption(monthOption().makeOptionMandatory())
     .option('--partner <slug>', 'only of this partner', slug)
     .requiredOption(...SETTINGS)
-    .action((given: IssueOptions) =>
-      cli.withStore(async (store) => {
+    .action(async (given: Omit<IssueOptions, 'settings'> & { settings: string }) => {
+      const settings = await readAsCaller(given.settings)
+      await cli.withStore(async (store) => {
         const { issueInvoices } = await import('./invoice.ts')
         if (given.partner !== undefined) await partnerNamed(store, given.partner)
-        await issueInvoices(cli, store, given)
-      }),
-    )
+        await issueInvoices(cli, store, { ...given, settings })
+      })
+    })
 
   billing
     .command('credit')
@@ -253,11 +266,14 @@ function addIssue(cli: Cli, billing: Command): void {
     )
     .addOption(reasonOption('why, printed on the credit note'))
     .requiredOption(...SETTINGS)
-    .action((number: string, given: Omit<CreditOptions, 'number'>) =>
-      cli.withStore(async (store) => {
-        const { creditInvoice } = await import('./invoice.ts')
-        await creditInvoice(cli, store, { ...given, number })
-      }),
+    .action(
+      async (number: string, given: Omit<CreditOptions, 'number' | 'settings'> & { settings: string }) => {
+        const settings = await readAsCaller(given.settings)
+        await cli.withStore(async (store) => {
+          const { creditInvoice } = await import('./invoice.ts')
+          await creditInvoice(cli, store, { ...given, number, settings })
+        })
+      },
     )
 
   addMonthOptions(billing.command('issued'), 'the present one')
@@ -271,8 +287,16 @@ function addIssue(cli: Cli, billing: Command): void {
     )
 }
 
+/** To be called before the database is named: root then becomes another user, who may not read the file. */
+const readAsCaller = async (file: string): Promise<Settings> =>
+  (await import('./settings.ts')).readSettings(file)
+
+const settingsIn = async (file: string | undefined): Promise<Settings | null> =>
+  file === undefined ? null : readAsCaller(file)
+
 /** Options of a command that writes a file, as they were typed. */
-type Given<T extends { format: string }> = Omit<T, 'format' | 'output'> & {
+type Given<T extends { format: string }> = Omit<T, 'format' | 'output' | 'settings'> & {
+  settings?: string
   format?: T['format']
   output?: string
 }

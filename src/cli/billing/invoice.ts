@@ -45,7 +45,7 @@ import {
   type Target,
   writeTo,
 } from './reports.ts'
-import { readSettings, type Settings } from './settings.ts'
+import type { Settings } from './settings.ts'
 
 export type InvoiceFormat = 'html' | 'md' | 'json'
 export type InvoiceOptions = Target & {
@@ -54,16 +54,15 @@ export type InvoiceOptions = Target & {
   number?: string
   outputDir?: string
   format: InvoiceFormat
-  settings?: string
+  settings: Settings | null
 }
 
 export async function writeInvoice(cli: Cli, store: Store, options: InvoiceOptions): Promise<void> {
-  const { partner, month, number, outputDir, settings: file } = options
+  const { partner, month, number, outputDir, settings } = options
   if (number !== undefined) return writeNumbered(cli, store, { ...options, number })
   if (month === undefined) throw new Problem('usage', 'Give --month, or --number of what was issued.')
-  const settings = file === undefined ? null : readSettings(file)
   if (outputDir !== undefined) {
-    await writeAll(cli, store, { ...options, month, outputDir, settings })
+    await writeAll(cli, store, { ...options, month, outputDir })
     return
   }
   if (partner === undefined)
@@ -78,12 +77,7 @@ async function writeNumbered(
   store: Store,
   { number, ...options }: InvoiceOptions & { number: string },
 ): Promise<void> {
-  const { partner, month, settings, outputDir, format } = options
-  if ([partner, month, settings, outputDir].some((given) => given !== undefined))
-    throw new Problem(
-      'usage',
-      'A number names one page with its own settings: --number goes without --partner, --month, --settings and --output-dir.',
-    )
+  const { format } = options
   await refuseTarget(cli, options)
   const issued = await store.findInvoice(number)
   if (!issued) throw notFound('invoice', number)
@@ -109,7 +103,7 @@ async function writeNumbered(
 async function writeAll(
   cli: Cli,
   store: Store,
-  asked: Omit<InvoiceOptions, 'settings'> & { month: string; outputDir: string; settings: Settings | null },
+  asked: InvoiceOptions & { month: string; outputDir: string },
 ): Promise<void> {
   const { partner, month, outputDir, format, settings } = asked
   const filter = { slug: partner ?? null, environment: 'live' } as const
@@ -247,14 +241,13 @@ async function* jsonOf(scope: OrdersScope, invoice: Invoice): AsyncGenerator<str
 
 // billing issue, credit and issued: invoices get their numbers, credit notes correct them, and an index has both.
 
-export type IssueOptions = { month: string; partner?: string; settings: string }
+export type IssueOptions = { month: string; partner?: string; settings: Settings }
 
 type ToIssue = { slug: string; month: string } & Drawn
 
 /** Gives the invoices of a month their numbers, in the order of the partners; safe to repeat. */
 export async function issueInvoices(cli: Cli, store: Store, options: IssueOptions): Promise<void> {
-  const { month, partner } = options
-  const settings = readSettings(options.settings)
+  const { month, partner, settings } = options
   const series = seriesOf(settings, await presentMonth(store))
   const filter = { slug: partner ?? null, environment: 'live' } as const
   const period = await fixPeriodFor(cli, store, { month, filter })
@@ -332,13 +325,12 @@ const entryOf = (cli: Cli, action: string, issued: Issued) =>
     ...(issued.corrects !== null && { corrects: issued.corrects, reason: partiesOf(issued).reason }),
   })
 
-export type CreditOptions = { number: string; usd: string; reason: string; settings: string }
+export type CreditOptions = { number: string; usd: string; reason: string; settings: Settings }
 
 /** Issues a credit note for a part of an invoice, or for all that is left of it. */
 export async function creditInvoice(cli: Cli, store: Store, options: CreditOptions): Promise<void> {
-  const { number, reason } = options
+  const { number, reason, settings } = options
   const net = usd(options.usd)
-  const settings = readSettings(options.settings)
   const series = seriesOf(settings, await presentMonth(store))
   const warnings = await loweredSince(store, number)
   for (const warning of warnings) warn(cli, warning)

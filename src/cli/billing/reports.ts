@@ -29,6 +29,7 @@ import {
   write,
 } from '../terminal.ts'
 import { timeFor } from './months.ts'
+import type { Settings } from './settings.ts'
 
 // billing show: each partner's month, and what explains its fee.
 
@@ -309,7 +310,8 @@ export type Target = { output: string | null; force?: boolean }
 export type ExportOptions = Target &
   Omit<Form, 'format' | 'texts'> & {
     format: Form['format'] | 'hledger'
-    settings?: string
+    /** Those of a journal. */
+    settings: Settings | null
     raw?: boolean
     quoteText?: boolean
   }
@@ -356,11 +358,7 @@ async function textsOf(
   const { format, raw, quoteText, settings } = options
   if (format !== 'hledger')
     return exportText(reading, { ...options, format, texts: raw ? 'raw' : quoteText ? 'quoted' : 'guarded' })
-  const [{ ACCOUNTS, journalOf }, { readSettings }] = [
-    await import('../../billing/journal.ts'),
-    await import('./settings.ts'),
-  ]
-  const given = settings === undefined ? null : readSettings(settings)
+  const { ACCOUNTS, journalOf } = await import('../../billing/journal.ts')
   const running = reading.periods.find(({ final }) => !final)
   if (running)
     throw new Problem(
@@ -369,8 +367,8 @@ async function textsOf(
     )
   return journalOf({
     ...reading,
-    accounts: given?.accounts ?? ACCOUNTS,
-    tax: given?.tax ?? (() => null),
+    accounts: settings?.accounts ?? ACCOUNTS,
+    tax: settings?.tax ?? (() => null),
   })
 }
 

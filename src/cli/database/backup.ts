@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import type { JobResult } from '../../core/findings.ts'
-import { Problem, unreadable } from '../../core/problem.ts'
+import { Problem, reasonInWords, unreadable } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant, type Instant, plus } from '../../core/time.ts'
 import { refuseFileName } from '../../store/address.ts'
@@ -183,7 +183,7 @@ function removeOlder(
       rmSync(name)
       return true
     } catch (error) {
-      warn(cli, `${name} could not be removed: ${(error as Error).message}`)
+      warn(cli, `${name} could not be removed: ${reasonInWords(error)}`)
       return false
     }
   })

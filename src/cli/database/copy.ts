@@ -47,7 +47,8 @@ async function endsOf(cli: Cli, { from, to }: Named): Promise<Ends> {
     )
   for (const [flag, address] of Object.entries({ '--from': from, '--to': to }))
     if (address !== undefined && holdsSecret(address)) warn(cli, seenByAll(flag))
-  const of = (address?: string) => (address === undefined ? cli.database() : databaseOf(address, cli.machine))
+  const own = await cli.database()
+  const of = (address?: string) => (address === undefined ? own : databaseOf(address, cli.machine))
   const ends = { from: await of(from), to: await of(to) }
   if (ends.from.shownInFull === ends.to.shownInFull)
     throw new Problem('usage', `${ends.from.shown} cannot be copied into itself: name two databases.`)

@@ -2,6 +2,7 @@
 
 import { Command } from 'commander'
 import { movedInWords } from '../../core/frozen.ts'
+import { counted } from '../../core/text.ts'
 import { formatInstantOrNull } from '../../core/time.ts'
 import type { Cli } from '../context.ts'
 import { print, warn } from '../terminal.ts'
@@ -11,16 +12,21 @@ export function migrateCommand(cli: Cli): Command {
     .description('bring the database to the schema of this version')
     .option('--status', 'only show which migrations are applied')
     .action(async ({ status }: { status?: boolean }) => {
-      const { describeMigration } = await import('../../store/migrations.ts')
-      if (!status) await cli.withStore(async () => {}, { create: true, saysMoved: true })
+      const { describeMigration, isPending } = await import('../../store/migrations.ts')
       const database = await cli.database()
+      // One that is not there yet has none.
+      const before = status ? [] : await database.migrationStates().catch(() => [])
+      if (!status) await cli.withStore(async () => {}, { create: true, saysMoved: true })
       const states = await database.migrationStates()
+      const applied = states.length - before.filter((state) => !isPending(state)).length
       const frozen = await database.frozen()
       if (frozen?.kind === 'moved') warn(cli, movedInWords(frozen))
       const json = states.map(({ name, appliedAt }) => ({
         name,
         applied_at: formatInstantOrNull(appliedAt),
       }))
-      print(cli, json, () => states.map(describeMigration).join('\n'))
+      print(cli, json, () =>
+        status ? states.map(describeMigration).join('\n') : `${counted(applied, 'migration')} applied`,
+      )
     })
 }

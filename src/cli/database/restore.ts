@@ -1,12 +1,13 @@
 // restore: a copy takes the place of the database, frozen until somebody resumes it.
 
-import { resolve } from 'node:path'
+import { accessSync, constants, mkdtempDisposableSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join, resolve } from 'node:path'
 import { Command } from 'commander'
 import { FROZEN_GUIDE, RESUME } from '../../core/frozen.ts'
 import { noFile, Problem } from '../../core/problem.ts'
 import { counted, visible } from '../../core/text.ts'
 import { formatInstant } from '../../core/time.ts'
-import { refuseNoAddress } from '../../store/address.ts'
 import type { Restoring } from '../../store/copy-interface.ts'
 import type { Database, Replaced } from '../../store/database.ts'
 import type { Mended, SinceCopy, Stop, UnknownInvoice } from '../../store/replaced.ts'
@@ -26,8 +27,21 @@ export function restoreCommand(cli: Cli): Command {
 /** What became of the copy before it had its name. */
 type Outcome = { sinceCopy: SinceCopy | null; mended: Mended }
 
+/** The copy is opened before the database is named: root then becomes another user, who may not read it. */
 async function putBack(cli: Cli, copy: string, force: boolean): Promise<void> {
-  refuseNoAddress(copy)
+  const open = (await (await databaseOf(copy, cli.machine)).asFile?.openCopy()) ?? null
+  try {
+    await putOpenBack(cli, { copy, open }, force)
+  } finally {
+    open?.close()
+  }
+}
+
+async function putOpenBack(
+  cli: Cli,
+  { copy, open }: Pick<Restoring, 'copy' | 'open'>,
+  force: boolean,
+): Promise<void> {
   const database = await cli.database()
   const { shown } = database
   await confirmOnTerminal(
@@ -49,6 +63,7 @@ async function putBack(cli: Cli, copy: string, force: boolean): Promise<void> {
   }
   const restoring: Restoring = {
     copy,
+    open,
     audit,
     async mend(store, sinceCopy, entry) {
       outcome.sinceCopy = sinceCopy
@@ -57,24 +72,47 @@ async function putBack(cli: Cli, copy: string, force: boolean): Promise<void> {
   }
   const old = database.asFile
     ? await database.asFile.restore(restoring, { now: cli.machine.clock(), force })
-    : await restoreToServer(cli, database, { restoring, force })
+    : await readable(cli, restoring, (from) =>
+        restoreToServer(cli, { from, to: database }, { restoring, force }),
+      )
   showRestored(cli, database, old, outcome)
+}
+
+/** Runs `work` on the copy, or where this user has no right to it on one in the folder of temporary files. */
+async function readable<T>(
+  cli: Cli,
+  { copy, open }: Restoring,
+  work: (from: Database) => Promise<T>,
+): Promise<T> {
+  if (open === null || isReadable(copy)) return work(await databaseOf(copy, cli.machine))
+  using folder = mkdtempDisposableSync(join(tmpdir(), 'tranche-restore-'))
+  const fetched = join(folder.path, basename(copy))
+  open.fetchTo(fetched)
+  return await work(await databaseOf(fetched, cli.machine))
+}
+
+function isReadable(copy: string): boolean {
+  try {
+    accessSync(copy, constants.R_OK)
+    return true
+  } catch {
+    return false
+  }
 }
 
 async function restoreToServer(
   cli: Cli,
-  database: Database,
+  { from, to }: { from: Database; to: Database },
   { restoring, force }: { restoring: Restoring; force: boolean },
 ): Promise<Replaced> {
-  const from = await databaseOf(restoring.copy, cli.machine)
   if (from.asFile && (await from.isMissing())) throw noFile(resolve(restoring.copy))
-  if (!force && !(await database.isMissing()))
+  if (!force && !(await to.isMissing()))
     throw new Problem(
       'database_exists',
-      `${database.shown} holds a database of tranche: --force puts the copy in its place and keeps it in a schema of another name. Close all connections first.`,
+      `${to.shown} holds a database of tranche: --force puts the copy in its place and keeps it in a schema of another name. Close all connections first.`,
     )
   const options = { seal: null, replace: force, kind: 'backup', restore: restoring } as const
-  const { replaced, playedIn } = await copyWatched(cli, { from, to: database }, options)
+  const { replaced, playedIn } = await copyWatched(cli, { from, to }, options)
   return { database: replaced, log: null, playedIn, additions: [] }
 }
 

@@ -26,6 +26,8 @@ export type InitOptions = {
   yes?: true
   dryRun?: true
   undo?: true
+  /** False for --no-start. */
+  start: boolean
   scheduler?: Scheduler
   priceFeed?: string
   ping?: URL
@@ -39,7 +41,7 @@ export async function askForRest(cli: Cli, place: Place, given: InitOptions): Pr
   const scheduler = given.scheduler ?? (await askScheduler(cli, place))
   const priceFeed = given.priceFeed ?? (await askFeed(cli))
   const ping = given.ping ?? (await askPing(cli))
-  const partner = given.partner ?? (await askPartner(cli))
+  const partner = given.start ? (given.partner ?? (await askPartner(cli))) : undefined
   const name = partner === undefined ? given.name : (given.name ?? (await askName(cli, partner)))
   const env = partner === undefined ? given.env : (given.env ?? (await askEnvironment(cli, partner)))
   return {
@@ -139,6 +141,7 @@ export type Outcome = {
   scheduler: Scheduler
   trial: Trial
   taken: readonly Taken[]
+  isStarted: boolean
   /** Null where nothing was started that could answer. */
   answer: Answer | null
   partner: FirstPartner | null
@@ -180,7 +183,13 @@ export const onInstalled = (place: Place, words: string): string =>
   `${asUser(place)}sh -c 'set -a; . ${place.settings}; exec ${place.program} ${words}'`
 
 /** What the operator still has to do: a supervisor for serve, and the ticks unless something already runs them. */
-function jobLines({ place, scheduler, answer }: Outcome): string[] {
+function jobLines({ place, scheduler, isStarted, answer }: Outcome): string[] {
+  if (!isStarted)
+    return [
+      '',
+      'Nothing was started. Put the database in its place, and go through `tranche docs disaster`; then start it all:',
+      indented(`${place.program} init --yes`),
+    ]
   const serve = (more: string): string => onInstalled(place, `serve --no-create${more}`)
   if (scheduler === 'systemd') {
     const jobs = "systemd runs the ticks, checks and backups: journalctl -u 'tranche*'"
@@ -251,5 +260,6 @@ export function undoLines(taken: readonly Taken[], left: readonly Left[]): strin
     '',
     'What is left can be removed for good, once nobody needs it any more:',
     ...left.map(({ remedy }) => indented(remedy)),
+    'What `tranche docs` has written, such as the samples, is wherever it was told to write it.',
   ]
 }

@@ -1,5 +1,6 @@
 // Steps of init that create a folder or a file with its owner and mode, and know what was there before.
 
+import { createHash } from 'node:crypto'
 import {
   closeSync,
   existsSync,
@@ -55,20 +56,28 @@ export function ownFolderStep(folder: string): Step {
 }
 
 /**
- * A file with this text; another one of that name is kept beside it, as every copy is. Throws bad_file as `readOwn`
- * does.
+ * A file with this text; another one of that name is kept beside it, as every copy is, unless the list in `written`
+ * says that it is as init wrote it. Throws bad_file as `readOwn` does.
  */
-export function fileStep(file: string, text: string, access: Access): Step {
+export function fileStep(
+  file: string,
+  text: string,
+  { written, ...access }: Access & { written: string },
+): Step {
   const seen = readOwn(file)
-  const isOther = seen !== null && seen !== text
-  const kept = isOther ? nameForKept(file, seen) : ''
+  const lineOf = (content: string) => `${createHash('sha256').update(content).digest('hex')}  ${file}`
+  const listed = () => (readOwn(written) ?? '').split('\n').filter((line) => line !== '')
+  const isOwn = seen !== null && listed().includes(lineOf(seen))
+  const kept = seen !== null && seen !== text && !isOwn ? nameForKept(file, seen) : null
   return {
-    what: isOther ? `${file}; the old one is kept as ${kept}` : file,
-    isDone: () => seen === text && hasAccess(lstatSync(file), access),
+    what: kept === null ? file : `${file}; the old one is kept as ${kept}`,
+    isDone: () => seen === text && isOwn && hasAccess(lstatSync(file), access),
     async perform() {
-      if (isOther) await writeFileWhole(kept, [seen], { replace: true })
+      if (seen !== null && kept !== null) await writeFileWhole(kept, [seen], { replace: true })
       if (seen !== text) await writeFileWhole(file, [text], { replace: true })
       giveAccess(file, access)
+      const others = listed().filter((line) => !line.endsWith(`  ${file}`))
+      await writeFileWhole(written, [[...others, lineOf(text), ''].join('\n')], { replace: true })
     },
   }
 }

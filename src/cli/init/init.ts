@@ -18,6 +18,10 @@ export function initCommand(cli: Cli): Command {
     .description('set this machine up: user, folders, settings, database, jobs, first partner and key')
     .option('--yes', 'ask nothing')
     .option('--dry-run', 'say what it would do; do nothing')
+    .option(
+      '--no-start',
+      'make no database and start nothing: for a machine whose database comes from a backup',
+    )
     .option('--undo', 'take the jobs and the program off this machine; the database and its backups stay')
     .addOption(
       new Option('--scheduler <how>', 'what runs the jobs; for root by default what the machine has').choices(
@@ -71,6 +75,8 @@ async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
   const { askForRest, readFeed, tryFeed } = await import('./dialogue.ts')
   const { askService } = await import('./installed-program.ts')
   const { firstKey, stepsFor } = await import('./steps.ts')
+  if (!given.start && given.partner !== undefined)
+    throw new Problem('usage', '--no-start makes no database, so it takes no --partner.')
   const asks = mayAsk(cli) && !given.yes && !given.dryRun
   const options = asks ? await askForRest(cli, place, given) : given
   const partner = partnerOf(options)
@@ -90,8 +96,9 @@ async function init(cli: Cli, place: Place, given: InitOptions): Promise<void> {
     taken: await takeAll(cli, steps, isDry),
     key: partner && !isDry ? await firstKey(place, partner) : null,
   }))
-  const answer = scheduler === 'systemd' && !isDry ? askService(place) : null
-  await report(cli, { place, scheduler, trial, taken, answer, partner, key, isDry })
+  const isStarted = options.start
+  const answer = scheduler === 'systemd' && isStarted && !isDry ? askService(place) : null
+  await report(cli, { place, scheduler, trial, taken, isStarted, answer, partner, key, isDry })
 }
 
 /** Does nothing for a file: the steps make whatever it needs. */

@@ -3,7 +3,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { basename } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { Problem } from '../../core/problem.ts'
+import { Problem, reasonInWords } from '../../core/problem.ts'
 import { EXIT } from '../exit-codes.ts'
 import { serviceUrl, settingsIn } from '../installed.ts'
 import { type Ids, readOwn } from './file-steps.ts'
@@ -13,7 +13,7 @@ import type { Place } from './places.ts'
 export function run(file: string, argv: readonly string[], input = ''): string {
   const { error, status, stdout, stderr } = spawnSync(file, argv, { input, encoding: 'utf8' })
   if (error || status !== 0) {
-    const why = error ? error.message : stderr.trim() || `exit code ${status}`
+    const why = error ? reasonInWords(error) : stderr.trim() || `exit code ${status}`
     throw new Problem('storage_failed', `${basename(file)} ${argv.join(' ')}: ${why}`)
   }
   return stdout
@@ -68,7 +68,7 @@ const asJobs = (place: Place) => ({
 type Ended = { error?: Error; status: number | null; stdout: string; stderr: string }
 
 function answerOf(place: Place, argv: readonly string[], { error, status, stdout, stderr }: Ended): unknown {
-  if (error) throw new Problem('storage_failed', `${place.program}: ${error.message}`)
+  if (error) throw new Problem('storage_failed', `${place.program}: ${reasonInWords(error)}`)
   if (status === 0) return JSON.parse(stdout)
   const last = stderr.trim().split('\n').at(-1) ?? ''
   const { code, message } = last.startsWith('{') ? JSON.parse(last).error : { code: 'failed', message: last }

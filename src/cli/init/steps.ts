@@ -38,15 +38,15 @@ import { CRON_TABLE, isOnPath, type Scheduler, schedulerOfMachine } from './sche
 export const stepsFor = (
   place: Place,
   scheduler: Scheduler,
-  { partner, ...settings }: Settings & { partner: FirstPartner | null },
+  { partner, start, ...settings }: Settings & { partner: FirstPartner | null; start: boolean },
 ): Step[] => [
   ...(place.user === null ? [] : [programStep(place), userStep(place.user)]),
   ...folderSteps(place),
   settingsStep(place, settings),
-  databaseStep(place),
+  ...(start ? [databaseStep(place)] : []),
   ...(partner ? [partnerStep(place, partner)] : []),
-  ...jobSteps(place, scheduler),
-  ...(scheduler === 'none' ? [] : [firstRunStep(place)]),
+  ...jobSteps(place, scheduler, start),
+  ...(scheduler === 'none' || !start ? [] : [firstRunStep(place)]),
 ]
 
 function programStep({ program }: Place): Step {
@@ -160,23 +160,33 @@ function currentCrontab(): string {
 
 // Steps that make the machine run the jobs: systemd units, a file of cron, or a user's own crontab.
 
+/** The files that init has written and the hash of each, as sha256sum reads them: an edited one is told by it. */
+const writtenList = ({ settings }: Place): string => `${dirname(settings)}/init.sha256`
+
 /** Where the units say that their guide is. */
 const UNIT_GUIDE = '/usr/local/share/tranche'
 const TIMED = ['tranche-tick', 'tranche-check', 'tranche-backup']
 const STARTED = ['tranche.service', ...TIMED.map((name) => `${name}.timer`)]
-const UNIT_NAMES = [...STARTED, ...TIMED.map((name) => `${name}.service`)]
+/** Started by a good backup, where the settings name a repository. */
+const OFFSITE = 'tranche-offsite.service'
+const UNIT_NAMES = [...STARTED, ...TIMED.map((name) => `${name}.service`), OFFSITE]
 
-/** A file that is kept gets a name that neither systemd nor cron reads. */
-function jobSteps(place: Place, scheduler: Scheduler): Step[] {
-  if (scheduler === 'none') return []
+/**
+ * A file that is kept gets a name that neither systemd nor cron reads. Cron starts what it finds, so without a start it
+ * finds nothing.
+ */
+function jobSteps(place: Place, scheduler: Scheduler, start: boolean): Step[] {
+  if (scheduler === 'none' || (scheduler === 'cron' && !start)) return []
   if (scheduler === 'cron' && place.user === null) return [crontabStep(place)]
-  const root = { mode: 0o644, owner: () => ({ uid: 0, gid: 0 }) }
+  const root = { mode: 0o644, owner: () => ({ uid: 0, gid: 0 }), written: writtenList(place) }
   if (scheduler === 'cron') return [fileStep(CRON_TABLE, jobText('tranche.cron', place), root)]
   return [
     folderStep(UNIT_GUIDE, { ...root, mode: 0o755 }),
     fileStep(`${UNIT_GUIDE}/README.md`, readDeployed('README.md'), root),
-    ...UNIT_NAMES.map((name) => fileStep(`${UNITS}/${name}`, jobText(name, place), root)),
-    startStep(),
+    ...UNIT_NAMES.filter((name) => name !== OFFSITE || hasRepository(place)).map((name) =>
+      fileStep(`${UNITS}/${name}`, jobText(name, place), root),
+    ),
+    ...(start ? [startStep()] : []),
   ]
 }
 
@@ -215,11 +225,16 @@ function startStep(): Step {
 
 // The texts of deploy/ as init installs them: fitted to a file or to a server, and to the paths of the place.
 
-/** A text of deploy/; for a server, without the conditions that are about the file. */
-const jobText = (name: string, place: Place): string =>
-  !isServer(place.database)
-    ? readDeployed(name)
-    : readDeployed(name).replace(/^(# Until the first start.*\n)?ConditionPathExists=.*\n/gm, '')
+const hasRepository = ({ settings }: Place): boolean => /^RESTIC_REPOSITORY=./m.test(readOwn(settings) ?? '')
+
+/** A text of deploy/, without what is about a file or about a repository where there is none. */
+function jobText(name: string, place: Place): string {
+  const text = readDeployed(name)
+  const fitted = hasRepository(place) ? text : text.replace(/^(# Where .*\n)?OnSuccess=.*\n/gm, '')
+  return isServer(place.database)
+    ? fitted.replace(/^(# Until the first start.*\n)?ConditionPathExists=.*\n/gm, '')
+    : fitted
+}
 
 /** A text of deploy/ with the paths of another place. */
 const relocated = (text: string, place: Place): string =>
@@ -308,6 +323,7 @@ function settingsStep(place: Place, settings: Settings): Step {
   const step = fileStep(file, withSettings(current, place, settings), {
     mode,
     owner: () => readableBy(place),
+    written: writtenList(place),
   })
   return {
     ...step,
@@ -442,19 +458,37 @@ function crontabLeft(): UndoStep[] {
   ]
 }
 
+/** What the guides have an operator make beside it. */
+const MADE_BY_HAND = [
+  { path: '/etc/letsencrypt/renewal-hooks/deploy/tranche', what: 'the hook of certbot, which would fail' },
+  { path: `${SYSTEM.program}-before`, what: 'the program before the last upgrade' },
+  { path: '/usr/local/share/doc/tranche', what: 'the licences' },
+]
+
 /** What stays, and what would remove it. */
 export function leftBehind(place: Place): Left[] {
   const { database, folder, backups, settings, user } = place
+  const moved =
+    isServer(database) && existsSync(SYSTEM.database)
+      ? ', and the file that has moved, to be kept until its month is closed'
+      : ''
   const data = isServer(database)
-    ? `the backups; the database stays on its server, ${shownAddress(database)}`
-    : 'the database and its backups'
+    ? `the backups${moved}; the database stays on its server, ${shownAddress(database)}`
+    : 'the database and its backups, to be kept for your books'
   if (user === null) {
     // The folder is a person's own, and may hold anything.
-    const files = [settings, ...(isServer(database) ? [] : [`${database}*`]), `${backups}/`]
+    const files = [
+      settings,
+      writtenList(place),
+      ...(isServer(database) ? [] : [`${database}*`]),
+      `${backups}/`,
+    ]
     return existsSync(folder) ? [{ what: `the settings, ${data}`, remedy: `rm -r ${files.join(' ')}` }] : []
   }
   const kept = globSync([`${UNITS}/tranche*.before-init*`, `${CRON_TABLE}.before-init*`])
   const left = kept.map((file) => ({ what: `${file}, which was there before`, remedy: `rm ${file}` }))
+  for (const { path, what } of MADE_BY_HAND)
+    if (existsSync(path)) left.push({ what: `${path}, ${what}`, remedy: `rm -r ${path}` })
   const config = dirname(settings)
   if (existsSync(config)) left.push({ what: `${config}/, the settings`, remedy: `rm -r ${config}` })
   if (existsSync(folder)) left.push({ what: `${folder}/, ${data}`, remedy: `rm -r ${folder}` })

@@ -4,7 +4,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ExecutionId } from '../../core/execution.ts'
 import type { Environment } from '../../core/partner.ts'
-import { Problem } from '../../core/problem.ts'
+import { Problem, reasonInWords } from '../../core/problem.ts'
 import { visible } from '../../core/text.ts'
 import { formatInstant, type Instant, LATEST, MINUTE_MS, parseInstant } from '../../core/time.ts'
 import { SECRET_BYTES, secretOf } from '../../core/webhook.ts'
@@ -269,7 +269,7 @@ async function textOf({ body, url }: Response): Promise<string> {
 /** The error of `fetch` says only that it failed; its cause says why. */
 function reasonOf(error: unknown): string {
   const { message, cause } = error as Error
-  return cause instanceof Error ? cause.message || String((cause as NodeJS.ErrnoException).code) : message
+  return cause instanceof Error ? reasonInWords(cause) : message
 }
 
 function parsed(text: string): unknown {

@@ -53,13 +53,14 @@ export function priceCommand(cli: Cli): Command {
     .command('import')
     .description('add a history of prices from a CSV file (time,price); all of it or nothing')
     .argument('<file>')
-    .action((file: string) =>
-      cli.withStore(async (store) => {
-        const { readPriceFile } = await import('../../price/history-file.ts')
-        const reader = await readPriceFile(file, (await store.readClock()).now)
+    .action(async (file: string) => {
+      const { readPriceFile } = await import('../../price/history-file.ts')
+      const reader = await readPriceFile(file)
+      await cli.withStore(async (store) => {
+        const { now } = await store.readClock()
         const progress = createProgress(cli.streams, () => 'importing')
         const shown = (async function* () {
-          for await (const batch of reader.batches()) {
+          for await (const batch of reader.batches(now)) {
             progress.show(reader.bytesRead() / reader.bytes)
             yield batch
           }
@@ -68,8 +69,8 @@ export function priceCommand(cli: Cli): Command {
         const json = { rows: reader.rows(), added, duplicates: reader.rows() - added }
         print(cli, json, () => renderFields(json))
         if (json.duplicates > 0) note(cli, 'An instant that already had a price kept it.')
-      }),
-    )
+      })
+    })
 
   price
     .command('remove')

@@ -1,15 +1,26 @@
 // docs and openapi: the guides and the description of the API, read from the executable itself.
 
-import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, dirname, join, relative } from 'node:path'
 import { Argument, Command } from 'commander'
-import { Problem } from '../../core/problem.ts'
+import { Problem, reasonInWords } from '../../core/problem.ts'
 import { quoted } from '../../core/text.ts'
 import { kindOf } from '../../plain-file.ts'
 import { deployedNames, readDeployed, VERSION } from '../../resources.ts'
 import type { Cli } from '../context.ts'
 import { note, print, renderFields } from '../terminal.ts'
 import { findExamples, findGuides, findTopic, isListed, sampleFiles, topicNames } from './guides.ts'
+
+const { O_DIRECTORY = 0, O_NOFOLLOW = 0 } = constants
 
 export function docsCommand(cli: Cli): Command {
   const topic = new Argument('[topic]', 'its name, or the beginning of it; with #SECTION, a part of it')
@@ -85,7 +96,7 @@ function writeAll(
     if (found && !(replace && !found.isDirectory()))
       throw new Problem('file_exists', `${file} already exists, and nothing was written: ${mend}.`)
   }
-  for (const { file, text } of named) writeNew(file, text, { replace })
+  for (const { file, text } of named) writeNew(folder, { file, text, replace })
   return named.map(({ file }) => file)
 }
 
@@ -101,14 +112,29 @@ function refuseStrangeFolders(named: string, folder: string): void {
   }
 }
 
+type New = { file: string; text: string; replace: boolean }
+
 /** What has the name is replaced, not written into: it may be a link. */
-function writeNew(file: string, text: string, { replace }: { replace: boolean }): void {
+function writeNew(folder: string, { file, text, replace }: New): void {
+  const opened: number[] = []
   try {
-    mkdirSync(dirname(file), { recursive: true })
-    if (replace) rmSync(file, { force: true })
-    writeFileSync(file, text, { flag: 'wx' })
+    mkdirSync(folder, { recursive: true })
+    let at = folder
+    // The folders are held open: one that somebody exchanges for a link meanwhile leads nowhere else.
+    for (const name of ['.', ...relative(folder, dirname(file)).split('/').filter(Boolean)]) {
+      if (name !== '.' && !existsSync(join(at, name))) mkdirSync(join(at, name))
+      const flags = O_DIRECTORY | (name === '.' ? 0 : O_NOFOLLOW)
+      const held = openSync(join(at, name), flags)
+      opened.push(held)
+      at = process.platform === 'linux' ? `/proc/self/fd/${held}` : join(at, name)
+    }
+    const there = join(at, basename(file))
+    if (replace) rmSync(there, { force: true })
+    writeFileSync(there, text, { flag: 'wx' })
   } catch (error) {
-    throw new Problem('storage_failed', `${file} could not be written (${(error as Error).message}).`)
+    throw new Problem('storage_failed', `${file} could not be written: ${reasonInWords(error)}.`)
+  } finally {
+    for (const held of opened) closeSync(held)
   }
 }
 

@@ -2,11 +2,12 @@
 // start for a first try; and who is told until when it is good.
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { createSecureContext } from 'node:tls'
 import { CERTIFICATE_OLD_SHARE, isLeft } from '../../core/findings.ts'
-import { Problem } from '../../core/problem.ts'
+import { Problem, reasonInWords } from '../../core/problem.ts'
 import { formatInstant, HOUR_MS, type Instant } from '../../core/time.ts'
 import type { Listener } from '../../http/listen.ts'
-import type { Certificate, Tls } from '../../http/tls.ts'
+import { type Certificate, secureContextOf, type Tls } from '../../http/tls.ts'
 import type { Log } from '../../log.ts'
 import type { ResultStore } from '../../store/store.ts'
 import { readInput, readRegular } from '../input-file.ts'
@@ -37,23 +38,32 @@ function readCertificate(certFile: string, keyFile: string, textOf: (file: strin
   const read = <T>(parse: () => T, complaint: string): T => {
     try {
       return parse()
-    } catch (error) {
-      throw new Problem('bad_file', `${complaint} (${(error as Error).message}).`)
+    } catch {
+      throw new Problem('bad_file', complaint)
     }
   }
   const certificate = read(
     () => new X509Certificate(cert),
-    `--tls-cert: ${certFile} has no certificate in PEM`,
+    `--tls-cert: ${certFile} has no certificate in PEM.`,
   )
   const privateKey: KeyObject = read(
     () => createPrivateKey(key),
-    `--tls-key: ${keyFile} has no private key in PEM without a password`,
+    `--tls-key: ${keyFile} has no private key in PEM without a password.`,
   )
-  if (certificate.checkPrivateKey(privateKey)) return { cert, key }
-  throw new Problem(
-    'bad_file',
-    `--tls-key: ${keyFile} is not the key of the first certificate in ${certFile}.`,
-  )
+  if (!certificate.checkPrivateKey(privateKey))
+    throw new Problem(
+      'bad_file',
+      `--tls-key: ${keyFile} is not the key of the first certificate in ${certFile}.`,
+    )
+  try {
+    createSecureContext(secureContextOf({ cert, key }))
+  } catch (error) {
+    throw new Problem(
+      'bad_file',
+      `--tls-cert: ${certFile}, or a certificate after its first: ${reasonInWords(error)}.`,
+    )
+  }
+  return { cert, key }
 }
 
 // What a certificate says of itself, and what the log says of it.

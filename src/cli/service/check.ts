@@ -1,7 +1,7 @@
 // check: what is wrong with the database, and what an operator should look after before it is.
 
 import { Command, Option } from 'commander'
-import { type Finding, OF_THE_CHECK } from '../../core/findings.ts'
+import { type Finding, guideTo, OF_THE_CHECK } from '../../core/findings.ts'
 import { type Environment, showPlan } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
@@ -156,16 +156,21 @@ const faultFound = (fault: Fault): Finding => ({
   ...fault,
   severity: 'page',
   tenant: null,
-  next: fault.next ?? ['tranche', ...nextOf(fault)],
+  next: fault.next ?? nextOf(fault),
 })
 
-/** The command that shows what there is to know about the row that is wrong. */
-function nextOf({ subject }: Fault): string[] {
+/** The command that shows the row that is wrong; the guide, where there is no such row or it must be put back. */
+function nextOf({ kind, subject }: Fault): readonly string[] {
+  if (kind === 'integrity' || kind === 'foreign_key')
+    return guideTo('reference#when-the-database-file-is-damaged')
+  if (kind.endsWith('_changed')) return guideTo('reference#when-a-row-has-changed')
   const [partner = '', environment = ''] = subject.split(' ')
   const plan = /^\S+ (?:test|live) plan (.*?)(?: window \d\S+Z)?$/s.exec(subject)?.[1]
-  if (plan !== undefined) return showPlan(plan, { partnerSlug: partner, environment })
+  if (plan !== undefined) return ['tranche', ...showPlan(plan, { partnerSlug: partner, environment })]
   const execution = /^(?:execution|trade) (exec_\w+)$/.exec(subject)?.[1]
-  return execution === undefined ? ['restore', 'BACKUP'] : ['execution', 'show', execution]
+  return execution === undefined
+    ? guideTo('reference#what-check-finds')
+    : ['tranche', 'execution', 'show', execution]
 }
 
 function inWords(findings: FindingJson[]): string {

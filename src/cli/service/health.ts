@@ -1,7 +1,7 @@
 // health: whether a service answers. It is asked by the executable itself: a container has no curl to ask with.
 
 import { Command, Option } from 'commander'
-import { Problem } from '../../core/problem.ts'
+import { Problem, reasonInWords } from '../../core/problem.ts'
 import { isLoopback } from '../../price/fetch.ts'
 import type { Cli } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -63,7 +63,10 @@ export async function ask(
     })
     asked.on('error', (error: NodeJS.ErrnoException) => {
       const late = options.signal.aborted
-      resolve({ ok: false, text: late ? `no answer within ${ANSWER_WAIT_MS / 1000} s` : reasonOf(error) })
+      resolve({
+        ok: false,
+        text: late ? `no answer within ${ANSWER_WAIT_MS / 1000} s` : reasonInWords(error),
+      })
     })
     asked.end()
   })
@@ -73,6 +76,3 @@ export async function ask(
 export const isUp = (status: number): boolean => status >= 200 && status < 500
 
 const isReady = (status: number): boolean => status >= 200 && status < 300
-
-/** An address with an IPv4 and an IPv6 side fails with an error that has a code and no message. */
-const reasonOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message

@@ -143,6 +143,8 @@ export function serveCommand(cli: Cli): Command {
     .action(async (given: Given) => {
       const [tickEvery, opsListen] = [orNull(given.tickEvery), orNull(given.opsListen)]
       const options = { ...given, tickEvery, opsListen }
+      // As the user that reads the files again at a SIGHUP.
+      await cli.database()
       // Options are checked before a port is opened, or a database is opened or created.
       await serve(cli, { ...options, ...(await partsOf(cli, options).catch(refuseSetting)) })
     })

@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { isSea } from 'node:sea'
 import { setFlagsFromString } from 'node:v8'
 import { frozenProblem } from '../../core/frozen.ts'
-import { Problem } from '../../core/problem.ts'
+import { Problem, reasonInWords } from '../../core/problem.ts'
 import type { PassOptions } from '../../engine/pass.ts'
 import { type Answering, type ConnectionLimits, type Listener, listenOn } from '../../http/listen.ts'
 import { createOpsApp, type Ops } from '../../http/ops/endpoints.ts'
@@ -47,7 +47,7 @@ export function tellSupervisor(log: Log): Supervisor {
   }
   const tell = (...words: string[]): void => {
     spawn('systemd-notify', words, { stdio: 'ignore' })
-      .on('error', (error) => failed(error.message))
+      .on('error', (error) => failed(reasonInWords(error)))
       .on('exit', (code) => (code === 0 ? undefined : failed(`it ended with ${code}`)))
   }
   const isWatched = WATCHDOG_PID === undefined || Number(WATCHDOG_PID) === process.pid

@@ -1,7 +1,7 @@
 // backtest: the timing engine over a price history.
 
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { Problem } from '../../core/problem.ts'
+import { Problem, reasonInWords } from '../../core/problem.ts'
 import { counted } from '../../core/text.ts'
 import { type Instant, utcDate } from '../../core/time.ts'
 import { FREQUENCIES, type Frequency, type Layout } from '../../core/window.ts'
@@ -94,7 +94,7 @@ async function writeChart(chart: string, svg: string): Promise<void> {
     if (isThere && head.toString('latin1') !== CHART_HEAD) throw new Error('it exists and is not a chart')
     await writeFileWhole(chart, [svg], { replace: isThere })
   } catch (error) {
-    throw new Problem('bad_file', `Cannot write the chart ${chart}: ${(error as Error).message}`)
+    throw new Problem('bad_file', `Cannot write the chart ${chart}: ${reasonInWords(error)}`)
   }
 }
 

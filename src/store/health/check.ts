@@ -2,7 +2,7 @@
 // wrong yet.
 
 import { RECORDED } from '../../core/execution.ts'
-import { type Finding, fillEarly, finding, findingsOf, lateFills } from '../../core/findings.ts'
+import { type Finding, fillEarly, finding, findingsOf, guideTo, lateFills } from '../../core/findings.ts'
 import { type Btc, formatBtc, formatPrice, formatUsd, type Price, type Usd } from '../../core/money.ts'
 import { type Environment, tenantName } from '../../core/partner.ts'
 import {
@@ -237,21 +237,12 @@ const rolledAhead =
       const message =
         `its window starts ${formatInstant(window.start)}, opened by a clock that was ahead, and it buys nothing ` +
         `until then; in all ${counted(n, 'plan')} of ${place}`
-      const next = [
-        'tranche',
-        'plan',
-        'bring-back',
-        '--partner',
-        tenant.partnerSlug,
-        '--env',
-        tenant.environment,
-      ]
       return finding({
         kind: 'windows_ahead',
         tenant,
         subject: `${place} plan ${partnerPlanId}`,
         message,
-        next,
+        next: guideTo('levers#the-clock-was-wrong'),
       })
     })
   }
@@ -348,14 +339,13 @@ function mispriced(row: Row, verb: string): Finding | null {
   if (odd === null) return null
   const figures = `${formatUsd(amounts.usd)} USD for ${formatBtc(amounts.btc)} BTC at ${formatPrice(odd.price)}`
   const { executionId } = trade
-  const next = ['tranche', 'execution', 'show', executionId]
   const message = `${verb} ${figures}, ${faultWords(odd, market)}`
   return finding({
     kind: 'trade_price',
     tenant: tenantOf(row),
     subject: `trade ${executionId}`,
     message,
-    next,
+    next: guideTo('levers#a-fill-with-wrong-amounts'),
   })
 }
 

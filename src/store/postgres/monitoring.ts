@@ -3,7 +3,7 @@
 
 import type { ClientBase } from 'pg'
 import type { ExecutionId } from '../../core/execution.ts'
-import { finding, standbyWords } from '../../core/findings.ts'
+import { finding, guideTo, standbyWords } from '../../core/findings.ts'
 import { HOUR_MS, type Instant } from '../../core/time.ts'
 import { isLost } from '../../whole-file.ts'
 import { namedInCommand } from '../address.ts'
@@ -146,7 +146,7 @@ const standbyAwayLook =
   async () => {
     const names = await standbyAway(connection)
     if (names === null) return []
-    const next = ['tranche', 'docs', 'postgres#when-the-standby-is-away']
+    const next = guideTo('postgres#when-the-standby-is-away')
     return [finding({ kind: 'standby_away', subject: 'server', message: standbyWords(names), next })]
   }
 

@@ -16,7 +16,7 @@ import type { Plan } from '../../core/plan.ts'
 import { MARKET_PRICE_MS } from '../../core/price.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { earlier, type Instant, plus } from '../../core/time.ts'
-import { LONGEST_WINDOW_MS, type Schedule, WINDOW_MS, windowCellAt } from '../../core/window.ts'
+import { type Schedule, WINDOW_MS, windowCellAt } from '../../core/window.ts'
 import {
   bookedParams,
   closingParams,
@@ -91,13 +91,12 @@ const MARKET = query<{ price: bigint }>(
 )
 const ADD_EXECUTION = query(insertInto('executions'))
 
-/** Every window that has the time of a twin begins in this span before it. */
+/** In whatever window: a report may come long after its own. */
 const TWIN = query<TwinRow>(
   `select x.* from (
      select d.execution_id, d.partner_order_id, coalesce(d.executed_at, d.received_at, d.recorded_at) as at
      from executions e join trades d on d.execution_id = e.execution_id
-     where e.plan_id = :plan_id and e.window_start between :first and :until
-       and d.usd_amount = :usd and d.btc_amount = :btc) x
+     where e.plan_id = :plan_id and d.usd_amount = :usd and d.btc_amount = :btc) x
    where x.at between :since and :until order by x.at, x.execution_id limit 1`,
 )
 type TwinRow = { execution_id: string; partner_order_id: string; at: bigint }
@@ -272,10 +271,9 @@ function* factsOf(
   const held = executionsOfOrder(ofOrder).find(({ orderIs }) => orderIs.some((is) => is !== 'late_fill'))
   const heldId = held?.execution.executionId
   const [since, until] = [plus(at, -TWIN_MS), plus(at, TWIN_MS)]
-  const first = plus(since, -LONGEST_WINDOW_MS)
   const [trade, twin] = yield* tx.together(
     tx.when(heldId !== undefined, () => tx.get(TRADE, { execution_id: heldId })),
-    tx.get(TWIN, { plan_id: plan.planId, first, since, until, usd, btc }),
+    tx.get(TWIN, { plan_id: plan.planId, since, until, usd, btc }),
   )
   return {
     plan,

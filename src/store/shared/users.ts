@@ -3,7 +3,7 @@
 
 import type { Caller, Tenant } from '../../core/partner.ts'
 import { notFound } from '../../core/problem.ts'
-import { type Instant, later } from '../../core/time.ts'
+import { type Instant, plus } from '../../core/time.ts'
 import { CONSENTS_SHOWN, type User } from '../../core/user.ts'
 import { type Erasure, erasureHash } from '../erasures.ts'
 import {
@@ -20,19 +20,10 @@ import {
 } from '../rows/accounts.ts'
 import { type PlanRow, planOf } from '../rows/ledger.ts'
 import { AWAKE, SELECT_USER } from '../sql/fragments.ts'
-import { query } from '../statement.ts'
+import { instantOrNull, query } from '../statement.ts'
 import type { AuditEntry, Remains, UserStore } from '../store.ts'
 import { assigned, columnsToAdd, hasPersonal, insertInto, overwritten, PERSONAL } from '../tables.ts'
-import {
-  type Base,
-  callOf,
-  NOTHING,
-  ofTenant,
-  type Step,
-  type Steps,
-  type Tx,
-  type WriteTx,
-} from '../transaction.ts'
+import { type Base, callOf, ofTenant, type Step, type Steps, type Tx, type WriteTx } from '../transaction.ts'
 import { addAudit } from './audit.ts'
 import { cancelOpen, LOCK_USER, lockSchedules } from './ledger.ts'
 
@@ -66,20 +57,22 @@ const PLANS_OF = query<PlanRow>(
   `select p.*, u.partner_user_id from plans p join users u using (user_id)
    where p.user_id = ${THIS_USER} order by p.plan_id`,
 )
-const ERASE = query('update users set erased_at = :now, updated_at = :now where user_id = :user_id')
+const ERASE = query('update users set erased_at = :at, updated_at = :now where user_id = :user_id')
 const FORGET = PERSONAL.map(({ name, columns }) =>
   query(
     `update ${name} set ${columns.map((column) => `${column} = null`).join(', ')} where user_id = :user_id`,
   ),
 )
-const forget = (tx: Tx, userId: bigint, now: Instant): Step<unknown> =>
+const forget = (tx: Tx, userId: bigint, dates: { at: Instant; now: Instant }): Step<unknown> =>
   tx.together(
     ...FORGET.map((statement) => tx.run(statement, { user_id: userId })),
-    tx.run(ERASE, { user_id: userId, now }),
+    tx.run(ERASE, { user_id: userId, ...dates }),
   )
+const NEVER = Number.NEGATIVE_INFINITY as Instant
+const latest = (instants: readonly Instant[]): Instant => Math.max(NEVER, ...instants) as Instant
 const USERS_PER_PAGE = 1_000
-const WITH_DATA = query<{ user_id: bigint; partner_user_id: string; updated_at: bigint }>(
-  `select user_id, partner_user_id, updated_at from users
+const WITH_DATA = query<{ user_id: bigint; partner_user_id: string; erased_at: bigint | null }>(
+  `select user_id, partner_user_id, erased_at from users
    where tenant_id = :tenant and user_id > :after and ${hasPersonal('users')}
    order by user_id limit :limit`,
 )
@@ -97,14 +90,11 @@ export type OwnErasing = {
   remember: (tx: Tx, erasures: readonly Erasure[]) => Step<unknown>
 }
 
-/**
- * `remember` keeps the erasure of a user outside the database, before it is committed. `overwrite` removes, as far as a
- * store can, the bytes of an erased e-mail that is in no other row (null for none), and returns where they may remain.
- */
-export function createUserStore(base: Base, { overwrite, remember }: OwnErasing): UserStore {
+export function createUserStore(base: Base, erasing: OwnErasing): UserStore {
   const { look, read, write } = base
   return {
     ...createUserReader(base),
+    ...createEraser(base, erasing),
 
     async changeUser(tenant, partnerUserId, decide) {
       const named = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
@@ -134,24 +124,39 @@ export function createUserStore(base: Base, { overwrite, remember }: OwnErasing)
         if (!row) return null
         return { ...listedUserOf(row), consents: consents.map(consentOf), plans: plans.map(planOf) }
       }),
+  }
+}
 
-    eraseUser: (tenant, partnerUserId, entry) => erase(tenant, partnerUserId, entry, remember),
+/**
+ * `remember` keeps the erasure of a user outside the database, before it is committed. `overwrite` removes, as far as a
+ * store can, the bytes of an erased e-mail that is in no other row (null for none), and returns where they may remain.
+ */
+function createEraser(
+  { look, write }: Base,
+  { overwrite, remember }: OwnErasing,
+): Pick<UserStore, 'eraseUser' | 'eraseAgain'> {
+  return {
+    eraseUser: (tenant, partnerUserId, entry) => erase(tenant, partnerUserId, entry),
 
-    async eraseAgain(remembered, entryOf) {
-      if (remembered.size === 0) return 0
+    async eraseAgain({ remembered, replaced }, entryOf) {
+      if (remembered.size === 0 && replaced.length === 0) return 0
       let erased = 0
       for (const row of await look((tx) => tx.all(TENANTS))) {
         const tenant = tenantOf(row)
         const hash = await hashesOf(tenant)
+        const gone = replaced.filter(
+          ({ partnerSlug, environment }) =>
+            partnerSlug === tenant.partnerSlug && environment === tenant.environment,
+        )
         for (let after = 0n; ; ) {
           const page = { tenant: tenant.tenantId, after, limit: USERS_PER_PAGE }
           const rows = await look((tx) => tx.all(WITH_DATA, page))
-          for (const { partner_user_id: user, updated_at: updatedAt } of rows) {
-            const at = Math.max(
-              ...hash(user).map((sha256) => remembered.get(sha256) ?? Number.NEGATIVE_INFINITY),
-            )
-            if (at < Number(updatedAt)) continue
-            await erase(tenant, user, entryOf(user, tenant), () => NOTHING)
+          for (const { partner_user_id: user, erased_at: erasedAt } of rows) {
+            const listed = latest(hash(user).flatMap((sha256) => remembered.get(sha256) ?? []))
+            const there = gone.flatMap((one) => (one.partnerUserId === user ? one.erasedAt : []))
+            if (there.length === 0 && listed <= (instantOrNull(erasedAt) ?? NEVER)) continue
+            const known = { remembered: listed, at: latest([listed, ...there]) }
+            await erase(tenant, user, entryOf(user, tenant), known)
             erased += 1
           }
           const last = rows.at(-1)
@@ -173,29 +178,32 @@ export function createUserStore(base: Base, { overwrite, remember }: OwnErasing)
     tenant: Tenant,
     partnerUserId: string,
     entry: AuditEntry,
-    keep: OwnErasing['remember'],
+    known?: { remembered: Instant; at: Instant },
   ): ReturnType<UserStore['eraseUser']> {
     const named = { tenant: tenant.tenantId, partner_user_id: partnerUserId }
     const hashes = (await hashesOf(tenant))(partnerUserId)
-    const { before, now } = await write(function* (tx) {
+    const { before, now, at } = await write(function* (tx) {
       const [, row, times] = yield* tx.together(tx.lock(LOCK_USER, named), tx.get(USER, named), tx.times)
       if (!row) throw notFound('user', partnerUserId)
-      const [{ real }, before] = [times, userOf(row)]
-      const at = later(times.of(tenant.tenantId), before.updatedAt)
-      yield* tx.together(forget(tx, row.user_id, real), addAudit(tx, entry, real))
+      const now = times.real
+      // Each after the one before it, wherever the clock went.
+      const at = latest([known?.at ?? now, plus(instantOrNull(row.erased_at) ?? NEVER, 1)])
+      yield* tx.together(forget(tx, row.user_id, { at, now }), addAudit(tx, entry, now))
       // Last: a database that refuses the erasure must not have it done by a later restore.
-      yield* keep(
-        tx,
-        hashes.map((sha256) => ({ sha256, at })),
+      yield* tx.when(at !== known?.remembered, () =>
+        remember(
+          tx,
+          hashes.map((sha256) => ({ sha256, at })),
+        ),
       )
-      return { before, now: real }
+      return { before: userOf(row), now, at }
     }, ofTenant(tenant))
     const text = before.email
     // A text that another row has as well stays on the disk in any case.
     const elsewhere = text !== null && (await look((tx) => tx.get(ELSEWHERE, { text }))) !== undefined
     const remains = await overwrite(elsewhere ? null : text)
     const user = { ...before, email: null, authProvider: null, updatedAt: now }
-    return { user, erasedAt: now, remains: elsewhere ? 'other_row' : remains }
+    return { user, erasedAt: at, remains: elsewhere ? 'other_row' : remains }
   }
 }
 

@@ -31,6 +31,10 @@ export const fileDatabase = (file: string, clock: () => Instant): Database => ({
       await (await copying()).backUp(file, copy, options)
       return { bytes: statSync(copy).size }
     },
+    async openCopy() {
+      const { openCopy } = await import('./file/restore.ts')
+      return openCopy(file)
+    },
     async restore(restoring, options) {
       const { restore } = await import('./file/restore.ts')
       return restore(restoring, file, { ...options, clock })

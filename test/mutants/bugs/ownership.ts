@@ -122,9 +122,8 @@ export const OWNERSHIP: readonly Row[] = [
     by: 'copy',
     breaks:
       'A restore brings back the e-mail of a user who was erased since the backup: personal data that was to be gone.',
-    find: 'erasedAgain += await store.eraseAgain(latestErasures(erasures), entryOf)',
-    replace:
-      'erasedAgain += await store.eraseAgain(latestErasures(erasures.slice(erasures.length)), entryOf)',
+    find: 'const remembered = latestErasures(erasures)',
+    replace: 'const remembered = latestErasures(erasures.slice(erasures.length))',
   },
   {
     name: 'executions-of-every-tenant',

@@ -99,7 +99,8 @@ function interrupted(action: Action, drawing: Drawing): Action {
   const isOne =
     action.do === 'call' || action.do === 'lever' || action.do === 'pass' || action.do === 'export'
   // A reset is several transactions, and is done to its end by the next one: what it leaves is a test of its own.
-  if (!isOne || (action.do === 'lever' && action.lever === 'reset')) return action
+  // A command opens the data for itself, and has tests of its own for what it leaves.
+  if (!isOne || (action.do === 'lever' && ['reset', 'record'].includes(action.lever))) return action
   const kind = action.do === 'pass' ? 'pass' : 'other'
   const alone: Interruptible =
     action.do === 'pass' ? { ...action, isOverlapped: false, meanwhile: [], hanging: null } : action

@@ -88,7 +88,7 @@ export function settle({ window, amount }: Execution, spent: bigint): void {
  * Changes what an execution without a reservation came to. More comes out of what the window has left, as far as that
  * and the execution's own amount go, and is excess beyond; less takes the excess away first.
  */
-function change({ window, amount }: Execution, before: bigint, after: bigint): void {
+export function change({ window, amount }: Execution, before: bigint, after: bigint): void {
   if (after < before) {
     const less = before - after
     const covered = least(less, window.excess)
@@ -254,7 +254,7 @@ const holderOf = (execution: Execution, order: string): Execution | undefined =>
   )
 
 /** When a trade or an adjustment is recorded: never before the one recorded last. */
-const recordingTime = (state: State, tenant: Tenant): number =>
+export const recordingTime = (state: State, tenant: Tenant): number =>
   Math.max(presentOf(state, tenant), lastRecordedAt(state, tenant))
 
 function record(state: State, execution: Execution, report: Report): void {
@@ -409,7 +409,7 @@ function amountsOf({ trade, adjustments }: Execution): Amounts {
   return sum
 }
 
-const isImpossible = ({ usd, btc }: Amounts): boolean =>
+export const isImpossible = ({ usd, btc }: Amounts): boolean =>
   usd < 0n || btc < 0n || (usd === 0n) !== (btc === 0n) || usd > 10n ** 17n || btc > 21n * 10n ** 14n
 
 /** What a correction was made from, and what of that is shown beside the difference. */

@@ -4,6 +4,7 @@ import { executionOf, type Lever } from '../action.ts'
 import { acceptLate, adjust, close, dismissLate, open, settle } from './ledger.ts'
 import { follow, freeCell, nextCell } from './pass.ts'
 import { patchUser, postPlan } from './plans.ts'
+import { recordPurchase } from './purchases.ts'
 import {
   currentWindow,
   dollars,
@@ -167,32 +168,36 @@ function setOverride(state: State, slug: string, tier: string | null, from: stri
 function eraseUser(state: State, tenant: Tenant, id: string): Refusal {
   const user = tenant.users.get(id)
   if (!user) return 'user_not_found'
-  empty(state, tenant, user)
-  state.erasures.push({ tenant: tenant.name, user: id, at: user.updatedAt })
+  empty(user, { at: presentOf(state), now: presentOf(state, tenant) })
+  state.erasures.push({ tenant: tenant.name, user: id, at: user.erasedAt ?? 0 })
   return audit(state)
 }
 
-function empty(state: State, tenant: Tenant, user: User): void {
+/** Each erasure of a user is dated after the one before it, wherever the clock went. */
+function empty(user: User, { at, now }: { at: number; now: number }): void {
   user.email = null
   user.provider = null
-  user.updatedAt = presentOf(state, tenant)
-  user.erasedAt = user.updatedAt
+  user.updatedAt = now
+  user.erasedAt = Math.max(at, (user.erasedAt ?? 0) + 1)
 }
 
 /**
- * Erases what a backup still has of users who were erased since: those that are remembered, unless their partner
- * changed them after that, and those that `replaced` knows to have been erased and to have no address since.
+ * Erases what a backup still has of users who were erased since: by an erasure that is remembered and later than the
+ * last in the backup, or by another than that in a database that gave way.
  */
-export function eraseAgain(state: State, replaced: State['tenants']): void {
+export function eraseAgain(state: State): void {
   for (const tenant of state.tenants.values()) {
     for (const user of tenant.users.values()) {
       if (user.email === null && user.provider === null) continue
-      const isNamed = (one: State['erasures'][number]) => one.tenant === tenant.name && one.user === user.id
-      const isRemembered = state.erasures.some((one) => isNamed(one) && one.at >= user.updatedAt)
-      const old = replaced.get(tenant.name)?.users.get(user.id)
-      const isErasedThere = old && old.email === null && old.erasedAt !== null
-      if (!isRemembered && (!isErasedThere || old.erasedAt === user.erasedAt)) continue
-      empty(state, tenant, user)
+      const ofUser = state.erasures.filter((one) => one.tenant === tenant.name && one.user === user.id)
+      const remembered = Math.max(0, ...ofUser.map(({ at }) => at))
+      const there = state.replaced.flatMap(({ tenants }) => {
+        const old = tenants.get(tenant.name)?.users.get(user.id)
+        return old?.email === null && old.erasedAt !== user.erasedAt ? (old.erasedAt ?? []) : []
+      })
+      if (there.length === 0 && remembered <= (user.erasedAt ?? 0)) continue
+      empty(user, { at: Math.max(remembered, ...there), now: presentOf(state, tenant) })
+      state.erasures.push({ tenant: tenant.name, user: user.id, at: user.erasedAt ?? 0 })
       audit(state)
     }
   }
@@ -342,6 +347,8 @@ export function operate(state: State, action: Lever): Refusal {
       return acceptLate(state, executionOf(state, action.of), action.number)
     case 'dismiss':
       return dismissLate(state, executionOf(state, action.of), action.number)
+    case 'record':
+      return recordPurchase(state, tenantOf(state, action.tenant), action)
     case 'adjust': {
       const right = { usd: units(action.usd), btc: units(action.btc), reason: 'simulated' }
       return adjust(state, executionOf(state, action.of), right)

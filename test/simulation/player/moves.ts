@@ -184,7 +184,11 @@ export const confirmWith = (scene: Scene, execution: Execution, body: ConfirmBod
   body,
 })
 
-export function bodyFor(scene: Scene, { amount }: Execution, status: Report['status']): ConfirmBody {
+export function bodyFor(
+  scene: Scene,
+  { amount }: Pick<Execution, 'amount'>,
+  status: Report['status'],
+): ConfirmBody {
   const { state, chance, orders } = scene
   const { happens, between, pick } = chance
   orders.last += 1
@@ -269,6 +273,56 @@ function executionLever(scene: Scene): Lever {
   return { do: 'lever', lever: 'adjust', of: refOf(execution), usd: decimal(usd, 2), btc }
 }
 
+/** A purchase is booked, and perhaps again: by who insists, by who forgot, or in another spelling of its order. */
+export function* purchases(scene: Scene): Generator<Action, void> {
+  const { happens } = scene.chance
+  const purchase = purchaseOf(scene)
+  if (!purchase) return
+  yield purchase
+  if (happens(0.3)) yield purchase
+  if (happens(0.3)) yield { ...purchase, order: `0${purchase.order}`, yes: happens(0.2) }
+  if (happens(0.3)) yield { ...purchase, yes: true }
+}
+
+/** As a rule one that looks like another. */
+function purchaseOf(scene: Scene): Extract<Lever, { lever: 'record' }> | null {
+  const { state, chance, orders } = scene
+  const { happens, pick, between } = chance
+  const fills = state.executions.filter(({ trade }) => trade && isFill(trade.report)).slice(-60)
+  const seen = fills.length > 0 ? pick(fills) : null
+  const plan = seen && happens(0.8) ? seen.plan : state.plans.length > 0 ? pick(state.plans) : null
+  if (!plan) return null
+  orders.last += 1
+  const fresh = `order-${orders.last}`
+  const other = bodyFor(scene, { amount: plan.amount }, 'filled')
+  const { report, executedAt = null } = seen?.trade ?? {}
+  const isAlike = report !== undefined && happens(0.8)
+  const usd = isAlike ? decimal(report.usd, 2) : (other.usd_amount ?? '')
+  const btc = isAlike ? decimal(report.btc, 8) : (other.btc_amount ?? '')
+  const near =
+    (executedAt ?? state.clock) + pick([0, DAY, -DAY, DAY + 1, -DAY - 1, between(-2 * DAY, 2 * DAY)])
+  return {
+    do: 'lever',
+    lever: 'record',
+    tenant: plan.tenant.name,
+    plan: plan.id,
+    order:
+      report && happens(0.3) ? pick([report.order, `0${report.order}`, report.order.toUpperCase()]) : fresh,
+    usd: happens(0.3) ? finer(scene, usd) : usd,
+    btc: happens(0.3) ? finer(scene, btc) : btc,
+    fee: happens(0.3) ? decimal(BigInt(between(0, 500)) * 1_000_000n, 2) : null,
+    at: happens(0.3) ? null : iso(happens(0.1) ? near : Math.min(near, state.clock)),
+    yes: happens(0.4),
+  }
+}
+
+/** The same amount to more places than are kept: as a partner's own arithmetic makes them. */
+function finer({ chance: { pick, between } }: Scene, amount: string): string {
+  const [whole = '', fraction = ''] = amount.split('.')
+  const kept = fraction.slice(0, 8).padEnd(8, '0')
+  return `${whole}.${kept}${pick(['0', '4', '49', '5', '50', `4${between(0, 999_999_999)}`, '5000000001'])}`
+}
+
 function keyLever({ state, chance }: Scene): Lever {
   const { happens, pick, between } = chance
   const keys = [...state.keys.values()].filter(({ isLost }) => !isLost)
@@ -343,6 +397,7 @@ function* frozen(scene: Scene): Generator<Action, void> {
       () => oddity(scene, tenant),
       () => pick([sendPlan, linkUser, setUser, changeHook])(scene, tenant),
       () => lever(scene),
+      () => purchaseOf(scene) ?? oddity(scene, tenant),
       () => ({ do: 'call', key, route: pick(['testHook', 'deliveries', 'webhook'] as const) }),
       () => ({ do: 'call', key, route: 'month', month: monthOf(presentOf(state)) }),
       () => ({ do: 'locked', call: linkUser(scene, tenant) }),
@@ -404,6 +459,9 @@ export function* corrections(scene: Scene): Generator<Action, void> {
   if (scene.profile.isSteady) yield { do: 'clock', by: SECOND }
   yield { do: 'call', key: keyOf(scene, tenant), route: 'month', month: present }
   yield { do: 'call', key: keyOf(scene, tenant), route: 'users', month: present, limit: 100 }
+  const billed = corrected.find((one) => one.tenant.environment === 'live') ?? corrected[0]
+  const month = monthOf(billed?.trade?.recordedAt ?? state.clock)
+  yield { do: 'credit', slug: (billed?.tenant ?? tenant).partner.slug, month }
 }
 
 /** A purchase of an instruction that nobody was given, and what becomes of its report. */

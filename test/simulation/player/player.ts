@@ -33,6 +33,7 @@ import {
   looks,
   mirror,
   oddity,
+  purchases,
   rewordPlan,
   type Scene,
   sendPlan,
@@ -101,6 +102,7 @@ export function createPlayer(state: State, chance: Chance, profile: Profile): Pl
     }
     if (happens(odds.levers)) yield lever(scene)
     if (happens(odds.levers / 4)) yield* corrections(scene)
+    if (happens(odds.levers / 2)) yield* purchases(scene)
     if (profile.isSteady && happens(odds.resets)) yield* startOver(scene)
     yield* bringBacks()
     if (happens(odds.troubles)) yield { do: 'locked', call: linkUser(scene, pick(keyed())) }

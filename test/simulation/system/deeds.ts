@@ -25,8 +25,11 @@ import type { Deed, Lever } from '../action.ts'
 import type { FiredSeen, LateSeen, News, PassSeen } from '../observed.ts'
 import type { Parts } from './system.ts'
 
+/** Of those that go by the store: one of them is a command's. */
+type OfStore = Exclude<Lever, { lever: 'record' }> & { id?: string }
+
 /** Pulls a lever. Answers the code of the refusal, or null. */
-export async function pull(parts: Parts, lever: Lever & { id?: string }): Promise<string | null> {
+export async function pull(parts: Parts, lever: OfStore): Promise<string | null> {
   try {
     await act(parts, lever)
     return null
@@ -36,7 +39,7 @@ export async function pull(parts: Parts, lever: Lever & { id?: string }): Promis
   }
 }
 
-async function act(parts: Parts, lever: Lever & { id?: string }): Promise<void> {
+async function act(parts: Parts, lever: OfStore): Promise<void> {
   const { store, machine, secrets } = parts
   const audit = { osUser: 'simulation', action: lever.lever, subject: 'simulation', detail: {} }
   const ids = { executionId: lever.id ?? '', reportId: 'number' in lever ? lever.number : null }

@@ -2,7 +2,7 @@
 // plain, so that another process can open it too.
 
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SqliteError } from 'better-sqlite3'
@@ -17,6 +17,8 @@ import { openStore as openFileStore } from '../../../src/store/sqlite/open.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { openFresh } from '../../support/database.ts'
 import { copyTemplate } from '../../support/postgres-server.ts'
+import type { PurchaseTerms } from '../model/purchases.ts'
+import type { CreditSeen } from '../observed.ts'
 import { CHANGES, COPIES, type Copy, MADE, NEW_EXECUTION_ID, sourceOf } from './record.ts'
 
 /** A database is named by its own address and that of the server's, where it was made. */
@@ -205,13 +207,16 @@ async function isTakenByServer(client: pg.Client, sql: string): Promise<boolean>
   }
 }
 
-// Copies of the data, as the commands make them: a backup, and its way back.
+// What the commands do: copies of the data and the way back, and what an operator and a clerk of finance meet.
 
 /** What the commands are told: what --db names, and by which clock. */
 type Keeper = { address: string; machine: Machine }
 
 /** Runs a command line in this process. The commands are loaded when they are needed first: few lives need them. */
-async function command(argv: readonly string[], machine: Machine): Promise<{ code: number; err: string }> {
+async function command(
+  argv: readonly string[],
+  machine: Machine,
+): Promise<{ code: number; out: string; err: string }> {
   const { runHere } = await import('../../support/service.ts')
   return runHere(argv, { machine })
 }
@@ -240,3 +245,53 @@ export const freeze = (keeper: Keeper): Promise<void> =>
 
 export const resume = (keeper: Keeper): Promise<void> =>
   done(['--db', keeper.address, 'resume', '--yes'], keeper.machine)
+
+/** The code of the refusal, or null. */
+const refusalIn = ({ code, err }: { code: number; err: string }): string | null =>
+  code === 0 ? null : JSON.parse(err).error.code
+
+/** Books a purchase, at a shell that is no terminal. */
+export async function recordPurchase(
+  { address, machine }: Keeper,
+  { tenant, plan, order, usd, btc, fee, at, yes }: PurchaseTerms,
+): Promise<string | null> {
+  const [slug = '', environment = ''] = tenant.split('/')
+  const whose = ['--partner', slug, '--env', environment, '--plan', plan, '--order', order]
+  const amounts = ['--usd', usd, '--btc', btc, ...(fee === null ? [] : ['--fee', fee])]
+  const others = [...(at === null ? [] : ['--at', at]), '--reason', 'simulated', ...(yes ? ['--yes'] : [])]
+  const argv = ['--db', address, '--json', 'trade', 'record', ...whose, ...amounts, ...others]
+  return refusalIn(await command(argv, machine))
+}
+
+const LOWERED = /have lowered the volume of (\S+) by (\S+) USD/
+
+/** Credits a cent of a partner's month, in a copy of the data, and answers what the clerk is told. */
+export async function credit(
+  { address, machine }: Keeper,
+  { slug, month }: { slug: string; month: string },
+): Promise<CreditSeen> {
+  const folder = mkdtempSync(join(tmpdir(), 'tranche-office-'))
+  try {
+    const [copy, settings] = [join(folder, 'copy.db'), join(folder, 'settings.json')]
+    const party = { name: 'Somebody', address: ['Somewhere'], country: 'US' }
+    const issuer = { ...party, numbers: { prefix: 'R-' } }
+    writeFileSync(settings, JSON.stringify({ issuer, partners: { [slug]: party } }))
+    await done(['--db', address, 'backup', copy], machine)
+    const billing = (...argv: string[]) =>
+      command(['--db', copy, '--json', 'billing', ...argv, '--settings', settings], machine)
+    const issued = await billing('issue', '--month', month, '--partner', slug)
+    if (issued.code !== 0) return { refused: refusalIn(issued), lowered: null }
+    const [invoice] = JSON.parse(issued.out)
+    if (!invoice) return { refused: null, lowered: null }
+    const told = await billing('credit', invoice.invoice_number, '--usd', '0.01', '--reason', 'simulated')
+    if (told.code !== 0) return { refused: refusalIn(told), lowered: null }
+    const { warnings } = JSON.parse(told.out) as { warnings: string[] }
+    const lowered = warnings.map((text): [string, string] => {
+      const [, later = '', usd = ''] = LOWERED.exec(text) ?? []
+      return [later, usd]
+    })
+    return { refused: null, lowered }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

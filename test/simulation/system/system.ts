@@ -8,8 +8,8 @@ import type { Machine } from '../../../src/machine.ts'
 import type { Store } from '../../../src/store/store.ts'
 import type { ApiRequest, Deed } from '../action.ts'
 import { type Answered, type Lines, NO_NEWS, type Seen } from '../observed.ts'
-import { createNewsReader, pull, rehearse, runOnePass } from './deeds.ts'
-import { type Access, backUp, freeze, restore, resume } from './place.ts'
+import { createNewsReader, firedAfter, pull, rehearse, runOnePass } from './deeds.ts'
+import { type Access, backUp, credit, freeze, recordPurchase, restore, resume } from './place.ts'
 import { createStrands, exportText, readRecord } from './record.ts'
 
 type System = {
@@ -97,11 +97,18 @@ async function openSystem(options: SystemOptions): Promise<System> {
       case 'rehearse':
         return { do: 'rehearse', fired: await rehearse(parts, deed.price) }
       case 'lever': {
+        if (deed.lever === 'record') {
+          const { executionId: before } = await store.readMarks()
+          const refused = await recordPurchase(keeper, deed)
+          return { do: 'lever', refused, fired: await firedAfter(store, before) }
+        }
         const refused = await pull(parts, deed)
         // What is deleted gives its numbers free.
         if (deed.lever === 'reset') opened = { ...opened, readNews: await createNewsReader(store) }
-        return { do: 'lever', refused }
+        return { do: 'lever', refused, fired: [] }
       }
+      case 'credit':
+        return { do: 'credit', credited: await credit(keeper, deed) }
       case 'export':
         return { do: 'export', text: await exportText(store, deed) }
       case 'backup':

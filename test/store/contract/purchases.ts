@@ -11,7 +11,7 @@ import {
   purchaseFill,
 } from '../../../src/core/corrections/purchase.ts'
 import { type ExecutionId, nextExecutionId, RECORDED } from '../../../src/core/execution.ts'
-import { btc, usd } from '../../../src/core/money.ts'
+import { btc, formatUsd, usd } from '../../../src/core/money.ts'
 import { periodOf } from '../../../src/core/month.ts'
 import type { Tenant } from '../../../src/core/partner.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, plus } from '../../../src/core/time.ts'
@@ -110,6 +110,17 @@ export const purchaseContract: Contract = {
       assert.equal((await again(other)).kind, 'booked')
     assert.equal((await again({ isTwin: true })).kind, 'booked')
     assert.equal((await again({})).kind, 'known', 'on record under this order, whatever else there is')
+  },
+
+  'a purchase is like one of that day whatever window that was for': async (world) => {
+    const { store, acme } = world
+    const { executionId, amount } = await firstTranche(world)
+    world.advance(40 * DAY_MS)
+    // Told without a time, it is dated by its report.
+    await report(store, acme, executionId, filled(amount))
+    const like = { usd: formatUsd(amount), btc: btc('0.0001'), isTwin: false }
+    await assert.rejects(book(world, like), { code: 'purchase_twin' })
+    assert.equal((await book(world, { ...like, executedAt: plus(T0, DAY_MS) })).kind, 'booked')
   },
 
   'a purchase is booked once for an order, and is a trade of the present month': async (world) => {

@@ -1,6 +1,6 @@
 // PostgreSQL's errors as Problems that say what to do, and after which of them a transaction is tried again.
 
-import { Problem, type ProblemCode } from '../../../core/problem.ts'
+import { Problem, type ProblemCode, reasonInWords } from '../../../core/problem.ts'
 import { codeOf, isLost, isSilence, isTaken, isTransient, OutcomeUnknown, Silence } from './failures.ts'
 
 /**
@@ -111,7 +111,10 @@ const problem = (
  * An address with an IPv4 and an IPv6 side fails with an error that has a code and no message. After a semicolon Node
  * names an option of its own, which the executable does not take.
  */
-const messageOf = (error: Error): string => (error.message || codeOf(error)).replace(/; if .*|\.$/, '')
+const messageOf = (error: Error): string =>
+  error.message === '' || 'syscall' in error || /^ERR_(OSSL|SSL)_/.test(codeOf(error))
+    ? reasonInWords(error)
+    : error.message.replace(/; if .*|\.$/, '')
 
 /** Runs `work`, and explains the errors of the server. */
 export async function explaining<T>(server: string, work: () => Promise<T>): Promise<T> {

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { Socket } from 'node:net'
 import pg, { type ClientBase, type ClientConfig } from 'pg'
-import { Problem } from '../../../core/problem.ts'
+import { Problem, reasonInWords } from '../../../core/problem.ts'
 import { type AddressValues, addressValues, isPort, PORT_MAX, shownAddress } from '../../address.ts'
 import { Silence } from './failures.ts'
 
@@ -297,7 +297,7 @@ function textOf(file: string, url: string): string {
   } catch (error) {
     throw new Problem(
       'storage_failed',
-      `A file that the address of ${shownAddress(url)} names cannot be read (${(error as Error).message}): put the right one into it.`,
+      `A file that the address of ${shownAddress(url)} names cannot be read: ${file}: ${reasonInWords(error)}. Put the right one into it.`,
     )
   }
 }

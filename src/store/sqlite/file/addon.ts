@@ -16,6 +16,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, isAbsolute, join } from 'node:path'
+import { reasonInWords } from '../../../core/problem.ts'
 import { embedded } from '../../../resources.ts'
 
 export const ADDON_ASSET = 'better_sqlite3.node'
@@ -62,13 +63,13 @@ function load({ bytes, sha256 }: { bytes: Uint8Array; sha256: string }): object 
     try {
       return dlopen(unpackInto(folder, bytes, sha256))
     } catch (error) {
-      refused.push(`${folder}: ${(error as Error).message}`)
+      refused.push(`${folder}: ${reasonInWords(error)}`)
     }
   }
   try {
     return loadOnce(bytes)
   } catch (error) {
-    refused.push(`${tmpdir()}: ${(error as Error).message}`)
+    refused.push(`${tmpdir()}: ${reasonInWords(error)}`)
     throw new Error(
       `The SQLite addon could not be unpacked; set TRANCHE_CACHE to a folder of your own (${refused.join('; ')}).`,
     )

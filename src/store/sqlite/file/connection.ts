@@ -70,7 +70,8 @@ export const plannedOnce = (sql: string): string =>
  * For reading: a commit would not wait for the disk. Throws bad_file for a log that belongs to another file.
  */
 export function openFile(file: string, { fileMustExist = false } = {}): Database {
-  refuseForeignBeside(file)
+  // The working folder of a database in memory may be one that its user may not enter.
+  if (file !== ':memory:') refuseForeignBeside(file)
   const binding = nativeBinding()
   const db = new FileDatabase(file, {
     timeout: 0,

@@ -129,6 +129,8 @@ export function giveBack(file: string): string[] {
 
 /** What to do about somebody else's file. */
 function runAs(name: string): string {
+  if (INSTALLED.became !== null)
+    return `give the user ${INSTALLED.became} the right to it, as whom commands work on the database of the service`
   const owner = ownerId(name)
   if (owner === null) return 'run the command as that user'
   // Which database is meant would be forgotten on the way.
@@ -139,7 +141,8 @@ function runAs(name: string): string {
   return `run the command as that user, with \`sudo -u ${userName(owner) ?? `'#${owner}'`}\` before it${named}`
 }
 
-const orAsRoot = (name: string): string => (ownerId(name) === 0 ? '' : ', or as root')
+const orAsRoot = (name: string): string =>
+  ownerId(name) === 0 || INSTALLED.became !== null ? '' : ', or as root'
 
 function ownerId(name: string): number | null {
   try {

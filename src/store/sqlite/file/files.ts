@@ -20,7 +20,7 @@ import {
 import { dirname, resolve } from 'node:path'
 import { Problem } from '../../../core/problem.ts'
 import { openPlain, openUnlinked, withPlain } from '../../../plain-file.ts'
-import { sync } from '../../../whole-file.ts'
+import { LINKS_MAX, sync } from '../../../whole-file.ts'
 import { type Erasure, erasureLine, erasuresIn, unreadErasuresIn } from '../../erasures.ts'
 
 /** What SQLite may lay beside a database under its name. */
@@ -38,12 +38,12 @@ const ERASURES_SUFFIX = '.erasures'
  * The name of the file itself, whatever links lead there: SQLite puts its log beside it, as we do our locks, and a link
  * must not be replaced.
  */
-export function realName(file: string): string {
+export function realName(file: string, links = 0): string {
   if (file === ':memory:') return file
   if (existsSync(file)) return realpathSync(file)
   // A link whose file is gone: what lay beside that file is still there, and a new one would be made there.
-  const target = readLink(file)
-  return target === null ? resolve(file) : realName(resolve(dirname(file), target))
+  const target = links < LINKS_MAX ? readLink(file) : null
+  return target === null ? resolve(file) : realName(resolve(dirname(file), target), links + 1)
 }
 
 function readLink(file: string): string | null {

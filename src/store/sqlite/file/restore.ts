@@ -1,12 +1,18 @@
 // Puts a copy in place of a database, frozen.
 
-import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
+import { closeSync, existsSync, fstatSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { noFile, Problem } from '../../../core/problem.ts'
+import { noFile, Problem, reasonInWords } from '../../../core/problem.ts'
 import { formatInstant, type Instant } from '../../../core/time.ts'
 import { copyAll, openPlain, withPlain } from '../../../plain-file.ts'
 import { nameAside, sync } from '../../../whole-file.ts'
-import { frozenAt, frozenByRestore, type Restoring, refuseMovedCopy } from '../../copy-interface.ts'
+import {
+  frozenAt,
+  frozenByRestore,
+  type OpenCopy,
+  type Restoring,
+  refuseMovedCopy,
+} from '../../copy-interface.ts'
 import type { Replaced } from '../../database.ts'
 import { differencesInWords } from '../../health/schema.ts'
 import { isPending } from '../../migrations.ts'
@@ -29,7 +35,7 @@ import {
   BESIDE,
   filesReadWith,
   handOver,
-  isSameFile,
+  identityOf,
   ownerNote,
   readErasures,
   realName,
@@ -53,21 +59,19 @@ export async function restore(
   fileName: string,
   { now, force, clock }: Options,
 ): Promise<Replaced> {
-  const { copy: copyName, audit } = restoring
+  const { copy, open, audit } = restoring
+  if (open === null) throw noFile(copy)
   refuseNetworkFile(fileName)
   refuseUnreachable(fileName)
-  refuseUnreadable(copyName)
-  if (!existsSync(copyName)) throw noFile(copyName)
-  const [copy, file] = [realName(copyName), realName(fileName)]
+  const file = realName(fileName)
   refuseClosedFolder(file)
-  refuseForeignBeside(copy)
-  if (isSameFile(copy, file)) throw new Problem('usage', `${copy} is the database itself.`)
+  if (open.isSame(file)) throw new Problem('usage', `${copy} is the database itself.`)
   refuseSecondNames(file)
   if (!force) refuseMoved(file)
   const aside = nameAside(file)
   const kept = `${file}.replaced-${formatInstant(now).replaceAll(':', '-')}`
   try {
-    const playedIn = fetchCopy(copy, aside)
+    const playedIn = open.fetchTo(aside)
     const additions = verify(aside, copy)
     const finish = async (replaced: Database | 'unread' | null): Promise<void> => {
       // Under its temporary name, there are no locks to take and there is nothing to back up.
@@ -89,10 +93,10 @@ export async function restore(
     return { ...left, playedIn, additions }
   } catch (error) {
     if (error instanceof Problem) throw error
-    const { code = '', message } = error as NodeJS.ErrnoException
+    const { code = '' } = error as NodeJS.ErrnoException
     throw new Problem(
       'storage_failed',
-      `The restore failed (${message}): ${[roomAdvice(code, dirname(file)), 'run it again'].filter(Boolean).join('; ')}. Until then ${file} is either the old database or all of the restored one.`,
+      `The restore failed (${reasonInWords(error)}): ${[roomAdvice(code, dirname(file)), 'run it again'].filter(Boolean).join('; ')}. Until then ${file} is either the old database or all of the restored one.`,
     )
   } finally {
     removeUnfinished(aside, `${aside}-old`)
@@ -118,22 +122,43 @@ async function replace(file: string, giving: Giving): Promise<Pick<Replaced, 'da
 }
 
 /**
- * Copies the file, and the log beside it if it has one: a database copied as files is complete only with its log.
- * Neither may change meanwhile, or the two would not belong together. Returns the names of what SQLite will play in.
+ * Opens the file, and the log beside it if it has one: a database copied as files is complete only with its log.
+ * Neither may change while they are fetched, or the two would not belong together.
  */
-function fetchCopy(copy: string, aside: string): string[] {
+export function openCopy(name: string): OpenCopy {
+  refuseUnreadable(name)
+  if (!existsSync(name)) throw noFile(name)
+  const copy = realName(name)
+  refuseForeignBeside(copy)
+  const identity = identityOf(copy)
   const beside = filesReadWith(copy)
+  const opened: { suffix: string; held: number }[] = []
+  const close = () => {
+    for (const { held } of opened) closeSync(held)
+  }
+  try {
+    for (const each of [copy, ...beside])
+      opened.push({ suffix: each.slice(copy.length), held: openPlain(each) })
+  } catch (error) {
+    close()
+    throw error
+  }
   const state = () =>
-    [copy, ...beside].map((name) => {
-      const { mtimeNs, size } = statSync(name, { bigint: true })
+    opened.map(({ held }) => {
+      const { mtimeNs, size } = fstatSync(held, { bigint: true })
       return `${mtimeNs} ${size}`
     })
-  const before = state().join()
-  for (const name of [copy, ...beside])
-    withPlain(name, (held) => copyAside(held, aside + name.slice(copy.length)))
-  if (state().join() !== before)
-    throw new Problem('bad_file', `${copy} is being written to: take a copy with \`tranche backup\`.`)
-  return beside
+  return {
+    isSame: (file) => identity === identityOf(file),
+    fetchTo(aside) {
+      const before = state().join()
+      for (const { suffix, held } of opened) copyAside(held, aside + suffix)
+      if (state().join() !== before)
+        throw new Problem('bad_file', `${copy} is being written to: take a copy with \`tranche backup\`.`)
+      return beside
+    },
+    close,
+  }
 }
 
 /** Opens what has no name yet, and leaves all of it in one file. */
@@ -374,7 +399,7 @@ function verify(file: string, name: string): string[] {
     return found.additions
   } catch (error) {
     if (error instanceof Problem && ['schema_newer', 'database_moved'].includes(error.code)) throw error
-    throw new Problem('bad_file', `${name} is not a tranche database: ${(error as Error).message}`)
+    throw new Problem('bad_file', `${name} is not a tranche database: ${reasonInWords(error)}`)
   } finally {
     db.close()
   }

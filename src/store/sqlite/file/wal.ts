@@ -16,6 +16,7 @@ const LOG_HEADER_BYTES = 32
  * opened: closing one again would give up the locks of this process on it.
  */
 export function refuseForeignBeside(database: string): void {
+  if (database === ':memory:') return
   const file = realName(database)
   for (const suffix of BESIDE) refuseStrange(file + suffix)
   if (!hasForeignLog(file)) return

@@ -1,7 +1,7 @@
 // A copy of a database under a name of its own: whole, private and on disk before anybody can see it there.
 
 import { dirname, resolve } from 'node:path'
-import { Problem } from '../../../core/problem.ts'
+import { Problem, reasonInWords } from '../../../core/problem.ts'
 import { createPrivate } from '../../../plain-file.ts'
 import { giveName, nameAside, sync, syncFolder } from '../../../whole-file.ts'
 import { type Database, openFile } from './connection.ts'
@@ -28,7 +28,8 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
     syncFolder(dirname(copy))
   } catch (error) {
     if (error instanceof Problem || isBusy(error) || isUnreadable(error)) throw error
-    const { code = '', message } = error as NodeJS.ErrnoException
+    const { code = '' } = error as NodeJS.ErrnoException
+    const message = reasonInWords(error)
     if (hasName)
       throw new Problem(
         'storage_failed',
