@@ -57,7 +57,7 @@ export type BacktestReport = Summary &
     starts: ByStart
     years: Year[]
     baselines: { lump: Summary; clock: Summary; dca: Summary; minimum: Summary }
-    /** Only the windows behind the reference values in docs/backtest.md: one every seven hours. */
+    /** Of one window every seven hours, as in the measurements that the rule was taken from. */
     every_7h: Savings & { windows: number }
   }
 

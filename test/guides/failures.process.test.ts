@@ -1,5 +1,5 @@
-// Every failure of the table in docs/monitoring.md, made to happen: status calls it by its code, the metric and the
-// alert have it, and the command that is printed helps when it is pasted.
+// Every failure, made to happen: status calls it by its code, the metrics and the alerts of docs/monitoring.md have it,
+// and the command that is printed helps when it is pasted.
 
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,16 @@ import { temporaryFolder } from '../support/database.ts'
 import { CACHE, finish, PROGRAM, WITH_OPS } from '../support/process.ts'
 import { hasTool } from '../support/tools.ts'
 import { startReceiver } from '../webhook/stage.ts'
-import { assertRule, FAILURES, type Failure, failureNamed, firing, isPrinted, valuesOf } from './failures.ts'
+import {
+  ALERTS,
+  FAILURES,
+  type Failure,
+  failureNamed,
+  firing,
+  isPrinted,
+  RULES,
+  valuesOf,
+} from './failures.ts'
 
 type Stage = {
   /** How far the clock of everybody is off by now. */
@@ -331,10 +340,10 @@ async function shows(t: TestContext, row: Failure, cause: Cause): Promise<void> 
   assert.ok(isPrinted(finding.mend, row), finding.mend)
   const text = await metrics()
   assert.ok(
-    valuesOf(text, row.metric).some((value) => value > 0),
-    `${row.metric} is there`,
+    valuesOf(text, row).some((value) => value > 0),
+    `the metrics have ${row.code}`,
   )
-  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, text, [row.alert]), [row.alert])
+  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, text, row), [row.alert])
 
   await stage.elsewhere?.()
   let out = ''
@@ -357,7 +366,7 @@ async function shows(t: TestContext, row: Failure, cause: Cause): Promise<void> 
   }
   await waitFor(async () => !(await found()))
   assert.equal(await found(), undefined, `${finding.mend} ends ${row.code}`)
-  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, await metrics(), [row.alert]), [])
+  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, await metrics(), row), [])
 }
 
 /** Gives what is written beside an answer a moment. */
@@ -399,8 +408,8 @@ async function fills(t: TestContext, row: Failure, bytes: string): Promise<void>
     [1, 0],
   )
   if (!hasTool(t, 'promtool')) return
-  assert.deepEqual(firing(t, metric, [row.alert]), [row.alert])
-  assert.deepEqual(firing(t, silent, [row.alert]), [])
+  assert.deepEqual(firing(t, metric, row), [row.alert])
+  assert.deepEqual(firing(t, silent, row), [])
 }
 
 const FILLED: Record<string, string> = {
@@ -423,14 +432,14 @@ test(RENAMED, async (t) => {
   const status = () => shop.run(0, 'status', '--json')
   let served = await shop.serve(0, ...WITH_OPS)
   const metrics = async () => (await fetch(`${served.opsUrl}/metrics`)).text()
-  const up = async () => valuesOf(await metrics(), row.metric)
+  const up = async () => valuesOf(await metrics(), row)
   assert.deepEqual(await up(), [1])
   renameSync(db, `${db}.other`)
   const { code, err } = await status()
   assert.deepEqual([code, JSON.parse(err).error.code], [4, row.code])
   await waitFor(async () => (await up())[0] === 0)
   assert.deepEqual(await up(), [0])
-  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, await metrics(), [row.alert]), [row.alert])
+  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, await metrics(), row), [row.alert])
   const command = row.command.replace('RENAMED', `${db}.other`).replace('FILE', db)
   served.child.kill('SIGTERM')
   await served.ended
@@ -438,11 +447,12 @@ test(RENAMED, async (t) => {
   served = await shop.serve(0, ...WITH_OPS)
   assert.deepEqual(await up(), [1])
   assert.deepEqual(JSON.parse((await status()).out).findings, [])
-  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, await metrics(), [row.alert]), [])
+  if (hasTool(t, 'promtool')) assert.deepEqual(firing(t, await metrics(), row), [])
 })
 
-test('every row of the table has its test, and its rule asks about its metric', () => {
-  for (const row of FAILURES) assertRule(row)
+test('every failure has its test, and its alert', () => {
+  for (const { what, alert } of FAILURES) assert.ok(ALERTS.includes(alert), `${what}: ${alert}`)
+  assert.match(RULES, /alert: TrancheDown\n +expr: up\{/)
   const here = [...Object.keys(CAUSES), ...Object.keys(FILLED), RENAMED]
   const expected = FAILURES.map(({ what }) => what).sort()
   assert.deepEqual([...here, ...Object.keys(ELSEWHERE)].sort(), expected)

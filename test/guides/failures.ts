@@ -1,5 +1,5 @@
-// What the tests of every failure share: the table of docs/monitoring.md, the alerts that metrics set off, and commands
-// pasted into a shell.
+// What the tests of every failure share: the failures, the alerts of docs/monitoring.md that their metrics set off, and
+// commands pasted into a shell.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -16,67 +16,100 @@ export const RULES = BLOCKS.find((text) => text.includes('groups:')) ?? ''
 /** The names of the alerts. */
 export const ALERTS = [...RULES.matchAll(/alert: (\w+)/g)].map(([, name = '']) => name)
 
-/** A row of the table. Words in capitals stand for what differs. */
-export type Failure = { what: string; code: string; metric: string; alert: string; command: string }
+/** A failure, its code in `status`, its alert, and the command to run. Words in capitals stand for what differs. */
+export type Failure = { what: string; code: string; alert: string; command: string }
 
-const [, TABLE = ''] = /<!-- failures -->\n([\s\S]*?)<!-- end -->/.exec(PAGE) ?? []
-export const FAILURES: Failure[] = TABLE.split('\n')
-  .filter((line) => /^\| (?!what fails)[^-]/.test(line))
-  .map((line) => {
-    const cells = line.split('|').map((cell) => cell.trim())
-    const [what = '', ...codes] = cells.slice(1, -1)
-    const [code = '', metric = '', alert = '', command = ''] = codes.map((cell) => cell.replaceAll('`', ''))
-    return { what, code, metric, alert, command }
-  })
+export const FAILURES: Failure[] = [
+  ['no tick runs', 'ticks_stopped', 'TranchePage', 'tranche tick'],
+  ['the feed is dead', 'feed_down', 'TrancheTicket', 'tranche price fetch'],
+  ['a partner is silent', 'partner_silent', 'TranchePage', 'tranche key list SLUG'],
+  [
+    'instructions wait',
+    'executions_stuck',
+    'TrancheTicket',
+    'tranche docs levers#an-instruction-nobody-confirms',
+  ],
+  [
+    'a partner fails its orders',
+    'partner_failing',
+    'TranchePage',
+    'tranche execution list --partner SLUG --env live --status failed',
+  ],
+  ['the disk is nearly full', 'disk_low', 'TranchePage', 'df -h FOLDER'],
+  ['the disk is full', 'disk_low', 'TranchePage', 'df -h FOLDER'],
+  ['a webhook fails', 'webhook_failing', 'TrancheTicket', 'tranche webhook test SLUG --env live'],
+  ['a webhook is paused', 'webhook_failing', 'TrancheTicket', 'tranche webhook test SLUG --env live'],
+  ['a key ends soon', 'key_ends', 'TrancheTicket', 'tranche key rotate KEY'],
+  ['a key has ended', 'key_ends', 'TrancheTicket', 'tranche key create SLUG --env live'],
+  ['the file is renamed', 'database_not_found', 'TrancheDatabaseUnreadable', 'mv RENAMED FILE'],
+  ['the file is damaged', 'check_found', 'TranchePage', 'tranche check'],
+  ['others can read the file', 'file_open', 'TrancheTicket', 'chmod 600 FILE'],
+  ['others can write into its folder', 'file_open', 'TrancheTicket', 'chmod go-w FOLDER'],
+  ['the file belongs to another user', 'storage_failed', 'TranchePage', 'chown USER FILE'],
+  ['the clock is a day ahead', 'clock_disputed', 'TranchePage', 'timedatectl status'],
+  ['the clock is a day behind', 'clock_back', 'TranchePage', 'timedatectl status'],
+  ['a certificate ends', 'certificate_ends', 'TranchePage', 'tranche docs operations#tls'],
+  ['the backup fails', 'backup_missing', 'TrancheTicket', 'tranche backup FOLDER'],
+  ['no backup is made', 'backup_missing', 'TrancheTicket', 'tranche backup FOLDER'],
+  ['the newest backup is gone', 'backup_missing', 'TrancheTicket', 'tranche backup FOLDER'],
+  ['no check is made', 'check_old', 'TrancheTicket', 'tranche check'],
+  ['the standby is away', 'standby_away', 'TranchePage', 'tranche docs postgres#when-the-standby-is-away'],
+  ['`serve` has stopped', 'serve_stopped', 'TrancheDown', 'systemctl restart tranche.service'],
+  ['a setting is wrong', 'serve_stopped', 'TrancheDown', 'systemctl restart tranche.service'],
+].map(([what = '', code = '', alert = '', command = '']) => ({ what, code, alert, command }))
 
 export function failureNamed(what: string): Failure {
   const found = FAILURES.find((one) => one.what === what)
-  assert.ok(found, `the table has a row for ${what}`)
+  assert.ok(found, `there is a row for ${what}`)
   return found
 }
 
-/** The values of a metric in an answer of /metrics; `{label="value"}` after its name chooses among its series. */
-export function valuesOf(text: string, metric: string): number[] {
-  const [name = '', label = ''] = metric.replace('}', '').split('{')
-  return text
-    .split('\n')
-    .filter((line) => new RegExp(`^${name}[ {]`).test(line) && line.includes(label))
-    .map((line) => Number(line.split(' ').at(-1)))
+/**
+ * The series that show a failure. A file that others own is refused by `status`, and found by `serve`, which has it.
+ */
+function seriesOf({ code }: Failure): RegExp {
+  if (code === 'database_not_found') return /^tranche_database_up /
+  const kind = code === 'storage_failed' ? 'file_closed' : code
+  return new RegExp(`^tranche_(?:partner_finding|findings)\\{.*\\bkind="${kind}"`)
 }
 
-/** Which alerts promtool finds firing when the metrics have stayed as they are for an hour. */
-export function firing(t: TestContext, text: string, alerts: readonly string[] = ALERTS): string[] {
+/** The values in an answer of /metrics of the series that show a failure. */
+export function valuesOf(text: string, row: Failure): number[] {
+  const lines = text.split('\n').filter((line) => seriesOf(row).test(line))
+  return lines.map((line) => Number(line.split(' ').at(-1)))
+}
+
+/** Which alerts promtool finds firing when the series of a failure have stayed as they are for an hour. */
+export function firing(t: TestContext, text: string, row: Failure): string[] {
   const series = text.split('\n').flatMap((line) => {
     const [, name, value] = /^(tranche_\S+(?:\{.*\})?) ([\d.e+-]+)$/.exec(line) ?? []
-    return name === undefined ? [] : [{ series: name, values: `${value}+0x60` }]
+    return name === undefined || !seriesOf(row).test(line) ? [] : [{ series: name, values: `${value}+0x60` }]
   })
   const folder = temporaryFolder(t)
   writeFileSync(join(folder, 'tranche.rules.yml'), RULES)
-  return alerts.filter((alertname) => {
-    const silent = { eval_time: '1h', alertname, exp_alerts: [] }
-    const suite = {
-      rule_files: ['tranche.rules.yml'],
-      evaluation_interval: '1m',
-      tests: [{ interval: '1m', input_series: series, alert_rule_test: [silent] }],
-    }
-    // JSON is YAML.
-    writeFileSync(join(folder, 'test.yml'), JSON.stringify(suite))
-    const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', 'test.yml'], {
-      cwd: folder,
-      encoding: 'utf8',
-    })
-    assert.ok(status === 0 || /got:/.test(stdout + stderr), stdout + stderr)
-    return status !== 0
+  const suite = {
+    rule_files: ['tranche.rules.yml'],
+    evaluation_interval: '1m',
+    tests: [
+      {
+        interval: '1m',
+        input_series: series,
+        alert_rule_test: ALERTS.map((alertname) => ({ eval_time: '1h', alertname, exp_alerts: [] })),
+      },
+    ],
+  }
+  // JSON is YAML.
+  writeFileSync(join(folder, 'test.yml'), JSON.stringify(suite))
+  const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', 'test.yml'], {
+    cwd: folder,
+    encoding: 'utf8',
   })
+  const fired = [...`${stdout}${stderr}`.matchAll(/alertname: (\w+), time/g)].map(([, name = '']) => name)
+  assert.equal(status === 0, fired.length === 0, stdout + stderr)
+  return fired
 }
 
-/** Throws unless the rule of the alert asks about the metric. */
-export function assertRule({ what, metric, alert }: Failure): void {
-  const [, expression = ''] = new RegExp(`alert: ${alert}\n +expr: (.*)`).exec(RULES) ?? []
-  assert.ok(expression.includes(metric), `${what}: ${alert} asks about ${metric}`)
-}
-
-/** Whether a command that is printed is that of the table, whatever database it names. */
+/** Whether a command that is printed is that of the failure, whatever database it names. */
 export function isPrinted(printed: string, { command }: Failure): boolean {
   const words = command.split(' ').map((word) => (/^[A-Z]+$/.test(word) ? '\\S+' : word.replace('.', '\\.')))
   const pattern = words.join(' ').replace(/^tranche/, 'tranche(?: --db \\S+)?')

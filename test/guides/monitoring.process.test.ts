@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { FINDINGS, type FindingKind, OF_THE_CHECK } from '../../src/core/findings.ts'
+import { FINDINGS, type FindingKind } from '../../src/core/findings.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/time.ts'
 import { createMetrics } from '../../src/http/ops/metrics.ts'
 import { type Monitored, startMonitored } from '../http/monitored.ts'
@@ -15,6 +15,8 @@ import { readExposition } from '../support/exposition.ts'
 import { startService } from '../support/service.ts'
 import { hasTool } from '../support/tools.ts'
 import { ALERTS, PAGE, RULES as rules, SCRAPE as scrape } from './failures.ts'
+
+const REFERENCE = readFileSync(join(import.meta.dirname, '../../docs/reference.md'), 'utf8')
 
 test('the table has every metric, with its type', async (t) => {
   const { store } = await startService(t)
@@ -30,19 +32,15 @@ test('the table has every metric, with its type', async (t) => {
   assert.ok(types.has('nodejs_eventloop_lag_p99_seconds'))
 })
 
-test('the rules have the severity that the findings have, and that of the finding where there are two', () => {
-  const blocks = [...rules.matchAll(/alert: (\w+)\n([\s\S]*?)(?=\n +- alert|$)/g)]
-  const severityOf = (block: string) => /severity: (\w+)/.exec(block)?.[1] ?? null
-  const seen = blocks.flatMap(([, alert = '', block = '']) => {
-    const kind = { TrancheNoTick: 'ticks_stopped', TrancheFeedDown: 'feed_down' }[alert]
-    const named = kind ?? /^ +expr: tranche_\w*findings?\{kind="(\w+)"\}/.exec(block)?.[1]
-    return named === undefined ? [] : [[named, severityOf(block)]]
-  })
-  const shown = Object.entries(FINDINGS).filter(
-    ([kind]) => !OF_THE_CHECK.includes(kind) && kind !== 'serve_stopped',
+test('the reference has the severity of each finding', () => {
+  const rows = [...REFERENCE.matchAll(/^\| `([a-z_]+)` \| (page|ticket|either) \|/gm)].map(
+    ([, ...row]) => row,
   )
-  const expected = shown.map(([kind, severities]) => [kind, severities.length === 1 ? severities[0] : null])
-  assert.deepEqual(seen.sort(), expected.sort())
+  const expected = Object.entries(FINDINGS).map(([kind, severities]) => [
+    kind,
+    severities.length === 1 ? severities[0] : 'either',
+  ])
+  assert.deepEqual(rows.sort(), expected.sort())
 })
 
 /** What the rules make of the metrics of a service that stay as they are for an hour. */
@@ -105,14 +103,15 @@ test('each failure sets off its alarm, which names the partner', async (t) => {
   await service.store.beginPass(null, { name: 'median', failure: 'no source answered' })
   service.advance(3 * HOUR_MS)
   await poll(service, { key: bolt })
-  const partner = (slug: string, kind: FindingKind) =>
-    JSON.stringify({ partner: slug, kind, severity: FINDINGS[kind][0] })
+  const found = (kind: FindingKind, partner = {}) =>
+    JSON.stringify({ ...partner, kind, severity: FINDINGS[kind][0] })
   await assertAlerts(t, service, {
-    TrancheFeedDown: ['{"severity":"ticket"}'],
-    TrancheNoTick: ['{"severity":"page"}'],
-    TranchePartnerSilent: [partner('acme', 'partner_silent')],
-    TranchePartnerFailing: [partner('bolt', 'partner_failing')],
-    TrancheDueBacklog: [partner('acme', 'executions_stuck')],
+    TranchePage: [
+      found('ticks_stopped'),
+      found('partner_silent', { partner: 'acme' }),
+      found('partner_failing', { partner: 'bolt' }),
+    ],
+    TrancheTicket: [found('feed_down'), found('executions_stuck', { partner: 'acme' })],
   })
 })
 
