@@ -51,12 +51,12 @@ export type Windows = {
 type Asked = { layout?: Layout | null; since?: Instant | undefined; until?: Instant | undefined }
 
 /** Plays a window from every start. Each spends its whole budget. */
-export function backtest(of: History, frequency: Frequency, asked: Asked = {}): Windows {
+export function backtest(history: History, frequency: Frequency, asked: Asked = {}): Windows {
   const { since, until } = asked
   const windowMs = WINDOW_MS[frequency]
   const layout =
     asked.layout ?? layoutOf({ ...spanAt(0 as Instant, frequency), budget: BUDGET, floor: MIN_TRANCHE })
-  const grid = gridOf(of, { windowMs, slots: layout.slots, since, until })
+  const grid = gridOf(history, { windowMs, slots: layout.slots, since, until })
   const { first, stepMs, nth, points, width, bar } = grid
   const firstBar = points.map((point) => bar[point] ?? 0)
   const endBar = points.map((point) => bar[point + width] ?? 0)
@@ -69,13 +69,13 @@ export function backtest(of: History, frequency: Frequency, asked: Asked = {}): 
     start: Float64Array.from(points, (point) => instantAt(grid, point)),
     firstBar,
     endBar,
-    twap: column(averager(of.inverse)),
-    lump: column((bars) => of.value[bars.firstBar] ?? 0),
-    dca: column(({ endBar }, i) => onceADay(of, grid, { point: points[i] ?? 0, endBar })),
-    minimum: column(movingMinimum(of.value)),
+    twap: column(averager(history.inverse)),
+    lump: column((bars) => history.value[bars.firstBar] ?? 0),
+    dca: column(({ endBar }, i) => onceADay(history, grid, { point: points[i] ?? 0, endBar })),
+    minimum: column(movingMinimum(history.value)),
   }
-  const { paid: cost, profile } = buyAll(of, { ...windows, grid }, true)
-  const { paid: clock } = buyAll(of, { ...windows, grid }, false)
+  const { paid: cost, profile } = buyAll(history, { ...windows, grid }, true)
+  const { paid: clock } = buyAll(history, { ...windows, grid }, false)
   return { ...windows, cost, clock, profile }
 }
 
@@ -93,22 +93,26 @@ export const PROFILE_STEPS = 336
 type Bought = Pick<Windows, 'frequency' | 'layout' | 'start' | 'firstBar' | 'endBar'> & { grid: Grid }
 
 /** Buys every window, with live prices or by the clock. Its units count as equal, as they are to the cent. */
-function buyAll(of: History, bought: Bought, live: boolean): { paid: Float64Array; profile: Float64Array } {
+function buyAll(
+  history: History,
+  bought: Bought,
+  live: boolean,
+): { paid: Float64Array; profile: Float64Array } {
   const { frequency, layout, start, grid } = bought
   const { slots, unitsPerSlot } = layout
-  const { bars, offsetOf } = slotsOf(of, bought, live)
+  const { bars, offsetOf } = slotsOf(history, bought, live)
   const profile = new Float64Array(PROFILE_STEPS)
   const paid = start.map((at, i) => {
     const [firstBar, endBar] = [bought.firstBar[i] ?? 0, bought.endBar[i] ?? 0]
     // Whatever has not fired when the failsafe begins fires then.
-    const failsafeAt = failsafeStart(spanAt(at as Instant, frequency), of.leadMs)
-    const lastBar = firstBarAt(of.at, failsafeAt, { firstBar, endBar })
+    const failsafeAt = failsafeStart(spanAt(at as Instant, frequency), history.leadMs)
+    const lastBar = firstBarAt(history.at, failsafeAt, { firstBar, endBar })
     let coins = 0
     for (let slot = 0; slot < slots; slot++) {
       const offset = offsetOf(grid.points[i] ?? 0, slot)
       for (let unit = offset; unit < offset + unitsPerSlot; unit++) {
         const bar = Math.min(bars[unit] ?? 0, lastBar)
-        coins += of.inverse[bar] ?? 0
+        coins += history.inverse[bar] ?? 0
         const step = Math.floor(((bar - firstBar) * PROFILE_STEPS) / (endBar - firstBar))
         profile[step] = (profile[step] ?? 0) + 1
       }
@@ -123,7 +127,7 @@ function buyAll(of: History, bought: Bought, live: boolean): { paid: Float64Arra
 type Slots = { bars: Uint32Array; offsetOf: (point: number, slot: number) => number }
 
 /** The slots of windows, by the points at which they begin. A slot is played when it is first needed. */
-function slotsOf(of: History, { grid, frequency, layout }: Bought, live: boolean): Slots {
+function slotsOf(history: History, { grid, frequency, layout }: Bought, live: boolean): Slots {
   const { slots, unitsPerSlot } = layout
   const { hasSlots, nth, width, bar } = grid
   const known = hasSlots ? bar.length : Math.ceil(bar.length / nth) * slots
@@ -134,7 +138,7 @@ function slotsOf(of: History, { grid, frequency, layout }: Bought, live: boolean
     const offset = place * unitsPerSlot
     if (isPlayed[place] === 0) {
       const start = slotStart(spanAt(instantAt(grid, point), frequency), slots, slot)
-      playSlot(of, { start, frequency, layout, live }, bars.subarray(offset, offset + unitsPerSlot))
+      playSlot(history, { start, frequency, layout, live }, bars.subarray(offset, offset + unitsPerSlot))
       isPlayed[place] = 1
     }
     return offset
@@ -145,12 +149,12 @@ function slotsOf(of: History, { grid, frequency, layout }: Bought, live: boolean
 type Slot = { start: Instant; frequency: Frequency; layout: Layout; live: boolean }
 
 /** Plays a slot as the first one of a window. Units left at this window's end get the bar that follows it. */
-function playSlot(of: History, { start, frequency, layout, live }: Slot, bars: Uint32Array): void {
-  const span = barsIn(of.at, spanAt(start, frequency))
+function playSlot(history: History, { start, frequency, layout, live }: Slot, bars: Uint32Array): void {
+  const span = barsIn(history.at, spanAt(start, frequency))
   const schedule = scheduleOf(start, { frequency, layout })
   bars.fill(span.endBar)
   let fired = 0
-  for (const { bar, units } of play(of, span, { schedule, live, leadMs: 0, unitsMax: bars.length })) {
+  for (const { bar, units } of play(history, span, { schedule, live, leadMs: 0, unitsMax: bars.length })) {
     bars.fill(bar, fired, fired + units)
     fired += units
   }
@@ -164,12 +168,12 @@ const instantAt = ({ first, stepMs }: Grid, point: number): Instant => plus(firs
 export type Fire = { bar: number; trigger: Trigger; units: number }
 
 /** Plays a single window for its tranches, which the columns do not have. */
-export function tranchesOf(of: History, { frequency, layout, start }: Windows, i: number): Fire[] {
+export function tranchesOf(history: History, { frequency, layout, start }: Windows, i: number): Fire[] {
   const begin = (start[i] ?? 0) as Instant
   const schedule = scheduleOf(begin, { frequency, layout })
   const units = layout.slots * layout.unitsPerSlot
-  const bars = barsIn(of.at, spanAt(begin, frequency))
-  return play(of, bars, { schedule, live: true, leadMs: of.leadMs, unitsMax: units })
+  const bars = barsIn(history.at, spanAt(begin, frequency))
+  return play(history, bars, { schedule, live: true, leadMs: history.leadMs, unitsMax: units })
 }
 
 const BUDGET = usd('10000.00')
@@ -198,19 +202,19 @@ type Player = { schedule: Schedule; live: boolean; leadMs: number }
 /**
  * Plays a window until `units` units have fired, with a pass at each bar at which the scheduler would look at the plan.
  */
-function play(of: History, bars: Bars, player: Player & { unitsMax: number }): Fire[] {
+function play(history: History, bars: Bars, player: Player & { unitsMax: number }): Fire[] {
   const { live, leadMs, unitsMax } = player
   const { endBar } = bars
   let { schedule } = player
   let fired = 0
   const fires: Fire[] = []
   const visitFrom = (bar: number): number =>
-    nextVisit(of, { firstBar: bar, endBar }, { schedule, live, leadMs })
+    nextVisit(history, { firstBar: bar, endBar }, { schedule, live, leadMs })
   for (let bar = visitFrom(bars.firstBar); bar < endBar && fired < unitsMax; bar = visitFrom(bar + 1)) {
     const decision = decide(schedule, {
-      now: of.at[bar] as Instant,
-      price: live ? (of.price[bar] as Price) : null,
-      sigma: of.sigma[bar] ?? 0,
+      now: history.at[bar] as Instant,
+      price: live ? (history.price[bar] as Price) : null,
+      sigma: history.sigma[bar] ?? 0,
       leadMs,
     })
     schedule = decision.schedule
@@ -226,14 +230,14 @@ function play(of: History, bars: Bars, player: Player & { unitsMax: number }): F
  * The first bar whose pass finds the plan due, or `endBar`. A waiting plan is due at known instants and at the first
  * price that is low enough, as in the store's indexes; the bars before it change nothing.
  */
-function nextVisit(of: History, bars: Bars, { schedule, live, leadMs }: Player): number {
+function nextVisit(history: History, bars: Bars, { schedule, live, leadMs }: Player): number {
   const { nextRunAt, clockAt, limitPrice } = schedule
   let wakeAt = nextRunAt
   if (schedule.fireable >= schedule.floor) wakeAt = earlier(wakeAt, failsafeStart(schedule, leadMs))
   if (!live && clockAt !== null) wakeAt = earlier(wakeAt, clockAt)
-  const endBar = firstBarAt(of.at, wakeAt, bars)
+  const endBar = firstBarAt(history.at, wakeAt, bars)
   if (!live || limitPrice === null) return endBar
-  return firstBarUnder(of.value, priceAsNumber(limitPrice), { ...bars, endBar })
+  return firstBarUnder(history.value, priceAsNumber(limitPrice), { ...bars, endBar })
 }
 
 function barsIn(at: Float64Array, { windowStart, windowEnd }: ReturnType<typeof spanAt>): Bars {
@@ -262,14 +266,18 @@ function firstBarUnder(value: Float64Array, limit: number, { firstBar, endBar }:
 // The baselines that every window is compared with.
 
 /** The average price of equal purchases, one a day at the hour of the start, while there are bars. */
-function onceADay(of: History, grid: Grid, { point, endBar }: { point: number; endBar: number }): number {
+function onceADay(
+  history: History,
+  grid: Grid,
+  { point, endBar }: { point: number; endBar: number },
+): number {
   const { stepMs, width } = grid
   let coins = 0
   let days = 0
   for (let at = point; at < point + width; at += DAY_MS / stepMs) {
     const bar = grid.bar[at] ?? 0
     if (bar >= endBar) break
-    coins += of.inverse[bar] ?? 0
+    coins += history.inverse[bar] ?? 0
     days += 1
   }
   return days / coins

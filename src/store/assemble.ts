@@ -53,40 +53,40 @@ type Own = {
   close: () => void | Promise<void>
 }
 
-export function assemble(base: Base, own: Own): Store {
+export function assemble(base: Base, specific: Own): Store {
   const polls = pollNotesOf(base)
   return {
-    ...createPartnerStore(base, own.following),
+    ...createPartnerStore(base, specific.following),
     ...createKeyStore(base),
-    findKey: createKeyFinder(base, own),
+    findKey: createKeyFinder(base, specific),
     ...createTierStore(base),
     ...createInvoiceStore(base),
-    ...createUserStore(base, own.erasing),
+    ...createUserStore(base, specific.erasing),
     ...createPlanReader(base),
     ...createPlanWriter(base),
     ...createPollStore(base, polls),
     ...createConfirmationStore(base),
-    ...createListings(base, own.listings),
+    ...createListings(base, specific.listings),
     ...createWindowStore(base),
     ...createLevers(base),
     ...createTradeStore(base),
     ...createPurchaseStore(base),
     ...createWebhookStore(base),
-    ...createPassStore(base, own.passes),
+    ...createPassStore(base, specific.passes),
     ...createWakeUpStore(base),
     ...createClockStore(base),
-    ...createPriceStore(base, own.imports),
+    ...createPriceStore(base, specific.imports),
     ...createMonthStore(base),
-    ...createSandboxStore(base, own.sandboxes),
+    ...createSandboxStore(base, specific.sandboxes),
     ...createAuditStore(base),
     ...createResultStore(base),
     ...createStatusStore(base),
     ...createFreezeStore(base),
-    ...monitor(base, own.monitoring),
+    ...monitor(base, specific.monitoring),
     async close() {
       const marks = polls.flush()
       if (marks) await waitAtClose(marks)
-      await own.close()
+      await specific.close()
     },
   }
 }

@@ -124,7 +124,7 @@ export type OwnFaults = {
  * Each look has a snapshot of its own: one for the whole check would hold back vacuum on a server and checkpoints on a
  * file.
  */
-export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
+export function faultsOf(base: Base, specific: OwnFaults): CheckStore['findFaults'] {
   const all = <Row>(statement: Query<Row>, params = {}): Promise<Row[]> =>
     base.look((tx) => tx.all(statement, params), { reads: 'whole' })
 
@@ -134,7 +134,7 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
       return await look().catch(look)
     } catch (error) {
       if (!(error instanceof Problem && error.code === 'database_damaged')) throw error
-      return [{ kind: 'integrity', subject: 'database', message: own.unreadable(kind, error) }]
+      return [{ kind: 'integrity', subject: 'database', message: specific.unreadable(kind, error) }]
     }
   }
 
@@ -155,12 +155,12 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
       if (kinds?.includes(kind) ?? true) found.push(...(await readable(kind, look)))
     }
     await seek('schema_differs', async () => {
-      const differences = await own.schema.compare()
+      const differences = await specific.schema.compare()
       sayAdditions?.(differences.additions)
-      return schemaFaults(differences, own.schema.next)
+      return schemaFaults(differences, specific.schema.next)
     })
-    for (const [kind, look] of own.looks) await seek(kind, look)
-    for (const { rule, broken } of own.rules)
+    for (const [kind, look] of specific.looks) await seek(kind, look)
+    for (const { rule, broken } of specific.rules)
       await seek(rule.kind, async () => (await all(broken)).map((row) => brokenFault(rule, row)))
     await seek('row_changed', () => changed(LATE_REPORTS))
     await seek('adjustment_changed', () => changed(ADJUSTMENTS))
@@ -172,11 +172,11 @@ export function faultsOf(base: Base, own: OwnFaults): CheckStore['findFaults'] {
 // Warnings: facts that are not wrong yet but may become so. To the findings from the vitals (core/findings.ts), the
 // check adds those that take more reading: figures that contradict each other, and traces of a wrong clock.
 
-export function warningsOf(base: Base, own: OwnVitals): CheckStore['findWarnings'] {
+export function warningsOf(base: Base, specific: OwnVitals): CheckStore['findWarnings'] {
   const clock = () => base.look((tx) => tx.clock)
   const looks: Record<Environment, readonly Look[]> = {
-    live: [glance(base, own), mispricedTrades(base, 'live'), rolledAhead(createWindowStore(base))],
-    test: [lateInTest(base, own), earlyInTest(base), mispricedTrades(base, 'test')],
+    live: [glance(base, specific), mispricedTrades(base, 'live'), rolledAhead(createWindowStore(base))],
+    test: [lateInTest(base, specific), earlyInTest(base), mispricedTrades(base, 'test')],
   }
   return async (environment = 'live') => {
     const found: Finding[] = []

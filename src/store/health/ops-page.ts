@@ -65,7 +65,7 @@ const WINDOWS = query<WindowRow>(
    where t.environment = 'live' order by s.window_end, s.plan_id limit :limit`,
 )
 
-export const createOpsPageStore = (base: Base, own: OpsSql): OpsPageStore => ({
+export const createOpsPageStore = (base: Base, specific: OpsSql): OpsPageStore => ({
   async sumTradesAfter({ recordedAt, executionId }, until, limit) {
     const page = { at: recordedAt, id: executionId, until, limit, before: limit - 1 }
     const [full, newest, sums] = await base.read((tx) =>
@@ -95,7 +95,7 @@ export const createOpsPageStore = (base: Base, own: OpsSql): OpsPageStore => ({
     })),
 
   listTranches: async (limit) =>
-    (await base.look((tx) => tx.all(own.latest, { limit }))).map((row) => ({
+    (await base.look((tx) => tx.all(specific.latest, { limit }))).map((row) => ({
       tenant: tenantOf(row),
       executionId: row.execution_id as ExecutionId,
       partnerPlanId: row.partner_plan_id,
@@ -106,7 +106,7 @@ export const createOpsPageStore = (base: Base, own: OpsSql): OpsPageStore => ({
     })),
 
   samplePrices: async (span, stepMs) =>
-    (await base.look((tx) => tx.all(own.prices, { ...span, step: stepMs }))).map((row) => ({
+    (await base.look((tx) => tx.all(specific.prices, { ...span, step: stepMs }))).map((row) => ({
       at: instant(row.at),
       price: row.price as Price,
     })),

@@ -94,7 +94,7 @@ const firing = (tenant: Tenant): Scope => ({ ...ofTenant(tenant), acts: true })
 const firingFor = (caller: Caller): Scope => ({ ...firing(caller), key: caller.keyId })
 const wiping = (caller: Caller): Scope => ({ ...ofTenant(caller), key: caller.keyId, alone: 'tenants' })
 
-export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxes): SandboxStore {
+export function createSandboxStore({ look, read, write }: Base, specific: OwnSandboxes): SandboxStore {
   return {
     listSandboxes: () =>
       read(function* (tx) {
@@ -105,7 +105,7 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
     readSandbox: (tenant) => read((tx) => sandboxNow(tx, tenant)),
 
     async beginAdvance(tenant, byMs, entry) {
-      const end = await own.takeAdvance(tenant.tenantId)
+      const end = await specific.takeAdvance(tenant.tenantId)
       if (!end) throw advanceUnderWay()
       try {
         return await write(function* (tx) {
@@ -178,11 +178,11 @@ export function createSandboxStore({ look, read, write }: Base, own: OwnSandboxe
 
     async resetSandbox(tenant, entry) {
       refuseLive(tenant)
-      return own.wipe(function* (tx) {
+      return specific.wipe(function* (tx) {
         const { real } = yield* tx.times
         yield* open(tx, tenant, real)
         if (tenant.keyId !== undefined) yield* refuseTooMuch(tx, tenant)
-        const wiped = yield* wipe(tx, tenant, { real, also: own.alsoWiped })
+        const wiped = yield* wipe(tx, tenant, { real, also: specific.alsoWiped })
         yield* addAudit(tx, entry, real)
         return wiped
       }, wiping(tenant))
