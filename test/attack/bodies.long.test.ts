@@ -9,7 +9,7 @@ import { PLAN, startService, USER } from '../support/service.ts'
 
 /** What else the process has to do now and then, its collector above all, is in no call of so many. */
 const ROUNDS = 20
-const TIMES_MAX = 4
+const TIMES_MAX = 6
 
 /** Repeats a text up to the limit, between a beginning and an end. */
 const filled = (begin: string, part: string, end = ''): string =>

@@ -77,7 +77,7 @@ test('a copy whose folder cannot be brought to disk has its name', async (t) => 
     const argv = ['--db', join(cwd, 'tranche.db'), 'backup', copy]
     const { code, err } = await finish(t, argv, { cwd, env: calls.env })
     calls.end()
-    const isThere = /is there, and whole, but a power cut may undo that/.test(err)
+    const isThere = /is complete, but a power cut may undo that/.test(err)
     assert.equal(existsSync(copy), code === 0 || isThere, err)
     if (isThere) return
   }

@@ -85,7 +85,7 @@ test('an advance that is interrupted wakes the partner for what it has fired, an
   const { stage, receiver, advance } = await startLong(t)
   advance.child.kill('SIGINT')
   assert.equal(await advance.ended, 130)
-  assert.match(advance.err(), /^error: Interrupted; the clock stands where it has come: .* status/)
+  assert.match(advance.err(), /^error: Interrupted; the clock keeps the time that it reached: .* status/)
   const [wakeUp] = receiver.received
   const fired = await executionsOf(stage, 'p1')
   assert.deepEqual(

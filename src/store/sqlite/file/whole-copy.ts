@@ -33,7 +33,7 @@ export function copyTo(db: Database, copy: string, { replace }: { replace: boole
     if (hasName)
       throw new Problem(
         'storage_failed',
-        `${copy} is complete, but a power cut may undo that: its folder could not be synced (${message}). See the log of the system, and copy to another disk.`,
+        `${copy} is complete, but a power cut may undo that: its folder could not be synced (${message}). Copy to another disk.`,
       )
     const room = roomAdvice(code, dirname(resolve(copy)))
     const advice = room ? `${room}, or` : 'run it again, or'
