@@ -417,7 +417,7 @@ END
   assert.match(said, /done {5}postgres:\/\/app:\*\*\*@localhost/)
   assert.equal(
     files,
-    '.local/share/tranche ops 700\n.local/share/tranche/backups ops 700\n.local/share/tranche/cache ops 700\n.local/share/tranche/tranche.env ops 600\n./.local/share/tranche/tranche.env\n',
+    '.local/share/tranche ops 700\n.local/share/tranche/backups ops 700\n.local/share/tranche/cache ops 700\n.local/share/tranche/init.sha256 ops 644\n.local/share/tranche/tranche.env ops 600\n./.local/share/tranche/tranche.env\n',
   )
   assert.match(crontab, /tranche\.env; .*tick/)
   assert.match(JSON.parse(rest.trimEnd().split('\n').at(-1) ?? '').last_tick_at, /^20/)

@@ -44,6 +44,7 @@ test('the five-minute start works by copy and paste, and so does what a monitor 
      runuser -u tranche -- tranche check --strict
      stat -c '%a %U:%G' /etc/tranche/tranche.env
      ls /var/lib/tranche
+     cd /
      psql -q -v ON_ERROR_STOP=1 "$TRANCHE_DB" > /dev/null <<'END'
      ${asked.join('\n')}
 END
@@ -80,7 +81,7 @@ test('a file moves to a server by copy and paste, practised once, and refuses wr
      ${account}
      ${moving.join('\necho ---\n')}
      export TRANCHE_DB=$(. /etc/tranche/tranche.env; echo "$TRANCHE_DB")
-     (${moving[0]}) 2>&1 | sed 's/^/after: /' || true
+     ( ${moving[0]}) 2>&1 | sed 's/^/after: /' || true
      grep -c ' backup "' /etc/cron.d/tranche || true
      set -a; . /etc/tranche/tranche.env; set +a
      runuser -u tranche -- tranche partner list
