@@ -28,8 +28,9 @@ export const writtenAs = (columns: readonly CsvColumn[], texts: Texts = 'guarded
         !column.foreign ? column : texts === 'raw' ? { name: column.name } : { ...column, inQuotes: true },
       )
 
-export const DELIMITERS = [',', ';', '\t'] as const
-export type Delimiter = (typeof DELIMITERS)[number]
+/** The delimiters, by the name that an option has for each. */
+export const DELIMITERS = { ',': ',', ';': ';', tab: '\t' } as const
+export type Delimiter = (typeof DELIMITERS)[keyof typeof DELIMITERS]
 /** The form of a file: its delimiter, and figures and times as programs read them, or spreadsheets of a country. */
 export type CsvForm = { delimiter: Delimiter; decimalComma: boolean; spreadsheetTimes: boolean }
 export const STANDARD: CsvForm = { delimiter: ',', decimalComma: false, spreadsheetTimes: false }
@@ -209,14 +210,15 @@ function createCsvReader({ delimiter, wrong }: CsvReading) {
 
 /** The problem of a header that is one cell because it uses another delimiter; null if there is none. */
 export function separatedBy(text: string, delimiter: Delimiter): string | null {
-  const other = DELIMITERS.find((one) => one !== delimiter && text.includes(one))
-  return other === undefined
-    ? null
-    : `its cells are separated by ${NAMES[other]}, not by ${NAMES[delimiter]}: --delimiter ${OPTIONS[other]} reads it`
+  const others = Object.entries(DELIMITERS).filter(([, one]) => one !== delimiter)
+  const other = others.find(([, one]) => text.includes(one))
+  if (!other) return null
+  const [name, mark] = other
+  const option = name === mark ? `'${name}'` : name
+  return `its cells are separated by ${NAMES[mark]}, not by ${NAMES[delimiter]}: --delimiter ${option} reads it`
 }
 
 const NAMES = { ',': 'commas', ';': 'semicolons', '\t': 'tabs' }
-const OPTIONS = { ',': "','", ';': "';'", '\t': 'tab' }
 
 const QUOTED_RUN = /[^"\r\n]*/y
 const PLAIN_RUN = { ',': /[^",\r\n]*/y, ';': /[^";\r\n]*/y, '\t': /[^"\t\r\n]*/y }

@@ -1,5 +1,6 @@
 // The layouts of an invoice: HTML for printing, Markdown, and JSON.
 
+import { tradesIn } from '../core/fees.ts'
 import type { Tax } from '../core/invoice.ts'
 import { formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import { htmlText, visibleCell } from '../core/text.ts'
@@ -89,7 +90,7 @@ ${volume(words)}${proof(words)}${adjustmentsHead(words)}`,
 
   adjustment: (cells) => `${htmlRow(cells, 'td', 2)}\n`,
 
-  foot: (hasAdjustments) => `${hasAdjustments ? '</table>\n' : ''}</body>
+  foot: ({ adjustments }) => `${adjustments === null ? '' : '</table>\n'}</body>
 </html>
 `,
 }
@@ -223,7 +224,7 @@ export function invoiceJson(invoice: Invoice) {
     per_active_user_usd: formatUsd(tier.perActiveUser),
     minimum_fee_usd: formatUsd(fees.minimumFee),
     active_users: activity.activeUsers,
-    trade_count: activity.executionsFilled + activity.executionsPartial,
+    trade_count: tradesIn(activity),
     fills_usd: formatUsd(fillsOf(invoice)),
     adjustment_count: adjusted.count,
     adjustments_usd: formatUsd(adjusted.usd),

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { isFill, type Trade } from '../core/confirmation.ts'
 import { type AdjustedOrders, type Amounts, ordersAdjusted } from '../core/corrections/adjustment.ts'
-import { BPS_ONE, type Statement } from '../core/fees.ts'
+import { BPS_ONE, type Statement, tradesIn } from '../core/fees.ts'
 import {
   creditOf,
   hasVatNumber,
@@ -99,11 +99,10 @@ export async function* invoiceText(
   layout: Layout,
 ): AsyncGenerator<string> {
   const words = wordsOf(invoice)
-  const hasAdjustments = invoice.adjusted.count > 0
   yield layout.head(words)
   for await (const page of orderPages(scope))
     yield page.map((line) => layout.adjustment(adjustmentCells(line))).join('')
-  yield layout.foot(hasAdjustments)
+  yield layout.foot(words)
 }
 
 // The content of an invoice: one partner's live month with everything that explains its total. It is made from records
@@ -326,7 +325,7 @@ type AdjustmentCells = readonly [date: string, what: string, why: string, usd: s
 export type Layout = {
   head: (words: Words) => string
   adjustment: (cells: AdjustmentCells) => string
-  foot: (hasAdjustments: boolean) => string
+  foot: (words: Words) => string
 }
 
 function wordsOf(invoice: Invoice): Words {
@@ -388,7 +387,7 @@ const MONTH = new Intl.DateTimeFormat('en-US', { timeZone: 'UTC', month: 'long',
 function renderedIn({ statement: { activity, period }, parties }: Invoice): Fact[] {
   const description = parties === null ? DESCRIPTION : parties.description
   if (description === undefined) return []
-  const purchases = activity.executionsFilled + activity.executionsPartial
+  const purchases = tradesIn(activity)
   const many =
     purchases === 0 ? '' : `, ${counted(purchases, 'purchase')} of ${counted(activity.activeUsers, 'user')}`
   return [['For', `${description}, ${MONTH.format(period.start)}${many}`]]
@@ -428,10 +427,10 @@ const hasFractions = (invoice: Invoice): boolean => {
  */
 function volumeLines(invoice: Invoice): Fact[] | null {
   const { statement, adjusted } = invoice
-  const { volume, executionsFilled, executionsPartial } = statement.activity
+  const { volume } = statement.activity
   const fills = floorToCents(fillsOf(invoice))
   const rest = (floorToCents(volume) - fills - adjusted.printed) as Usd
-  const trades = executionsFilled + executionsPartial
+  const trades = tradesIn(statement.activity)
   if (trades === 0 && adjusted.count === 0) return null
   return [
     ...(trades === 0 ? [] : [[`Filled and partly filled trades: ${trades}`, printUsd(fills)] as const]),
@@ -554,5 +553,5 @@ export function creditPage(credit: Issued, invoice: Issued, layout: Layout): str
     adjustments: null,
     evidence: null,
   }
-  return layout.head(words) + layout.foot(false)
+  return layout.head(words) + layout.foot(words)
 }

@@ -4,7 +4,7 @@ import { DECIMAL_PATTERN, EXACT_PER_UNIT, exact, LEDGER_MAX } from '../core/mone
 import { Problem } from '../core/problem.ts'
 import { cut } from '../core/text.ts'
 import { TOTAL } from './columns.ts'
-import { BOM, type CsvRecord, type Delimiter, recordsOf, separatedBy, unguarded } from './csv.ts'
+import { BOM, type CsvForm, type CsvRecord, recordsOf, separatedBy, unguarded } from './csv.ts'
 
 /** The names of the columns; null for one that the file lacks. */
 export type OrderColumns = {
@@ -36,15 +36,13 @@ export type OrderRow = {
   plan: string | null
 }
 
-type Reading = {
+type Reading = Pick<CsvForm, 'delimiter' | 'decimalComma'> & {
   /** The name of the file in messages. */
   file: string
   /** The columns named on the command line, which the file must have. */
   columns: Partial<Record<keyof OrderColumns, string>>
   partnerSlug: string
   environment: string
-  delimiter: Delimiter
-  decimalComma: boolean
 }
 
 /** Yields the rows in batches. Throws bad_file, with the line, for a row that cannot be read exactly. */

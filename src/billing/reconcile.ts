@@ -1,5 +1,6 @@
 // Reconciling a month: the same figures computed in three ways, and every trade against its execution.
 
+import { tradesIn } from '../core/fees.ts'
 import { type Btc, formatBtc, formatUsd, type Usd } from '../core/money.ts'
 import type { FixedPeriod } from '../core/month.ts'
 import { periodOf } from '../core/month.ts'
@@ -108,7 +109,7 @@ async function compare(
     shares += user.fee
   }
   const summary: Sums = {
-    trades: activity.executionsFilled + activity.executionsPartial,
+    trades: tradesIn(activity),
     volume: activity.volume,
     btc: activity.btc,
     fees: activity.partnerFees,

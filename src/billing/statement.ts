@@ -10,6 +10,7 @@ import {
   statementOf,
   type Tier,
   tiersInForce,
+  tradesIn,
 } from '../core/fees.ts'
 import { averagePrice, formatBtc, formatPrice, formatUsd, UNITS, type Usd, ZERO_USD } from '../core/money.ts'
 import { type FixedPeriod, type Period, periodOf } from '../core/month.ts'
@@ -96,7 +97,7 @@ export const statementJson = ({ tenant, period, tier, activity, fees, ...rest }:
     executions_partial: activity.executionsPartial,
     executions_failed: activity.executionsFailed,
     executions_cancelled: activity.executionsCancelled,
-    trade_count: activity.executionsFilled + activity.executionsPartial,
+    trade_count: tradesIn(activity),
     volume_usd: formatUsd(activity.volume),
     volume_btc: formatBtc(activity.btc),
     average_price_usd: averageJson(activity),
@@ -140,7 +141,7 @@ function withMonth(
     final: final && (sum?.final ?? true),
     from: sum?.from ?? period.month,
     to: period.month,
-    trades: (sum?.trades ?? 0) + activity.executionsFilled + activity.executionsPartial,
+    trades: (sum?.trades ?? 0) + tradesIn(activity),
     activeUsers: (sum?.activeUsers ?? 0) + activity.activeUsers,
     volume: plus(sum?.volume, activity.volume),
     btc: plus(sum?.btc, activity.btc),

@@ -130,7 +130,7 @@ export const interval = timeUpTo(TIMER_MAX_DAYS)
 
 export const intervalOrOff = (text: string): number | 'off' => (text === 'off' ? text : interval(text))
 
-// /--price-feed: the source of a pass's price.
+// --price-feed: the source of a pass's price.
 
 export const priceFeedOption = () =>
   new Option(

@@ -20,6 +20,10 @@ export type Activity = {
   partnerFees: Usd
 }
 
+/** The purchases: filled and partial trades. */
+export const tradesIn = ({ executionsFilled, executionsPartial }: Activity): number =>
+  executionsFilled + executionsPartial
+
 type Fees = { volumeFee: Usd; userFee: Usd; minimumFee: Usd; total: Usd }
 
 export type Statement = {

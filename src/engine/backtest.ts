@@ -200,7 +200,8 @@ type Bars = { firstBar: number; endBar: number }
 type Player = { schedule: Schedule; live: boolean; leadMs: number }
 
 /**
- * Plays a window until `units` units have fired, with a pass at each bar at which the scheduler would look at the plan.
+ * Plays a window until `unitsMax` units have fired, with a pass at each bar at which the scheduler would look at the
+ * plan.
  */
 function play(history: History, bars: Bars, player: Player & { unitsMax: number }): Fire[] {
   const { live, leadMs, unitsMax } = player

@@ -40,7 +40,7 @@ export async function authenticate(
   return facts
 }
 
-/** Admits a call, or throws the problem of `admit`. */
+/** Admits a call, or throws the problem of core/key.ts. */
 export type Admit = (caller: KeyFacts) => void
 
 /** How often a key that has ended is logged: its sender decides how often it is used. */

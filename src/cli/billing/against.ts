@@ -1,4 +1,4 @@
-// /billing reconcile --against: a partner's own list of orders compared with the ledger, and what to do about each
+// billing reconcile --against: a partner's own list of orders compared with the ledger, and what to do about each
 // order that differs.
 
 import { createReadStream, openSync } from 'node:fs'
@@ -59,15 +59,7 @@ export async function compareWith(
     periods.push(period)
   }
   const file = options.against === '-' ? 'stdin' : options.against
-  const { delimiter, decimalComma } = options.csv
-  const reading = {
-    file,
-    columns: columnsOf(options),
-    partnerSlug: slug,
-    environment,
-    delimiter,
-    decimalComma,
-  }
+  const reading = { ...options.csv, file, columns: columnsOf(options), partnerSlug: slug, environment }
   const rows = orderRows(options.text, reading)
   const comparison = await compareOrders(store, { tenant, periods }, rows)
   const ok = ORDER_FINDINGS.every((finding) => comparison.found[finding].orders === 0)

@@ -1,4 +1,4 @@
-// /audit: operators' changes.
+// audit: operators' changes.
 
 import { Command, Option } from 'commander'
 import { Problem } from '../../core/problem.ts'

@@ -1,8 +1,8 @@
-// /billing: the charges of a month, shown, exported, invoiced and proved.
+// billing: the charges of a month, shown, exported, invoiced and proved.
 
 import { Command, Option } from 'commander'
 import { ALL_REPORTS } from '../../billing/columns.ts'
-import { type CsvForm, type Delimiter, STANDARD } from '../../billing/csv.ts'
+import { type CsvForm, DELIMITERS, STANDARD } from '../../billing/csv.ts'
 import type { Environment } from '../../core/partner.ts'
 import { Problem } from '../../core/problem.ts'
 import { monthOf } from '../../core/time.ts'
@@ -137,14 +137,15 @@ function addExport(cli: Cli, billing: Command): void {
 }
 
 type CsvOptions = {
-  delimiter?: keyof typeof DELIMITER
+  delimiter?: keyof typeof DELIMITERS
   decimalComma?: boolean
   times?: 'iso' | 'spreadsheet'
 }
 
-const DELIMITER = { ',': ',', ';': ';', tab: '\t' } as const satisfies Record<string, Delimiter>
 const delimiterOption = () =>
-  new Option('--delimiter <mark>', 'what separates cells, by default a comma').choices(Object.keys(DELIMITER))
+  new Option('--delimiter <mark>', 'what separates cells, by default a comma').choices(
+    Object.keys(DELIMITERS),
+  )
 const DECIMAL_COMMA = ['--decimal-comma', 'amounts have a comma, as 1234,50; with another delimiter'] as const
 const timesOption = (what: string) => new Option('--times <form>', what).choices(['iso', 'spreadsheet'])
 
@@ -156,7 +157,7 @@ function csvFormOf({ delimiter = ',', decimalComma = false, times = 'iso' }: Csv
       'usage',
       "--decimal-comma needs another delimiter than the comma: --delimiter ';' or --delimiter tab.",
     )
-  return { delimiter: DELIMITER[delimiter], decimalComma, spreadsheetTimes: times === 'spreadsheet' }
+  return { delimiter: DELIMITERS[delimiter], decimalComma, spreadsheetTimes: times === 'spreadsheet' }
 }
 
 /** Options of an export that contradict each other. Throws usage. */

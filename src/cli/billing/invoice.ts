@@ -1,4 +1,4 @@
-// /billing invoice, issue, credit and issued. An invoice is a partner's month, the months of all partners, or a credit
+// billing invoice, issue, credit and issued. An invoice is a partner's month, the months of all partners, or a credit
 // note, as pages that can be sent.
 
 import { mkdirSync } from 'node:fs'
@@ -374,7 +374,7 @@ async function loweredSince(store: Store, number: string): Promise<string[]> {
   )
 }
 
-// /billing issued: an index of invoices and credit notes, by the date of issue.
+// billing issued: an index of invoices and credit notes, by the date of issue.
 
 export async function listIssued(
   cli: Cli,

@@ -31,7 +31,7 @@ import {
 import { timeFor } from './months.ts'
 import type { Settings } from './settings.ts'
 
-// /billing show: each partner's month, and the figures behind its fee.
+// billing show: each partner's month, and the figures behind its fee.
 
 type StatementJson = ReturnType<typeof statementJson>
 /** A row of the table; the last one has only columns that can be added up. */
@@ -151,7 +151,7 @@ const STATEMENT_COLUMNS: Column<Shown>[] = [
   { title: 'FEE USD', of: chargeOf, right: true },
 ]
 
-// /billing reconcile: whether the figures of one or several months agree, computed in every way.
+// billing reconcile: whether the figures of one or several months agree, computed in every way.
 
 export async function proveMonths(
   cli: Cli,

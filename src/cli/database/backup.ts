@@ -1,4 +1,4 @@
-// /backup: a copy of the database, made while it is in use, under the given name or a dated one in a folder.
+// backup: a copy of the database, made while it is in use, under the given name or a dated one in a folder.
 
 import { existsSync, lstatSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'

@@ -1,4 +1,4 @@
-// /copy: copies a whole database to another file or server.
+// copy: copies a whole database to another file or server.
 
 import { Command } from 'commander'
 import type { Copied, CopyOptions } from '../../copy.ts'

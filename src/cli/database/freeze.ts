@@ -1,4 +1,4 @@
-// /freeze and resume: an operator's stop of all firing and delivery, and the end of any freeze.
+// freeze and resume: an operator's stop of all firing and delivery, and the end of any freeze.
 
 import { Command } from 'commander'
 import { frozenFields, frozenInWords, frozenProblem } from '../../core/frozen.ts'

@@ -14,8 +14,7 @@ export function migrateCommand(cli: Cli): Command {
     .action(async ({ status }: { status?: boolean }) => {
       const { describeMigration, isPending } = await import('../../store/migrations.ts')
       const database = await cli.database()
-      // One that is not there yet has none.
-      const before = status ? [] : await database.migrationStates().catch(() => [])
+      const before = status || (await database.isMissing()) ? [] : await database.migrationStates()
       if (!status) await cli.withStore(async () => {}, { create: true, saysMoved: true })
       const states = await database.migrationStates()
       const applied = states.length - before.filter((state) => !isPending(state)).length

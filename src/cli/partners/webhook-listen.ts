@@ -1,4 +1,4 @@
-// /webhook listen: the wake-ups of a partner, produced on its developer's machine. It reads from the service, signs as
+// webhook listen: the wake-ups of a partner, produced on its developer's machine. It reads from the service, signs as
 // the service would, and forwards to an address that the service itself could not reach.
 
 import { setTimeout as pause } from 'node:timers/promises'

@@ -386,7 +386,7 @@ const lateFillJson = (row: ListedLateFill) => {
   }
 }
 
-// /execution late-fills, accept-late and dismiss-late: late fills, and an operator's decision on them.
+// execution late-fills, accept-late and dismiss-late: late fills, and an operator's decision on them.
 
 const REASONS = `
 REASON says why a report was refused:

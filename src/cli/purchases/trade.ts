@@ -1,4 +1,4 @@
-// /trade: corrects confirmed purchases, and books purchases that the ledger lacks.
+// trade: corrects confirmed purchases, and books purchases that the ledger lacks.
 
 import { Command, Option } from 'commander'
 import { type Fill, isFill, type Trade } from '../../core/confirmation.ts'
@@ -23,7 +23,7 @@ import {
 import { confirmOnTerminal, note, print, renderFields, warn } from '../terminal.ts'
 import { correctionJson, keyOption, noteSchedule, tradeJson } from './execution.ts'
 
-// /trade adjust: an operator's correction of a confirmed purchase.
+// trade adjust: an operator's correction of a confirmed purchase.
 
 type AdjustOptions = { usd: string; btc: string; reason: string }
 
@@ -90,7 +90,7 @@ function auditDetail(made: Correction): Record<string, unknown> {
   return detail
 }
 
-// /trade record: a purchase without a confirmation, as after the restore of a backup.
+// trade record: a purchase without a confirmation, as after the restore of a backup.
 
 type RecordOptions = {
   partner: string

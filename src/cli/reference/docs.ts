@@ -1,4 +1,4 @@
-// /docs and openapi: the guides and the description of the API, read from the program itself.
+// docs and openapi: the guides and the description of the API, read from the program itself.
 
 import {
   closeSync,

@@ -1,4 +1,4 @@
-// /health: whether a service answers. The executable asks itself, because a container has no curl.
+// health: whether a service answers. The executable asks itself, because a container has no curl.
 
 import { Command, Option } from 'commander'
 import { Problem, reasonInWords } from '../../core/problem.ts'

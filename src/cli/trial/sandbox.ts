@@ -1,4 +1,4 @@
-// /sandbox: the time and the data of a partner's test environment. No command here takes a live environment.
+// sandbox: the time and the data of a partner's test environment. No command here takes a live environment.
 
 import { Command, Option } from 'commander'
 import { price } from '../../core/money.ts'

@@ -70,8 +70,7 @@ export const plannedOnce = (sql: string): string =>
  * stays free. A commit would not wait for the disk. Throws bad_file for a log that belongs to another file.
  */
 export function openFile(file: string, { fileMustExist = false } = {}): Database {
-  // The working folder of a database in memory may be one that its user may not enter.
-  if (file !== ':memory:') refuseForeignBeside(file)
+  refuseForeignBeside(file)
   const binding = nativeBinding()
   const db = new FileDatabase(file, {
     timeout: 0,
