@@ -175,7 +175,7 @@ export function explained(error: unknown, file: string): unknown {
   const sentence = {
     SQLITE_NOTADB: `${file} is not a database, or its beginning is damaged: name the right file with --db, or see "When the database file is damaged" in \`tranche docs reference\`.`,
     SQLITE_FULL: unusable(file, folder),
-    SQLITE_IOERR: roomAdvice(error.code, folder) ? unusable(file, folder) : failed(file, error),
+    SQLITE_IOERR: roomAdvice(error.code, folder) ? unusable(file, folder) : failed(file),
     SQLITE_READONLY: unwritable(file, folder),
     SQLITE_CANTOPEN: unwritable(file, folder),
   }[kind]
@@ -213,8 +213,8 @@ export function roomAdvice(code: string, folder: string): string | null {
   return null
 }
 
-const failed = (file: string, { code }: { code: string }): string =>
-  `The disk of ${file} has failed (${code}), so the work in progress is not recorded: see the log of the system, and ` +
+const failed = (file: string): string =>
+  `The disk of ${file} has failed, so the work in progress is not recorded: see the log of the system, and ` +
   'run the command again; if it fails again, copy the file to another disk.'
 
 function unusable(file: string, folder: string): string {
