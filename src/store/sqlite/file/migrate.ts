@@ -5,7 +5,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { Instant } from '../../../core/time.ts'
 import { readMigrations } from '../../../resources.ts'
 import { type FrozenRow, frozenOf, movedBeforeMigration, SELECT_FROZEN, SELECT_SEALED } from '../../frozen.ts'
-import { compareSchemas, type SchemaDifferences } from '../../health/schema.ts'
+import { compareSchemas, type Part, type SchemaDifferences } from '../../health/schema.ts'
 import { type Applied, isPending, type MigrationState, statesOf } from '../../migrations.ts'
 import { TABLES } from '../../tables.ts'
 import { type Database, openFile } from './connection.ts'
@@ -45,23 +45,27 @@ export function frozenIn(db: Database): Frozen | null {
 export const migrationStates = (db: Database): MigrationState[] =>
   statesOf(readMigrations('sqlite'), readApplied(db))
 
-/** A database in memory with these migrations, to compare a schema with. */
-function replayed(names: ReadonlySet<string>): Database {
-  const db = openFile(':memory:')
-  applyPending(db, 0 as Instant, names)
-  return db
-}
-
 /**
  * The differences between a database's schema and that of its recorded migrations. It reads only the table of
  * migrations.
  */
-export function schemaDifferences(db: Database): SchemaDifferences {
-  const expected = replayed(new Set(readApplied(db).keys()))
+export const schemaDifferences = (db: Database): SchemaDifferences =>
+  compareSchemas(partsMadeBy([...readApplied(db).keys()].sort()), partsOf(db))
+
+/** Of migrations that were replayed in memory, by their names: a running program's never change. */
+const MADE = new Map<string, readonly Part[]>()
+
+function partsMadeBy(names: readonly string[]): readonly Part[] {
+  const known = MADE.get(names.join())
+  if (known) return known
+  const db = openFile(':memory:')
   try {
-    return compareSchemas(partsOf(expected), partsOf(db))
+    applyPending(db, 0 as Instant, new Set(names))
+    const parts = partsOf(db)
+    MADE.set(names.join(), parts)
+    return parts
   } finally {
-    expected.close()
+    db.close()
   }
 }
 

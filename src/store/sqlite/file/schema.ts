@@ -27,29 +27,28 @@ type SqlRow = Named & { type: string; tbl_name: string; sql: string }
 
 /** The parts of the main schema. None of its tables and views is read, so that nothing in them can hang. */
 export function partsOf(db: Database): Part[] {
-  const all = <Row>(sql: string, ...params: string[]): Row[] => db.prepare<string[], Row>(sql).all(...params)
-  const tables = all<TableRow>(
+  const query = <Row>(sql: string) => db.prepare<string[], Row>(sql)
+  const tables = query<TableRow>(
     `select name, strict, wr from pragma_table_list
      where schema = 'main' and type = 'table' and substr(name, 1, 7) <> 'sqlite_'`,
-  )
-  const made = all<SqlRow>(
+  ).all()
+  const made = query<SqlRow>(
     "select type, name, tbl_name, sql from sqlite_schema where sql is not null and substr(name, 1, 7) <> 'sqlite_'",
+  ).all()
+  const columns = query<ColumnRow>('select * from pragma_table_xinfo(?)')
+  const keys = query<KeyRow>('select * from pragma_foreign_key_list(?) order by id, seq')
+  const indexes = query<IndexRow>(
+    'select l.*, s.sql from pragma_index_list(?) l left join sqlite_schema s on s.name = l.name',
   )
+  const indexed = query<IndexColumn>('select * from pragma_index_xinfo(?)')
   const sqlOf = new Map(made.map((row) => [row.name, row.sql]))
   return [
     ...tables.flatMap(({ name: table, strict, wr }): Part[] => [
       { kind: 'table', name: table, definition: `${strict} ${wr}`, binding: false },
-      ...all<ColumnRow>('select * from pragma_table_xinfo(?)', table).map((column) =>
-        columnPart(table, column),
-      ),
-      ...keyParts(table, all<KeyRow>('select * from pragma_foreign_key_list(?) order by id, seq', table)),
+      ...columns.all(table).map((column) => columnPart(table, column)),
+      ...keyParts(table, keys.all(table)),
       ...checksIn(sqlOf.get(table) ?? '').map((check) => binding('check', `${table} ${check}`, '')),
-      ...all<IndexRow>(
-        'select l.*, s.sql from pragma_index_list(?) l left join sqlite_schema s on s.name = l.name',
-        table,
-      ).map((index) =>
-        indexPart(table, index, all<IndexColumn>('select * from pragma_index_xinfo(?)', index.name)),
-      ),
+      ...indexes.all(table).map((index) => indexPart(table, index, indexed.all(index.name))),
     ]),
     ...made
       .filter(({ type }) => type === 'trigger')
